@@ -1,0 +1,129 @@
+"""A chunk: the passage of a source that is embedded, found and read."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from shared.domain.source import SECTION_SEPARATOR
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from shared.domain.source import Section, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of a section's text: `text[start:end]`, in code points."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeCard:
+    """What a chunk says, in short: a summary and a few takeaways."""
+
+    summary: str
+    takeaways: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A passage of a source, with what a reader wants to see beside it.
+
+    Attributes:
+        chunk_id: Source id, hash of the content and, for repeats, a counter: it survives edits
+            elsewhere in the source.
+        source_id: The source it belongs to.
+        start: Where it starts in the source's text, in code points.
+        end: Where it ends; `source.text[start:end] == content`.
+        position: Its place among the source's chunks, from 1.
+        total: How many chunks the source has.
+        source: Where the source came from: `kindle`, `reader`, `file` ...
+    """
+
+    chunk_id: str
+    source_id: str
+    start: int
+    end: int
+    position: int
+    total: int
+    title: str
+    author: str | None
+    source: str
+    category: str
+    tags: tuple[str, ...]
+    content: str
+    readwise_url: str | None
+    source_url: str | None
+    highlight_url: str | None
+    highlighted_at: datetime | None
+    knowledge_card: KnowledgeCard | None = None
+    cluster_id: tuple[str, ...] = ()
+
+    @property
+    def chunk_info(self) -> str:
+        """Its place in the source, for people: `1/5`."""
+        return f"{self.position}/{self.total}"
+
+    @property
+    def embedding_text(self) -> str:
+        """What is embedded: the title gives a short passage its subject."""
+        return f"{self.title} {self.content}"
+
+    @property
+    def content_hash(self) -> str:
+        """Changes exactly when what is embedded changes."""
+        return _digest(self.embedding_text)
+
+
+def chunks_of(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]:
+    """Cut a source into chunks.
+
+    Args:
+        source: The source.
+        spans: For each of the source's sections, the spans of its chunks.
+    """
+    chunks: list[Chunk] = []
+    seen: dict[str, int] = {}
+    offset = 0
+    text = source.text
+    for section, section_spans in zip(source.sections, spans, strict=True):
+        for span in section_spans:
+            chunk = _chunk(source, section, text, offset + span.start, offset + span.end)
+            seen[chunk.chunk_id] = occurrence = seen.get(chunk.chunk_id, 0) + 1
+            suffix = f"-{occurrence}" if occurrence > 1 else ""
+            position = len(chunks) + 1
+            chunks.append(replace(chunk, chunk_id=chunk.chunk_id + suffix, position=position))
+        offset += len(section.text) + len(SECTION_SEPARATOR)
+    return [replace(chunk, total=len(chunks)) for chunk in chunks]
+
+
+def _chunk(source: Source, section: Section, text: str, start: int, end: int) -> Chunk:
+    content = text[start:end]
+    return Chunk(
+        chunk_id=f"{source.source_id}-{_digest(content)[:12]}",
+        source_id=source.source_id,
+        start=start,
+        end=end,
+        position=0,
+        total=0,
+        title=source.title,
+        author=source.author,
+        source=source.origin,
+        category=source.category,
+        tags=tuple(dict.fromkeys(source.tags + section.tags)),
+        content=content,
+        readwise_url=section.readwise_url or source.readwise_url,
+        source_url=source.source_url,
+        highlight_url=section.highlight_url,
+        highlighted_at=section.highlighted_at,
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -1,0 +1,61 @@
+"""A source: a book, an article or a document, as it was read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+SECTION_SEPARATOR: Final = "\n\n"
+"""What stands between two sections in a source's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A stretch of a source that no chunk may cross: one highlight, or a whole document.
+
+    Attributes:
+        text: The words themselves, not empty.
+        tags: Tags of this section alone; a chunk carries them beside the source's.
+        readwise_url: The highlight's page in Readwise.
+        highlight_url: Where the highlight stands in the original, as a deep link.
+        highlighted_at: When the reader marked it.
+    """
+
+    text: str
+    tags: tuple[str, ...] = ()
+    readwise_url: str | None = None
+    highlight_url: str | None = None
+    highlighted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source with its sections in reading order, before it is chunked.
+
+    Attributes:
+        source_id: A legal Firestore document id (see `safe_id`), stable across runs.
+        title: What people call it, not empty.
+        author: Who wrote it, if known.
+        origin: Where it came from: `kindle`, `reader`, `file`, `jsonl` ...
+        category: What it is: `books`, `articles`, `documents` ...
+        tags: Tags of the whole source.
+        readwise_url: The source's page in Readwise.
+        source_url: The original on the web.
+        sections: The text, piece by piece. None left means that the source was deleted.
+    """
+
+    source_id: str
+    title: str
+    author: str | None = None
+    origin: str = "file"
+    category: str = "documents"
+    tags: tuple[str, ...] = ()
+    readwise_url: str | None = None
+    source_url: str | None = None
+    sections: tuple[Section, ...] = field(default=())
+
+    @property
+    def text(self) -> str:
+        """The source's text: its sections, separated by a blank line. Chunks are slices of it."""
+        return SECTION_SEPARATOR.join(section.text for section in self.sections)
