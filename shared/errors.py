@@ -33,7 +33,11 @@ class CarrelError(Exception):
     status: ClassVar[int]
 
     def __init__(
-        self, message: str, *, details: dict[str, Any] | None = None, retry_after: float | None = None
+        self,
+        message: str,
+        *,
+        details: dict[str, Any] | None = None,
+        retry_after: float | None = None,
     ) -> None:
         """Say what is wrong and what to do next."""
         super().__init__(message)

@@ -1,9 +1,12 @@
-"""Text to unit vectors: what every embedding provider promises."""
+"""Text to unit vectors: what every embedding provider promises, and checks that they share."""
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
+
+from shared.errors import InvalidInput, PlatformFault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,11 +36,43 @@ class Embedder(Protocol):
     batch_size: int
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Embed each text: one unit vector per text, in their order.
+        """Embed each text: one unit vector per text, in their order; all of them or an error.
 
         Raises:
-            Unavailable: The provider is down, slow or out of quota; `retry_after` says for how long.
-            InvalidInput: The provider refuses a text for what it is.
-            PlatformFault: The provider answered something that isn't one vector per text.
+            Unavailable: It is down, slow or out of quota; `retry_after` says for how long.
+            InvalidInput: It refuses a text for what it is; `details["text"]` is its index.
+            PlatformFault: It answered something that isn't one vector per text, or is
+                set up wrongly.
         """
         ...
+
+
+def unit_vector(values: Sequence[float], dimension: int) -> Vector:
+    """Scale what a model answered to length 1.
+
+    Raises:
+        PlatformFault: It has another dimension, or no direction: zero, NaN or infinite.
+    """
+    norm = math.hypot(*values)
+    if len(values) != dimension:
+        raise PlatformFault(f"The embedding model answered {len(values)} numbers, not {dimension}.")
+    if not math.isfinite(norm) or norm == 0:
+        raise PlatformFault("The embedding model answered a vector without a direction.")
+    return tuple(value / norm for value in values)
+
+
+def require_unicode(texts: Sequence[str]) -> None:
+    """Refuse text that no encoding can carry.
+
+    Raises:
+        InvalidInput: A text holds half of a surrogate pair, as badly cut UTF-16 does.
+    """
+    for index, text in enumerate(texts):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidInput(
+                f"Text {index} holds half a character at position {error.start}: cut text between "
+                "whole characters.",
+                details={"text": index, "position": error.start},
+            ) from None

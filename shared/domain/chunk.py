@@ -72,13 +72,18 @@ class Chunk:
 
     @property
     def embedding_text(self) -> str:
-        """What is embedded: the title gives a short passage its subject."""
-        return f"{self.title} {self.content}"
+        """What is embedded of this chunk."""
+        return embedding_text(self.title, self.content)
 
     @property
     def content_hash(self) -> str:
         """Changes exactly when what is embedded changes."""
         return _digest(self.embedding_text)
+
+
+def embedding_text(title: str, content: str) -> str:
+    """What is embedded of a chunk: the title gives a short passage its subject."""
+    return f"{title} {content}"
 
 
 def chunks_of(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]:

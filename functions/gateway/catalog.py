@@ -1,0 +1,76 @@
+"""The catalogue: every tool's declaration as data, so that listing imports no tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import mcp_types as types
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from shared.caller import Tier
+from shared.tool import Effect
+
+if TYPE_CHECKING:
+    from shared.caller import Caller
+
+PATH: Final = Path(__file__).with_name("catalog.json")
+
+
+class Declaration(BaseModel):
+    """One tool, as `Tool.declaration` wrote it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    title: str
+    description: str
+    input_schema: dict[str, Any] = Field(alias="inputSchema")
+    output_schema: dict[str, Any] = Field(alias="outputSchema")
+    effect: Effect
+    tier: Tier
+    timeout: float
+
+    def to_mcp(self) -> types.Tool:
+        """The tool as MCP lists it."""
+        return types.Tool(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=self.input_schema,
+            output_schema=self.output_schema,
+            annotations=types.ToolAnnotations(
+                title=self.title,
+                read_only_hint=self.effect is Effect.READ,
+                destructive_hint=self.effect is Effect.DESTROY,
+                idempotent_hint=self.effect is Effect.READ,
+                open_world_hint=False,
+            ),
+        )
+
+
+class Catalog:
+    """The tools that the gateway offers, sorted by name."""
+
+    def __init__(self, declarations: list[Declaration]) -> None:
+        """Offer these tools."""
+        self._by_name = {each.name: each for each in sorted(declarations, key=lambda d: d.name)}
+
+    @classmethod
+    def load(cls) -> Catalog:
+        """Read the generated file beside this one."""
+        return cls(TypeAdapter(list[Declaration]).validate_json(PATH.read_bytes()))
+
+    def open_to(self, caller: Caller) -> list[Declaration]:
+        """The tools that this caller may call."""
+        return [each for each in self._by_name.values() if caller.may_call(each.tier)]
+
+    def get(self, name: str, caller: Caller) -> Declaration | None:
+        """The tool of this name, if there is one and the caller may call it."""
+        found = self._by_name.get(name)
+        return found if found and caller.may_call(found.tier) else None
+
+    def input_schema(self, name: str) -> dict[str, Any] | None:
+        """What the tool of this name takes, if there is one."""
+        found = self._by_name.get(name)
+        return found.input_schema if found else None

@@ -1,0 +1,95 @@
+"""From the gateway to a tool. In the cloud that is another function, reached over HTTPS."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol
+
+import httpx2
+from pydantic import ValidationError
+
+from functions.gateway.id_tokens import IdTokens
+from shared.calling import CallAnswer
+from shared.errors import PlatformFault, Unavailable
+from shared.logs import describe, log
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from functions.gateway.catalog import Declaration
+    from shared.calling import CallRequest
+    from shared.errors import CarrelError
+
+RETRY_AFTER = 5.0
+"""Seconds after which calling a dead function again makes sense: instances start in less."""
+
+
+class Dispatcher(Protocol):
+    """Takes a call to its tool and brings back the answer."""
+
+    async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
+        """Run the call. Whatever happens on the way becomes an answer too."""
+        ...
+
+    async def health(self) -> dict[str, str]:
+        """What each part that calls depend on says of itself: `ok`, or what is wrong."""
+        ...
+
+
+class HttpDispatcher:
+    """Calls each tool's own function, with a Google ID token where it is reached over HTTPS."""
+
+    def __init__(self, urls: Mapping[str, str], tokens: IdTokens | None = None) -> None:
+        """Reach the tools at these URLs, by name."""
+        self._urls = urls
+        self._tokens = tokens or IdTokens()
+        self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(30, connect=3))
+
+    async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
+        """Post the call to the tool's function."""
+        try:
+            return await self._post(tool, request)
+        except (httpx2.HTTPError, ValidationError, OSError) as error:
+            log.warning("tool_unreachable", tool=tool.name, **describe(error))
+            return _failure(
+                Unavailable(
+                    f"{tool.name} is temporarily unreachable. Go on without it, or call it again"
+                    f" in {RETRY_AFTER:.0f} s.",
+                    details={"tool": tool.name},
+                    retry_after=RETRY_AFTER,
+                )
+            )
+
+    async def health(self) -> dict[str, str]:
+        """Ask every tool's function how it is."""
+        return {name: await self._health(url) for name, url in self._urls.items()}
+
+    async def _post(self, tool: Declaration, request: CallRequest) -> CallAnswer:
+        url = self._urls.get(tool.name)
+        if url is None:
+            log.error("tool_without_url", tool=tool.name)
+            return _failure(PlatformFault(f"{tool.name} is not deployed."))
+        response = await self._client.post(
+            url,
+            content=request.model_dump_json(),
+            headers={"content-type": "application/json", **await self._tokens.header(url)},
+            timeout=max(0.1, request.deadline - time.time()) + 1,
+        )
+        return CallAnswer.model_validate_json(response.content)
+
+    async def _health(self, url: str) -> str:
+        try:
+            response = await self._client.get(
+                url, headers=await self._tokens.header(url), timeout=5
+            )
+        except (httpx2.HTTPError, OSError) as error:
+            return f"unreachable ({type(error).__name__})"
+        return "ok" if response.status_code == httpx2.codes.OK else f"HTTP {response.status_code}"
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+
+def _failure(error: CarrelError) -> CallAnswer:
+    return CallAnswer(error=error.to_wire())

@@ -1,0 +1,143 @@
+"""The gateway's HTTP side: one function, one MCP endpoint, and the lifespan nobody else starts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+import functions_framework.aio
+import mcp_types as types
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from functions.gateway.catalog import Catalog
+from functions.gateway.server import mcp_server
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from functions.gateway.dispatch import Dispatcher
+    from shared.settings import Settings
+
+    Handler = Callable[[Request], Awaitable[ASGIApp]]
+
+PATH = "/mcp"
+
+
+def gateway(settings: Settings, dispatcher: Dispatcher) -> Handler:
+    """Make the Cloud Function: it answers every request by handing it to the ASGI app."""
+    app = mcp_app(settings, dispatcher)
+    lifespan = Lifespan(app)
+
+    async def handle(_request: Request) -> ASGIApp:
+        await lifespan.started()
+        return app
+
+    # The framework's types know responses only, but what it awaits may be any ASGI app.
+    return cast("Handler", functions_framework.aio.http(cast("Any", handle)))
+
+
+def mcp_app(settings: Settings, dispatcher: Dispatcher) -> Starlette:
+    """The ASGI app: `/mcp`, without sessions and with JSON answers, and `/health`."""
+
+    async def health(_request: Request) -> JSONResponse:
+        return await _health(dispatcher)
+
+    app = mcp_server(Catalog.load(), dispatcher).streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=settings.max_request_bytes,
+        transport_security=_security(settings),
+        custom_starlette_routes=[Route("/health", health, methods=["GET"])],
+    )
+    app.add_middleware(OnlyPosts)
+    return app
+
+
+class Lifespan:
+    """Runs an ASGI app's lifespan beside its requests.
+
+    The functions framework offers no lifespan hook, but the MCP app must be started before its
+    first request. It is entered and left in a task of its own, as its task group demands.
+    """
+
+    def __init__(self, app: Starlette) -> None:
+        """Start nothing yet: there is no event loop before the first request."""
+        self._app = app
+        self._running: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+
+    async def started(self) -> None:
+        """Return once the app has started; raise what kept it from starting."""
+        if self._running is None:
+            self._running = asyncio.create_task(self._run(), name="lifespan")
+        if not self._ready.is_set():
+            ready = asyncio.create_task(self._ready.wait())
+            await asyncio.wait({ready, self._running}, return_when=asyncio.FIRST_COMPLETED)
+            ready.cancel()
+        if self._running.done():
+            self._running.result()
+
+    async def _run(self) -> None:
+        async with self._app.router.lifespan_context(self._app):
+            self._ready.set()
+            await asyncio.Event().wait()
+
+
+class OnlyPosts:
+    """Answers what no MCP client means before it reaches the protocol, in words.
+
+    Without sessions there is no stream to open with `GET` and nothing to end with `DELETE`; a
+    stream would keep an instance busy for nothing.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Guard this app."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or say what to send instead."""
+        refusal = _refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+
+def _refusal(scope: Scope) -> JSONResponse | None:
+    if scope["path"].rstrip("/") != PATH:
+        return None
+    if scope["method"] != "POST":
+        message = "This is an MCP endpoint: add its URL to an MCP client. It takes POST only."
+        return _error(405, message, {"allow": "POST"})
+    content_type = Headers(scope=scope).get("content-type", "")
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        return _error(415, "Send the JSON-RPC message with Content-Type: application/json.")
+    return None
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    error = {"code": types.INVALID_REQUEST, "message": message}
+    body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": error}
+    return JSONResponse(body, status_code=status, headers=headers)
+
+
+def _security(settings: Settings) -> TransportSecuritySettings:
+    """Answer to the public address only: another Host or Origin is a rebinding attack."""
+    url = urlsplit(settings.public_url)
+    return TransportSecuritySettings(
+        allowed_hosts=[url.netloc],
+        allowed_origins=[f"{url.scheme}://{url.netloc}", *settings.allowed_origins],
+    )
+
+
+async def _health(dispatcher: Dispatcher) -> JSONResponse:
+    parts = await dispatcher.health()
+    well = all(state == "ok" for state in parts.values())
+    body = {"status": "ok" if well else "degraded", "parts": parts}
+    return JSONResponse(body, status_code=200 if well else 503)

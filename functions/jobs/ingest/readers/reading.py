@@ -1,0 +1,136 @@
+"""What a person has on disk, as sources."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.ingest.readers import json_lines, readwise_export, text_files
+from functions.jobs.ingest.readers.decoding import Unreadable
+from functions.jobs.ingest.readers.fields import one_line
+from functions.jobs.ingest.readers.folder import files_below
+from shared.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from functions.jobs.ingest.readers.decoding import Record
+    from shared.domain.source import Source
+
+_READERS: Final[dict[str, Callable[[Path, str], Iterator[Record]]]] = {
+    ".md": text_files.records,
+    ".markdown": text_files.records,
+    ".txt": text_files.records,
+    ".jsonl": json_lines.records,
+    ".json": readwise_export.records,
+}
+_ACCEPTED: Final = (
+    "Give a folder or a file: Markdown or text (.md, .markdown, .txt), "
+    "JSON Lines with id, title and text (.jsonl), or a Readwise export (.json)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenInput:
+    """A file, or a record in one, that was left out.
+
+    Attributes:
+        name: The file below the folder that was read, and the line or the book in it.
+        reason: What is wrong with it, for the person who has the file.
+    """
+
+    name: str
+    reason: str
+
+
+def read(path: Path) -> Iterator[Source | BrokenInput]:
+    """Read a file or a folder, one file at a time, in the order of their paths.
+
+    Nothing in a file stops the reading: what is broken is reported in its place and the rest goes
+    in. In a folder, hidden files and files of other kinds are passed over without a word. Of
+    records that share an id the first goes in and the others are reported.
+
+    Args:
+        path: A folder, or a file of a kind that a folder's would be read of.
+
+    Raises:
+        InvalidInput: The path is missing, cannot be opened or holds no such file.
+    """
+    try:
+        if path.is_dir():
+            return _read_folder(path)
+        return _read_one(path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be opened: {error.strerror}. {_ACCEPTED}") from error
+
+
+def _read_one(file: Path) -> Iterator[Source | BrokenInput]:
+    if not file.is_file():
+        raise InvalidInput(f"{file} is neither a file nor a folder. {_ACCEPTED}")
+    if file.suffix.lower() not in _READERS:
+        raise InvalidInput(f"{file} is of no kind that can be read. {_ACCEPTED}")
+    file.open("rb").close()
+    return _entries([(file, file.name)], [])
+
+
+def _read_folder(root: Path) -> Iterator[Source | BrokenInput]:
+    found, errors = files_below(root)
+    files = [file for file in found if file.suffix.lower() in _READERS]
+    if not files and errors:
+        raise errors[0]
+    if not files:
+        raise InvalidInput(f"{root} holds nothing to read ({len(found)} other files). {_ACCEPTED}")
+    named = [(file, file.relative_to(root).as_posix()) for file in files]
+    closed = [BrokenInput(_below(root, error), _why(error)) for error in errors]
+    return _entries(named, closed)
+
+
+def _entries(
+    files: Iterable[tuple[Path, str]], closed: Iterable[BrokenInput]
+) -> Iterator[Source | BrokenInput]:
+    yield from closed
+    places: dict[str, str] = {}
+    for file, name in files:
+        for place, found in _file_entries(file, name):
+            if isinstance(found, str):
+                yield BrokenInput(one_line(place), found)
+            elif found.source_id in places:
+                first = places[found.source_id]
+                yield BrokenInput(one_line(place), f"has the id of {first}; keep one of the two")
+            else:
+                places[found.source_id] = one_line(place)
+                yield found
+
+
+def _file_entries(file: Path, name: str) -> Iterator[tuple[str, Source | str]]:
+    """Each record's place with its source, or with the reason why there is none."""
+    try:
+        # Opening a pipe would wait for ever.
+        if file.exists() and not file.is_file():
+            yield name, "is not a regular file"
+            return
+        for place, build in _READERS[file.suffix.lower()](file, name):
+            yield place, _built(build)
+    except Unreadable as error:
+        yield name, str(error)
+    except OSError as error:
+        yield name, _why(error)
+
+
+def _built(build: Callable[[], Source]) -> Source | str:
+    try:
+        return build()
+    except Unreadable as error:
+        return str(error)
+    except OSError as error:
+        return _why(error)
+
+
+def _why(error: OSError) -> str:
+    return f"cannot be opened: {error.strerror}"
+
+
+def _below(root: Path, error: OSError) -> str:
+    return one_line(os.path.relpath(error.filename, root))

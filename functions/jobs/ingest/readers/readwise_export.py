@@ -1,0 +1,142 @@
+"""A Readwise export: the answer of `GET /api/v2/export/`, a page of it or all pages' books.
+
+The fields are those of https://readwise.io/api_deets (Highlight EXPORT). A book is a source and
+each of its highlights a section. An export made with `updatedAfter` holds only the highlights that
+changed: the others would look deleted, so give whole exports.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import Field
+
+from functions.jobs.ingest.readers.decoding import (
+    Record,
+    Unreadable,
+    parse_json,
+    read_text,
+    validated,
+)
+from functions.jobs.ingest.readers.fields import (
+    Block,
+    Boundary,
+    Line,
+    Moment,
+    People,
+    Tags,
+    headline,
+)
+from shared.domain.names import safe_id
+from shared.domain.source import Section, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_NAME_LENGTH: Final = 80
+
+
+class _Highlight(Boundary):
+    """A passage that the reader marked, and what they wrote beside it."""
+
+    id: int = 0
+    text: Block = ""
+    note: Block = ""
+    location: float | None = None
+    highlighted_at: Moment = None
+    url: Line = None
+    readwise_url: Line = None
+    tags: Tags = ()
+    is_deleted: bool | None = None
+    is_discard: bool | None = None
+
+
+class _Book(Boundary):
+    """A book, article, podcast ... with its highlights."""
+
+    user_book_id: Block = Field(min_length=1)
+    title: Line = None
+    readable_title: Line = None
+    author: People = None
+    source: Line = None
+    category: Line = None
+    book_tags: Tags = ()
+    readwise_url: Line = None
+    source_url: Line = None
+    is_deleted: bool | None = None
+    highlights: list[_Highlight] | None = None
+
+
+def records(path: Path, name: str) -> Iterator[Record]:
+    """The export's books.
+
+    Args:
+        path: The file: an object with `results`, or a list of books.
+        name: What it is called in reports.
+
+    Raises:
+        Unreadable: It is neither.
+    """
+    export = parse_json(read_text(path))
+    books = export.get("results") if isinstance(export, dict) else export
+    if not isinstance(books, list):
+        raise Unreadable("is not a Readwise export: neither a list of books nor `results` with one")
+    for number, book in enumerate(books, start=1):
+        yield f"{name}: {_name(book, number)}", partial(_source, book)
+
+
+def _name(book: Any, number: int) -> str:
+    """What to call a book that may be broken."""
+    fields = book if isinstance(book, dict) else {}
+    for field in ("readable_title", "title", "user_book_id"):
+        if isinstance(value := fields.get(field), str | int) and (name := str(value).strip()):
+            return headline(name, _NAME_LENGTH)
+    return f"book {number}"
+
+
+def _source(raw: Any) -> Source:
+    book = validated(_Book, raw)
+    return Source(
+        source_id=safe_id(f"readwise-{book.user_book_id}"),
+        title=headline(book.readable_title or book.title or f"Readwise book {book.user_book_id}"),
+        author=book.author,
+        origin=book.source or "readwise",
+        category=book.category or "documents",
+        tags=book.book_tags,
+        readwise_url=book.readwise_url,
+        source_url=book.source_url,
+        sections=() if book.is_deleted else _sections(book.highlights),
+    )
+
+
+def _sections(highlights: list[_Highlight] | None) -> tuple[Section, ...]:
+    """The highlights that are left, in reading order.
+
+    No sections delete a source: what merely lacks its highlights, or their text, is refused.
+    """
+    if highlights is None:
+        raise Unreadable("has no `highlights`")
+    left = [each for each in highlights if not (each.is_deleted or each.is_discard)]
+    sections = tuple(_section(each) for each in sorted(left, key=_place) if each.text or each.note)
+    if left and not sections:
+        raise Unreadable("holds no text: all its highlights are empty")
+    return sections
+
+
+def _place(highlight: _Highlight) -> tuple[float, int]:
+    return (math.inf if highlight.location is None else highlight.location, highlight.id)
+
+
+def _section(highlight: _Highlight) -> Section:
+    """The marked words, then the reader's own: both are worth finding."""
+    note = f"Note: {highlight.note}" if highlight.note else ""
+    return Section(
+        "\n\n".join(part for part in (highlight.text, note) if part),
+        tags=highlight.tags,
+        readwise_url=highlight.readwise_url,
+        highlight_url=highlight.url,
+        highlighted_at=highlight.highlighted_at,
+    )

@@ -1,0 +1,7 @@
+"""The Cloud Function of `get_chunk`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.get_chunk.tool import TOOL
+
+handle = serve(TOOL)

@@ -1,0 +1,168 @@
+"""Read one chunk whole, with its knowledge card, its cluster and the chunks related to it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pydantic import AliasChoices, Field
+
+from shared.caller import Tier
+from shared.errors import NotFound
+from shared.retrieval.snippets import snippet
+from shared.tool import Arguments, Effect, Result, Tool
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.domain.chunk import Chunk
+    from shared.domain.cluster import Cluster
+    from shared.store.chunks import Neighbour, StoredChunk
+
+
+class In(Arguments):
+    """Which chunk, and how much around it."""
+
+    chunk_id: str = Field(
+        description="The chunk's id, as search_kb returns it.",
+        pattern=r"^[A-Za-z0-9_-]+$",
+        max_length=200,
+        validation_alias=AliasChoices("chunk_id", "id"),
+    )
+    include_related: bool = Field(
+        default=True, description="Whether to look for chunks that are close in meaning."
+    )
+    related_limit: int = Field(
+        default=5, ge=1, le=20, description="How many related chunks to return at most."
+    )
+
+
+class KnowledgeCard(Result):
+    """What a chunk says, in short."""
+
+    summary: str = Field(description="The chunk in a sentence or two.")
+    takeaways: list[str] = Field(description="What to remember of it.")
+
+
+class ClusterMembership(Result):
+    """The topics a chunk belongs to."""
+
+    cluster_id: list[str] = Field(description="Ids of all its clusters.")
+    cluster_name: str | None = Field(description="Name of the first of them.")
+    description: str | None = Field(description="What the first of them is about.")
+
+
+class RelatedChunk(Result):
+    """A chunk that is close in meaning."""
+
+    chunk_id: str = Field(description="Its id, for get_chunk.")
+    title: str = Field(description="Title of its source.")
+    author: str | None = Field(description="Author of its source, if known.")
+    snippet: str = Field(description="How it begins.")
+    similarity_score: float = Field(
+        description="Cosine similarity of the two chunks: 1 the same, 0 unrelated.", ge=0, le=1
+    )
+
+
+class Out(Result):
+    """A chunk with what belongs to it."""
+
+    chunk_id: str = Field(description="The chunk's id.")
+    title: str = Field(description="Title of its source.")
+    author: str | None = Field(description="Author of its source, if known.")
+    source: str = Field(description="Where the source came from, such as kindle, reader or file.")
+    tags: list[str] = Field(description="Tags of the source and of the highlight.")
+    content: str = Field(description="The chunk's whole text, as its author wrote it.")
+    chunk_info: str = Field(description="Its place in the source: 2/5 is the second of five.")
+    knowledge_card: KnowledgeCard | None = Field(description="Its summary, once one was made.")
+    cluster: ClusterMembership | None = Field(description="Its topics, if it belongs to any.")
+    related_chunks: list[RelatedChunk] = Field(description="Chunks close in meaning, best first.")
+    readwise_url: str | None = Field(description="The highlight, or its source, in Readwise.")
+    source_url: str | None = Field(description="The original on the web.")
+    highlight_url: str | None = Field(description="The highlight's place in the original.")
+
+
+async def get_chunk(args: In, deps: Deps) -> Out:
+    """Read a chunk: two round trips, and at most 1 + (related_limit + 1) documents and clusters."""
+    stored = await deps.store.chunks.get(args.chunk_id)
+    if stored is None:
+        raise NotFound(
+            f"There is no chunk {args.chunk_id}. Ids change when a text is edited: find the"
+            " present ones with search_kb.",
+            details={"chunk_id": args.chunk_id},
+        )
+    related, clusters = await asyncio.gather(
+        _related(stored, args, deps), deps.store.clusters.get_all(stored.chunk.cluster_id)
+    )
+    return _out(stored.chunk, related, clusters)
+
+
+async def _related(stored: StoredChunk, args: In, deps: Deps) -> list[Neighbour]:
+    """Neighbours of the chunk, without itself, which is asked for since it comes first."""
+    if stored.vector is None or not args.include_related:
+        return []
+    found = await deps.store.chunks.nearest(stored.vector, args.related_limit + 1)
+    others = [each for each in found if each.chunk.chunk_id != stored.chunk.chunk_id]
+    return others[: args.related_limit]
+
+
+def _out(chunk: Chunk, related: list[Neighbour], clusters: list[Cluster]) -> Out:
+    return Out(
+        chunk_id=chunk.chunk_id,
+        title=chunk.title,
+        author=chunk.author,
+        source=chunk.source,
+        tags=list(chunk.tags),
+        content=chunk.content,
+        chunk_info=chunk.chunk_info,
+        knowledge_card=_card(chunk),
+        cluster=_membership(chunk, clusters),
+        related_chunks=[_related_chunk(each) for each in related],
+        readwise_url=chunk.readwise_url,
+        source_url=chunk.source_url,
+        highlight_url=chunk.highlight_url,
+    )
+
+
+def _card(chunk: Chunk) -> KnowledgeCard | None:
+    card = chunk.knowledge_card
+    return KnowledgeCard(summary=card.summary, takeaways=list(card.takeaways)) if card else None
+
+
+def _membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembership | None:
+    if not chunk.cluster_id:
+        return None
+    first = clusters[0] if clusters else None
+    return ClusterMembership(
+        cluster_id=list(chunk.cluster_id),
+        cluster_name=first.name if first else None,
+        description=first.description if first else None,
+    )
+
+
+def _related_chunk(neighbour: Neighbour) -> RelatedChunk:
+    chunk = neighbour.chunk
+    return RelatedChunk(
+        chunk_id=chunk.chunk_id,
+        title=chunk.title,
+        author=chunk.author,
+        snippet=snippet(chunk.content),
+        similarity_score=round(neighbour.similarity, 4),
+    )
+
+
+TOOL = Tool(
+    name="get_chunk",
+    title="Get a chunk",
+    description=(
+        "Read one passage of the knowledge base in full: its text, title, author, tags and links,"
+        " its knowledge card (summary and takeaways), its topic, and other passages close in"
+        " meaning. Use it when a search_kb hit looks right and you need its whole text, or to"
+        " walk from one passage to related ones; one call replaces separate look-ups of card and"
+        " neighbours. It needs a chunk_id: to find passages by what they say, use search_kb."
+    ),
+    input=In,
+    output=Out,
+    run=get_chunk,
+    effect=Effect.READ,
+    tier=Tier.PUBLIC,
+)

@@ -1,0 +1,155 @@
+"""The `carrel` command: run it on a laptop, put texts in, call a tool, keep generated files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from shared.errors import CarrelError
+
+EMULATOR = "127.0.0.1:8686"
+
+
+class _Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> object:
+        """Say what Carrel's own errors say, without a stack."""
+        try:
+            return super().invoke(ctx)
+        except CarrelError as error:
+            raise click.ClickException(error.message) from error
+
+
+@click.group(cls=_Commands)
+def main() -> None:
+    """Carrel: a knowledge base that AI assistants read and write over MCP.
+
+    Without FIRESTORE_EMULATOR_HOST and GOOGLE_CLOUD_PROJECT in the environment, commands work on
+    the knowledge base that `make run` serves on this machine.
+    """
+    if not {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"} & os.environ.keys():
+        os.environ["FIRESTORE_EMULATOR_HOST"] = EMULATOR
+
+
+@main.command()
+@click.option("--port", default=8080, show_default=True, help="Where the gateway listens.")
+@click.option(
+    "--topology",
+    type=click.Choice(["inline", "functions"]),
+    default="inline",
+    show_default=True,
+    help="Tools in the gateway's process, or each in its own as in the cloud.",
+)
+@click.option("--sample/--no-sample", default=True, help="Load the sample knowledge base.")
+def up(port: int, topology: str, *, sample: bool) -> None:
+    """Start the emulator, load the sample, serve the gateway."""
+    from infra.local.emulator import EmulatorMissing
+
+    from infra.local.processes import NotStarted
+    from infra.local.up import Choices
+    from infra.local.up import up as run
+
+    try:
+        run(Choices(port=port, functions=topology == "functions", sample=sample))
+    except (EmulatorMissing, NotStarted) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@main.command()
+@click.argument("path", type=click.Path(path_type=Path))
+def ingest(path: Path) -> None:
+    """Read PATH into the knowledge base: a Readwise export, notes, or JSON Lines."""
+    from infra.local.jobs import ingest_and_embed
+
+    _require_database()
+    ingest_and_embed(path)
+
+
+@main.group()
+def jobs() -> None:
+    """Batch jobs."""
+
+
+@jobs.command("run")
+@click.argument("name")
+def run_job(name: str) -> None:
+    """Run the job NAME to its end."""
+    from infra.deploy.discovery import jobs as all_jobs
+    from infra.local.jobs import run_locally
+    from shared.settings import Settings
+
+    found = {job.name: job for job in all_jobs()}
+    if name not in found:
+        raise click.ClickException(f"There is no job {name}. The jobs are: {', '.join(found)}.")
+    _require_database()
+    run_locally(found[name], Settings())
+
+
+@main.command()
+@click.argument("tool")
+@click.argument("arguments", default="{}")
+@click.option("--url", default="http://localhost:8080/mcp", show_default=True)
+def call(tool: str, arguments: str, url: str) -> None:
+    """Call TOOL over MCP with ARGUMENTS, a JSON object, and print the answer."""
+    from infra.local.client import call_tool
+
+    try:
+        parsed = json.loads(arguments)
+    except ValueError as error:
+        raise click.ClickException(f"ARGUMENTS is not JSON: {error}") from error
+    well, text = asyncio.run(call_tool(url, tool, parsed))
+    click.echo(text, err=not well)
+    sys.exit(not well)
+
+
+@main.command()
+def stdio() -> None:
+    """Serve MCP over standard input and output, for Claude Desktop's configuration file."""
+    from infra.local.stdio import serve_stdio
+    from shared.settings import Settings
+
+    asyncio.run(serve_stdio(Settings()))
+
+
+@main.command()
+@click.option("--check", is_flag=True, help="Write nothing; fail if a file is out of date.")
+def generate(*, check: bool) -> None:
+    """Write the files that are generated from the tools' declarations."""
+    from infra.deploy import generated
+
+    stale = generated.stale()
+    if check and stale:
+        names = ", ".join(str(path) for path in stale)
+        raise click.ClickException(f"Out of date: {names}. Run `make fix`.")
+    for path in stale:
+        generated.write(path)
+        click.echo(f"wrote {path}")
+
+
+@main.command("new-tool")
+@click.argument("name")
+def new_tool(name: str) -> None:
+    """Make the folder of a new tool NAME, with a declaration to fill in."""
+    from infra.deploy.scaffold import create_tool
+
+    for path in create_tool(name):
+        click.echo(f"wrote {path}")
+
+
+def _require_database() -> None:
+    """Fail at once, and say why, where waiting for a database would take minutes."""
+    import socket
+
+    host = os.environ.get("FIRESTORE_EMULATOR_HOST")
+    if not host:
+        return
+    name, _, port = host.rpartition(":")
+    try:
+        socket.create_connection((name, int(port)), timeout=2).close()
+    except OSError as error:
+        message = f"No knowledge base answers at {host}. Start one with `make run`."
+        raise click.ClickException(message) from error

@@ -1,0 +1,271 @@
+"""The Firestore emulator: find it, run it, keep its data.
+
+The emulator is one Java archive that gcloud or firebase-tools downloads. It is run directly, which
+starts in half the time of `gcloud emulators firestore start` and leaves one process to end.
+
+Data live in memory. The emulator's own `--export-on-exit` writes nothing when a signal ends it,
+and one database of several otherwise; the requests of its `google.firestore.emulator.v1` service
+export and import any database by name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager, nullcontext
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+LOOPBACK: Final = "127.0.0.1"
+PROJECT: Final = "carrel-local"
+DATABASES: Final = ("(default)", "access")
+"""What `run_emulator` keeps: knowledge and users' data, and credentials."""
+START_SECONDS: Final = 60.0
+REQUEST_SECONDS: Final = 300.0
+"""How long an export or import may take; 500 chunks with vectors take about a second."""
+
+_MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
+_LEAST_JAVA: Final = 11
+
+_GET_JAVA: Final = f"""
+Java {_LEAST_JAVA} or newer is missing (21 for the emulators of 2025 and later):
+  Debian, Ubuntu  sudo apt-get install default-jre-headless
+  macOS           brew install openjdk && export JAVA_HOME="$(brew --prefix openjdk)"
+"""
+_GET_EMULATOR: Final = """
+The emulator is missing. Any one of these brings it:
+  gcloud          gcloud components install cloud-firestore-emulator
+  gcloud by apt   sudo apt-get install google-cloud-cli-firestore-emulator
+  macOS           brew install --cask gcloud-cli && gcloud components install cloud-firestore-emulator
+  npm             npx firebase-tools setup:emulators:firestore
+"""
+
+# The pipe on standard input ends when this process closes it or dies, even by SIGKILL. The shell
+# that waits for that is in place before the emulator takes over its parent's process id ($$).
+_END_WITH_THE_PIPE: Final = """
+exec 3<&0
+(
+    trap '' TERM INT HUP
+    read -r _ <&3
+    kill -TERM $$
+    for _ in $(seq 100); do kill -0 $$ || exit; sleep 0.1; done
+    kill -KILL $$
+) 2>/dev/null &
+exec "$@" 3<&- </dev/null
+"""
+
+
+class EmulatorError(Exception):
+    """The emulator did not do what was asked; the message says why."""
+
+
+class EmulatorMissing(EmulatorError):
+    """This machine lacks what the emulator needs; the message says how to get it."""
+
+
+def find_emulator(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The command that starts the emulator, without its address.
+
+    Args:
+        environ: Where to look: JAVA_HOME, PATH, FIREBASE_EMULATORS_PATH, HOME.
+
+    Raises:
+        EmulatorMissing: There is no Java, no emulator, or neither.
+    """
+    java, archive = _java(environ), _archive(environ)
+    if java and archive:
+        # The emulator breaks when it looks up a message in another language than English.
+        return [java, "-Duser.language=en", "-cp", str(archive), _MAIN_CLASS, "start"]
+    raise EmulatorMissing(
+        "The Firestore emulator cannot run on this machine.\n"
+        + ("" if java else _GET_JAVA)
+        + ("" if archive else _GET_EMULATOR)
+    )
+
+
+@contextmanager
+def run_emulator(
+    port: int | None = None, data: Path | None = None, project: str = PROJECT
+) -> Iterator[str]:
+    """Run the emulator until the block ends, or until this process dies in whatever way.
+
+    Args:
+        port: Where to listen on the loopback address; by default, wherever there is room.
+        data: The folder that keeps the project's databases between runs; by default nothing does.
+            It is written when the block ends: see `export_data` to write it earlier.
+        project: Whose databases `data` keeps.
+
+    Yields:
+        host:port, as `FIRESTORE_EMULATOR_HOST` wants it, once the emulator answers there.
+
+    Raises:
+        EmulatorMissing: See `find_emulator`.
+        EmulatorError: The port is taken, or the emulator died or did not answer in time.
+    """
+    command = find_emulator()
+    port = _free_port(port)
+    host = f"{LOOPBACK}:{port}"
+    with tempfile.TemporaryFile() as log:
+        process = _start([*command, f"--host={LOOPBACK}", f"--port={port}"], log)
+        try:
+            _await_answer(host, process, log)
+            with _kept(host, data, project) if data else nullcontext():
+                yield host
+        finally:
+            process.communicate()  # closes the pipe and waits
+
+
+def export_data(host: str, folder: Path, project: str, database: str = "(default)") -> None:
+    """Write a database to `folder`, where it replaces what was exported there before.
+
+    A crash at any moment leaves the earlier export or this one whole.
+    """
+    earlier = _exports(folder)
+    name = f"{int(earlier[-1].name) + 1 if earlier else 1:08}"
+    writing = folder.resolve() / "writing"
+    shutil.rmtree(writing, ignore_errors=True)
+    writing.mkdir(parents=True)
+    body = {"export_directory": str(writing), "export_name": name}
+    _request(host, "POST", f"projects/{project}:export", _named(project, database) | body)
+    (writing / name).rename(folder / name)
+    for old in earlier:
+        shutil.rmtree(old)
+
+
+def import_data(host: str, folder: Path, project: str, database: str = "(default)") -> bool:
+    """Add what `export_data` wrote to a database; tell whether there was anything.
+
+    The project may be another than the one it came from; the database's name may not.
+    """
+    exports = _exports(folder)
+    for latest in exports[-1:]:
+        metadata = latest.resolve() / f"{latest.name}.overall_export_metadata"
+        body = {"export_directory": str(metadata)}
+        _request(host, "POST", f"projects/{project}:import", _named(project, database) | body)
+    return bool(exports)
+
+
+def reset(host: str, project: str, database: str = "(default)") -> None:
+    """Delete every document of a database."""
+    _request(host, "DELETE", f"{_named(project, database)['database']}/documents")
+
+
+def _java(environ: Mapping[str, str]) -> str | None:
+    home = environ.get("JAVA_HOME")
+    for path in (f"{home}/bin" if home else "", environ.get("PATH", "")):
+        java = shutil.which("java", path=path)
+        if java and _java_version(java) >= _LEAST_JAVA:
+            return java
+    return None
+
+
+def _java_version(java: str) -> int:
+    """The major version; 1 for Java 8 and older, which call themselves 1.8; 0 if it won't run."""
+    command = [java, "-version"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - Java
+    version = re.search(r'version "(\d+)', answer.stderr)
+    return int(version[1]) if version else 0
+
+
+def _archive(environ: Mapping[str, str]) -> Path | None:
+    found = [_gcloud_archive(environ), *_firebase_archives(environ)]
+    return next((archive for archive in found if archive and archive.is_file()), None)
+
+
+def _gcloud_archive(environ: Mapping[str, str]) -> Path | None:
+    gcloud = shutil.which("gcloud", path=environ.get("PATH", ""))
+    if not gcloud:
+        return None
+    root = Path(gcloud).resolve().parents[1]
+    if not (root / "lib" / "gcloud.py").exists():  # a wrapper, of snap or asdf: only it knows
+        command = [gcloud, "info", "--format=value(installation.sdk_root)"]
+        answer = subprocess.run(  # noqa: S603 - gcloud
+            command, capture_output=True, text=True, check=False, env=environ
+        )
+        root = Path(answer.stdout.strip())
+    return root / "platform" / "cloud-firestore-emulator" / "cloud-firestore-emulator.jar"
+
+
+def _firebase_archives(environ: Mapping[str, str]) -> list[Path]:
+    """What firebase-tools downloaded, the latest first."""
+    default = Path(environ.get("HOME", "")) / ".cache" / "firebase" / "emulators"
+    folder = Path(environ.get("FIREBASE_EMULATORS_PATH") or default)
+    archives = folder.glob("cloud-firestore-emulator-*.jar")
+    return sorted(archives, key=lambda archive: archive.stat().st_mtime, reverse=True)
+
+
+def _free_port(port: int | None) -> int:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port or 0))
+        except OSError as error:
+            raise EmulatorError(f"No emulator can listen on port {port}: {error}.") from error
+        free: int = probe.getsockname()[1]
+        return free
+
+
+def _start(command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - find_emulator's
+        ["/bin/sh", "-c", _END_WITH_THE_PIPE, "sh", *command],
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,  # or Ctrl-C would end it before its data are exported
+    )
+
+
+def _await_answer(host: str, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            return _request(host, "GET", "")
+        except (OSError, HTTPException):
+            time.sleep(0.05)
+    log.seek(0)
+    said = log.read().decode(errors="replace")
+    if "UnsupportedClassVersionError" in said:
+        raise EmulatorMissing(f"This Firestore emulator needs a newer Java.\n{_GET_JAVA}")
+    raise EmulatorError(f"The Firestore emulator did not start. It said:\n{said[-2000:]}")
+
+
+@contextmanager
+def _kept(host: str, data: Path, project: str) -> Iterator[None]:
+    for database in DATABASES:
+        import_data(host, data / database, project, database)
+    try:
+        yield
+    finally:
+        for database in DATABASES:
+            export_data(host, data / database, project, database)
+
+
+def _exports(folder: Path) -> list[Path]:
+    """The complete exports in a folder: the last is in force."""
+    return sorted(folder.glob("[0-9]*"))
+
+
+def _named(project: str, database: str) -> dict[str, str]:
+    return {"database": f"projects/{project}/databases/{database}"}
+
+
+def _request(host: str, method: str, path: str, body: dict[str, str] | None = None) -> None:
+    connection = HTTPConnection(host, timeout=REQUEST_SECONDS)
+    try:
+        connection.request(method, f"/emulator/v1/{path}" if path else "/", json.dumps(body))
+        response = connection.getresponse()
+        text = response.read().decode()
+    finally:
+        connection.close()
+    if response.status != 200:  # noqa: PLR2004 - OK
+        raise EmulatorError(f"The emulator refused {method} {path}: {response.status} {text}")

@@ -1,0 +1,35 @@
+"""Runs tools in the gateway's own process: for a laptop, where nothing has to scale."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from infra.deploy.discovery import tools
+from shared.calling import call
+from shared.errors import CarrelError
+
+if TYPE_CHECKING:
+    from functions.gateway.catalog import Declaration
+    from shared.calling import CallAnswer, CallRequest
+    from shared.deps import Backend
+
+
+class InlineDispatcher:
+    """Calls each tool's handler directly."""
+
+    def __init__(self, backend: Backend) -> None:
+        """Run every tool on this backend."""
+        self._backend = backend
+        self._tools = {tool.name: tool for tool in tools()}
+
+    async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
+        """Run the call here."""
+        return await call(self._tools[tool.name], request, self._backend)
+
+    async def health(self) -> dict[str, str]:
+        """Ask the database, the one part that calls depend on."""
+        try:
+            await self._backend.ping()
+        except CarrelError as error:
+            return {"firestore": error.message}
+        return {"firestore": "ok"}

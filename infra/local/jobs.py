@@ -1,0 +1,67 @@
+"""Jobs on a laptop: run to their end, with a progress bar."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from functions.jobs.embed.job import JOB as EMBED
+from functions.jobs.ingest.job import JOB as INGEST
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.job import Busy, run_job
+from shared.settings import Settings
+from shared.store import Meter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shared.job import Job, Report
+
+SHOWN: Final = 20
+"""How many failures are told one by one."""
+
+
+def ingest_and_embed(path: Path) -> None:
+    """Bring the local knowledge base to what `path` says, vectors included."""
+    run_locally(INGEST, Settings(ingest_path=str(path)))
+    run_locally(EMBED, Settings())
+
+
+def run_locally(job: Job, settings: Settings) -> Report:
+    """Run a job to its end. If another run holds its lease, wait for that to end or to expire."""
+    report = asyncio.run(_run(job, settings))
+    _tell(job, report)
+    return report
+
+
+async def _run(job: Job, settings: Settings) -> Report:
+    backend = Backend(settings)
+    try:
+        total = await job.total(backend.deps(Caller(), Meter()))
+        with click.progressbar(length=total, label=job.title) as bar:
+            while True:
+                outcome = await run_job(job, backend, bar.update)
+                if not isinstance(outcome, Busy):
+                    return outcome
+                bar.label = f"{job.title} (waiting: another run holds the lease)"
+                await _until(outcome.until)
+    finally:
+        await backend.aclose()
+
+
+async def _until(moment: datetime) -> None:
+    seconds = (moment - datetime.now(UTC)).total_seconds()
+    await asyncio.sleep(min(max(seconds, 0.1), 5))
+
+
+def _tell(job: Job, report: Report) -> None:
+    counts = ", ".join(f"{count} {name}" for name, count in report.counts.items())
+    click.echo(f"{job.name}: {counts or 'nothing to do'}")
+    for failure in report.failures[:SHOWN]:
+        click.echo(f"  left out: {failure.name}: {failure.reason}", err=True)
+    if len(report.failures) > SHOWN:
+        click.echo(f"  ... and {len(report.failures) - SHOWN} more", err=True)

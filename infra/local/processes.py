@@ -1,0 +1,133 @@
+"""Functions as processes of their own, on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Final
+
+from infra.deploy.discovery import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+START_SECONDS: Final = 30.0
+
+
+class NotStarted(Exception):
+    """A function died, or did not answer in time, before it served its first request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A function that answers.
+
+    Attributes:
+        url: Where.
+        process: The server; its process group holds its workers.
+    """
+
+    url: str
+    process: subprocess.Popen[bytes]
+
+    def kill(self) -> None:
+        """End it and its workers at once, as a crash would."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def free_port() -> int:
+    """A port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def serve(
+    source: Path,
+    environment: Mapping[str, str],
+    *,
+    port: int | None = None,
+    log: Path | None = None,
+) -> Iterator[Served]:
+    """Serve the function in `source` until the block ends; it has started when the block begins.
+
+    Args:
+        source: Its `main.py`.
+        environment: Variables to add to this process's own.
+        port: Where to listen; by default wherever there is room.
+        log: The file that takes what it prints; by default it prints where this process does.
+
+    Raises:
+        NotStarted: It died or does not answer.
+    """
+    port = port or free_port()
+    with ExitStack() as stack:
+        output = stack.enter_context(log.open("ab")) if log else None
+        process = _start(source, environment, port, output)
+        stack.callback(_end, process)
+        served = Served(f"http://127.0.0.1:{port}", process)
+        _await_answer(served, source)
+        yield served
+
+
+@contextmanager
+def serve_tools(
+    names: Sequence[str], environment: Mapping[str, str], *, log: Path | None = None
+) -> Iterator[dict[str, Served]]:
+    """Serve each tool as the cloud does: one function, one process."""
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(
+                serve(ROOT / "functions" / "tools" / name / "main.py", environment, log=log)
+            )
+            for name in names
+        }
+
+
+def _start(
+    source: Path, environment: Mapping[str, str], port: int, output: IO[bytes] | None
+) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "infra.local.serve_function"]
+    return subprocess.Popen(  # noqa: S603 - our own module
+        [*command, "--source", str(source), "--port", str(port)],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=subprocess.STDOUT if output else None,
+        start_new_session=True,
+    )
+
+
+def _await_answer(served: Served, source: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while served.process.poll() is None and time.monotonic() < deadline:
+        try:
+            urllib.request.urlopen(f"{served.url}/robots.txt", timeout=1)  # noqa: S310 - loopback
+        except urllib.error.HTTPError:
+            return  # the framework's own 404: it serves
+        except OSError:
+            time.sleep(0.05)
+    raise NotStarted(f"{source} did not start: see what it printed.")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for end in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            os.killpg(process.pid, end)
+            process.wait(timeout=5)
+    process.wait()
+    if process.stdin:
+        process.stdin.close()

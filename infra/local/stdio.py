@@ -1,0 +1,26 @@
+"""The same server over standard input and output, for clients that start their servers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp.server.stdio import stdio_server
+
+from functions.gateway.catalog import Catalog
+from functions.gateway.server import mcp_server
+from infra.local.inline import InlineDispatcher
+from shared.deps import Backend
+
+if TYPE_CHECKING:
+    from shared.settings import Settings
+
+
+async def serve_stdio(settings: Settings) -> None:
+    """Answer one client until it closes our standard input."""
+    backend = Backend(settings)
+    server = mcp_server(Catalog.load(), InlineDispatcher(backend))
+    try:
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+    finally:
+        await backend.aclose()

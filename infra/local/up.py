@@ -1,0 +1,130 @@
+"""Everything at once on a laptop: the emulator, the sample, the gateway."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import click
+from infra.local.emulator import run_emulator
+
+from infra.deploy.discovery import ROOT, tools
+from infra.local.jobs import ingest_and_embed
+from infra.local.processes import serve, serve_tools
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import FrameType
+
+    from infra.local.processes import Served
+
+SAMPLE: Final = ROOT / "infra" / "local" / "sample" / "readwise.json"
+STATE: Final = ROOT / ".carrel"
+"""What a local run leaves behind: the database's contents and the functions' log."""
+EMULATOR_PORT: Final = 8686
+EMULATOR: Final = f"127.0.0.1:{EMULATOR_PORT}"
+"""Where a local run's database listens, for the other commands to find."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """How to run.
+
+    Attributes:
+        port: Where the gateway listens.
+        functions: Whether each tool is a process of its own, as in the cloud.
+        sample: Whether to load the sample knowledge base.
+    """
+
+    port: int
+    functions: bool
+    sample: bool
+
+
+def up(choices: Choices) -> None:
+    """Run until Ctrl-C, or until a part of it dies; then end everything that was started."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    _refuse_taken_port(choices.port, "Choose another with: make run ARGS='--port 9090'")
+    _refuse_taken_port(EMULATOR_PORT, "Is Carrel running in another window?")
+    STATE.mkdir(exist_ok=True)
+    with ExitStack() as stack:
+        click.echo("Starting the Firestore emulator ...")
+        host = stack.enter_context(run_emulator(port=EMULATOR_PORT, data=STATE / "firestore"))
+        os.environ["FIRESTORE_EMULATOR_HOST"] = host
+        if choices.sample:
+            click.echo("Loading the sample knowledge base ...")
+            ingest_and_embed(SAMPLE)
+        gateway = _serve(stack, choices)
+        click.echo(_welcome(gateway.url))
+        _wait(gateway)
+
+
+def _serve(stack: ExitStack, choices: Choices) -> Served:
+    url = f"http://localhost:{choices.port}"
+    environment = {"PUBLIC_URL": url}
+    log = STATE / "functions.log"
+    log.unlink(missing_ok=True)
+    source = ROOT / "infra" / "local" / "gateway_main.py"
+    if choices.functions:
+        click.echo("Starting each tool as a function of its own ...")
+        names = [tool.name for tool in tools()]
+        served = stack.enter_context(serve_tools(names, environment, log=log))
+        environment["TOOL_URLS"] = json.dumps({name: one.url for name, one in served.items()})
+        source = ROOT / "functions" / "gateway" / "main.py"
+    return stack.enter_context(serve(source, environment, port=choices.port, log=log))
+
+
+def _wait(gateway: Served) -> None:
+    try:
+        code = gateway.process.wait()
+        raise click.ClickException(f"The gateway ended ({code}). Its log: {STATE}/functions.log")
+    except KeyboardInterrupt:
+        click.echo("\nStopping ...")
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _refuse_taken_port(port: int, advice: str) -> None:
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            raise click.ClickException(f"Something listens on port {port} already. {advice}")
+
+
+def _welcome(served_at: str) -> str:
+    url = f"http://localhost:{urlsplit(served_at).port}/mcp"
+    desktop = {"mcpServers": {"carrel": {"command": str(_command()), "args": ["stdio"]}}}
+    return f"""
+Carrel is running. Its MCP endpoint is
+
+    {url}
+
+Add it to Claude Code:
+
+    claude mcp add --transport http carrel {url}
+
+Add it to Claude Desktop (Settings, Developer, Edit Config):
+
+    {json.dumps(desktop)}
+
+Try a call, in another window:
+
+    .venv/bin/carrel call search_kb '{{"query": "why do flaky tests hurt?", "limit": 3}}'
+
+Put your own texts in:
+
+    .venv/bin/carrel ingest ~/notes
+
+There is no sign-in: whoever reaches this machine's loopback address may read. Ctrl-C ends it.
+"""
+
+
+def _command() -> Path:
+    return ROOT / ".venv" / "bin" / "carrel"

@@ -1,0 +1,161 @@
+"""One call of a tool: parse, run within the deadline, map errors, log. No HTTP and no MCP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from shared.caller import Caller
+from shared.errors import InvalidInput, PlatformFault, ToolFailure, Unavailable
+from shared.logs import describe, log
+from shared.store import Meter
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+    from shared.deps import Backend
+    from shared.tool import Arguments, Result, Tool
+
+
+class CallRequest(BaseModel):
+    """What the gateway sends to a tool.
+
+    Attributes:
+        call_id: Names the call in logs and in errors.
+        arguments: As the client sent them.
+        caller: Who the gateway found to be calling.
+        deadline: Unix time in seconds after which nobody waits for the answer.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    call_id: str
+    arguments: dict[str, Any]
+    caller: Caller
+    deadline: float
+
+
+class Receipt(BaseModel):
+    """What a call cost.
+
+    Attributes:
+        documents_read: As Firestore bills them.
+        documents_written: As Firestore bills them.
+        round_trips: How many requests to Firestore had to wait for one another.
+        milliseconds: From the arguments to the result.
+    """
+
+    documents_read: int = 0
+    documents_written: int = 0
+    round_trips: int = 0
+    milliseconds: float = 0.0
+
+
+class CallAnswer(BaseModel):
+    """What a tool answers: a result, or an error as `CarrelError.to_wire` makes it."""
+
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    receipt: Receipt = Receipt()
+
+
+async def call(tool: Tool[Any, Any], request: CallRequest, backend: Backend) -> CallAnswer:
+    """Run one call to its end; whatever goes wrong becomes an error on the wire."""
+    meter = Meter()
+    started = time.perf_counter()
+    try:
+        result = await _run(tool, request, backend, meter)
+        outcome: dict[str, Any] = {"result": result.model_dump(mode="json")}
+    except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
+        outcome = {"error": _told(error, request, tool)}
+    milliseconds = round((time.perf_counter() - started) * 1000, 1)
+    answer = CallAnswer(**outcome, receipt=_receipt(meter, milliseconds))
+    _log_call(tool, request, answer)
+    return answer
+
+
+def parse(tool: Tool[Any, Any], arguments: dict[str, Any]) -> Arguments:
+    """Check arguments against the tool's input.
+
+    Raises:
+        InvalidInput: With one entry per offending field in `details`.
+    """
+    try:
+        # As JSON, strictly: "5" is no number and true is no 1, but an enumeration is its string.
+        parsed: Arguments = tool.input.model_validate_json(json.dumps(arguments), strict=True)
+    except ValidationError as error:
+        details = {_field(each["loc"]): _problem(tool, each) for each in error.errors()}
+        wrong = "; ".join(f"{name}: {message}" for name, message in details.items())
+        message = f"{tool.name} was not run. {wrong}. Correct this and call {tool.name} again."
+        raise InvalidInput(message, details=details) from None
+    return parsed
+
+
+async def _run(
+    tool: Tool[Any, Any], request: CallRequest, backend: Backend, meter: Meter
+) -> Result:
+    arguments = parse(tool, request.arguments)
+    seconds = min(tool.timeout, request.deadline - time.time())
+    try:
+        async with asyncio.timeout(seconds):
+            result: Result = await tool.run(arguments, backend.deps(request.caller, meter))
+    except TimeoutError:
+        message = (
+            f"{tool.name} did not finish within {max(seconds, 0):.0f} s. Try again in a moment."
+        )
+        raise Unavailable(message, retry_after=5) from None
+    return result
+
+
+def _told(error: Exception, request: CallRequest, tool: Tool[Any, Any]) -> dict[str, Any]:
+    """The error as the caller may see it: of a fault of ours nothing but the call's id."""
+    if isinstance(error, ToolFailure):
+        return error.to_wire()
+    log.error("fault", tool=tool.name, call_id=request.call_id, **describe(error))
+    message = f"{tool.name} failed on our side. Report it with the call id {request.call_id}."
+    return PlatformFault(message, details={"call_id": request.call_id}).to_wire()
+
+
+def _receipt(meter: Meter, milliseconds: float) -> Receipt:
+    return Receipt(
+        documents_read=meter.documents_read,
+        documents_written=meter.documents_written,
+        round_trips=meter.round_trips,
+        milliseconds=milliseconds,
+    )
+
+
+def _log_call(tool: Tool[Any, Any], request: CallRequest, answer: CallAnswer) -> None:
+    log.info(
+        "tool_call",
+        tool=tool.name,
+        call_id=request.call_id,
+        user=request.caller.user_id,
+        outcome=answer.error["code"] if answer.error else "ok",
+        arguments=_sizes(tool, request.arguments),
+        **answer.receipt.model_dump(),
+    )
+
+
+def _sizes(tool: Tool[Any, Any], arguments: dict[str, Any]) -> dict[str, int]:
+    """How long each argument is. A name that the tool does not know may itself be content."""
+    known = tool.input.model_fields
+    return {name: len(json.dumps(value)) for name, value in arguments.items() if name in known}
+
+
+def _problem(tool: Tool[Any, Any], problem: ErrorDetails) -> str:
+    match problem["type"]:
+        case "extra_forbidden":
+            return f"not a parameter; {tool.name} takes {', '.join(tool.input.model_fields)}"
+        case "missing":
+            return "required, but missing"
+        case _:
+            return problem["msg"]
+
+
+def _field(location: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in location) or "arguments"

@@ -1,0 +1,101 @@
+"""The composition root: settings become the capabilities that tools and jobs are given."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from shared.clock import utc_now
+from shared.errors import Unavailable
+from shared.store import Connection, Meter, Store
+
+if TYPE_CHECKING:
+    from shared.ai.embedding import Embedder
+    from shared.caller import Caller
+    from shared.clock import Clock
+    from shared.settings import Settings
+
+
+class Deps:
+    """What a handler may use: one per call.
+
+    Attributes:
+        caller: On whose behalf it runs.
+        store: The database, counting what this call reads and writes.
+        clock: What time it is.
+        settings: Everything else that was configured.
+    """
+
+    def __init__(self, backend: Backend, caller: Caller, meter: Meter) -> None:
+        """Draw on what the process has open."""
+        self.caller = caller
+        self.store = Store(backend.connection, meter)
+        self.clock = backend.clock
+        self.settings = backend.settings
+        self._backend = backend
+
+    @property
+    def embedder(self) -> Embedder:
+        """Text to vectors; loaded by the first call that needs it."""
+        return self._backend.embedder
+
+
+class Backend:
+    """What a process opens once and its calls share. It belongs to one event loop."""
+
+    def __init__(
+        self, settings: Settings, *, clock: Clock = utc_now, embedder: Embedder | None = None
+    ) -> None:
+        """Open nothing before it is used; an argument beats what the settings would choose."""
+        self.settings = settings
+        self.clock = clock
+        self._embedder = embedder
+
+    @cached_property
+    def connection(self) -> Connection:
+        """The database."""
+        return Connection(self.settings.google_cloud_project, self.settings.firestore_database)
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The embedding provider, imported only now."""
+        return self._embedder or _configured_embedder(self.settings)
+
+    def deps(self, caller: Caller, meter: Meter) -> Deps:
+        """The capabilities of one call."""
+        return Deps(self, caller, meter)
+
+    async def ping(self) -> None:
+        """Ask the database for one document.
+
+        Raises:
+            Unavailable: It does not answer within three seconds.
+        """
+        try:
+            async with asyncio.timeout(3):
+                await Store(self.connection, Meter()).embedding_space.stamp()
+        except TimeoutError:
+            raise Unavailable("The database does not answer.", retry_after=5) from None
+
+    async def aclose(self) -> None:
+        """Close the database, if it was opened."""
+        await self.connection.aclose()
+
+
+def _configured_embedder(settings: Settings) -> Embedder:
+    match settings.embedding_provider:
+        case "local":
+            from shared.ai.local_embedding import LocalEmbedder
+
+            return LocalEmbedder()
+        case "vertex":
+            from shared.ai.vertex_embedding import VertexEmbedder
+
+            return VertexEmbedder(
+                project=settings.google_cloud_project,
+                location=settings.vertex_location,
+                model=settings.vertex_model,
+                dimension=settings.vertex_dimension,
+                base_url=settings.vertex_base_url,
+            )

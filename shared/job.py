@@ -1,0 +1,125 @@
+"""A job is a value: what it is called, when it runs, and the function that does its work."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from shared.caller import Caller
+from shared.logs import log
+from shared.store import Meter
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from shared.deps import Backend, Deps
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One item that did not go through, by name, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run did.
+
+    Attributes:
+        counts: How many of what, by name.
+        failures: Items that did not go through; the others did.
+        finished: Whether nothing is left to do, as far as this run could see.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+    finished: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How long a run may work, and whom it tells how far it has come.
+
+    Attributes:
+        deadline: When to stop between two steps, on `time.monotonic`'s clock.
+        progress: Called with how many items have been dealt with since the last call.
+    """
+
+    deadline: float
+    progress: Callable[[int], None] = lambda _: None
+
+    @property
+    def spent(self) -> bool:
+        """Whether it is time to stop."""
+        return time.monotonic() >= self.deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The declaration of one job.
+
+    Attributes:
+        name: The name of its folder too, and of its lease.
+        title: What people see.
+        run: Works in small committed steps until the work or its budget ends.
+        total: How many items a run would deal with now, for a progress bar.
+        schedule: When it runs in the cloud, in cron's format, in UTC.
+        timeout: Seconds a run may take; Cloud Scheduler waits 30 minutes at most.
+    """
+
+    name: str
+    title: str
+    run: Callable[[Deps, Budget], Awaitable[Report]]
+    total: Callable[[Deps], Awaitable[int]]
+    schedule: str
+    timeout: float = 25 * 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Another run of the job holds the lease.
+
+    Attributes:
+        until: When the lease ends, if that run has died.
+    """
+
+    until: datetime
+
+
+async def run_job(
+    job: Job, backend: Backend, progress: Callable[[int], None] = lambda _: None
+) -> Report | Busy:
+    """Run a job once, under its lease.
+
+    Raises:
+        CarrelError: The run cannot go on. What it has committed stays, and the next run resumes.
+    """
+    meter = Meter()
+    deps = backend.deps(Caller(), meter)
+    leases = deps.store.leases
+    lease = await leases.acquire(job.name, deps.settings.lease_seconds, deps.clock)
+    if isinstance(lease, datetime):
+        return Busy(until=lease)
+    try:
+        report = await job.run(deps, Budget(time.monotonic() + job.timeout, progress))
+    finally:
+        await leases.release()
+    _log_run(job, report, meter)
+    return report
+
+
+def _log_run(job: Job, report: Report, meter: Meter) -> None:
+    log.info(
+        "job_run",
+        job=job.name,
+        finished=report.finished,
+        failures=len(report.failures),
+        documents_read=meter.documents_read,
+        documents_written=meter.documents_written,
+        **report.counts,
+    )

@@ -1,0 +1,91 @@
+"""The one adapter between a declaration and a Cloud Function."""
+
+from __future__ import annotations
+
+from shared import cold_start
+
+# isort: split
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
+
+import functions_framework.aio
+from pydantic import ValidationError
+from starlette.responses import JSONResponse
+
+from shared.calling import CallAnswer, CallRequest, call
+from shared.deps import Backend
+from shared.errors import CarrelError, InvalidInput, from_wire
+from shared.job import Busy, Job, run_job
+from shared.logs import describe, log
+from shared.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from shared.tool import Tool
+
+    Handler = Callable[[Request], Awaitable[JSONResponse]]
+
+
+def serve(tool: Tool[Any, Any]) -> Handler:
+    """Make a tool a function: `POST` a `CallRequest`, get a `CallAnswer`; `GET` tells its health.
+
+    Only the gateway's service account may invoke it; Cloud Run checks that before the function.
+    """
+    backend = Backend(Settings())
+
+    async def answer(request: Request) -> JSONResponse:
+        if request.method == "GET":
+            return await _health(tool.name, backend)
+        try:
+            wanted = CallRequest.model_validate_json(await request.body())
+        except ValidationError:
+            refusal = InvalidInput("This function takes a call request from Carrel's gateway.")
+            return JSONResponse({"error": refusal.to_wire()}, status_code=refusal.status)
+        return _response(await call(tool, wanted, backend))
+
+    return _entry_point(answer)
+
+
+def serve_job(job: Job) -> Handler:
+    """Make a job a function: `POST` runs it once, or says that another run is under way."""
+    backend = Backend(Settings())
+
+    async def answer(request: Request) -> JSONResponse:
+        if request.method == "GET":
+            return await _health(job.name, backend)
+        try:
+            outcome = await run_job(job, backend)
+        except CarrelError as error:
+            log.error("job_stopped", job=job.name, **describe(error))
+            return JSONResponse({"error": error.to_wire()}, status_code=error.status)
+        if isinstance(outcome, Busy):
+            return JSONResponse({"state": "busy", "until": outcome.until.isoformat()})
+        state = "finished" if outcome.finished else "out of time"
+        return JSONResponse({"state": state, "report": asdict(outcome)})
+
+    return _entry_point(answer)
+
+
+def _entry_point(answer: Handler) -> Handler:
+    # The framework looks functions up by their own name, which must be the deployed target's.
+    answer.__name__ = "handle"
+    entry = cast("Handler", functions_framework.aio.http(answer))
+    cold_start.over()
+    return entry
+
+
+async def _health(name: str, backend: Backend) -> JSONResponse:
+    try:
+        await backend.ping()
+    except CarrelError as error:
+        body = {"name": name, "status": "unavailable", "error": error.to_wire()}
+        return JSONResponse(body, status_code=error.status)
+    return JSONResponse({"name": name, "status": "ok"})
+
+
+def _response(answer: CallAnswer) -> JSONResponse:
+    status = from_wire(answer.error).status if answer.error else 200
+    return JSONResponse(answer.model_dump(mode="json"), status_code=status)

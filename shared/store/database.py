@@ -1,0 +1,196 @@
+"""One call's view of Firestore: it counts, translates errors and guards every commit."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from google.api_core import exceptions
+from google.cloud.firestore_v1.async_aggregation import AsyncAggregationQuery
+
+from shared.errors import Conflict, PlatformFault, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from google.cloud.firestore import (
+        AsyncClient,
+        AsyncCollectionReference,
+        AsyncDocumentReference,
+        AsyncQuery,
+        AsyncWriteBatch,
+        DocumentSnapshot,
+    )
+    from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
+
+    from shared.store.leases import Lease
+
+    Write = Callable[[AsyncWriteBatch], object]
+    """Adds one write to a batch."""
+
+_DOWN = (
+    exceptions.ServiceUnavailable,
+    exceptions.DeadlineExceeded,
+    exceptions.TooManyRequests,
+    exceptions.RetryError,
+)
+_STALE = (
+    exceptions.FailedPrecondition,
+    exceptions.Aborted,
+    exceptions.NotFound,
+    exceptions.AlreadyExists,
+)
+
+
+class Stale(Conflict):
+    """A commit was refused because a document changed, vanished or appeared since it was read."""
+
+
+class LeaseLost(Conflict):
+    """Another run has taken over; nothing of the refused commit was written."""
+
+
+@dataclass(slots=True)
+class Meter:
+    """What a call cost.
+
+    Attributes:
+        documents_read: As Firestore bills them: a missing document and an empty query count one.
+        documents_written: Documents set, updated or deleted.
+        round_trips: The call's depth: requests sent together count as one.
+    """
+
+    documents_read: int = 0
+    documents_written: int = 0
+    round_trips: int = 0
+    _in_flight: int = field(default=0, repr=False)
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Count a request; one that starts while another is under way adds no depth."""
+        self.round_trips += self._in_flight == 0
+        self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+
+
+class Database:
+    """Firestore, for the length of one call or one run."""
+
+    def __init__(self, client: AsyncClient, meter: Meter) -> None:
+        """Use a client that belongs to the running event loop."""
+        self.client = client
+        self.meter = meter
+        self.lease: Lease | None = None
+        self._one_commit = asyncio.Lock()
+
+    def collection(self, path: str) -> AsyncCollectionReference:
+        """The collection at `path`."""
+        return self.client.collection(path)
+
+    def document(self, collection: str, document_id: str) -> AsyncDocumentReference:
+        """The document `document_id` of `collection`."""
+        return self.client.collection(collection).document(document_id)
+
+    async def get(
+        self, reference: AsyncDocumentReference, fields: Sequence[str] | None = None
+    ) -> DocumentSnapshot[Any]:
+        """Read one document; its snapshot may say that it does not exist."""
+        with self.meter.request(), _translated():
+            self.meter.documents_read += 1
+            return await reference.get(field_paths=fields)
+
+    async def get_all(
+        self, references: Sequence[AsyncDocumentReference], fields: Sequence[str] | None = None
+    ) -> list[DocumentSnapshot[Any]]:
+        """Read documents in one request; those that do not exist are left out."""
+        if not references:
+            return []
+        with self.meter.request(), _translated():
+            self.meter.documents_read += len(references)
+            snapshots = self.client.get_all(list(references), field_paths=fields)
+            return [snapshot async for snapshot in snapshots if snapshot.exists]
+
+    async def find(self, query: AsyncQuery | AsyncVectorQuery) -> list[DocumentSnapshot[Any]]:
+        """Run a query that carries its own limit."""
+        with self.meter.request(), _translated():
+            found = [snapshot async for snapshot in query.stream()]
+            self.meter.documents_read += max(1, len(found))
+            return found
+
+    async def count(self, query: AsyncQuery) -> int:
+        """How many documents match, without reading them: one read per 1,000 index entries."""
+        with self.meter.request(), _translated():
+            [[result]] = await AsyncAggregationQuery(query).count().get()
+            self.meter.documents_read += 1 + int(result.value) // 1_000
+            return int(result.value)
+
+    async def commit(self, writes: Iterable[Write]) -> Any:
+        """Make all writes visible at once, or none. Under a lease, its renewal is one of them.
+
+        Returns:
+            The update time of the last write, for preconditions on it; None if there was none.
+
+        Raises:
+            Stale: A document changed since it was read.
+            LeaseLost: Another run has taken the lease.
+        """
+        batch = self.client.batch()
+        for write in writes:
+            write(batch)
+        count = len(batch)
+        if not count:
+            return None
+        async with self._one_commit:
+            update_time = await self._commit(batch)
+        self.meter.documents_written += count
+        return update_time
+
+    async def commit_what_holds(self, writes: Sequence[Write]) -> int:
+        """Commit the writes whose preconditions hold and drop the others; return how many held.
+
+        The batch is halved around what was refused, so that one document that somebody edited
+        meanwhile costs a few commits and not the batch.
+        """
+        try:
+            await self.commit(writes)
+        except Stale:
+            if len(writes) == 1:
+                return 0
+            middle = len(writes) // 2
+            first = await self.commit_what_holds(writes[:middle])
+            return first + await self.commit_what_holds(writes[middle:])
+        return len(writes)
+
+    async def _commit(self, batch: AsyncWriteBatch) -> Any:
+        if self.lease:
+            self.lease.renew_in(batch)
+        try:
+            with self.meter.request(), _translated():
+                results = await batch.commit()
+        except Stale:
+            if self.lease and await self.lease.is_lost(self):
+                message = f"Another run holds the lease of {self.lease.job}; this one stops."
+                raise LeaseLost(message) from None
+            raise
+        update_time = results[-1].update_time
+        if self.lease:
+            self.lease.renewed(update_time)
+        return update_time
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except _DOWN as error:
+        message = "The database cannot be reached right now. Nothing is wrong with the call."
+        raise Unavailable(message, retry_after=5) from error
+    except _STALE as error:
+        raise Stale(f"The database refused: {type(error).__name__}.") from error
+    except exceptions.GoogleAPICallError as error:
+        raise PlatformFault(f"The database refused: {type(error).__name__}.") from error

@@ -1,0 +1,185 @@
+"""`sources/{source_id}` and the chunks under their care: what ingest compares and writes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore_v1.base_query import FieldFilter
+
+from shared.store import chunk_documents as documents
+from shared.store.chunks import COLLECTION as CHUNKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncClient, AsyncDocumentReference, AsyncQuery
+
+    from shared.domain.chunk import Chunk
+    from shared.domain.source import Source
+    from shared.store.database import Database, Write
+
+COLLECTION: Final = "sources"
+BLOCK: Final = 30
+"""How many sources are compared at once: Firestore takes 30 values in one `in`."""
+MAX_WRITES: Final = 200
+MAX_BYTES: Final = 2_000_000
+"""What one commit may hold: the emulator refuses requests above 4 MiB, the cloud above 10."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkedSource:
+    """A source with its chunks."""
+
+    source: Source
+    chunks: list[Chunk]
+
+    @property
+    def content_hash(self) -> str:
+        """Changes exactly when anything changes that ingest writes of the source or its chunks."""
+        parts = [_described(self.source), *(documents.fingerprint(chunk) for chunk in self.chunks)]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """One write: what it counts as, and about how many bytes it takes."""
+
+    kind: str
+    write: Write
+    size: int = 1_000
+
+
+class Sources:
+    """Brings the database to what the sources say."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep them in this database."""
+        self._database = database
+
+    async def save(self, sources: Sequence[ChunkedSource], now: datetime) -> Counter[str]:
+        """Write what differs, and nothing for a source that does not.
+
+        A source's own document is its last write: a run that is killed before it leaves the old
+        content hash, or none, and the next run compares the source again.
+
+        Args:
+            sources: At most 30 sources of different ids. One without chunks is deleted.
+            now: The time to stamp on what is written.
+
+        Returns:
+            How many `sources` differed, and how many chunks were `created`, `updated`, `deleted`.
+        """
+        stored = await self._stored_hashes(sources)
+        differing = [each for each in sources if _differs(each, stored)]
+        known = await self._known_chunks(each.source.source_id for each in differing)
+        changes = [
+            change
+            for each in differing
+            for change in self._changes(each, known.get(each.source.source_id, {}), now)
+        ]
+        for commit in _commits(changes):
+            await self._database.commit(change.write for change in commit)
+        return Counter(change.kind for change in changes)
+
+    async def _stored_hashes(self, sources: Sequence[ChunkedSource]) -> dict[str, str]:
+        references = [self._reference(COLLECTION, each.source.source_id) for each in sources]
+        snapshots = await self._database.get_all(references, ["content_hash"])
+        return {snapshot.id: snapshot.get("content_hash") for snapshot in snapshots}
+
+    async def _known_chunks(self, source_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """What is stored of each source's chunks: source id to chunk id to fingerprints."""
+        wanted = list(source_ids)
+        known: dict[str, dict[str, Any]] = {}
+        if wanted:
+            query = chunks_of_sources_query(self._database.client, wanted)
+            for snapshot in await self._database.find(query):
+                data = snapshot.to_dict() or {}
+                known.setdefault(data["source_id"], {})[snapshot.id] = data
+        return known
+
+    def _changes(
+        self, wanted: ChunkedSource, known: dict[str, Any], now: datetime
+    ) -> Iterator[_Change]:
+        for chunk in wanted.chunks:
+            yield from self._chunk_change(chunk, known.get(chunk.chunk_id), now)
+        for chunk_id in known.keys() - {chunk.chunk_id for chunk in wanted.chunks}:
+            yield _deletion("deleted", self._reference(CHUNKS, chunk_id))
+        reference = self._reference(COLLECTION, wanted.source.source_id)
+        if wanted.chunks:
+            data = _document(wanted, now)
+            yield _Change("sources", lambda batch: batch.set(reference, data, merge=True))
+        else:
+            yield _deletion("sources", reference)
+
+    def _chunk_change(
+        self, chunk: Chunk, known: dict[str, Any] | None, now: datetime
+    ) -> Iterator[_Change]:
+        reference = self._reference(CHUNKS, chunk.chunk_id)
+        size = 2_000 + len(chunk.content.encode())
+        if known is None:
+            new = documents.created(chunk, now)
+            yield _Change("created", lambda batch: batch.create(reference, new), size)
+        elif known["fingerprint"] != documents.fingerprint(chunk):
+            same_text = known["content_hash"] == chunk.content_hash
+            edit = documents.edited(chunk, now) if same_text else documents.rewritten(chunk, now)
+            yield _Change("updated", lambda batch: batch.update(reference, edit), size)
+
+    def _reference(self, collection: str, document_id: str) -> AsyncDocumentReference:
+        return self._database.document(collection, document_id)
+
+
+def chunks_of_sources_query(client: AsyncClient, source_ids: Sequence[str]) -> AsyncQuery:
+    """What comparing needs of the chunks of up to 30 sources; their number is what bounds it."""
+    return (
+        client.collection(CHUNKS)
+        .where(filter=FieldFilter("source_id", "in", list(source_ids)))
+        .select(["source_id", "fingerprint", "content_hash"])
+    )
+
+
+def _differs(wanted: ChunkedSource, stored: dict[str, str]) -> bool:
+    """A source that is to be deleted always differs: chunks may be left without their source."""
+    return not wanted.chunks or stored.get(wanted.source.source_id) != wanted.content_hash
+
+
+def _document(wanted: ChunkedSource, now: datetime) -> dict[str, Any]:
+    return _described(wanted.source) | {
+        "chunk_count": len(wanted.chunks),
+        "content_hash": wanted.content_hash,
+        "updated_at": now,
+    }
+
+
+def _described(source: Source) -> dict[str, Any]:
+    return {
+        "title": source.title,
+        "author": source.author,
+        "type": source.category,
+        "source": source.origin,
+        "url": source.source_url,
+        "readwise_url": source.readwise_url,
+        "tags": list(source.tags),
+    }
+
+
+def _deletion(kind: str, reference: AsyncDocumentReference) -> _Change:
+    return _Change(kind, lambda batch: batch.delete(reference))
+
+
+def _commits(changes: Sequence[_Change]) -> Iterator[list[_Change]]:
+    """Cut changes, in their order, into commits that Firestore takes."""
+    commit: list[_Change] = []
+    size = 0
+    for change in changes:
+        if commit and (len(commit) == MAX_WRITES or size + change.size > MAX_BYTES):
+            yield commit
+            commit, size = [], 0
+        commit.append(change)
+        size += change.size
+    if commit:
+        yield commit

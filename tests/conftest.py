@@ -1,0 +1,85 @@
+"""What every test may ask for: a database of its own, and the capabilities built on it."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.local.emulator import run_emulator
+from shared.ai.local_embedding import LocalEmbedder
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.settings import Settings
+from shared.store import Meter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.deps import Deps
+
+pytest_plugins = ["tests.infra.index_proof"]
+
+_EMULATOR = pytest.StashKey[ExitStack]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Start one emulator for the whole run; parallel workers inherit its address."""
+    if hasattr(config, "workerinput"):
+        return
+    stack = config.stash[_EMULATOR] = ExitStack()
+    os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the emulator."""
+    if _EMULATOR in config.stash:
+        config.stash[_EMULATOR].close()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run asynchronous tests on asyncio, which Firestore's client needs."""
+    return "asyncio"
+
+
+@pytest.fixture
+def project() -> str:
+    """A project that nobody else uses: an empty database."""
+    return f"test-{uuid.uuid4().hex[:16]}"
+
+
+@pytest.fixture
+def settings(project: str) -> Settings:
+    """The settings of a laptop, with a database of one's own."""
+    return Settings(google_cloud_project=project)
+
+
+@pytest.fixture(scope="session")
+def embedder() -> LocalEmbedder:
+    """The real local embedder, loaded once."""
+    return LocalEmbedder()
+
+
+@pytest.fixture
+async def backend(settings: Settings, embedder: LocalEmbedder) -> AsyncIterator[Backend]:
+    """What a process opens once."""
+    opened = Backend(settings, embedder=embedder)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+def meter() -> Meter:
+    """Counts what `deps` reads and writes."""
+    return Meter()
+
+
+@pytest.fixture
+def deps(backend: Backend, meter: Meter) -> Deps:
+    """The capabilities of one call by an anonymous caller."""
+    return backend.deps(Caller(), meter)

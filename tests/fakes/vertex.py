@@ -1,0 +1,190 @@
+"""A server that answers like Vertex AI's embedding endpoint, or misbehaves on command.
+
+It speaks what google-genai 3.4 sends for `gemini-embedding-001`: one text in `content`, posted to
+`.../publishers/google/models/{model}:embedContent`, answered with `embedding.values`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_TASK_TYPES = {"RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY"}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the server answers; by default the text's vector, at once.
+
+    Attributes:
+        status: The HTTP status.
+        body: The bytes to send instead of the text's vector.
+        headers: Headers beside the usual ones.
+        missing: How many bytes are promised and never sent.
+        pause: Seconds to think; forever is ended by the server's shutdown.
+    """
+
+    status: int = 200
+    body: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    missing: int = 0
+    pause: float = 0.0
+
+
+HANG = Reply(pause=3600)
+CUT_CONNECTION = Reply(missing=10)
+CUT_JSON = Reply(body=b'{"embedding": {"values": [0.1, 0.')
+NO_EMBEDDING = Reply(body=b'{"usageMetadata": {"promptTokenCount": 3}}')
+
+
+def vector_reply(values: Iterable[float]) -> Reply:
+    """A well-formed answer with these numbers, whatever the text."""
+    return Reply(body=_embedding(list(values)))
+
+
+def refusal(
+    status: int, reason: str = "", message: str = "", *, retry_after: str | None = None
+) -> Reply:
+    """An error as Google words it: `{"error": {code, message, status}}`."""
+    body = {"error": {"code": status, "message": message, "status": reason}}
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    return Reply(status, json.dumps(body).encode(), headers)
+
+
+def vector_of(text: str, dimension: int) -> list[float]:
+    """The vector of a text: always the same, and not of unit length, like a truncated one."""
+    numbers = random.Random(text)  # noqa: S311 - reproducible, nothing to keep secret
+    return [numbers.gauss(0, 0.02) for _ in range(dimension)]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request that arrived; `at` is its time on the monotonic clock."""
+
+    path: str
+    authorization: str | None
+    body: dict[str, Any]
+    at: float
+
+    @property
+    def text(self) -> str:
+        """The text to embed."""
+        return str(self.body["content"]["parts"][0]["text"])
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """How to embed it."""
+        return dict(self.body["embedContentConfig"])
+
+
+class FakeVertex(ThreadingHTTPServer):
+    """Listens on a free port of this machine while the `with` block runs.
+
+    Attributes:
+        calls: The requests so far, in order of arrival.
+        script: Replies to the next requests, in order; used up, `usual` answers.
+        peak: The most requests that were under way at once.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, *script: Reply, usual: Reply | None = None) -> None:
+        """Open the port."""
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.calls: list[Call] = []
+        self.script = deque(script)
+        self.usual = usual or Reply()
+        self.peak = 0
+        self.closing = threading.Event()
+        self._under_way = 0
+        self._lock = threading.Lock()
+        self._loop = threading.Thread(target=self.serve_forever, args=(0.01,))
+
+    @property
+    def base_url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def __enter__(self) -> Self:
+        """Start answering."""
+        self._loop.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop, and let hanging requests go."""
+        self.closing.set()
+        self.shutdown()
+        self._loop.join()
+        self.server_close()
+
+    def arrive(self, call: Call) -> Reply:
+        """Note a request and choose its reply."""
+        with self._lock:
+            self.calls.append(call)
+            self._under_way += 1
+            self.peak = max(self.peak, self._under_way)
+            return self.script.popleft() if self.script else self.usual
+
+    def leave(self) -> None:
+        """Note that a request's answer is about to be sent."""
+        with self._lock:
+            self._under_way -= 1
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: FakeVertex
+
+    def do_POST(self) -> None:
+        call = self._read()
+        reply = self.server.arrive(call)
+        self.server.closing.wait(reply.pause)
+        self.server.leave()
+        with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
+            self._send(reply if reply.body is not None else _embed(call, reply))
+
+    def _read(self) -> Call:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        return Call(self.path, self.headers["Authorization"], body, time.monotonic())
+
+    def _send(self, reply: Reply) -> None:
+        body = reply.body or b""
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json; charset=UTF-8")
+        self.send_header("Content-Length", str(len(body) + reply.missing))
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = reply.missing > 0
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def _embed(call: Call, reply: Reply) -> Reply:
+    """Check the request as the service does, then answer the text's vector."""
+    if not (call.authorization or "").startswith("Bearer "):
+        return refusal(401, "UNAUTHENTICATED")
+    if not call.path.endswith("/publishers/google/models/gemini-embedding-001:embedContent"):
+        return refusal(404, "NOT_FOUND")
+    if not call.text or call.config["taskType"] not in _TASK_TYPES:
+        return refusal(400, "INVALID_ARGUMENT", f"The text content is refused: {call.text!r}")
+    values = vector_of(call.text, call.config["outputDimensionality"])
+    return Reply(reply.status, _embedding(values), reply.headers, reply.missing)
+
+
+def _embedding(values: list[float]) -> bytes:
+    usage = {"promptTokenCount": 3, "trafficType": "ON_DEMAND"}
+    answer = {"embedding": {"values": values}, "usageMetadata": usage, "truncated": False}
+    return json.dumps(answer).encode()

@@ -1,0 +1,132 @@
+"""The verdict on a file: what to add, what to drop, and for whom."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.deploy.index_check import check
+from infra.deploy.index_file import IndexFile
+from infra.deploy.query_shape import (
+    Aggregate,
+    Comparison,
+    Direction,
+    Filter,
+    Nearest,
+    Order,
+    QueryShape,
+    Scope,
+)
+
+EQUAL_A = frozenset({frozenset({Filter("a", Comparison.EQUAL)})})
+SORTED = QueryShape("cities", disjuncts=EQUAL_A, orders=(Order("b", Direction.DESCENDING),))
+SIMILAR = QueryShape("cities", disjuncts=EQUAL_A, nearest=Nearest("embedding", 384))
+IN_GROUP = QueryShape("cities", Scope.COLLECTION_GROUP, EQUAL_A)
+
+FIELDS = st.sampled_from(["a", "b", "b.c"])
+PATHS = FIELDS | st.just("__name__")
+FILTERS = st.builds(Filter, FIELDS, st.sampled_from(Comparison)) | st.builds(
+    Filter, st.just("__name__"), st.sampled_from([Comparison.EQUAL, Comparison.RANGE])
+)
+SHAPES = st.builds(
+    QueryShape,
+    collection=st.sampled_from(["cities", "towns"]),
+    scope=st.sampled_from(Scope),
+    disjuncts=st.frozensets(st.frozensets(FILTERS, max_size=3), min_size=1, max_size=3),
+    orders=st.lists(
+        st.builds(Order, PATHS, st.sampled_from(Direction)), unique_by=lambda order: order.path
+    ).map(tuple),
+    nearest=st.none() | st.just(Nearest("embedding", 384)),
+    aggregates=st.frozensets(st.builds(Aggregate, st.just("sum"), st.sampled_from(["a", "d"]))),
+)
+
+
+def composite(*fields: dict[str, Any]) -> dict[str, Any]:
+    """An entry under `indexes`."""
+    return {"collectionGroup": "cities", "queryScope": "COLLECTION", "fields": list(fields)}
+
+
+A = {"fieldPath": "a", "order": "ASCENDING"}
+A_THEN_B = composite(A, {"fieldPath": "b", "order": "DESCENDING"})
+A_THEN_VECTOR = composite(
+    A, {"fieldPath": "embedding", "vectorConfig": {"dimension": 768, "flat": {}}}
+)
+A_IN_GROUP = {
+    "collectionGroup": "cities",
+    "fieldPath": "a",
+    "indexes": [
+        {"queryScope": "COLLECTION", "order": "ASCENDING"},
+        {"queryScope": "COLLECTION", "arrayConfig": "CONTAINS"},
+        {"queryScope": "COLLECTION", "order": "DESCENDING"},
+        {"queryScope": "COLLECTION_GROUP", "order": "ASCENDING"},
+    ],
+}
+EXEMPT = {"collectionGroup": "cities", "fieldPath": "x", "indexes": []}
+EXPIRING = {"collectionGroup": "cities", "fieldPath": "y", "ttl": True, "indexes": []}
+
+
+def file(*indexes: dict[str, Any], overrides: tuple[dict[str, Any], ...] = ()) -> IndexFile:
+    """A file of these entries."""
+    return IndexFile.parse(json.dumps({"indexes": indexes, "fieldOverrides": overrides}))
+
+
+def test_what_is_to_be_added_makes_the_file_hold() -> None:
+    shapes = {SORTED, SIMILAR, IN_GROUP}
+    verdict = check(shapes, file(), 768)
+    addition = verdict.file.additions(verdict.missing)
+    assert addition == {"indexes": [A_THEN_B, A_THEN_VECTOR], "fieldOverrides": [A_IN_GROUP]}
+    assert check(shapes, IndexFile.parse(json.dumps(addition)), 768).holds
+
+
+@settings(deadline=None)
+@given(st.sets(SHAPES, max_size=4))
+def test_what_is_to_be_added_is_always_enough(shapes: set[QueryShape]) -> None:
+    verdict = check(shapes, file(), 768)
+    addition = verdict.file.additions(verdict.missing)
+    assert check(shapes, IndexFile.parse(json.dumps(addition)), 768).missing == {}
+
+
+@settings(deadline=None)
+@given(SHAPES)
+def test_a_shape_survives_being_written_down(shape: QueryShape) -> None:
+    assert QueryShape.from_json(shape.to_json()) == shape
+
+
+def test_an_override_that_exists_is_added_to() -> None:
+    exempt = file(overrides=({"collectionGroup": "cities", "fieldPath": "a", "indexes": []},))
+    entry = {"queryScope": "COLLECTION_GROUP", "order": "ASCENDING"}
+    (addition,) = exempt.additions(check({IN_GROUP}, exempt, 768).missing)["fieldOverrides"]
+    assert addition["indexes"] == [entry]
+
+
+def test_a_missing_index_names_the_queries_that_need_it() -> None:
+    verdict = check({SORTED}, file(), 768)
+    assert list(verdict.missing.values()) == [frozenset({SORTED})]
+    assert "needed by: cities where a = order by b DESCENDING" in verdict.report()
+
+
+def test_an_index_that_no_query_reads_is_unused() -> None:
+    verdict = check({SIMILAR}, file(A_THEN_B, A_THEN_VECTOR), 768)
+    assert verdict.report() == "unused: cities (COLLECTION): a ASCENDING, b DESCENDING"
+
+
+def test_a_vector_index_of_another_dimension_is_unused() -> None:
+    verdict = check({SIMILAR}, file(A_THEN_VECTOR), 384)
+    assert len(verdict.unused) == len(verdict.missing) == 1
+
+
+def test_a_single_field_index_for_a_collection_group_can_be_unused() -> None:
+    assert check({IN_GROUP}, file(overrides=(A_IN_GROUP,)), 768).holds
+    assert len(check((), file(overrides=(A_IN_GROUP,)), 768).unused) == 1
+
+
+def test_exemptions_and_ttl_policies_are_never_unused() -> None:
+    assert check((), file(overrides=(EXEMPT, EXPIRING)), 768).holds
+
+
+def test_of_two_indexes_for_the_same_queries_one_is_unused() -> None:
+    other = composite({"fieldPath": "a", "order": "DESCENDING"}, A_THEN_B["fields"][1])
+    assert len(check({SORTED}, file(A_THEN_B, other), 768).unused) == 1

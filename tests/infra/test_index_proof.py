@@ -1,0 +1,90 @@
+"""The plugin, on small projects of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+QUERY = "client.collection('people').where('name', '==', 'x').order_by('age')"
+INDEX = """{"indexes": [{"collectionGroup": "people", "queryScope": "COLLECTION", "fields": [
+    {"fieldPath": "name", "order": "ASCENDING"}, {"fieldPath": "age", "order": "ASCENDING"}]}]}"""
+TEST_THAT_QUERIES = f"""
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.firestore import Client
+
+def test_query():
+    client = Client(project="x", credentials=AnonymousCredentials())
+    {QUERY}._prep_stream()
+
+def test_nothing():
+    pass
+"""
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    """A project whose one query needs an index."""
+    for folder in ("tests", "shared/store"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\ntestpaths = tests\naddopts = --import-mode=importlib -p no:cacheprovider\n"
+    )
+    (tmp_path / "tests/test_sample.py").write_text(TEST_THAT_QUERIES)
+    (tmp_path / "shared/store/__init__.py").write_text("")
+    (tmp_path / "firestore.indexes.json").write_text("{}")
+    return tmp_path
+
+
+def run(project: Path, *arguments: str) -> tuple[int, str]:
+    """Run the project's suite with the plugin: the exit status and what was printed."""
+    command = [sys.executable, "-m", "pytest", "-p", "tests.infra.index_proof", *arguments]
+    environment = os.environ | {"PYTHONPATH": f"{project}{os.pathsep}{ROOT}"}
+    done = subprocess.run(
+        command, cwd=project, env=environment, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout
+
+
+def test_a_full_run_fails_and_says_what_to_add_when_an_index_is_missing(sample: Path) -> None:
+    status, output = run(sample)
+    assert status == 1
+    assert "missing: people (COLLECTION): name ASCENDING, age ASCENDING" in output
+    assert '"fieldPath": "age"' in output
+
+
+def test_a_full_run_passes_when_the_file_holds_the_index(sample: Path) -> None:
+    (sample / "firestore.indexes.json").write_text(INDEX)
+    assert run(sample, "tests")[0] == 0
+
+
+def test_the_workers_of_xdist_record_and_their_controller_checks(sample: Path) -> None:
+    status, output = run(sample, "-n", "1")
+    assert status == 1
+    assert output.count("missing: people") == 1
+
+
+@pytest.mark.parametrize("selection", [["-k", "query"], ["tests/test_sample.py::test_query"]])
+def test_a_run_of_some_tests_proves_nothing(sample: Path, selection: list[str]) -> None:
+    assert run(sample, *selection)[0] == 0
+
+
+def test_shapes_that_a_store_module_lists_count_as_run(sample: Path) -> None:
+    (sample / "tests/test_sample.py").write_text("def test_nothing():\n    pass\n")
+    (sample / "firestore.indexes.json").write_text(INDEX)
+    (sample / "shared/store/people.py").write_text(
+        f"def query_shapes(client):\n    yield {QUERY}\n"
+    )
+    assert run(sample)[0] == 0
+
+
+def test_an_index_that_nothing_uses_fails_a_full_run(sample: Path) -> None:
+    (sample / "tests/test_sample.py").write_text("def test_nothing():\n    pass\n")
+    (sample / "firestore.indexes.json").write_text(INDEX)
+    status, output = run(sample)
+    assert status == 1
+    assert "unused: people (COLLECTION): name ASCENDING, age ASCENDING" in output

@@ -1,0 +1,159 @@
+"""Every way to run a query is recorded, against the emulator."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from google.cloud.firestore import (
+    AsyncClient,
+    Client,
+    FieldFilter,
+    async_transactional,
+    transactional,
+)
+from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
+from google.cloud.firestore_v1.vector import Vector
+
+from infra.deploy.query_recorder import recording, shapes_in
+from infra.deploy.query_shape import (
+    Aggregate,
+    Comparison,
+    Direction,
+    Filter,
+    Nearest,
+    Order,
+    QueryShape,
+    Scope,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OLD = FieldFilter("age", ">", 90)
+WHERE_OLD = frozenset({frozenset({Filter("age", Comparison.RANGE)})})
+OLD_PEOPLE = QueryShape("people", disjuncts=WHERE_OLD)
+
+RUN_IN_ANOTHER_PROCESS = """
+import sys
+from google.cloud.firestore import Client
+from infra.deploy.query_recorder import record_to_directory
+record_to_directory()
+for _ in range(2):
+    list(Client(project=sys.argv[1]).collection("people").order_by("age").stream())
+"""
+
+
+@pytest.fixture
+def client(project: str) -> Client:
+    """A client of the emulator."""
+    return Client(project=project)
+
+
+async def on_async_client(project: str, run: Any) -> set[QueryShape]:
+    """What is recorded while `run(client)` does its work."""
+    with recording() as shapes:
+        await run(AsyncClient(project=project))
+    return shapes
+
+
+def nearest(query: Any) -> Any:
+    """The neighbours of a vector of two dimensions."""
+    vector = Vector([1.0, 0.0])
+    return query.find_nearest("embedding", vector, limit=1, distance_measure=DistanceMeasure.COSINE)
+
+
+def test_a_sync_query_is_recorded(client: Client) -> None:
+    with recording() as shapes:
+        list(client.collection("people").where(filter=OLD).stream())
+    assert shapes == {OLD_PEOPLE}
+
+
+def test_get_and_stream_of_an_async_query_are_recorded(project: str) -> None:
+    async def run(client: AsyncClient) -> None:
+        await client.collection("people").where(filter=OLD).get()
+        _ = [one async for one in client.collection("people").order_by("age").stream()]
+
+    by_age = QueryShape("people", orders=(Order("age", Direction.ASCENDING),))
+    assert asyncio.run(on_async_client(project, run)) == {OLD_PEOPLE, by_age}
+
+
+def test_a_query_in_a_transaction_is_recorded(client: Client) -> None:
+    @transactional
+    def read(transaction: Any) -> None:
+        list(client.collection("people").where(filter=OLD).stream(transaction=transaction))
+
+    with recording() as shapes:
+        read(client.transaction())
+    assert shapes == {OLD_PEOPLE}
+
+
+def test_a_query_in_an_async_transaction_is_recorded(project: str) -> None:
+    async def run(client: AsyncClient) -> None:
+        @async_transactional
+        async def read(transaction: Any) -> None:
+            await client.collection("people").where(filter=OLD).get(transaction=transaction)
+
+        await read(client.transaction())
+
+    assert asyncio.run(on_async_client(project, run)) == {OLD_PEOPLE}
+
+
+def test_vector_queries_are_recorded_with_their_prefilter(client: Client, project: str) -> None:
+    async def run(client: AsyncClient) -> None:
+        await nearest(client.collection("people").where(filter=OLD)).get()
+
+    expected = {QueryShape("people", disjuncts=WHERE_OLD, nearest=Nearest("embedding", 2))}
+    with recording() as shapes:
+        nearest(client.collection("people").where(filter=OLD)).get()
+    assert shapes == expected
+    assert asyncio.run(on_async_client(project, run)) == expected
+
+
+def test_aggregations_are_recorded(client: Client, project: str) -> None:
+    async def run(client: AsyncClient) -> None:
+        await client.collection("people").sum("age").get()
+
+    count, total = (Aggregate("count", None), Aggregate("sum", "age"))
+    query: Any = client.collection("people").where(filter=OLD).count()
+    with recording() as shapes:
+        query.avg("age").get()
+    aggregates = frozenset({count, Aggregate("avg", "age")})
+    assert shapes == {QueryShape("people", disjuncts=WHERE_OLD, aggregates=aggregates)}
+    expected = QueryShape("people", aggregates=frozenset({total}))
+    assert asyncio.run(on_async_client(project, run)) == {expected}
+
+
+def test_a_collection_group_is_recorded_as_one(client: Client) -> None:
+    with recording() as shapes:
+        list(client.collection_group("people").stream())
+    assert shapes == {QueryShape("people", Scope.COLLECTION_GROUP)}
+
+
+def test_the_last_results_are_recorded_in_the_order_they_are_read(client: Client) -> None:
+    with recording() as shapes:
+        client.collection("people").order_by("age").limit_to_last(1).get()
+    assert shapes == {QueryShape("people", orders=(Order("age", Direction.DESCENDING),))}
+
+
+def test_an_outer_recording_does_not_see_an_inner_one(client: Client) -> None:
+    with recording() as outer:
+        with recording():
+            list(client.collection("people").stream())
+        list(client.collection("people").where(filter=OLD).stream())
+    assert outer == {OLD_PEOPLE}
+
+
+def test_another_process_leaves_its_shapes_in_a_directory(project: str, tmp_path: Path) -> None:
+    environment = os.environ | {"CARREL_RECORD_QUERIES": str(tmp_path)}
+    command = [sys.executable, "-c", RUN_IN_ANOTHER_PROCESS, project]
+    subprocess.run(command, env=environment, check=True)
+    lines = [line for file in tmp_path.iterdir() for line in file.read_text().splitlines()]
+    assert len(lines) == 1
+    assert shapes_in(tmp_path) == {
+        QueryShape("people", orders=(Order("age", Direction.ASCENDING),))
+    }

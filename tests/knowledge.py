@@ -1,0 +1,77 @@
+"""Small knowledge bases for tests, put in by the real jobs' parts."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from functions.jobs.embed.job import embed
+from shared.domain.chunk import chunks_of
+from shared.domain.source import Section, Source
+from shared.job import Budget
+from shared.retrieval.chunking import split
+from shared.store.sources import ChunkedSource
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.deps import Deps
+    from shared.domain.chunk import Chunk
+
+BAKING = Source(
+    source_id="baking",
+    title="Bread at Home",
+    author="Ida Loaf",
+    origin="kindle",
+    category="books",
+    tags=("food",),
+    readwise_url="https://readwise.io/bookreview/1",
+    source_url="https://example.com/bread",
+    sections=(
+        Section(
+            text="Knead the dough until it is smooth, then let it rise in a warm place.",
+            tags=("dough",),
+            readwise_url="https://readwise.io/open/11",
+            highlight_url="https://example.com/bread#11",
+        ),
+        Section(text="A sourdough starter needs flour and water every day, or it starves."),
+        Section(text="Bake the bread in a very hot oven with a little steam for a good crust."),
+    ),
+)
+SAILING = Source(
+    source_id="sailing",
+    title="Under Sail",
+    sections=(
+        Section(text="Reef the mainsail before the wind grows too strong for the boat."),
+        Section(text="A good anchor and enough chain let the crew sleep through a gale."),
+    ),
+)
+
+
+def in_chunks(source: Source) -> ChunkedSource:
+    """A source, cut as ingest cuts it."""
+    spans = [split(section.text) for section in source.sections]
+    return ChunkedSource(source, chunks_of(source, spans))
+
+
+async def put_in(deps: Deps, *sources: Source) -> list[Chunk]:
+    """Store sources and embed them; return their chunks in order."""
+    chunked = [in_chunks(source) for source in sources]
+    await deps.store.sources.save(chunked, deps.clock())
+    await embed_all(deps)
+    return [chunk for each in chunked for chunk in each.chunks]
+
+
+async def embed_all(deps: Deps) -> None:
+    """Embed whatever waits for it."""
+    await embed(deps, Budget(time.monotonic() + 60))
+
+
+async def write(deps: Deps, path: str, data: dict[str, object]) -> None:
+    """Set a document's fields, as a job that does not exist yet would."""
+    await deps.store.database.client.document(path).set(data, merge=True)
+
+
+def texts(chunks: Sequence[Chunk]) -> list[str]:
+    """What chunks say."""
+    return [chunk.content for chunk in chunks]

@@ -1,0 +1,86 @@
+"""The local embedder: vectors that stay what they are, for any text."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+
+import pytest
+
+from shared.ai.embedding import Purpose, Vector
+from shared.ai.local_embedding import LocalEmbedder
+from shared.errors import InvalidInput
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def embedder() -> AsyncIterator[LocalEmbedder]:
+    embedder = LocalEmbedder()
+    yield embedder
+    await embedder.aclose()
+
+
+def similarity(one: Vector, other: Vector) -> float:
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("A carrel is a desk in a library.", (-0.0011, -0.0054, -0.0534, -0.0381)),
+        ("Wo steht das Buch über die Hanse?", (-0.0497, 0.0703, 0.0304, 0.0057)),
+    ],
+)
+async def test_known_texts_have_the_vectors_that_are_stored_for_them(
+    embedder: LocalEmbedder, text: str, start: tuple[float, ...]
+) -> None:
+    (vector,) = await embedder.embed([text], Purpose.DOCUMENT)
+    assert vector[:4] == pytest.approx(start, abs=5e-4)
+
+
+async def test_each_text_gets_a_unit_vector_in_its_place(embedder: LocalEmbedder) -> None:
+    texts = ["Bees dance.", "Ships sail to Lübeck.", "Bees dance."]
+    bees, ships, again = await embedder.embed(texts, Purpose.DOCUMENT)
+    assert [len(vector) for vector in (bees, ships)] == [embedder.dimension] * 2
+    assert [math.hypot(*vector) for vector in (bees, ships)] == pytest.approx([1.0, 1.0])
+    assert bees == again
+    assert bees != ships
+
+
+async def test_a_question_is_nearest_to_its_answer(embedder: LocalEmbedder) -> None:
+    answer, other = await embedder.embed(
+        ["Honey bees tell each other where flowers are.", "The league traded salt and cloth."],
+        Purpose.DOCUMENT,
+    )
+    (question,) = await embedder.embed(["How do bees communicate?"], Purpose.QUERY)
+    assert similarity(question, answer) > similarity(question, other) + 0.3
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\x00\u200b", "\U000e0001"])
+async def test_a_text_without_words_still_gets_a_unit_vector(
+    embedder: LocalEmbedder, text: str
+) -> None:
+    (vector,) = await embedder.embed([text], Purpose.DOCUMENT)
+    assert math.hypot(*vector) == pytest.approx(1.0)
+
+
+async def test_of_a_long_text_the_first_256_tokens_count(embedder: LocalEmbedder) -> None:
+    fits = "word " * 254
+    whole, cut = await embedder.embed([fits, fits + "tail " * 100], Purpose.DOCUMENT)
+    assert whole == cut
+
+
+async def test_half_a_character_is_refused(embedder: LocalEmbedder) -> None:
+    with pytest.raises(InvalidInput, match="whole characters"):
+        await embedder.embed(["\ud83d"], Purpose.QUERY)
+
+
+async def test_nothing_to_embed_is_no_vectors(embedder: LocalEmbedder) -> None:
+    assert await embedder.embed([], Purpose.DOCUMENT) == []
+
+
+async def test_a_query_does_not_wait_for_a_whole_batch(embedder: LocalEmbedder) -> None:
+    batch = asyncio.create_task(embedder.embed(["passage " * 200] * 20, Purpose.DOCUMENT))
+    await embedder.embed(["query"], Purpose.QUERY)
+    assert not batch.done()
+    assert len(await batch) == 20

@@ -1,0 +1,34 @@
+"""What every provider checks: texts that can be encoded, answers that are directions."""
+
+import math
+
+import pytest
+
+from shared.ai.embedding import require_unicode, unit_vector
+from shared.errors import InvalidInput, PlatformFault
+
+
+def test_a_vector_is_scaled_to_length_one() -> None:
+    assert unit_vector([3.0, -4.0], 2) == (0.6, -0.8)
+
+
+def test_numbers_too_large_to_square_keep_their_direction() -> None:
+    assert unit_vector([3e200, 4e200], 2) == pytest.approx((0.6, 0.8))
+
+
+@pytest.mark.parametrize("values", [[0.0, 0.0], [math.nan, 1.0], [math.inf, 1.0]])
+def test_a_vector_without_a_direction_is_a_fault(values: list[float]) -> None:
+    with pytest.raises(PlatformFault, match="without a direction"):
+        unit_vector(values, 2)
+
+
+@pytest.mark.parametrize("values", [[], [1.0], [1.0, 0.0, 0.0]])
+def test_a_vector_of_another_dimension_is_a_fault(values: list[float]) -> None:
+    with pytest.raises(PlatformFault, match="numbers, not 2"):
+        unit_vector(values, 2)
+
+
+def test_half_a_character_is_refused_with_its_place() -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        require_unicode(["fine \N{SLIGHTLY SMILING FACE}", "ab\ud83d"])
+    assert refusal.value.details == {"text": 1, "position": 2}
