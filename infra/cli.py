@@ -6,13 +6,14 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
+from infra.local import places
+from infra.local.emulator import EmulatorError
 from shared.errors import CarrelError
-
-EMULATOR = "127.0.0.1:8686"
 
 
 class _Commands(click.Group):
@@ -20,19 +21,21 @@ class _Commands(click.Group):
         """Say what Carrel's own errors say, without a stack."""
         try:
             return super().invoke(ctx)
-        except CarrelError as error:
-            raise click.ClickException(error.message) from error
+        except (CarrelError, EmulatorError) as error:
+            raise click.ClickException(str(error)) from error
 
 
 @click.group(cls=_Commands)
-def main() -> None:
+@click.option("--cloud", is_flag=True, help="Work on the project in GOOGLE_CLOUD_PROJECT instead.")
+def main(*, cloud: bool) -> None:
     """Carrel: a knowledge base that AI assistants read and write over MCP.
 
-    Without FIRESTORE_EMULATOR_HOST and GOOGLE_CLOUD_PROJECT in the environment, commands work on
-    the knowledge base that `make run` serves on this machine.
+    Commands work on the knowledge base that `make run` serves on this machine.
     """
-    if not {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"} & os.environ.keys():
-        os.environ["FIRESTORE_EMULATOR_HOST"] = EMULATOR
+    if cloud:
+        places.work_in_the_cloud()
+    else:
+        places.work_locally()
 
 
 @main.command()
@@ -47,15 +50,13 @@ def main() -> None:
 @click.option("--sample/--no-sample", default=True, help="Load the sample knowledge base.")
 def up(port: int, topology: str, *, sample: bool) -> None:
     """Start the emulator, load the sample, serve the gateway."""
-    from infra.local.emulator import EmulatorMissing
-
     from infra.local.processes import NotStarted
     from infra.local.up import Choices
     from infra.local.up import up as run
 
     try:
         run(Choices(port=port, functions=topology == "functions", sample=sample))
-    except (EmulatorMissing, NotStarted) as error:
+    except NotStarted as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -67,6 +68,8 @@ def ingest(path: Path) -> None:
 
     _require_database()
     ingest_and_embed(path)
+    if places.is_local():
+        places.keep()
 
 
 @main.group()
@@ -108,11 +111,16 @@ def call(tool: str, arguments: str, url: str) -> None:
 
 @main.command()
 def stdio() -> None:
-    """Serve MCP over standard input and output, for Claude Desktop's configuration file."""
+    """Serve MCP over standard input and output, for Claude Desktop's configuration file.
+
+    Where `make run` isn't running, it starts the local database by itself.
+    """
     from infra.local.stdio import serve_stdio
     from shared.settings import Settings
 
-    asyncio.run(serve_stdio(Settings()))
+    alone = places.is_local() and not places.answers(places.EMULATOR)
+    with places.database() if alone else nullcontext():
+        asyncio.run(serve_stdio(Settings()))
 
 
 @main.command()
@@ -142,14 +150,7 @@ def new_tool(name: str) -> None:
 
 def _require_database() -> None:
     """Fail at once, and say why, where waiting for a database would take minutes."""
-    import socket
-
-    host = os.environ.get("FIRESTORE_EMULATOR_HOST")
-    if not host:
-        return
-    name, _, port = host.rpartition(":")
-    try:
-        socket.create_connection((name, int(port)), timeout=2).close()
-    except OSError as error:
+    host = os.environ.get("FIRESTORE_EMULATOR_HOST")  # none in the cloud
+    if host and not places.answers(host):
         message = f"No knowledge base answers at {host}. Start one with `make run`."
-        raise click.ClickException(message) from error
+        raise click.ClickException(message)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from shared.caller import Caller
 from shared.errors import InvalidInput, PlatformFault, ToolFailure, Unavailable
@@ -58,9 +58,17 @@ class Receipt(BaseModel):
 class CallAnswer(BaseModel):
     """What a tool answers: a result, or an error as `CarrelError.to_wire` makes it."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
     result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     receipt: Receipt = Receipt()
+
+    @model_validator(mode="after")
+    def _one_of_the_two(self) -> Self:
+        if (self.result is None) == (self.error is None):
+            raise ValueError("an answer is a result or an error")
+        return self
 
 
 async def call(tool: Tool[Any, Any], request: CallRequest, backend: Backend) -> CallAnswer:

@@ -79,7 +79,9 @@ class Backend:
             raise Unavailable("The database does not answer.", retry_after=5) from None
 
     async def aclose(self) -> None:
-        """Close the database, if it was opened."""
+        """Close what was opened here; an embedder that was passed in stays its owner's."""
+        if "embedder" in self.__dict__ and not self._embedder:
+            await self.embedder.aclose()
         await self.connection.aclose()
 
 

@@ -34,6 +34,11 @@ structlog.configure(
 log: Any = structlog.get_logger()
 
 
+def only_warnings() -> None:
+    """Keep quiet about what goes well: for a terminal, where the command itself says that."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+
+
 def describe(error: BaseException) -> dict[str, Any]:
     """Where an error comes from: its type and the lines it passed, without its words.
 

@@ -52,5 +52,5 @@ class Settings(BaseSettings):
         default=None, description="The file or folder that the ingest job reads."
     )
     lease_seconds: float = Field(
-        default=30.0, gt=0, description="How long a job that died keeps others out."
+        default=60.0, gt=0, description="How long a job that died keeps others out."
     )

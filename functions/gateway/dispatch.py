@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,7 +12,7 @@ from pydantic import ValidationError
 from functions.gateway.id_tokens import IdTokens
 from shared.calling import CallAnswer
 from shared.errors import PlatformFault, Unavailable
-from shared.logs import describe, log
+from shared.logs import log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +51,7 @@ class HttpDispatcher:
         try:
             return await self._post(tool, request)
         except (httpx2.HTTPError, ValidationError, OSError) as error:
-            log.warning("tool_unreachable", tool=tool.name, **describe(error))
+            log.warning("tool_unreachable", tool=tool.name, error=type(error).__name__)
             return _failure(
                 Unavailable(
                     f"{tool.name} is temporarily unreachable. Go on without it, or call it again"
@@ -62,7 +63,8 @@ class HttpDispatcher:
 
     async def health(self) -> dict[str, str]:
         """Ask every tool's function how it is."""
-        return {name: await self._health(url) for name, url in self._urls.items()}
+        states = await asyncio.gather(*(self._health(url) for url in self._urls.values()))
+        return dict(zip(self._urls, states, strict=True))
 
     async def _post(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         url = self._urls.get(tool.name)

@@ -46,7 +46,7 @@ _GET_EMULATOR: Final = """
 The emulator is missing. Any one of these brings it:
   gcloud          gcloud components install cloud-firestore-emulator
   gcloud by apt   sudo apt-get install google-cloud-cli-firestore-emulator
-  macOS           brew install --cask gcloud-cli && gcloud components install cloud-firestore-emulator
+  no gcloud yet   brew install --cask gcloud-cli, or https://cloud.google.com/sdk/docs/install
   npm             npx firebase-tools setup:emulators:firestore
 """
 
@@ -229,7 +229,7 @@ def _await_answer(host: str, process: subprocess.Popen[bytes], log: IO[bytes]) -
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         try:
-            return _request(host, "GET", "")
+            return _request(host, "GET", "", seconds=2)
         except (OSError, HTTPException):
             time.sleep(0.05)
     log.seek(0)
@@ -259,8 +259,14 @@ def _named(project: str, database: str) -> dict[str, str]:
     return {"database": f"projects/{project}/databases/{database}"}
 
 
-def _request(host: str, method: str, path: str, body: dict[str, str] | None = None) -> None:
-    connection = HTTPConnection(host, timeout=REQUEST_SECONDS)
+def _request(
+    host: str,
+    method: str,
+    path: str,
+    body: dict[str, str] | None = None,
+    seconds: float = REQUEST_SECONDS,
+) -> None:
+    connection = HTTPConnection(host, timeout=seconds)
     try:
         connection.request(method, f"/emulator/v1/{path}" if path else "/", json.dumps(body))
         response = connection.getresponse()

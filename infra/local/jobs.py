@@ -13,6 +13,7 @@ from functions.jobs.ingest.job import JOB as INGEST
 from shared.caller import Caller
 from shared.deps import Backend
 from shared.job import Busy, run_job
+from shared.logs import only_warnings
 from shared.settings import Settings
 from shared.store import Meter
 
@@ -33,6 +34,7 @@ def ingest_and_embed(path: Path) -> None:
 
 def run_locally(job: Job, settings: Settings) -> Report:
     """Run a job to its end. If another run holds its lease, wait for that to end or to expire."""
+    only_warnings()
     report = asyncio.run(_run(job, settings))
     _tell(job, report)
     return report

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
-from infra.local.emulator import run_emulator
 
 from infra.deploy.discovery import ROOT, tools
+from infra.local.emulator import PROJECT
 from infra.local.jobs import ingest_and_embed
+from infra.local.places import EMULATOR, EMULATOR_PORT, SAMPLE, STATE, answers, database
 from infra.local.processes import serve, serve_tools
 
 if TYPE_CHECKING:
@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from infra.local.processes import Served
-
-SAMPLE: Final = ROOT / "infra" / "local" / "sample" / "readwise.json"
-STATE: Final = ROOT / ".carrel"
-"""What a local run leaves behind: the database's contents and the functions' log."""
-EMULATOR_PORT: Final = 8686
-EMULATOR: Final = f"127.0.0.1:{EMULATOR_PORT}"
-"""Where a local run's database listens, for the other commands to find."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +42,14 @@ class Choices:
 
 def up(choices: Choices) -> None:
     """Run until Ctrl-C, or until a part of it dies; then end everything that was started."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    for end in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(end, _interrupt)
     _refuse_taken_port(choices.port, "Choose another with: make run ARGS='--port 9090'")
     _refuse_taken_port(EMULATOR_PORT, "Is Carrel running in another window?")
-    STATE.mkdir(exist_ok=True)
     with ExitStack() as stack:
         click.echo("Starting the Firestore emulator ...")
-        host = stack.enter_context(run_emulator(port=EMULATOR_PORT, data=STATE / "firestore"))
-        os.environ["FIRESTORE_EMULATOR_HOST"] = host
+        stack.enter_context(database())
+        os.environ |= {"FIRESTORE_EMULATOR_HOST": EMULATOR, "GOOGLE_CLOUD_PROJECT": PROJECT}
         if choices.sample:
             click.echo("Loading the sample knowledge base ...")
             ingest_and_embed(SAMPLE)
@@ -93,9 +86,8 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _refuse_taken_port(port: int, advice: str) -> None:
-    with socket.socket() as probe:
-        if probe.connect_ex(("127.0.0.1", port)) == 0:
-            raise click.ClickException(f"Something listens on port {port} already. {advice}")
+    if answers(f"127.0.0.1:{port}"):
+        raise click.ClickException(f"Something listens on port {port} already. {advice}")
 
 
 def _welcome(served_at: str) -> str:

@@ -46,6 +46,10 @@ class Embedder(Protocol):
         """
         ...
 
+    async def aclose(self) -> None:
+        """Give back what it holds: connections, threads."""
+        ...
+
 
 def unit_vector(values: Sequence[float], dimension: int) -> Vector:
     """Scale what a model answered to length 1.

@@ -15,6 +15,7 @@ but its last two chunks as they were.
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ _PARAGRAPH: Final = 4
 # The segmenter wants a language and ours is unknown. English is what it falls back to itself; it
 # knows the sentence ends of all scripts and the abbreviations that German shares.
 _LANGUAGE: Final = "en"
+# sentencex 1.0.32 panics, which no `except Exception` stops, on "A\u00a0." and on every other white
+# space of several bytes in that place; it also refuses lone surrogates.
+_UNFIT: Final = re.compile(r"[^\S\n]|[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class Limits:
     @property
     def least(self) -> int:
         """What a chunk adds to the one before it, unless nothing more is left or fits."""
-        return self.target // 5
+        return max(1, self.target // 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +97,9 @@ def split(text: str, limits: Limits = Limits()) -> list[Span]:
     Together the spans cover everything but white space; none starts or ends on white space, and
     none holds another. A last chunk that would add less than a fifth of the target joins the one
     before it if both fit the maximum.
-
-    Raises:
-        UnicodeEncodeError: The text holds lone surrogates, so it isn't valid Unicode.
     """
     tokens = _scan(text)
-    _mark_sentences(text, tokens, limits.target - limits.overlap)
+    _mark_sentences(_UNFIT.sub(" ", text), tokens, limits.target - limits.overlap)
     spans: list[Span] = []
     start = end = 0
     while end < len(tokens.starts):

@@ -11,11 +11,12 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
+from shared.clock import utc_now
 from shared.domain.chunk import embedding_text
 from shared.store import chunk_documents as documents
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
@@ -163,6 +164,13 @@ def pending_query(client: AsyncClient, step: str, now: datetime, limit: int) -> 
         .select(["title", "content", "tries"])
         .limit(limit)
     )
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    yield nearest_query(client, (1.0,), 1)
+    yield pending_query(client, "embed", utc_now(), 1)
+    yield waiting_query(client, "embed")
 
 
 def _neighbour(snapshot: DocumentSnapshot[Any]) -> Neighbour:

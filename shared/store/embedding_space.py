@@ -62,3 +62,4 @@ class EmbeddingSpace:
             await self._database.commit([lambda batch: batch.create(reference, stamp)])
         except Stale:
             await self.expect(embedder)
+        self._confirmed.add((embedder.model, embedder.dimension))

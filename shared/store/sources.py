@@ -142,6 +142,11 @@ def chunks_of_sources_query(client: AsyncClient, source_ids: Sequence[str]) -> A
     )
 
 
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    yield chunks_of_sources_query(client, ["a", "b"])
+
+
 def _differs(wanted: ChunkedSource, stored: dict[str, str]) -> bool:
     """A source that is to be deleted always differs: chunks may be left without their source."""
     return not wanted.chunks or stored.get(wanted.source.source_id) != wanted.content_hash

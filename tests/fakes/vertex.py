@@ -143,6 +143,7 @@ class FakeVertex(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms
     server: FakeVertex
 
     def do_POST(self) -> None:

@@ -1,0 +1,80 @@
+"""What the end-to-end tests share: one filled knowledge base, and Carrel running over it."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.deploy.discovery import tools
+from infra.local.processes import serve_tools
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.domain.source import Section, Source
+from shared.settings import Settings
+from shared.store import Meter
+from tests.e2e.running import GATEWAY, INLINE, Library, run_gateway
+from tests.knowledge import BAKING, SAILING, put_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from shared.ai.local_embedding import LocalEmbedder
+    from tests.e2e.running import Running
+
+CHEESE = Source(
+    source_id="cheese",
+    title="Käse & チーズ 🧀",
+    author="Zoë Żółty",
+    sections=(Section(text='Der Käse "reift" im Keller: 熟成したチーズ 🧀 <b>\\n</b> 👩🏽‍🍳.'),),
+)
+
+
+@pytest.fixture(scope="session")
+def library(embedder: LocalEmbedder) -> Library:
+    """A knowledge base put in by the real jobs."""
+    project = f"e2e-{uuid.uuid4().hex[:16]}"
+    return asyncio.run(_filled(project, embedder))
+
+
+@pytest.fixture(scope="session")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the processes of this session write what they would send to Cloud Logging."""
+    return tmp_path_factory.mktemp("e2e") / "functions.log"
+
+
+@pytest.fixture(scope="session")
+def inline(library: Library, log: Path) -> Iterator[Running]:
+    """The gateway of a laptop, with the tools in its own process."""
+    with run_gateway(INLINE, library.environment, log) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def functions(library: Library, log: Path) -> Iterator[Running]:
+    """The gateway of the cloud, and each tool as a function of its own."""
+    names = [tool.name for tool in tools()]
+    with (
+        serve_tools(names, library.environment, log=log) as served,
+        run_gateway(GATEWAY, {}, log, served) as running,
+    ):
+        yield running
+
+
+@pytest.fixture(scope="session", params=["inline", "functions"])
+def carrel(request: pytest.FixtureRequest) -> Running:
+    """Carrel in one way of running, then in the other."""
+    running: Running = request.getfixturevalue(request.param)
+    return running
+
+
+async def _filled(project: str, embedder: LocalEmbedder) -> Library:
+    backend = Backend(Settings(google_cloud_project=project), embedder=embedder)
+    try:
+        chunks = await put_in(backend.deps(Caller(), Meter()), BAKING, SAILING, CHEESE)
+    finally:
+        await backend.aclose()
+    return Library(project, chunks)

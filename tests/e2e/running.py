@@ -1,0 +1,82 @@
+"""A running Carrel: the gateway and its tools as processes of their own."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from infra.deploy.discovery import ROOT
+from infra.local.processes import free_port, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from infra.local.processes import Served
+    from shared.domain.chunk import Chunk
+
+INLINE = ROOT / "infra" / "local" / "gateway_main.py"
+GATEWAY = ROOT / "functions" / "gateway" / "main.py"
+ALLOWED_ORIGIN = "https://notebook.example"
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A filled knowledge base that tests only read.
+
+    Attributes:
+        project: Its Google Cloud project.
+        chunks: What it holds.
+    """
+
+    project: str
+    chunks: list[Chunk]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a function needs to serve it."""
+        return {"GOOGLE_CLOUD_PROJECT": self.project}
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A gateway that answers.
+
+    Attributes:
+        gateway: Its process.
+        tools: The tools that are processes of their own, by name.
+        log: Where all of them write.
+    """
+
+    gateway: Served
+    tools: Mapping[str, Served]
+    log: Path
+
+    @property
+    def url(self) -> str:
+        """The gateway's address."""
+        return self.gateway.url
+
+    @property
+    def endpoint(self) -> str:
+        """The MCP endpoint."""
+        return f"{self.gateway.url}/mcp"
+
+
+@contextmanager
+def run_gateway(
+    source: Path,
+    environment: Mapping[str, str],
+    log: Path,
+    tools: Mapping[str, Served] | None = None,
+) -> Iterator[Running]:
+    """Serve a gateway until the block ends."""
+    tools = tools or {}
+    port = free_port()
+    urls = json.dumps({name: served.url for name, served in tools.items()})
+    address = {"PUBLIC_URL": f"http://127.0.0.1:{port}", "TOOL_URLS": urls}
+    address["ALLOWED_ORIGINS"] = json.dumps([ALLOWED_ORIGIN])
+    with serve(source, {**environment, **address}, port=port, log=log) as gateway:
+        yield Running(gateway, tools, log)

@@ -1,0 +1,190 @@
+"""The official Python client, at both eras of the protocol, over both ways of running."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from functions.gateway.catalog import PATH
+from functions.gateway.server import INSTRUCTIONS, RECEIPT
+from tests.e2e.wire import MODERN
+from tests.knowledge import BAKING, SAILING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mcp_types import CallToolResult
+
+    from tests.e2e.running import Library, Running
+
+pytestmark = pytest.mark.anyio
+
+LATEST_HANDSHAKE = "2025-11-25"
+
+
+@pytest.fixture(params=[MODERN, "legacy"])
+async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    """A connected client."""
+    async with Client(carrel.endpoint, mode=request.param) as connected:
+        yield connected
+
+
+def text_of(result: CallToolResult) -> str:
+    [block] = result.content
+    assert block.type == "text"
+    return block.text
+
+
+async def searched(client: Client, **arguments: Any) -> dict[str, Any]:
+    """What a search found, as structured content."""
+    result = await client.call_tool("search_kb", arguments)
+    assert not result.is_error, text_of(result)
+    return dict(result.structured_content or {})
+
+
+async def test_a_client_that_negotiates_by_itself_speaks_the_newest_revision(
+    carrel: Running,
+) -> None:
+    async with Client(carrel.endpoint) as client:
+        assert client.protocol_version == MODERN
+
+
+async def test_a_client_that_shakes_hands_speaks_the_newest_revision_with_a_handshake(
+    carrel: Running,
+) -> None:
+    async with Client(carrel.endpoint, mode="legacy") as client:
+        assert client.protocol_version == LATEST_HANDSHAKE
+        assert (client.server_info and client.server_info.name) == "carrel"
+        assert client.instructions == INSTRUCTIONS
+        await client.send_ping()
+
+
+async def test_the_tools_are_the_generated_catalogue_in_order(client: Client) -> None:
+    catalogue = json.loads(PATH.read_text("utf-8"))
+    listed = (await client.list_tools()).tools
+    assert sorted(each["name"] for each in catalogue) == [tool.name for tool in listed]
+    by_name = {each["name"]: each for each in catalogue}
+    for tool in listed:
+        declared = by_name[tool.name]
+        assert (declared["title"], declared["description"]) == (tool.title, tool.description)
+        assert declared["inputSchema"] == tool.input_schema
+        assert declared["outputSchema"] == tool.output_schema
+
+
+async def test_every_tool_says_what_it_does_to_data(client: Client) -> None:
+    hints = {
+        tool.name: tool.annotations and tool.annotations.model_dump(exclude_none=True)
+        for tool in (await client.list_tools()).tools
+    }
+    reading = {
+        "read_only_hint": True,
+        "destructive_hint": False,
+        "idempotent_hint": True,
+        "open_world_hint": False,
+    }
+    assert {"title": "Get a chunk", **reading} == hints["get_chunk"]
+    assert {"title": "Search the knowledge base", **reading} == hints["search_kb"]
+
+
+async def test_a_listing_may_be_kept_for_five_minutes_and_shared_with_nobody(
+    carrel: Running,
+) -> None:
+    async with Client(carrel.endpoint, mode=MODERN) as client:
+        for listing in (await client.list_tools(), await client.list_prompts()):
+            assert (300_000, "private") == (listing.ttl_ms, listing.cache_scope)
+
+
+async def test_prompts_and_resources_are_empty_rather_than_missing(client: Client) -> None:
+    assert (await client.list_prompts()).prompts == []
+    assert (await client.list_resources()).resources == []
+    assert (await client.list_resource_templates()).resource_templates == []
+
+
+async def test_a_question_leads_to_the_passage_and_its_whole_text(
+    client: Client, library: Library
+) -> None:
+    found = await searched(client, query="when should one reduce sail?", limit=2)
+    best = found["results"][0]
+    result = await client.call_tool("get_chunk", {"chunk_id": best["chunk_id"]})
+    chunk = result.structured_content or {}
+    assert len(found["results"]) == 2
+    assert library.chunks[3].chunk_id == chunk["chunk_id"]
+    assert SAILING.sections[0].text == chunk["content"]
+    assert (SAILING.title, "1/2") == (chunk["title"], chunk["chunk_info"])
+    assert len(chunk["related_chunks"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("search_kb", {"query": "bread"}), ("get_chunk", {"related_limit": 2})]
+)
+async def test_a_result_fits_the_schema_that_was_listed_and_the_text_says_the_same(
+    client: Client, library: Library, name: str, arguments: dict[str, Any]
+) -> None:
+    if name == "get_chunk":
+        arguments = {"chunk_id": library.chunks[0].chunk_id, **arguments}
+    result = await client.call_tool(name, arguments)
+    schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+    jsonschema.validate(result.structured_content, schemas[name] or {})
+    assert json.loads(text_of(result)) == result.structured_content
+
+
+async def test_a_call_carries_its_receipt(client: Client, library: Library) -> None:
+    arguments = {"chunk_id": library.chunks[0].chunk_id, "related_limit": 2}
+    result = await client.call_tool("get_chunk", arguments)
+    receipt = dict((result.meta or {})[RECEIPT])
+    assert receipt.pop("milliseconds") > 0
+    assert {"documents_read": 1 + 3, "documents_written": 0, "round_trips": 2} == receipt
+
+
+async def test_other_scripts_and_emoji_survive_both_ways(client: Client, library: Library) -> None:
+    query = "Käse 熟成チーズ 🧀 👩🏽‍🍳 — im Keller"
+    found = await searched(client, query=query, limit=1)
+    cheese = library.chunks[-1]
+    assert query == found["query"]
+    assert (cheese.title, cheese.author) == (
+        found["results"][0]["title"],
+        found["results"][0]["author"],
+    )
+    result = await client.call_tool("get_chunk", {"chunk_id": cheese.chunk_id})
+    assert cheese.content == (result.structured_content or {})["content"]
+    assert "🧀" in text_of(result)
+
+
+async def test_a_failure_is_an_error_in_words_without_structured_content(client: Client) -> None:
+    result = await client.call_tool("get_chunk", {"chunk_id": "nobody"})
+    error = json.loads(text_of(result))["error"]
+    assert (True, None) == (result.is_error, result.structured_content)
+    assert ("NOT_FOUND", {"chunk_id": "nobody"}) == (error["code"], error["details"])
+    assert "search_kb" in error["message"]
+    assert (result.meta or {})[RECEIPT]["documents_read"] == 1
+
+
+async def test_an_unknown_tool_is_a_protocol_error_that_names_the_tools(client: Client) -> None:
+    with pytest.raises(MCPError, match="no tool 'find_all'.*get_chunk, search_kb"):
+        await client.call_tool("find_all", {})
+
+
+async def test_one_client_may_have_many_calls_under_way(client: Client) -> None:
+    import anyio
+
+    titles: list[str] = []
+
+    async def search() -> None:
+        found = await searched(client, query="sourdough starter", limit=1)
+        titles.append(found["results"][0]["title"])
+
+    async with anyio.create_task_group() as group:
+        for _ in range(8):
+            group.start_soon(search)
+    assert titles == [BAKING.title] * 8
+
+
+async def test_clients_may_come_one_after_another(carrel: Running) -> None:
+    for mode in (MODERN, "legacy", MODERN):
+        async with Client(carrel.endpoint, mode=mode) as client:
+            assert (await searched(client, query="anchor", limit=1))["results"]

@@ -1,0 +1,54 @@
+"""MCP by hand: the messages and headers that a client library would make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+
+MODERN = "2026-07-28"
+"""The revision without sessions or handshake."""
+HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""The revisions that begin with `initialize`."""
+HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+
+_ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientInfo": {"name": "carrel-tests", "version": "1.0.0"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def message(method: str, **params: Any) -> dict[str, Any]:
+    """A request as the handshake revisions have it."""
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+def initialize(version: str) -> dict[str, Any]:
+    """The request that opens the handshake."""
+    client = {"name": "carrel-tests", "version": "1.0.0"}
+    return message("initialize", protocolVersion=version, capabilities={}, clientInfo=client)
+
+
+def call(tool: str, arguments: Any) -> dict[str, Any]:
+    """A call of a tool, as the handshake revisions have it."""
+    return message("tools/call", name=tool, arguments=arguments)
+
+
+def post(
+    url: str, body: dict[str, Any] | bytes, headers: dict[str, str | None] | None = None
+) -> httpx2.Response:
+    """Post a message; a header that is None is left out."""
+    wanted = {**HEADERS, **(headers or {})}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    if isinstance(body, bytes):
+        return httpx2.post(url, content=body, headers=given, timeout=30)
+    return httpx2.post(url, json=body, headers=given, timeout=30)
+
+
+def post_modern(url: str, method: str, **params: Any) -> httpx2.Response:
+    """Post a request of the revision 2026-07-28, whose headers repeat what it says."""
+    headers: dict[str, str | None] = {"mcp-protocol-version": MODERN, "mcp-method": method}
+    if "name" in params:
+        headers["mcp-name"] = params["name"]
+    return post(url, message(method, **params, _meta=_ENVELOPE), headers)
