@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from infra.deploy.discovery import ROOT
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SAMPLE: Final = ROOT / "infra" / "local" / "sample" / "readwise.json"
-STATE: Final = ROOT / ".carrel"
+STATE: Final = Path(os.environ.get("CARREL_STATE", ROOT / ".carrel"))
 """What a local run leaves behind: the database's contents and the functions' log."""
-EMULATOR_PORT: Final = 8686
+EMULATOR_PORT: Final = int(os.environ.get("EMULATOR_PORT", "8686"))
 EMULATOR: Final = f"127.0.0.1:{EMULATOR_PORT}"
 _DATA: Final = STATE / "firestore"
 

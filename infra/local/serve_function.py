@@ -20,7 +20,7 @@ def _end_with_parent() -> None:
 
     The framework's server forks a worker: both are in the process group that the parent made.
     """
-    sys.stdin.buffer.read()
+    os.read(0, 1)
     os.killpg(0, signal.SIGKILL)
 
 

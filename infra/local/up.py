@@ -45,7 +45,10 @@ def up(choices: Choices) -> None:
     for end in (signal.SIGINT, signal.SIGTERM):
         signal.signal(end, _interrupt)
     _refuse_taken_port(choices.port, "Choose another with: make run ARGS='--port 9090'")
-    _refuse_taken_port(EMULATOR_PORT, "Is Carrel running in another window?")
+    _refuse_taken_port(
+        EMULATOR_PORT,
+        "Is Carrel running in another window? Else choose another: make run EMULATOR_PORT=8687",
+    )
     with ExitStack() as stack:
         click.echo("Starting the Firestore emulator ...")
         stack.enter_context(database())

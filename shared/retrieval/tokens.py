@@ -14,9 +14,14 @@ Estimate divided by the count of a real WordPiece tokenizer, that of all-MiniLM-
 
 | text | median | range |
 |---|---|---|
-RATIOS
+| 1,500 English abstracts (SciFact) | 1.07 | 0.85 to 1.40, nine in ten 0.93 to 1.26 |
+| Python source | 0.97 | |
+| German prose, 5 paragraphs | 0.64 | 0.54 to 0.72 |
+| Chinese prose, 5 paragraphs | 1.00 | 0.92 to 1.00 |
+| Korean prose | 0.47 | |
+
 Its vocabulary is English; one made for many languages cuts German into fewer pieces, and so comes
-closer. For Cyrillic and Arabic it falls back to single letters, three to four a token here.
+closer. For Cyrillic and Arabic it falls back to single letters: three to four to a token of ours.
 """
 
 from __future__ import annotations
@@ -42,13 +47,13 @@ _LETTER: Final = (
     rf"[[\w&&\p{{GCB=Other}}]--[\p{{InCB=Consonant}}\p{{Extended_Pictographic}}{_UNSPACED}]]"
 )
 # Flags are spelled out because \X takes quadratic time in a row of them. A sign that attaches to
-# what follows (GCB=Prepend) would take a space into its cluster: hence the last two alternatives.
+# what follows (GCB=Prepend) would take a space into its cluster: hence the last alternative.
 _TOKEN: Final = regex.compile(
     rf"""(?V1)
     (?:{_LETTER}{_MARK}{{0,4}}+(?!{_MARK})){{1,6}}
     | \p{{Regional_Indicator}}{{1,2}}+{_MARK}*+
     | (?=[^{_SPACE}])\X(?<![{_SPACE}])
-    | [^{_SPACE}]
+    | \p{{GCB=Prepend}}+
     """,
     regex.VERBOSE,
 )

@@ -7,19 +7,27 @@ import inspect
 import re
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from mcp import Client
 
+from functions.gateway.catalog import Catalog
+from functions.gateway.server import mcp_server
 from functions.tools.get_chunk.tool import TOOL as GET_CHUNK
 from functions.tools.get_chunk.tool import RelatedChunk
 from infra.deploy.discovery import tools
+from infra.local.inline import InlineDispatcher
 from shared.calling import parse
 from shared.errors import InvalidInput
+from tests.knowledge import BAKING, SAILING, put_in, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from shared.deps import Backend, Deps
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "requirements.md"
@@ -38,7 +46,8 @@ class Row(NamedTuple):
     @property
     def order(self) -> tuple[str, ...]:
         """Where it stands among its neighbours: numbers count as numbers."""
-        return tuple(part.zfill(4) for part in re.findall(r"[A-Z]+|\d+", self.id))
+        parts = re.findall(r"[A-Z]+|\d+", self.id)
+        return tuple(part.zfill(4) if part.isdecimal() else part for part in parts)
 
     @property
     def tests(self) -> list[tuple[str, str]]:
@@ -46,24 +55,30 @@ class Row(NamedTuple):
         return re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", self.evidence)
 
 
+def lines(text: str) -> list[str]:
+    """The tables' lines, without their heads."""
+    return [line for line in text.splitlines() if re.match(r"\|(?! id |---)", line)]
+
+
 def rows(text: str) -> list[Row]:
-    lines = (line for line in text.splitlines() if line.startswith("| ") and "| id |" not in line)
-    return [Row(*(cell.strip() for cell in line.strip("|").split("|"))) for line in lines]
+    whole = (line for line in lines(text) if line.count("|") == 5)
+    return [Row(*(cell.strip() for cell in line.split("|")[1:-1])) for line in whole]
 
 
 def faults(text: str) -> list[str]:
     """What is wrong with the tables in `text`, one entry for each fault."""
     found = rows(text)
     times = Counter(row.id for row in found)
-    twice = [f"{each}: comes {count} times" for each, count in times.items() if count > 1]
-    return [*twice, *_out_of_order(found), *(fault for row in found for fault in _faults_of(row))]
-
-
-def _out_of_order(found: list[Row]) -> list[str]:
-    pairs = zip(found, found[1:], strict=False)
     return [
-        f"{row.id}: belongs before {before.id}" for before, row in pairs if row.order < before.order
+        *(f"{line}: has not four cells" for line in lines(text) if line.count("|") != 5),
+        *(f"{each}: comes {count} times" for each, count in times.items() if count > 1),
+        *(f"{after.id}: belongs before {row.id}" for row, after in _out_of_order(found)),
+        *(fault for row in found for fault in _faults_of(row)),
     ]
+
+
+def _out_of_order(found: list[Row]) -> list[tuple[Row, Row]]:
+    return [(row, after) for row, after in pairwise(found) if after.order < row.order]
 
 
 def _faults_of(row: Row) -> Iterator[str]:
@@ -87,18 +102,18 @@ def _faults_of(row: Row) -> Iterator[str]:
 @cache
 def _functions(file: str) -> frozenset[str]:
     path = ROOT / file
-    body = ast.parse(path.read_text()).body if path.is_file() else []
+    body = ast.parse(path.read_text("utf-8")).body if path.is_file() else []
     functions = (each for each in body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
     return frozenset(each.name for each in functions)
 
 
 def test_the_table_of_requirements_is_true() -> None:
-    assert faults(DOCUMENT.read_text()) == []
+    assert [] == faults(DOCUMENT.read_text("utf-8"))
 
 
 def test_each_of_the_five_documents_has_rows() -> None:
-    documents = {row.id.partition("-")[0] for row in rows(DOCUMENT.read_text())}
-    assert documents == {"000", "001", "002", "003", "004"}
+    documents = {row.id.partition("-")[0] for row in rows(DOCUMENT.read_text("utf-8"))}
+    assert {"000", "001", "002", "003", "004"} == documents
 
 
 @pytest.mark.parametrize(
@@ -108,6 +123,7 @@ def test_each_of_the_five_documents_has_rows() -> None:
         ("| 004-A1 | this | open | |", []),
         ("| 004-A1 | this | done | |", ["004-A1: done is no status"]),
         ("| AC1 | this | open | |", ["AC1: is no id"]),
+        ("| 004-A1 | a or | b | open | |", ["| 004-A1 | a or | b | open | |: has not four cells"]),
         ("| 004-A1 | this | shown | by hand |", ["004-A1: is shown by no test"]),
         ("| 004-A1 | this | differs | Firestore |", ["004-A1: differs without a reason"]),
         (
@@ -127,7 +143,7 @@ def test_each_of_the_five_documents_has_rows() -> None:
     ],
 )
 def test_a_wrong_row_is_named(table: str, expected: list[str]) -> None:
-    assert faults(table) == expected
+    assert expected == faults(table)
 
 
 def test_get_chunk_takes_an_id_and_two_options() -> None:
@@ -137,34 +153,57 @@ def test_get_chunk_takes_an_id_and_two_options() -> None:
         name: {fact: field[fact] for fact in facts if fact in field}
         for name, field in schema["properties"].items()
     }
-    assert schema["required"] == ["chunk_id"]
-    assert taken == {
+    assert ["chunk_id"] == schema["required"]
+    expected = {
         "chunk_id": {"type": "string"},
         "include_related": {"type": "boolean", "default": True},
         "related_limit": {"type": "integer", "default": 5, "minimum": 1, "maximum": 20},
     }
+    assert expected == taken
 
 
 @pytest.mark.parametrize("limit", [0, 21, -1, "5", 2.5, None])
 def test_a_related_limit_outside_one_to_twenty_is_refused(limit: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
         parse(GET_CHUNK, {"chunk_id": "c", "related_limit": limit})
-    assert list(caught.value.details) == ["related_limit"]
+    assert ["related_limit"] == list(caught.value.details)
 
 
 def test_a_related_chunk_has_the_fields_its_document_lists() -> None:
     expected = ["chunk_id", "title", "author", "snippet", "similarity_score"]
-    assert list(RelatedChunk.model_fields) == expected
+    assert expected == list(RelatedChunk.model_fields)
+
+
+@pytest.mark.anyio
+async def test_one_call_brings_card_cluster_related_chunks_and_urls(
+    deps: Deps, backend: Backend
+) -> None:
+    chunk = (await put_in(deps, BAKING, SAILING))[0]
+    card = {"summary": "Knead and rest.", "takeaways": ["Smooth dough", "Warm place"]}
+    await write(deps, f"chunks/{chunk.chunk_id}", {"knowledge_card": card, "cluster_id": ["c-1"]})
+    await write(deps, "clusters/c-1", {"name": "Dough", "description": "Flour and water."})
+    async with Client(mcp_server(Catalog.load(), InlineDispatcher(backend))) as client:
+        result = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
+    found = result.structured_content or {}
+    assert card == found["knowledge_card"]
+    assert "Dough" == found["cluster"]["cluster_name"]
+    assert 4 == len(found["related_chunks"])
+    assert BAKING.sections[0].highlight_url == found["highlight_url"]
+    assert (BAKING.sections[0].readwise_url, BAKING.source_url) == (
+        found["readwise_url"],
+        found["source_url"],
+    )
 
 
 def test_cards_and_related_chunks_have_no_tool_of_their_own() -> None:
-    assert {"get_related_chunks", "get_knowledge_card"} & {tool.name for tool in tools()} == set()
+    replaced = {"get_related_chunks", "get_knowledge_card"}
+    assert set() == replaced & {tool.name for tool in tools()}
 
 
 def test_every_handler_is_asynchronous() -> None:
-    assert [tool.name for tool in tools() if not inspect.iscoroutinefunction(tool.run)] == []
+    assert [] == [tool.name for tool in tools() if not inspect.iscoroutinefunction(tool.run)]
 
 
 def test_every_tool_has_tests_where_they_are_looked_for() -> None:
     names = {tool.name for tool in tools()}
-    assert {name for name in names if not _functions(f"tests/tools/test_{name}.py")} == set()
+    assert set() == {name for name in names if not _functions(f"tests/tools/test_{name}.py")}

@@ -116,7 +116,7 @@ async def test_a_chunk_without_vector_urls_card_or_cluster_is_returned(deps: Dep
 
 
 async def test_an_unknown_id_says_how_to_find_ids(deps: Deps) -> None:
-    with pytest.raises(NotFound, match="There is no chunk nobody.*search_kb"):
+    with pytest.raises(NotFound, match=r"There is no chunk nobody.*search_kb"):
         await get_chunk(In(chunk_id="nobody"), deps)
 
 

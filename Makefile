@@ -1,0 +1,80 @@
+# The one door to Carrel. `make` alone lists what it can do.
+
+# For `make run`: inline or functions.
+TOPOLOGY ?=
+# For `make test`: how many tests run at once.
+WORKERS ?= 2
+# Handed on to the command behind run, test and bench.
+ARGS ?=
+# The Python to make .venv with; by default, the newest that is found and supported.
+PYTHON ?=
+
+# Each is written last: without it, or when what it depends on is newer, its step is done again.
+MADE := .venv/made
+INSTALLED := .venv/installed
+CODE := functions infra shared tests
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check fix bench lock new-tool clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+run: $(INSTALLED) ## Run it here; TOPOLOGY=functions gives each tool its own process
+	@.venv/bin/carrel up $(if $(TOPOLOGY),--topology $(TOPOLOGY)) $(ARGS)
+
+test: $(INSTALLED) ## Run the tests; ARGS='-k search' picks some
+	@.venv/bin/pytest -n $(WORKERS) $(ARGS)
+
+check: $(INSTALLED) ## Look for faults; writes nothing
+	@.venv/bin/ruff check
+	@.venv/bin/ruff format --check
+	@.venv/bin/mypy $(CODE)
+	@.venv/bin/lint-imports
+	@.venv/bin/carrel generate --check
+
+fix: $(INSTALLED) ## Mend what a program can, and write the generated files again
+	@.venv/bin/ruff check --fix --exit-zero
+	@.venv/bin/ruff format
+	@.venv/bin/carrel generate
+
+bench: $(INSTALLED) ## Measure
+	@.venv/bin/pytest tests/bench -o python_files='bench_*.py' --capture=no $(ARGS)
+
+new-tool: $(INSTALLED) ## Begin a tool; NAME=count_chunks names it
+	@$(if $(NAME),,echo 'Name it: make new-tool NAME=count_chunks' >&2; exit 1;) \
+	.venv/bin/carrel new-tool $(NAME)
+
+lock: ## Move constraints.txt to the newest versions
+	@'$(or $(PYTHON),python3.11)' -m infra.local.lock
+
+clean: ## Delete what the other targets made, but not .carrel, which holds data
+	@rm -rf .venv dist build *.egg-info
+	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
+
+# A name on PATH proves nothing: it may be a version switcher's empty shim, or lack ensurepip.
+CANDIDATES := $(if $(PYTHON),'$(PYTHON)',python3.13 python3.12 python3.11 python3)
+FIND_PYTHON = for python in $(CANDIDATES) ''; do \
+	"$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
+	2>/dev/null && break; done
+NO_PYTHON := \
+	'No Python 3.11 or newer was found that can make virtual environments. To get one:' \
+	'  Debian, Ubuntu  sudo apt-get install python3 python3-venv' \
+	'  macOS           brew install python@3.13' \
+	'Or name one that you have: make PYTHON=/path/to/python3.13 ...'
+
+$(MADE):
+	@set -e; $(FIND_PYTHON); \
+	if [ -z "$$python" ]; then printf '%s\n' $(NO_PYTHON) >&2; exit 1; fi; \
+	echo "Making .venv with $$("$$python" --version) ..."; \
+	rm -rf .venv; \
+	"$$python" -m venv .venv; \
+	touch $@
+
+# The python of a damaged .venv is the machine's own: pip must not take it for ours.
+$(INSTALLED): $(MADE) pyproject.toml constraints.txt
+	@echo 'Installing what Carrel needs into .venv (a minute, the first time) ...'
+	@.venv/bin/python -m pip --require-virtualenv install -qq --disable-pip-version-check \
+		-c constraints.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""Retrieval: how texts become chunks and how chunks are found."""

@@ -1,0 +1,60 @@
+"""Measuring on a machine that others use too: turn by turn, and told as ratios.
+
+A measurement and its floor are taken one after the other, again and again. What slows the machine
+down for a while slows both, so the median of the pairs' ratios stands still where times do not.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    Measurement = Callable[[], Awaitable[float]]
+    """Does something once and returns what it took, in seconds."""
+
+
+def timed(work: Callable[[], Awaitable[object]]) -> Measurement:
+    """Measure a piece of work by the clock on the wall."""
+
+    async def measured() -> float:
+        started = time.perf_counter()
+        await work()
+        return time.perf_counter() - started
+
+    return measured
+
+
+async def interleaved(
+    measurements: Mapping[str, Measurement], rounds: int, warm_up: int = 1
+) -> dict[str, list[float]]:
+    """Take every measurement once a round; the first rounds only warm up."""
+    taken: dict[str, list[float]] = {name: [] for name in measurements}
+    for number in range(warm_up + rounds):
+        for name, measure in measurements.items():
+            seconds = await measure()
+            if number >= warm_up:
+                taken[name].append(seconds)
+    return taken
+
+
+def ratio(values: Sequence[float], floor: Sequence[float]) -> float:
+    """The median of the ratios of what was measured in the same round."""
+    return median(value / least for value, least in zip(values, floor, strict=True))
+
+
+def milliseconds(values: Sequence[float]) -> str:
+    """The median of seconds, in milliseconds."""
+    return f"{median(values) * 1000:.1f}"
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table: the first column to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    print(f"\n{title}")  # noqa: T201 - a benchmark prints
+    for row in (columns, *rows):
+        first, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        print("  " + "  ".join([first.strip().ljust(widths[0]), *others]))  # noqa: T201 - the same

@@ -1,0 +1,91 @@
+"""Arguments that a tool cannot take: the answer says what to correct, and costs nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.gateway.server import RECEIPT
+from tests.e2e.wire import call, post, post_modern
+
+if TYPE_CHECKING:
+    from tests.e2e.running import Running
+
+INVALID_PARAMS = -32602
+
+BAD: list[tuple[str, dict[str, Any], dict[str, str]]] = [
+    ("search_kb", {}, {"query": "required"}),
+    ("search_kb", {"query": ""}, {"query": "at least 1 character"}),
+    ("search_kb", {"query": " \n "}, {"query": "at least 1 character"}),
+    ("search_kb", {"query": "x" * 2_001}, {"query": "at most 2000 characters"}),
+    ("search_kb", {"query": 5}, {"query": "string"}),
+    ("search_kb", {"query": None}, {"query": "string"}),
+    ("search_kb", {"query": "q", "limit": 0}, {"limit": "greater than or equal to 1"}),
+    ("search_kb", {"query": "q", "limit": 51}, {"limit": "less than or equal to 50"}),
+    ("search_kb", {"query": "q", "limit": "5"}, {"limit": "integer"}),
+    ("search_kb", {"query": "q", "limit": 2.5}, {"limit": "integer"}),
+    ("search_kb", {"query": "q", "limit": True}, {"limit": "integer"}),
+    ("search_kb", {"query": "q", "colour": 1}, {"colour": "takes query, limit"}),
+    ("get_chunk", {"chunk_id": "a/b"}, {"chunk_id": "pattern"}),
+    ("get_chunk", {"chunk_id": "a\n"}, {"chunk_id": "pattern"}),
+    ("get_chunk", {"chunk_id": "a", "include_related": 1}, {"include_related": "boolean"}),
+    (
+        "get_chunk",
+        {"chunk_id": "../a", "related_limit": 21, "depth": 1},
+        {"chunk_id": "pattern", "related_limit": "20", "depth": "not a parameter"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments", "wrong"), BAD)
+def test_bad_arguments_are_an_error_with_an_entry_for_each_field(
+    carrel: Running, tool: str, arguments: dict[str, Any], wrong: dict[str, str]
+) -> None:
+    result = post(carrel.endpoint, call(tool, arguments)).json()["result"]
+    error = json.loads(result["content"][0]["text"])["error"]
+    receipt = result["_meta"][RECEIPT]
+    assert (True, False) == (result["isError"], "structuredContent" in result)
+    assert "VALIDATION_ERROR" == error["code"]
+    assert wrong.keys() == error["details"].keys()
+    assert [] == [name for name, said in wrong.items() if said not in error["details"][name]]
+    assert f"call {tool} again" in error["message"]
+    assert (0, 0) == (receipt["documents_read"], receipt["round_trips"])
+
+
+@pytest.mark.parametrize("arguments", [[1], "query", 5])
+def test_arguments_that_are_no_object_are_a_protocol_error(
+    carrel: Running, arguments: object
+) -> None:
+    for response in (
+        post(carrel.endpoint, call("search_kb", arguments)),
+        post_modern(carrel.endpoint, "tools/call", name="search_kb", arguments=arguments),
+    ):
+        assert INVALID_PARAMS == response.json()["error"]["code"]
+
+
+def test_an_unknown_tool_is_a_protocol_error_however_long_its_name(carrel: Running) -> None:
+    error = post(carrel.endpoint, call("x" * 5_000, {})).json()["error"]
+    assert INVALID_PARAMS == error["code"]
+    assert "The tools are: get_chunk, search_kb." in error["message"]
+    assert len(error["message"]) < 200
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("search_kb", {"q": "bread", "limit": 1}), ("get_chunk", {"id": "nobody"})],
+)
+def test_names_that_models_like_to_invent_are_understood(
+    carrel: Running, tool: str, arguments: dict[str, Any]
+) -> None:
+    result = post(carrel.endpoint, call(tool, arguments)).json()["result"]
+    assert "VALIDATION_ERROR" not in result["content"][0]["text"]
+
+
+@pytest.mark.parametrize("query", ["x" * 2_000, "\u0000", "' OR 1=1 --", "🧀" * 500, "\u202e\ufeff"])
+def test_any_text_may_be_searched_for(carrel: Running, query: str) -> None:
+    arguments = {"query": query, "limit": 1}
+    result = post(carrel.endpoint, call("search_kb", arguments)).json()["result"]
+    assert query == result["structuredContent"]["query"]
+    assert 1 == len(result["structuredContent"]["results"])

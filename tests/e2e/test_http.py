@@ -1,0 +1,177 @@
+"""The bare protocol: what each kind of HTTP request gets, whatever a client library would send."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+
+from functions.gateway.server import INSTRUCTIONS
+from tests.e2e.running import ALLOWED_ORIGIN, INLINE, run_gateway
+from tests.e2e.wire import (
+    HANDSHAKE,
+    MODERN,
+    call,
+    initialize,
+    message,
+    post,
+    post_modern,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.e2e.running import Library, Running
+
+PING = message("ping")
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+HEADER_MISMATCH = -32020
+
+
+def error_of(response: httpx2.Response) -> dict[str, Any]:
+    """The JSON-RPC error that a response carries."""
+    body = response.json()
+    assert "result" not in body
+    return dict(body["error"])
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_every_revision_with_a_handshake_is_spoken(inline: Running, version: str) -> None:
+    headers: dict[str, str | None] = {"mcp-protocol-version": version}
+    opened = post(inline.endpoint, initialize(version)).json()["result"]
+    done = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert (version, "carrel") == (opened["protocolVersion"], opened["serverInfo"]["name"])
+    assert INSTRUCTIONS == opened["instructions"]
+    assert (202, b"") == (
+        post(inline.endpoint, done, headers).status_code,
+        post(inline.endpoint, done, headers).content,
+    )
+    assert {} == post(inline.endpoint, PING, headers).json()["result"]
+    listed = post(inline.endpoint, message("tools/list"), headers).json()["result"]["tools"]
+    assert ["get_chunk", "search_kb"] == [tool["name"] for tool in listed]
+    found = post(inline.endpoint, call("search_kb", {"query": "bread"}), headers).json()["result"]
+    assert found["structuredContent"]["results"]
+
+
+def test_an_unknown_revision_is_answered_with_the_newest_one_that_has_a_handshake(
+    inline: Running,
+) -> None:
+    opened = post(inline.endpoint, initialize("1999-01-01")).json()["result"]
+    assert HANDSHAKE[0] == opened["protocolVersion"]
+
+
+def test_a_server_is_discovered_without_a_handshake(carrel: Running) -> None:
+    found = post_modern(carrel.endpoint, "server/discover").json()["result"]
+    assert [MODERN] == found["supportedVersions"]
+    assert {"tools", "prompts", "resources"} == found["capabilities"].keys()
+    assert (300_000, "private") == (found["ttlMs"], found["cacheScope"])
+
+
+def test_an_answer_is_one_json_object_and_opens_no_session(carrel: Running) -> None:
+    response = post(carrel.endpoint, initialize(HANDSHAKE[0]))
+    assert "application/json" == response.headers["content-type"]
+    assert "mcp-session-id" not in response.headers
+
+
+@pytest.mark.parametrize("body", [b"", b"{nope", b"\xff\xfe{}", b"[" * 100_000])
+@pytest.mark.parametrize("version", [MODERN, None])
+def test_what_is_not_json_is_a_parse_error(
+    inline: Running, body: bytes, version: str | None
+) -> None:
+    response = post(inline.endpoint, body, {"mcp-protocol-version": version})
+    assert (400, PARSE_ERROR) == (response.status_code, error_of(response)["code"])
+
+
+@pytest.mark.parametrize("body", [b"[]", b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', b"5", b"null"])
+@pytest.mark.parametrize("version", [MODERN, None])
+def test_what_is_not_a_single_message_is_refused(
+    inline: Running, body: bytes, version: str | None
+) -> None:
+    response = post(inline.endpoint, body, {"mcp-protocol-version": version})
+    assert 400 == response.status_code
+    assert error_of(response)["code"] in {INVALID_REQUEST, INVALID_PARAMS}
+
+
+@pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded"])
+def test_another_content_type_is_refused_in_words(
+    inline: Running, content_type: str | None
+) -> None:
+    response = post(inline.endpoint, b'{"jsonrpc":"2.0"}', {"content-type": content_type})
+    assert 415 == response.status_code
+    assert "Content-Type: application/json" in error_of(response)["message"]
+
+
+def test_a_content_type_may_name_its_charset(inline: Running) -> None:
+    headers: dict[str, str | None] = {"content-type": "application/json; charset=utf-8"}
+    assert 200 == post(inline.endpoint, PING, headers).status_code
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS"])
+def test_another_method_than_post_is_refused_in_words(carrel: Running, method: str) -> None:
+    headers = {"accept": "text/event-stream"}
+    response = httpx2.request(method, carrel.endpoint, headers=headers, timeout=10)
+    assert (405, "POST") == (response.status_code, response.headers["allow"])
+    assert "add its URL to an MCP client" in error_of(response)["message"]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost", "127.0.0.1:1"])
+def test_another_host_is_refused(carrel: Running, host: str) -> None:
+    assert 421 == post(carrel.endpoint, PING, {"host": host}).status_code
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", f"{ALLOWED_ORIGIN}.evil.example"])
+def test_another_origin_is_refused(carrel: Running, origin: str) -> None:
+    assert 403 == post(carrel.endpoint, PING, {"origin": origin}).status_code
+
+
+def test_its_own_origin_an_allowed_one_and_none_are_let_in(carrel: Running) -> None:
+    for origin in (carrel.url, ALLOWED_ORIGIN, None):
+        assert 200 == post(carrel.endpoint, PING, {"origin": origin}).status_code
+
+
+def test_an_unknown_method_is_said_to_be_unknown(carrel: Running) -> None:
+    shaken = post(carrel.endpoint, message("tools/invent"))
+    modern = post_modern(carrel.endpoint, "tools/invent")
+    assert [METHOD_NOT_FOUND] * 2 == [error_of(each)["code"] for each in (shaken, modern)]
+    assert (200, 404) == (shaken.status_code, modern.status_code)
+
+
+def test_headers_that_contradict_the_message_are_refused(inline: Running) -> None:
+    headers: dict[str, str | None] = {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
+    body = message("server/discover", _meta={"io.modelcontextprotocol/protocolVersion": MODERN})
+    response = post(inline.endpoint, body, headers)
+    assert 400 == response.status_code
+    assert error_of(response)["code"] in {HEADER_MISMATCH, INVALID_PARAMS}
+
+
+def test_another_path_is_not_found(carrel: Running) -> None:
+    assert 404 == httpx2.get(f"{carrel.url}/nothing", timeout=10).status_code
+
+
+@pytest.fixture(scope="module")
+def small(library: Library, log: Path) -> Iterator[Running]:
+    """A gateway that takes little at once."""
+    with run_gateway(INLINE, {**library.environment, "MAX_REQUEST_BYTES": "500"}, log) as running:
+        yield running
+
+
+@pytest.mark.parametrize("version", [MODERN, None])
+def test_a_body_over_the_limit_is_refused(small: Running, version: str | None) -> None:
+    body = message("ping", _meta={"filler": "x" * 500})
+    response = post(small.endpoint, body, {"mcp-protocol-version": version})
+    assert 413 == response.status_code
+
+
+def test_a_body_over_the_limit_is_refused_even_if_it_does_not_say_its_length(
+    small: Running,
+) -> None:
+    parts = iter([b'{"jsonrpc": "2.0", "filler": "', b"x" * 500, b'"}'])
+    headers = {"content-type": "application/json", "accept": "application/json"}
+    response = httpx2.post(small.endpoint, content=parts, headers=headers, timeout=10)
+    assert 413 == response.status_code
+
+
+def test_a_body_under_the_limit_is_taken(small: Running) -> None:
+    assert 200 == post(small.endpoint, PING).status_code

@@ -1,0 +1,123 @@
+"""Parts that are down: the call says which, the rest goes on, and recovery needs no restart."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import httpx2
+import pytest
+
+from infra.deploy.discovery import ROOT, tools
+from infra.local.processes import free_port, serve
+from tests.e2e.running import GATEWAY, INLINE, run_gateway
+from tests.e2e.wire import call, message, post
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from infra.local.processes import Served
+    from tests.e2e.running import Library, Running
+
+
+class Maimed(NamedTuple):
+    """Carrel with a `get_chunk` that crashed, and what may take its place."""
+
+    running: Running
+    successor: AbstractContextManager[Served]
+
+
+def error_of(response: httpx2.Response) -> dict[str, Any]:
+    """The error a tool answered with."""
+    result = response.json()["result"]
+    assert (True, False) == (result["isError"], "structuredContent" in result)
+    return dict(json.loads(result["content"][0]["text"])["error"])
+
+
+@pytest.fixture
+def maimed(functions: Running, library: Library, log: Path) -> Iterator[Maimed]:
+    """A gateway that has called `get_chunk` well, and whose `get_chunk` has crashed since."""
+    port = free_port()
+    source = ROOT / "functions" / "tools" / "get_chunk" / "main.py"
+
+    def get_chunk() -> AbstractContextManager[Served]:
+        return serve(source, library.environment, port=port, log=log)
+
+    with get_chunk() as first:
+        parts = {"get_chunk": first, "search_kb": functions.tools["search_kb"]}
+        with run_gateway(GATEWAY, {}, log, parts) as running:
+            arguments = {"chunk_id": library.chunks[0].chunk_id}
+            well = post(running.endpoint, call("get_chunk", arguments)).json()["result"]
+            assert not well["isError"]
+            first.kill()
+            yield Maimed(running, get_chunk())
+
+
+def test_a_crashed_tool_is_named_and_the_others_go_on(maimed: Maimed) -> None:
+    endpoint = maimed.running.endpoint
+    error = error_of(post(endpoint, call("get_chunk", {"chunk_id": "a"})))
+    assert ("UNAVAILABLE", {"tool": "get_chunk"}) == (error["code"], error["details"])
+    assert error["retry_after"] > 0
+    assert "get_chunk is temporarily unreachable" in error["message"]
+    found = post(endpoint, call("search_kb", {"query": "bread"})).json()["result"]
+    assert found["structuredContent"]["results"]
+    assert 2 == len(post(endpoint, message("tools/list")).json()["result"]["tools"])
+    health = httpx2.get(f"{maimed.running.url}/health", timeout=10)
+    assert 503 == health.status_code
+    assert ("degraded", "ok") == (health.json()["status"], health.json()["parts"]["search_kb"])
+    assert health.json()["parts"]["get_chunk"].startswith("unreachable")
+
+
+def test_a_tool_that_came_back_is_called_again_without_a_restart(
+    maimed: Maimed, library: Library
+) -> None:
+    arguments = {"chunk_id": library.chunks[0].chunk_id, "include_related": False}
+    with maimed.successor:
+        result = post(maimed.running.endpoint, call("get_chunk", arguments)).json()["result"]
+        health = httpx2.get(f"{maimed.running.url}/health", timeout=10)
+    assert library.chunks[0].content == result["structuredContent"]["content"]
+    assert 200 == health.status_code
+
+
+def test_health_is_ok_while_everything_answers(inline: Running, functions: Running) -> None:
+    names = [tool.name for tool in tools()]
+    for running, parts in ((inline, ["firestore"]), (functions, names)):
+        health = httpx2.get(f"{running.url}/health", timeout=10)
+        assert 200 == health.status_code
+        assert {"status": "ok", "parts": dict.fromkeys(parts, "ok")} == health.json()
+
+
+@pytest.fixture(scope="module")
+def without_firestore(log: Path) -> Iterator[Running]:
+    """A gateway whose database nobody answers for."""
+    nowhere = {"FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}"}
+    with run_gateway(INLINE, nowhere, log) as running:
+        yield running
+
+
+def test_health_names_a_database_that_is_down(without_firestore: Running) -> None:
+    began = time.monotonic()
+    health = httpx2.get(f"{without_firestore.url}/health", timeout=30)
+    assert (503, "degraded") == (health.status_code, health.json()["status"])
+    assert "database" in health.json()["parts"]["firestore"]
+    assert time.monotonic() - began < 6
+
+
+def test_a_tool_without_its_database_gives_up_in_time_and_in_words(
+    without_firestore: Running,
+) -> None:
+    began = time.monotonic()
+    error = error_of(post(without_firestore.endpoint, call("get_chunk", {"chunk_id": "a"})))
+    assert "UNAVAILABLE" == error["code"]
+    assert error["retry_after"] > 0
+    assert time.monotonic() - began < 12
+
+
+def test_a_tool_that_was_not_deployed_is_our_fault_and_says_so(log: Path) -> None:
+    with run_gateway(GATEWAY, {}, log) as running:
+        error = error_of(post(running.endpoint, call("get_chunk", {"chunk_id": "a"})))
+    assert "INTERNAL_ERROR" == error["code"]
+    assert "get_chunk is not deployed" in error["message"]

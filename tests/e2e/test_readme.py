@@ -1,0 +1,151 @@
+"""The README's first screen, done as a new user does it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.deploy.discovery import ROOT
+from infra.local.processes import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+README = (ROOT / "README.md").read_text("utf-8")
+COMMANDS = [block.strip() for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)]
+RUN, ADD, CALL, INGEST, TEST = COMMANDS[:5]
+START_SECONDS = 300
+
+
+class Running:
+    """`make run`, and how to run a command of the README beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self.home = folder / "home"
+        self.home.mkdir()
+        self.output = folder / "output"
+        # Ports and folders of its own: the developer's run goes on undisturbed.
+        self.environment = {key: value for key, value in os.environ.items() if key not in OTHERS}
+        self.environment |= {
+            "HOME": str(self.home),
+            "EMULATOR_PORT": str(free_port()),
+            "CARREL_STATE": str(folder / "state"),
+        }
+        self.process = self.start()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        command = [*RUN.split(), f"ARGS=--port {self.port}"]
+        with self.output.open("wb") as output:
+            return subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=self.environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def said(self) -> str:
+        return self.output.read_text("utf-8")
+
+    def await_welcome(self) -> str:
+        deadline = time.monotonic() + START_SECONDS
+        while "Ctrl-C ends it." not in self.said():
+            assert time.monotonic() < deadline, self.said()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=0.2)
+                pytest.fail(self.said())
+        return self.said()
+
+    def shell(self, command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", "-c", command],
+            cwd=ROOT,
+            env=self.environment,
+            text=True,
+            check=False,
+            capture_output=True,
+            timeout=120,
+        )
+
+    def call(self, command: str) -> subprocess.CompletedProcess[str]:
+        return self.shell(f"{command} --url http://localhost:{self.port}/mcp")
+
+
+OTHERS = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    started = Running(tmp_path_factory.mktemp("readme"))
+    try:
+        started.await_welcome()
+        yield started
+    finally:
+        os.killpg(started.process.pid, signal.SIGKILL)
+        started.process.wait()
+
+
+def test_the_run_prints_what_the_readme_says(running: Running) -> None:
+    said = running.said()
+    assert ADD.replace("8080", str(running.port)) in said
+    assert CALL in said
+
+
+def test_the_desktop_configuration_that_is_printed_is_json(running: Running) -> None:
+    [line] = [line for line in running.said().splitlines() if "mcpServers" in line]
+    configured = json.loads(line)["mcpServers"]["carrel"]
+    assert configured["args"] == ["stdio"]
+    assert configured["command"].endswith(".venv/bin/carrel")
+
+
+def test_the_call_to_paste_finds_something_about_its_question(running: Running) -> None:
+    found = json.loads(running.call(CALL).stdout)
+    assert len(found["results"]) == 3
+    assert "flaky" in found["results"][0]["snippet"].lower()
+
+
+def test_ones_own_notes_go_in_and_are_found(running: Running) -> None:
+    notes = running.home / "notes"
+    notes.mkdir()
+    (notes / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees for two minutes.\n")
+    told = running.shell(INGEST)
+    assert told.returncode == 0, told.stderr
+    question = '.venv/bin/carrel call search_kb \'{"query": "how hot for green tea"}\''
+    assert json.loads(running.call(question).stdout)["results"][0]["title"] == "Tea"
+
+
+def test_a_wrong_call_says_what_to_do(running: Running) -> None:
+    told = running.call(".venv/bin/carrel call search_kb '{\"limit\": 0}'")
+    error = json.loads(told.stderr)["error"]
+    assert told.returncode == 1
+    assert error["code"] == "VALIDATION_ERROR"
+    assert error["details"].keys() == {"query", "limit"}
+
+
+def test_the_other_command_is_a_target_of_make() -> None:
+    assert TEST == "make test"
+    assert re.search(r"^test:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_interrupting_ends_everything_and_keeps_what_was_put_in(
+    running: Running,
+) -> None:
+    os.killpg(running.process.pid, signal.SIGINT)
+    running.process.wait(timeout=60)
+    left = subprocess.run(["pgrep", "-f", str(running.port)], check=False, capture_output=True)
+    assert left.stdout == b""
+    running.process = running.start()
+    running.await_welcome()
+    question = '.venv/bin/carrel call search_kb \'{"query": "how hot for green tea"}\''
+    assert json.loads(running.call(question).stdout)["results"][0]["title"] == "Tea"

@@ -1,0 +1,78 @@
+"""`carrel stdio`, which Claude Desktop starts by itself, at both eras of the protocol."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+
+from infra.deploy.discovery import ROOT
+from tests.e2e.wire import HANDSHAKE, MODERN, call, initialize, message
+
+if TYPE_CHECKING:
+    from tests.e2e.running import Library
+
+COMMAND = [str(Path(sys.executable).with_name("carrel")), "stdio"]
+"""As a client's configuration file has it: the command in the virtual environment."""
+
+
+def environment(library: Library) -> dict[str, str]:
+    """What the server needs beside the usual variables."""
+    return {**library.environment, "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"]}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("mode", "version"), [("auto", MODERN), ("legacy", HANDSHAKE[0])])
+async def test_a_client_that_starts_its_server_lists_searches_and_reads(
+    library: Library, mode: str, version: str
+) -> None:
+    server = StdioServerParameters(
+        command=COMMAND[0], args=COMMAND[1:], env=environment(library), cwd=ROOT
+    )
+    async with Client(server, mode=mode) as client:
+        assert version == client.protocol_version
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        found = await client.call_tool("search_kb", {"query": "熟成したチーズ 🧀", "limit": 1})
+        [hit] = (found.structured_content or {})["results"]
+        read = await client.call_tool("get_chunk", {"chunk_id": hit["chunk_id"]})
+        failed = await client.call_tool("get_chunk", {"chunk_id": "a/b"})
+    assert ["get_chunk", "search_kb"] == names
+    assert library.chunks[-1].content == (read.structured_content or {})["content"]
+    assert (True, None) == (failed.is_error, failed.structured_content)
+
+
+def test_nothing_but_protocol_is_written_to_standard_output(library: Library) -> None:
+    said = [
+        initialize(HANDSHAKE[0]),
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {**call("search_kb", {"query": "bread", "limit": 1}), "id": 2},
+        {**call("search_kb", {"query": ""}), "id": 3},
+        {**message("no/such"), "id": 4},
+    ]
+    with subprocess.Popen(
+        COMMAND,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, **environment(library)},
+        text=True,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        for line in said:
+            process.stdin.write(json.dumps(line) + "\n")
+            process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for line in said if "id" in line]
+        rest, logged = process.communicate(timeout=20)
+    assert {1, 2, 3, 4} == {answer["id"] for answer in answers}
+    assert ("2.0",) * 4 == tuple(answer["jsonrpc"] for answer in answers)
+    assert ("", 0) == (rest, process.returncode)
+    assert "tool_call" in logged

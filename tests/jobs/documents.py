@@ -1,0 +1,58 @@
+"""What stands in the database, document by document, and budgets for the jobs that put it there."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from shared.job import Budget
+
+if TYPE_CHECKING:
+    from google.cloud.firestore import DocumentSnapshot
+
+    from shared.deps import Deps
+
+
+async def snapshots(deps: Deps, collection: str) -> dict[str, DocumentSnapshot[Any]]:
+    """Every document of a collection by its id, with the time of its last write."""
+    found = deps.store.database.client.collection(collection).stream()
+    return {snapshot.id: snapshot async for snapshot in found}
+
+
+async def documents(deps: Deps, collection: str) -> dict[str, dict[str, Any]]:
+    """The fields of every document of a collection, by its id."""
+    found = await snapshots(deps, collection)
+    return {name: snapshot.to_dict() or {} for name, snapshot in found.items()}
+
+
+async def chunks_by_content(deps: Deps) -> dict[str, dict[str, Any]]:
+    """The fields of every chunk, by what it says."""
+    return {data["content"]: data for data in (await documents(deps, "chunks")).values()}
+
+
+async def leases(deps: Deps) -> set[str]:
+    """The jobs whose lease is held."""
+    return set(await documents(deps, "leases"))
+
+
+def ample() -> Budget:
+    """More time than a test needs."""
+    return Budget(time.monotonic() + 60)
+
+
+def nothing() -> Budget:
+    """A budget that is spent already."""
+    return Budget(-math.inf)
+
+
+def one_step() -> Budget:
+    """A budget that is spent as soon as something has been dealt with."""
+    done: list[int] = []
+
+    class OneStep(Budget):
+        @property
+        def spent(self) -> bool:
+            return bool(done)
+
+    return OneStep(math.inf, done.append)

@@ -1,0 +1,52 @@
+"""Files for the readers' tests, and what is read of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from functions.jobs.ingest.readers.reading import BrokenInput, read
+from shared.domain.source import Source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def written(folder: Path, name: str, content: str | bytes) -> Path:
+    """Write a file, and the folders it needs."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def sources(path: Path) -> list[Source]:
+    """What could be read, in order."""
+    return [each for each in read(path) if isinstance(each, Source)]
+
+
+def broken(path: Path) -> list[tuple[str, str]]:
+    """What could not be read, and why."""
+    return [(each.name, each.reason) for each in read(path) if isinstance(each, BrokenInput)]
+
+
+def only(path: Path) -> Source:
+    """The one source that is read of a path."""
+    (source,) = read(path)
+    assert isinstance(source, Source)
+    return source
+
+
+def lines(*records: dict[str, Any]) -> str:
+    """JSON Lines."""
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def book(**fields: Any) -> dict[str, Any]:
+    """A book of a Readwise export, with these fields instead of the usual ones."""
+    return {"user_book_id": 7, "title": "Walden", "highlights": [{"text": "Simplify."}], **fields}
+
+
+def export(folder: Path, *books: Any) -> Path:
+    """Write a Readwise export."""
+    return written(folder, "export.json", json.dumps({"count": len(books), "results": books}))

@@ -1,0 +1,198 @@
+"""One call of a tool: whatever happens becomes an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import Field, ValidationError
+
+from shared.caller import Caller, Tier
+from shared.calling import CallAnswer, CallRequest, call, parse
+from shared.errors import Conflict, InvalidInput, PlatformFault, RateLimited
+from shared.tool import Arguments, Effect, Result, Tool
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "what-nobody-may-read"  # noqa: S105 - stands for content, not for a password
+
+
+class In(Arguments):
+    """A number of times."""
+
+    word: str = Field(description="What to say.")
+    times: int = Field(default=1, ge=1, le=3, description="How often.")
+    tier: Tier = Field(default=Tier.PUBLIC, description="An enumeration.")
+
+
+class Out(Result):
+    """What was said."""
+
+    words: list[str] = Field(description="The word, again and again.")
+
+
+async def repeat(args: In, _deps: Deps) -> Out:
+    return Out(words=[args.word] * args.times)
+
+
+async def wait_for_ever(_args: In, _deps: Deps) -> Out:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def look_around(_args: In, deps: Deps) -> Out:
+    await asyncio.gather(deps.store.chunks.get("a"), deps.store.chunks.get("b"))
+    await deps.store.clusters.get_all(["c"])
+    note = deps.store.database.document("notes", "a")
+    await deps.store.database.commit([lambda batch: batch.set(note, {})])
+    return Out(words=[])
+
+
+TOOL = Tool(
+    name="repeat_word",
+    title="Repeat a word",
+    description="For the model.",
+    input=In,
+    output=Out,
+    run=repeat,
+    effect=Effect.READ,
+    tier=Tier.PUBLIC,
+)
+SLOW = replace(TOOL, run=wait_for_ever, timeout=0.01)
+
+
+def raising(error: Exception) -> Tool[In, Out]:
+    async def fail(_args: In, _deps: Deps) -> Out:
+        raise error
+
+    return replace(TOOL, run=fail)
+
+
+def request(seconds: float = 60, **arguments: Any) -> CallRequest:
+    return CallRequest(
+        call_id="call-7", arguments=arguments, caller=Caller(), deadline=time.time() + seconds
+    )
+
+
+async def refused(tool: Tool[In, Out], wanted: CallRequest, backend: Backend) -> dict[str, Any]:
+    answer = await call(tool, wanted, backend)
+    assert answer.result is None
+    assert answer.error is not None
+    return answer.error
+
+
+async def test_a_result_comes_with_a_receipt(backend: Backend) -> None:
+    answer = await call(TOOL, request(word="so", times=2), backend)
+    assert answer.result == {"words": ["so", "so"]}
+    assert answer.error is None
+    assert answer.receipt.milliseconds > 0
+
+
+async def test_a_receipt_counts_documents_and_how_deep_a_call_went(backend: Backend) -> None:
+    receipt = (await call(replace(TOOL, run=look_around), request(word="so"), backend)).receipt
+    assert (receipt.documents_read, receipt.documents_written, receipt.round_trips) == (3, 1, 3)
+
+
+async def test_a_tool_that_takes_too_long_is_unavailable(backend: Backend) -> None:
+    error = await refused(SLOW, request(word="so"), backend)
+    assert (error["code"], error["retry_after"]) == ("UNAVAILABLE", 5)
+    assert error["message"] == "repeat_word did not finish within 0 s. Try again in a moment."
+
+
+async def test_a_call_ends_at_its_deadline_even_where_the_tool_has_more_time(
+    backend: Backend,
+) -> None:
+    error = await refused(replace(SLOW, timeout=60), request(0.01, word="so"), backend)
+    assert error["code"] == "UNAVAILABLE"
+
+
+async def test_a_call_whose_deadline_has_passed_is_not_waited_for(backend: Backend) -> None:
+    error = await refused(replace(SLOW, timeout=60), request(-3600, word="so"), backend)
+    assert error["message"] == "repeat_word did not finish within 0 s. Try again in a moment."
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError(SECRET), PlatformFault(SECRET, details={"where": SECRET})]
+)
+async def test_of_a_fault_of_ours_only_the_calls_id_is_told(
+    backend: Backend, error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = await refused(raising(error), request(word="so"), backend)
+    assert (told["code"], told["details"]) == ("INTERNAL_ERROR", {"call_id": "call-7"})
+    assert "call-7" in told["message"]
+    assert SECRET not in json.dumps(told) + capsys.readouterr().err
+
+
+async def test_a_fault_is_logged_with_the_lines_it_passed(
+    backend: Backend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await refused(raising(RuntimeError(SECRET)), request(word="so"), backend)
+    logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    fault = next(entry for entry in logged if entry["message"] == "fault")
+    assert (fault["severity"], fault["error"], fault["call_id"]) == (
+        "ERROR",
+        "RuntimeError",
+        "call-7",
+    )
+    assert fault["stack"][-1].endswith(" fail")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [Conflict("It is taken.", details={"word": "taken"}), RateLimited("Wait.", retry_after=9)],
+)
+async def test_a_failure_is_told_as_it_is(backend: Backend, failure: Conflict) -> None:
+    assert failure.to_wire() == await refused(raising(failure), request(word="so"), backend)
+
+
+async def test_what_is_wrong_with_the_arguments_is_told_for_each(backend: Backend) -> None:
+    error = await refused(TOOL, request(times=9, wrod="so"), backend)
+    assert error["code"] == "VALIDATION_ERROR"
+    assert error["details"] == {
+        "word": "required, but missing",
+        "times": "Input should be less than or equal to 3",
+        "wrod": "not a parameter; repeat_word takes word, times, tier",
+    }
+    assert error["message"].startswith("repeat_word was not run. word: required, but missing; ")
+
+
+async def test_arguments_are_not_logged(
+    backend: Backend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await call(TOOL, request(word=SECRET), backend)
+    await call(TOOL, request(times=SECRET, **{SECRET: 1}), backend)
+    assert SECRET not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"word": "so", "times": "2"}, "times"),
+        ({"word": "so", "times": True}, "times"),
+        ({"word": "so", "times": 2.5}, "times"),
+        ({"word": 1}, "word"),
+        ({"word": None}, "word"),
+        ({"word": "so", "tier": "royal"}, "tier"),
+    ],
+)
+def test_types_are_not_guessed(arguments: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse(TOOL, arguments)
+    assert list(caught.value.details) == [field]
+
+
+def test_an_enumeration_is_its_string() -> None:
+    assert parse(TOOL, {"word": "so", "tier": "registered"}) == In(word="so", tier=Tier.REGISTERED)
+
+
+@pytest.mark.parametrize("parts", [{}, {"result": {}, "error": {}}])
+def test_an_answer_is_a_result_or_an_error(parts: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="a result or an error"):
+        CallAnswer(**parts)

@@ -1,0 +1,229 @@
+"""Chunking: where texts are cut, and where they are not."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.domain.chunk import Span
+from shared.retrieval.chunking import Limits, split
+from shared.retrieval.tokens import MAX_TOKEN, token_count
+
+FAMILY = "👩\u200d👩\u200d👧\u200d👦"
+PROSE = ("word ", "word ", "Another sentence. ", "Dr. ", "z. B. ", "No. ", "He said: “", "” ")
+SCRIPTS = ("他是老师。", "她", "مكتبة ", "؟ ", "क्ष", "ที่", FAMILY, "👍🏽", "🇩🇪", "🇩")
+LAYOUT = ("\n\n", "\r\n\r\n", "\r\n", "\n", "\t", "- item\n", "| a | b |\n", "    return x\n")
+ODDITIES = ("A\xa0.", "e\u0301", "\u0301" * 40, "\ud800", "os.path ", "x" * 50)
+SIGNS = ('"', "(", ")", "\xa0", "\u2029", "\u0301", "\u0600", "\u0d4e")
+# What texts are made of, and what breaks them, more often than chance would bring it.
+PIECES = PROSE + SCRIPTS + LAYOUT + ODDITIES + SIGNS
+TEXTS = st.text() | st.lists(st.sampled_from(PIECES), min_size=40, max_size=120).map("".join)
+
+
+@st.composite
+def limits(draw: st.DrawFn) -> Limits:
+    target = draw(st.integers(1, 40))
+    maximum = draw(st.integers(target, 2 * target))
+    return Limits(target, maximum, overlap=draw(st.integers(0, target // 2)))
+
+
+sampled = settings(derandomize=True, deadline=None, max_examples=250)
+
+
+def chunks(text: str, limits: Limits) -> list[str]:
+    return [text[span.start : span.end] for span in split(text, limits)]
+
+
+def sentences(count: int) -> str:
+    return " ".join(f"Sentence number {number} of this text ends here." for number in range(count))
+
+
+@sampled
+@given(TEXTS, limits())
+def test_chunks_cover_everything_but_white_space(text: str, limits: Limits) -> None:
+    end = 0
+    for span in split(text, limits):
+        assert not text[end : span.start].strip()
+        end = span.end
+    assert not text[end:].strip()
+
+
+@sampled
+@given(TEXTS, limits())
+def test_chunks_start_and_end_on_more_than_white_space(text: str, limits: Limits) -> None:
+    assert all(chunk == chunk.strip() != "" for chunk in chunks(text, limits))
+
+
+@sampled
+@given(TEXTS, limits())
+def test_every_chunk_starts_and_ends_after_the_one_before(text: str, limits: Limits) -> None:
+    for one, next_one in pairwise(split(text, limits)):
+        assert one.start < next_one.start
+        assert one.end < next_one.end
+
+
+@sampled
+@given(TEXTS, limits())
+def test_no_chunk_is_over_the_maximum(text: str, limits: Limits) -> None:
+    assert all(token_count(chunk) <= limits.maximum for chunk in chunks(text, limits))
+
+
+@sampled
+@given(TEXTS, limits())
+def test_chunks_overlap_by_no_more_than_allowed(text: str, limits: Limits) -> None:
+    for one, next_one in pairwise(split(text, limits)):
+        assert token_count(text[next_one.start : one.end]) <= limits.overlap
+
+
+@sampled
+@given(TEXTS, limits())
+def test_no_word_is_cut_that_fits_a_chunk(text: str, limits: Limits) -> None:
+    """Chinese is left out: its sentences follow one another without a space."""
+    text = regex.sub(r"[\p{Han}。👩👧👦👍🏽]", "", text)
+    edges = {edge for span in split(text, limits) for edge in (span.start, span.end)}
+    for word in regex.finditer(r"[^\s\x1c-\x1f]+", text):
+        if token_count(word[0]) <= limits.maximum:
+            assert not any(word.start() < edge < word.end() for edge in edges), word[0]
+
+
+@sampled
+@given(TEXTS, limits())
+def test_no_character_is_cut(text: str, limits: Limits) -> None:
+    edges = {edge for span in split(text, limits) for edge in (span.start, span.end)}
+    for cluster in regex.finditer(r"\X", text):
+        if len(cluster[0]) <= MAX_TOKEN and not any(map(str.isspace, cluster[0])):
+            assert not any(cluster.start() < edge < cluster.end() for edge in edges), cluster[0]
+
+
+@sampled
+@given(TEXTS, TEXTS, limits())
+def test_appending_changes_at_most_the_last_two_chunks(
+    text: str, more: str, limits: Limits
+) -> None:
+    before = split(text, limits)[:-2]
+    assert before == split(text + more, limits)[: len(before)]
+
+
+@sampled
+@given(TEXTS, limits())
+def test_the_same_text_gives_the_same_chunks(text: str, limits: Limits) -> None:
+    assert split(text, limits) == split(text, limits)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n", "\r\n\r\n", " \t\n\n\u3000\xa0\x1c\u2029"])
+def test_a_text_of_white_space_alone_has_no_chunks(text: str) -> None:
+    assert [] == split(text)
+
+
+@pytest.mark.parametrize("text", ["\u0301", "x", FAMILY, "\ud800", "A\xa0.", "One.\n\nTwo."])
+def test_a_short_text_is_one_chunk(text: str) -> None:
+    assert [Span(0, len(text))] == split(text)
+
+
+def test_white_space_around_a_text_is_left_out() -> None:
+    assert [Span(2, 5)] == split("\n\none\r\n")
+
+
+def test_offsets_count_code_points() -> None:
+    text = " 👍🏽 " + sentences(5)
+    assert text.strip() == "".join(chunks(text, Limits()))
+
+
+@pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n", "\r\r"])
+def test_paragraphs_stay_whole_and_do_not_overlap(blank: str) -> None:
+    paragraphs = [sentences(4)] * 5
+    packed = blank.join(paragraphs[:2])
+    assert [packed, packed, paragraphs[4]] == chunks(blank.join(paragraphs), Limits(90, 120, 20))
+
+
+def test_a_paragraph_that_does_not_fit_is_cut_after_a_sentence() -> None:
+    first, second, _ = chunks(sentences(12), Limits(50, 100, 10))
+    assert sentences(5) == first
+    assert second.startswith("Sentence number 4 of")
+
+
+def test_a_sentence_that_crosses_the_target_is_finished() -> None:
+    sentence = "word " * 70 + "end."
+    assert [sentence, sentence] == chunks(f"{sentence} {sentence}", Limits(50, 100, 0))
+
+
+def test_the_overlap_gives_way_to_a_sentence_that_fills_a_chunk() -> None:
+    short, long = "This is short. " * 12, "word " * 95 + "end."
+    assert long in chunks(short + long, Limits(50, 100, 25))[-1]
+
+
+def test_a_sentence_over_the_maximum_is_cut_after_a_word() -> None:
+    words = [f"w{number}" for number in range(230)]
+    first, second, *_ = chunks(" ".join(words), Limits(50, 100, 10))
+    assert (" ".join(words[:50]), "w40") == (first, second.split()[0])
+
+
+def test_a_short_rest_joins_the_chunk_before() -> None:
+    assert 1 == len(chunks(sentences(13), Limits(110, 200, 20)))
+
+
+def test_a_short_rest_stays_alone_where_it_does_not_fit() -> None:
+    words = "word " * 100
+    assert [100, 5] == [
+        token_count(chunk) for chunk in chunks(words + "a b c d e", Limits(100, 100, 0))
+    ]
+
+
+def test_german_abbreviations_do_not_end_a_sentence() -> None:
+    text = "Gestern sprach Prof. Dr. Lang z. B. über Bäume. " * 40
+    assert {"Bäume."} == {chunk[-6:] for chunk in chunks(text, Limits(60, 90, 15))}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "ending"),
+    [
+        ("他是老师。", "。"),
+        ("彼は先生です。", "。"),
+        ("أين تقع المكتبة الجديدة؟ ", "؟"),
+        ("वह एक शिक्षक है। ", "।"),
+    ],
+)
+def test_every_script_is_cut_after_its_sentences(sentence: str, ending: str) -> None:
+    found = chunks(sentence * 60, Limits(60, 90, 15))
+    assert len(found) > 3
+    assert {(sentence[0], ending)} == {(chunk[0], chunk[-1]) for chunk in found}
+
+
+def test_a_name_with_dots_does_not_end_a_sentence() -> None:
+    text = "call os.Path.Join and then www.Example.Com for more " * 30
+    assert not any(chunk.startswith(("Path", "Join")) for chunk in chunks(text, Limits(60, 90, 15)))
+
+
+def test_a_table_is_cut_between_rows() -> None:
+    table = "\n".join(f"| item {number} | {number}.5 kg |" for number in range(60))
+    assert all(
+        chunk.startswith("| item") and chunk.endswith("kg |")
+        for chunk in chunks(table, Limits(60, 90, 15))
+    )
+
+
+def test_code_is_cut_between_lines() -> None:
+    lines = [f"    total_{number} = sum(values[{number}:])" for number in range(60)]
+    found = chunks("\n".join(lines), Limits(60, 90, 15))
+    stripped = {line.strip() for line in lines}
+    assert all(stripped.issuperset(map(str.strip, chunk.splitlines())) for chunk in found)
+
+
+def test_one_line_of_a_million_characters_is_cut_at_the_target() -> None:
+    found = chunks("x" * 1_000_000, Limits())
+    assert ({512 * 6}, 1_000_000) == ({*map(len, found[:-1])}, sum(map(len, found)))
+
+
+def test_emoji_in_one_long_word_stay_whole() -> None:
+    found = chunks((FAMILY + "👍🏽🇩🇪") * 100, Limits(50, 50, 10))
+    assert {FAMILY, "👍🏽", "🇩🇪"} == {c for chunk in found for c in regex.findall(r"\X", chunk)}
+
+
+@pytest.mark.parametrize("values", [(0, 10, 0), (10, 5, 0), (10, 20, 6), (10, 20, -1)])
+def test_limits_that_allow_no_progress_are_refused(values: tuple[int, int, int]) -> None:
+    with pytest.raises(ValueError, match="overlap"):
+        Limits(*values)

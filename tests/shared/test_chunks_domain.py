@@ -1,0 +1,135 @@
+"""A source is cut into chunks that know where they stand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.domain.chunk import Chunk, Span, chunks_of
+from shared.domain.source import Section, Source
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+SOURCE = Source(
+    source_id="walden",
+    title="Walden",
+    author="Henry David Thoreau",
+    origin="kindle",
+    category="books",
+    tags=("nature", "pond"),
+    readwise_url="https://readwise.io/bookreview/1",
+    source_url="https://example.com/walden",
+    sections=(
+        Section(
+            "Simplify, simplify.",
+            tags=("pond", "life"),
+            readwise_url="https://readwise.io/open/10",
+            highlight_url="https://example.com/walden#10",
+            highlighted_at=NOON,
+        ),
+        Section("Time is but the stream I go a-fishing in."),
+    ),
+)
+sections = st.lists(st.text(min_size=1, max_size=12), max_size=5)
+
+
+def whole(source: Source) -> list[Chunk]:
+    """The chunks, one for each section."""
+    return chunks_of(source, [[Span(0, len(section.text))] for section in source.sections])
+
+
+def with_texts(*texts: str) -> Source:
+    return replace(SOURCE, sections=tuple(Section(text) for text in texts))
+
+
+def test_a_chunk_carries_what_a_reader_wants_to_see_beside_it() -> None:
+    expected = Chunk(
+        chunk_id="walden-9d32c537ab26",
+        source_id="walden",
+        start=0,
+        end=19,
+        position=1,
+        total=2,
+        title="Walden",
+        author="Henry David Thoreau",
+        source="kindle",
+        category="books",
+        tags=("nature", "pond", "life"),
+        content="Simplify, simplify.",
+        readwise_url="https://readwise.io/open/10",
+        source_url="https://example.com/walden",
+        highlight_url="https://example.com/walden#10",
+        highlighted_at=NOON,
+    )
+    assert expected == whole(SOURCE)[0]
+
+
+def test_a_section_without_a_page_of_its_own_leads_to_the_sources() -> None:
+    assert whole(SOURCE)[1].readwise_url == "https://readwise.io/bookreview/1"
+
+
+def test_positions_count_through_all_sections() -> None:
+    chunks = chunks_of(SOURCE, [[Span(0, 9), Span(10, 19)], [Span(0, 4)]])
+    assert [chunk.chunk_info for chunk in chunks] == ["1/3", "2/3", "3/3"]
+    assert [chunk.content for chunk in chunks] == ["Simplify,", "simplify.", "Time"]
+
+
+@given(sections, st.data())
+def test_a_chunk_is_an_exact_slice_of_its_source(texts: list[str], data: st.DataObject) -> None:
+    source = with_texts(*texts)
+    spans = []
+    for text in texts:
+        start = data.draw(st.integers(0, len(text) - 1))
+        spans.append([Span(start, data.draw(st.integers(start + 1, len(text))))])
+    chunks = chunks_of(source, spans)
+    assert [source.text[chunk.start : chunk.end] for chunk in chunks] == [
+        text[span.start : span.end] for text, [span] in zip(texts, spans, strict=True)
+    ]
+    assert all(chunk.content == source.text[chunk.start : chunk.end] for chunk in chunks)
+
+
+@given(sections)
+def test_no_two_chunks_share_an_id(texts: list[str]) -> None:
+    chunks = whole(with_texts(*texts, *texts))
+    assert len({chunk.chunk_id for chunk in chunks}) == len(chunks)
+
+
+def test_repeats_are_counted() -> None:
+    first, _, again, third = whole(with_texts("Same.", "Other.", "Same.", "Same."))
+    assert again.chunk_id == f"{first.chunk_id}-2"
+    assert third.chunk_id == f"{first.chunk_id}-3"
+
+
+def test_an_id_survives_edits_elsewhere_in_the_source() -> None:
+    before = whole(with_texts("One.", "Two."))[1]
+    after = whole(with_texts("Something new.", "Or two.", "Two."))[2]
+    assert before.chunk_id == after.chunk_id
+
+
+def test_what_is_embedded_is_the_title_and_the_content() -> None:
+    chunk = whole(SOURCE)[0]
+    assert chunk.embedding_text == "Walden Simplify, simplify."
+
+
+def test_the_content_hash_changes_with_what_is_embedded() -> None:
+    chunk = whole(SOURCE)[0]
+    variants = [chunk, replace(chunk, content="Other."), replace(chunk, title="Other")]
+    assert len({variant.content_hash for variant in variants}) == 3
+
+
+def test_the_content_hash_does_not_change_with_anything_else() -> None:
+    chunk = whole(SOURCE)[0]
+    moved = replace(chunk, start=7, end=26, position=3, total=9, tags=(), author=None)
+    assert chunk.content_hash == moved.content_hash
+
+
+def test_a_source_without_sections_has_no_chunks() -> None:
+    assert whole(with_texts()) == []
+
+
+def test_spans_for_other_sections_are_refused() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        chunks_of(SOURCE, [[Span(0, 4)]])

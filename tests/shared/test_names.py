@@ -1,0 +1,66 @@
+"""Any name becomes a legal document id."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from shared.domain.names import MAX_LENGTH, safe_id
+
+LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}", re.ASCII)
+RESERVED = re.compile(r"__.*__")
+
+names = st.text().filter(str.strip)
+
+
+@given(names)
+@example("__x__")
+@example("____")
+@example("..")
+@example("_/" * 40)
+@example("\ud800")
+@example("\u0661")
+def test_any_name_becomes_a_legal_id(name: str) -> None:
+    made = safe_id(name)
+    assert LEGAL.fullmatch(made)
+    assert not RESERVED.fullmatch(made)
+
+
+@given(st.from_regex(LEGAL, fullmatch=True).filter(lambda name: not RESERVED.fullmatch(name)))
+@example("a" * MAX_LENGTH)
+@example("__x")
+def test_a_legal_name_is_its_own_id(name: str) -> None:
+    assert name == safe_id(name)
+
+
+@given(names)
+def test_an_id_is_its_own_id(name: str) -> None:
+    assert safe_id(name) == safe_id(safe_id(name))
+
+
+@given(st.lists(names.map(str.strip), min_size=2, max_size=2, unique=True))
+@example(["a/b", "a-b"])
+@example(["a b", "a\u00a0b"])
+@example(["é", "e\u0301"])
+@example(["a" * 65, "a" * 66])
+@example(["__x__", "x"])
+def test_two_names_never_share_an_id(pair: list[str]) -> None:
+    first, second = pair
+    assert safe_id(first) != safe_id(second)
+
+
+def test_white_space_around_a_name_does_not_count() -> None:
+    assert safe_id("walden") == safe_id(" walden\n")
+
+
+def test_what_was_lost_is_told_apart_by_a_hash() -> None:
+    assert safe_id("file-notes/day 1.md") == "file-notes-day-1-md-bafac8fc3e"
+
+
+@pytest.mark.parametrize("name", ["", " ", "\n\t", "\u00a0"])
+def test_a_name_of_white_space_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="more than white space"):
+        safe_id(name)

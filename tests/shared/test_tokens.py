@@ -1,0 +1,82 @@
+"""Tokens: an estimate that no model's tokenizer is needed for."""
+
+from __future__ import annotations
+
+import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.retrieval.tokens import MAX_TOKEN, token_count, token_spans
+
+FAMILY = "👩\u200d👩\u200d👧\u200d👦"
+CHARACTERS = ("word", "e\u0301", "漢", "กำ", "각", "\u1100\u1161", "क्ष", "م", FAMILY, "👍🏽", "🇩🇪")
+SIGNS = ("\u0301", "\u0301" * 40, "\u0600", "\u0d4e", "\u200d", "🇩", "\x1c", "\xa0", " ", "\n", ".")
+# Characters, and what changes where they end, more often than chance would bring them.
+TEXTS = st.text() | st.lists(st.sampled_from(CHARACTERS + SIGNS), min_size=10).map("".join)
+sampled = settings(derandomize=True, deadline=None, max_examples=250)
+
+
+def tokens(text: str) -> list[str]:
+    return [text[start:end] for start, end in token_spans(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" \r\n\x1c\xa0\u3000", []),
+        ("a chunk, twice", ["a", "chunk", ",", "twice"]),
+        ("Donaudampfschiff", ["Donaud", "ampfsc", "hiff"]),
+        ("cafe\u0301s e\u0301te\u0301", ["cafe\u0301s", "e\u0301te\u0301"]),
+        ("漢字かなカナ", list("漢字かなカナ")),
+        ("GPU训练", ["GPU", "训", "练"]),
+        ("ที่บ้าน", ["ที่", "บ้", "า", "น"]),
+        ("한국어", ["한", "국", "어"]),
+        ("مكتبة", ["مكتبة"]),
+        (f"ok {FAMILY}👍🏽🇩🇪🇫🇷", ["ok", FAMILY, "👍🏽", "🇩🇪", "🇫🇷"]),
+        ("\u0301 a", ["\u0301", "a"]),
+        ("\u0600 1", ["\u0600", "1"]),
+    ],
+)
+def test_a_text_falls_into_pieces_of_words_characters_and_symbols(
+    text: str, expected: list[str]
+) -> None:
+    assert expected == tokens(text)
+
+
+def test_a_cluster_without_end_counts_by_its_length() -> None:
+    assert 1_000 // MAX_TOKEN + 1 == token_count("a" + "\u0301" * 999)
+
+
+@sampled
+@given(TEXTS)
+def test_only_white_space_lies_outside_the_tokens(text: str) -> None:
+    assert "".join(text.split()) == "".join("".join(tokens(text)).split())
+
+
+@sampled
+@given(TEXTS)
+def test_tokens_start_and_end_on_more_than_white_space(text: str) -> None:
+    assert all(token == token.strip() != "" for token in tokens(text))
+
+
+@sampled
+@given(TEXTS)
+def test_no_token_ends_inside_a_character(text: str) -> None:
+    inside = {
+        place
+        for cluster in regex.finditer(r"\X", text)
+        if len(cluster[0]) <= MAX_TOKEN
+        for place in range(cluster.start() + 1, cluster.end())
+        if not text[place - 1].isspace() and not text[place].isspace()
+    }
+    assert set() == inside & {end for _, end in token_spans(text)}
+
+
+@sampled
+@given(TEXTS)
+def test_what_is_cut_off_at_a_token_counts_no_more_than_before(text: str) -> None:
+    spans = list(token_spans(text))
+    for number, (start, _) in enumerate(spans):
+        assert token_count(text[start:]) <= len(spans) - number

@@ -1,0 +1,136 @@
+"""A tool's declaration as data."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from shared.caller import Tier
+from shared.tool import Arguments, Effect, Result, Tool
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+
+
+class Order(StrEnum):
+    """How to sort."""
+
+    TITLE = "title"
+    DATE = "date"
+
+
+class In(Arguments):
+    """Books to look for."""
+
+    order: Order = Field(default=Order.TITLE, description="How to sort.")
+    title: str = Field(description="Words of the title.")
+
+
+class Author(Result):
+    """Who wrote it."""
+
+    title: str | None = Field(description="Dr., Prof. ...")
+
+
+class Book(Result):
+    """A book."""
+
+    authors: list[Author] = Field(description="Who wrote it.")
+    editor: Author | None = Field(description="Who edited it.")
+
+
+class Out(Result):
+    """What was found."""
+
+    best: Book = Field(description="The best one.")
+    others: dict[str, Book] = Field(description="The others by id.")
+
+
+async def find_books(_args: In, _deps: Deps) -> Out:
+    raise NotImplementedError
+
+
+TOOL = Tool(
+    name="find_books",
+    title="Find books",
+    description="For the model.",
+    input=In,
+    output=Out,
+    run=find_books,
+    effect=Effect.READ,
+    tier=Tier.REGISTERED,
+    timeout=3.0,
+)
+AUTHOR = {
+    "type": "object",
+    "additionalProperties": False,
+    "description": "Who wrote it.",
+    "properties": {
+        "title": {
+            "anyOf": [{"type": "string"}, {"type": "null"}],
+            "description": "Dr., Prof. ...",
+        }
+    },
+    "required": ["title"],
+}
+BOOK = {
+    "type": "object",
+    "additionalProperties": False,
+    "description": "A book.",
+    "properties": {
+        "authors": {"type": "array", "items": AUTHOR, "description": "Who wrote it."},
+        "editor": {"anyOf": [AUTHOR, {"type": "null"}], "description": "Who edited it."},
+    },
+    "required": ["authors", "editor"],
+}
+
+
+def schema(side: str) -> dict[str, Any]:
+    made: dict[str, Any] = TOOL.declaration()[side]
+    return made
+
+
+def test_a_declaration_says_all_but_how_it_runs() -> None:
+    declaration = TOOL.declaration()
+    assert {key: value for key, value in declaration.items() if "Schema" not in key} == {
+        "name": "find_books",
+        "title": "Find books",
+        "description": "For the model.",
+        "effect": "read",
+        "tier": "registered",
+        "timeout": 3.0,
+    }
+
+
+def test_nested_models_stand_where_they_are_used() -> None:
+    assert schema("outputSchema")["properties"] == {
+        "best": {**BOOK, "description": "The best one."},
+        "others": {
+            "type": "object",
+            "additionalProperties": BOOK,
+            "description": "The others by id.",
+        },
+    }
+
+
+def test_a_fields_own_words_beat_those_of_its_type() -> None:
+    assert schema("inputSchema")["properties"]["order"] == {
+        "type": "string",
+        "enum": ["title", "date"],
+        "default": "title",
+        "description": "How to sort.",
+    }
+
+
+def test_a_field_called_title_is_kept_and_generated_titles_are_not() -> None:
+    made = schema("inputSchema")
+    assert made["properties"]["title"] == {"type": "string", "description": "Words of the title."}
+    assert made["required"] == ["title"]
+    assert "title" not in made
+
+
+def test_a_declaration_is_made_anew_each_time() -> None:
+    schema("inputSchema")["properties"].clear()
+    assert set(schema("inputSchema")["properties"]) == {"order", "title"}
