@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import ValidationError
 
-from shared.caller import Caller
+from shared.call import CallAnswer, Receipt
 from shared.errors import InvalidInput, PlatformFault, ToolFailure, Unavailable
 from shared.logs import describe, log
 from shared.store import Meter
@@ -17,58 +17,9 @@ from shared.store import Meter
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+    from shared.call import CallRequest
     from shared.deps import Backend
     from shared.tool import Arguments, Result, Tool
-
-
-class CallRequest(BaseModel):
-    """What the gateway sends to a tool.
-
-    Attributes:
-        call_id: Names the call in logs and in errors.
-        arguments: As the client sent them.
-        caller: Who the gateway found to be calling.
-        deadline: Unix time in seconds after which nobody waits for the answer.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    call_id: str
-    arguments: dict[str, Any]
-    caller: Caller
-    deadline: float
-
-
-class Receipt(BaseModel):
-    """What a call cost.
-
-    Attributes:
-        documents_read: As Firestore bills them.
-        documents_written: As Firestore bills them.
-        round_trips: How many requests to Firestore had to wait for one another.
-        milliseconds: From the arguments to the result.
-    """
-
-    documents_read: int = 0
-    documents_written: int = 0
-    round_trips: int = 0
-    milliseconds: float = 0.0
-
-
-class CallAnswer(BaseModel):
-    """What a tool answers: a result, or an error as `CarrelError.to_wire` makes it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    result: dict[str, Any] | None = None
-    error: dict[str, Any] | None = None
-    receipt: Receipt = Receipt()
-
-    @model_validator(mode="after")
-    def _one_of_the_two(self) -> Self:
-        if (self.result is None) == (self.error is None):
-            raise ValueError("an answer is a result or an error")
-        return self
 
 
 async def call(tool: Tool[Any, Any], request: CallRequest, backend: Backend) -> CallAnswer:

@@ -12,7 +12,8 @@ import functions_framework.aio
 from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
-from shared.calling import CallAnswer, CallRequest, call
+from shared.call import CallAnswer, CallRequest
+from shared.calling import call
 from shared.deps import Backend
 from shared.errors import CarrelError, InvalidInput, from_wire
 from shared.job import Busy, Job, run_job

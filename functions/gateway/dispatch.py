@@ -10,7 +10,7 @@ import httpx2
 from pydantic import ValidationError
 
 from functions.gateway.id_tokens import IdTokens
-from shared.calling import CallAnswer
+from shared.call import CallAnswer
 from shared.errors import PlatformFault, Unavailable
 from shared.logs import log
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from functions.gateway.catalog import Declaration
-    from shared.calling import CallRequest
+    from shared.call import CallRequest
     from shared.errors import CarrelError
 
 RETRY_AFTER = 5.0

@@ -14,14 +14,14 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from functions.gateway.auth import identify
-from shared.calling import CallRequest
+from shared.call import CallRequest
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from functions.gateway.catalog import Catalog
     from functions.gateway.dispatch import Dispatcher
-    from shared.calling import CallAnswer
+    from shared.call import CallAnswer
 
     Context = ServerRequestContext[Any, Any]
 

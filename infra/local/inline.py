@@ -10,7 +10,7 @@ from shared.errors import CarrelError
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
-    from shared.calling import CallAnswer, CallRequest
+    from shared.call import CallAnswer, CallRequest
     from shared.deps import Backend
 
 

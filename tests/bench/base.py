@@ -15,7 +15,7 @@ import numpy as np
 
 from functions.jobs.ingest.readers.reading import read
 from infra.deploy.discovery import ROOT
-from infra.local.up import SAMPLE
+from infra.local.places import SAMPLE
 from shared.domain.chunk import embedding_text
 from shared.domain.source import Source
 from shared.store.sources import BLOCK

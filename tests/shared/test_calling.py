@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import Field, ValidationError
 
+from shared.call import CallAnswer, CallRequest
 from shared.caller import Caller, Tier
-from shared.calling import CallAnswer, CallRequest, call, parse
+from shared.calling import call, parse
 from shared.errors import Conflict, InvalidInput, PlatformFault, RateLimited
 from shared.tool import Arguments, Effect, Result, Tool
 

@@ -1,0 +1,59 @@
+"""A call on its way between the gateway and a tool, and what comes back."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from shared.caller import Caller
+
+
+class CallRequest(BaseModel):
+    """What the gateway sends to a tool.
+
+    Attributes:
+        call_id: Names the call in logs and in errors.
+        arguments: As the client sent them.
+        caller: Who the gateway found to be calling.
+        deadline: Unix time in seconds after which nobody waits for the answer.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    call_id: str
+    arguments: dict[str, Any]
+    caller: Caller
+    deadline: float
+
+
+class Receipt(BaseModel):
+    """What a call cost.
+
+    Attributes:
+        documents_read: As Firestore bills them.
+        documents_written: As Firestore bills them.
+        round_trips: How many requests to Firestore had to wait for one another.
+        milliseconds: From the arguments to the result.
+    """
+
+    documents_read: int = 0
+    documents_written: int = 0
+    round_trips: int = 0
+    milliseconds: float = 0.0
+
+
+class CallAnswer(BaseModel):
+    """What a tool answers: a result, or an error as `CarrelError.to_wire` makes it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    receipt: Receipt = Receipt()
+
+    @model_validator(mode="after")
+    def _one_of_the_two(self) -> Self:
+        if (self.result is None) == (self.error is None):
+            raise ValueError("an answer is a result or an error")
+        return self
