@@ -6,6 +6,8 @@ TOPOLOGY ?=
 WORKERS ?= 2
 # Handed on to the command behind run, test and bench.
 ARGS ?=
+# For `make bench`: the modules of tests/bench to run.
+BENCH ?= cold_start calls
 # The Python to make .venv with; by default, the newest that is found and supported.
 PYTHON ?=
 
@@ -38,8 +40,8 @@ fix: $(INSTALLED) ## Mend what a program can, and write the generated files agai
 	@.venv/bin/ruff format
 	@.venv/bin/carrel generate
 
-bench: $(INSTALLED) ## Measure
-	@.venv/bin/pytest tests/bench -o python_files='bench_*.py' --capture=no $(ARGS)
+bench: $(INSTALLED) ## Measure; BENCH=ingest takes ten minutes
+	@for name in $(BENCH); do .venv/bin/python -m tests.bench.$$name $(ARGS) || exit; done
 
 new-tool: $(INSTALLED) ## Begin a tool; NAME=count_chunks names it
 	@$(if $(NAME),,echo 'Name it: make new-tool NAME=count_chunks' >&2; exit 1;) \

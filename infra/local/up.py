@@ -42,7 +42,7 @@ class Choices:
 
 def up(choices: Choices) -> None:
     """Run until Ctrl-C, or until a part of it dies; then end everything that was started."""
-    for end in (signal.SIGINT, signal.SIGTERM):
+    for end in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(end, _interrupt)
     _refuse_taken_port(choices.port, "Choose another with: make run ARGS='--port 9090'")
     _refuse_taken_port(

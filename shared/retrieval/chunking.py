@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 from unicodedata import east_asian_width
 
-from sentencex import get_sentence_boundaries  # type: ignore[import-untyped]
+from sentencex import get_sentence_boundaries
 
 from shared.domain.chunk import Span
 from shared.retrieval.tokens import token_spans

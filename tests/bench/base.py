@@ -55,6 +55,10 @@ class Remembering:
         self._known.update(zip(unseen, vectors, strict=True))
         return [self._known[text] for text in texts]
 
+    async def aclose(self) -> None:
+        """Let go of the other one."""
+        await self._embedder.aclose()
+
 
 @dataclass(frozen=True, slots=True)
 class Base:
@@ -98,14 +102,14 @@ async def fill(deps: Deps, chunks: int, known: dict[str, Vector]) -> Base:
 
 
 def _abstracts(known: dict[str, Vector]) -> Iterator[ChunkedSource]:
-    for source in _read_sources(SCIFACT / "corpus.jsonl"):
+    for source in read_sources(SCIFACT / "corpus.jsonl"):
         chunked = in_chunks(source)
         if all(chunk.embedding_text in known for chunk in chunked.chunks):
             yield chunked
 
 
 def _copies() -> Iterator[ChunkedSource]:
-    sample = list(_read_sources(SAMPLE))
+    sample = list(read_sources(SAMPLE))
     copies = (
         replace(source, source_id=f"{source.source_id}-{number}")
         for number in count(1)
@@ -114,7 +118,8 @@ def _copies() -> Iterator[ChunkedSource]:
     return map(in_chunks, copies)
 
 
-def _read_sources(path: Path) -> Iterator[Source]:
+def read_sources(path: Path) -> Iterator[Source]:
+    """The sources in a file, without what is broken."""
     return (item for item in read(path) if isinstance(item, Source))
 
 

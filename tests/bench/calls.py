@@ -2,10 +2,9 @@
 
 Usage: python -m tests.bench.calls [ROUNDS]
 
-The floor is what no server could do without: the tool's own requests, with its projections, to
-the same emulator; for a search once more with the query embedded first. Every way of calling gets
-the same chunk, or the same question, in the same round. The official client parses and checks
-what it gets, so "bare HTTP", which reads JSON and no more, is nearer to what the gateway costs.
+Every way gets the same chunk, or the same question, in the same round, on connections that are
+kept open. The official client's own work is not the gateway's: "bare HTTP" is nearer to that.
+"In the tool" is what the receipt says: the handler with its requests, without HTTP and MCP.
 """
 
 from __future__ import annotations
@@ -15,19 +14,16 @@ import os
 import sys
 import tempfile
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import httpx2
-from google.cloud.firestore import AsyncClient
 from mcp import Client
 
-from functions.gateway.server import RECEIPT
 from infra.deploy.discovery import tools
-from infra.local.emulator import run_emulator
+from infra.local.emulator import EmulatorMissing, run_emulator
 from infra.local.processes import serve_tools
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
@@ -35,51 +31,121 @@ from shared.caller import Caller
 from shared.deps import Backend
 from shared.settings import Settings
 from shared.store import Meter
-from shared.store.chunks import COLLECTION, nearest_query
 from tests.bench.base import Remembering, fill, known_vectors
 from tests.bench.measuring import interleaved, milliseconds, print_table, ratio, timed
+from tests.bench.ways import Floor, Way, bare, bare_handshake, official
 from tests.e2e.running import GATEWAY, INLINE, run_gateway
-from tests.e2e.wire import HEADERS, call
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from shared.ai.embedding import Vector
     from tests.bench.base import Base
+    from tests.bench.measuring import Measurement
 
+T = TypeVar("T")
+
+GOAL: Final = 1.5
 ROUNDS: Final = 60
 CHUNKS: Final = 1_000
 PROJECT: Final = "bench-calls"
-_RELATED, _FOUND = 6, 10
-"""What get_chunk and search_kb ask Firestore for by default."""
+WARM_UP: Final = 5
 
 
-@dataclass(slots=True)
-class Way:
-    """One way of calling a tool, and the receipts it brought.
-
-    Attributes:
-        send: Takes a tool's name and arguments, brings back the result as MCP has it.
-        receipts: What the calls say of themselves.
-    """
-
-    send: Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
-    receipts: list[dict[str, Any]] = field(default_factory=list)
-
-    async def call(self, tool: str, arguments: dict[str, Any]) -> None:
-        """Call a tool and keep its receipt."""
-        result = await self.send(tool, arguments)
-        if result.get("isError"):
-            raise RuntimeError(result["content"])
-        self.receipts.append(result["_meta"][RECEIPT])
+async def measure(endpoints: Mapping[str, str], rounds: int) -> None:
+    """Fill a base, then call both tools in every way."""
+    embedder = LocalEmbedder()
+    known = known_vectors()
+    settings = Settings(google_cloud_project=PROJECT)
+    backend = Backend(settings, embedder=Remembering(embedder, known))
+    base = await fill(backend.deps(Caller(), Meter()), CHUNKS, known)
+    floor = Floor(backend.connection.client, embedder)
+    async with AsyncExitStack() as stack:
+        ways = await _ways(stack, endpoints)
+        await measure_get_chunk(base, floor, ways, rounds)
+        await measure_search_kb(base, floor, ways, rounds)
+    await backend.aclose()
 
 
-def bare_http(client: httpx2.AsyncClient, endpoint: str) -> Way:
-    """Post the JSON-RPC message itself."""
+async def measure_get_chunk(base: Base, floor: Floor, ways: Mapping[str, Way], rounds: int) -> None:
+    """One read, then the neighbours of what was read."""
+    measurements = {"floor": _turns(floor.get_chunk, base.chunk_ids)}
+    for name, way in ways.items():
+        measurements[name] = _turns(_calling(way, "get_chunk", "chunk_id"), base.chunk_ids)
+    taken = await interleaved(measurements, rounds, WARM_UP)
+    _print(f"get_chunk on {base.name}; goal {GOAL} inline", taken, ["floor"], ways)
 
-    async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        response = await client.post(endpoint, json=call(tool, arguments), headers=HEADERS)
-        result: dict[str, Any] = response.json()["result"]
-        return result
 
-    return Way(send)
+async def measure_search_kb(base: Base, floor: Floor, ways: Mapping[str, Way], rounds: int) -> None:
+    """The neighbours of a question; the embedding is part of one floor and not of the other."""
+    wanted = base.questions[: WARM_UP + rounds]
+    vectors = await floor.embedder.embed(wanted, Purpose.QUERY)
+    measurements = {
+        "floor": _turns(floor.search_kb, wanted),
+        "Firestore alone": _turns(floor.nearest, vectors),
+    }
+    for name, way in ways.items():
+        measurements[name] = _turns(_calling(way, "search_kb", "query"), wanted)
+    taken = await interleaved(measurements, rounds, WARM_UP)
+    floors = ["floor", "Firestore alone"]
+    _print(f"search_kb on {base.name}; goal {GOAL} inline", taken, floors, ways)
+
+
+async def _ways(stack: AsyncExitStack, endpoints: Mapping[str, str]) -> dict[str, Way]:
+    http = await stack.enter_async_context(httpx2.AsyncClient(timeout=30))
+    ways: dict[str, Way] = {}
+    for topology, endpoint in endpoints.items():
+        client = await stack.enter_async_context(Client(endpoint))
+        ways[f"{topology}, official client"] = official(client)
+        ways[f"{topology}, bare HTTP"] = bare(http, endpoint)
+    ways["inline, bare HTTP, 2025-11-25"] = bare_handshake(http, endpoints["inline"])
+    return ways
+
+
+def _calling(way: Way, tool: str, argument: str) -> Callable[[str], Awaitable[None]]:
+    return lambda value: way.call(tool, {argument: value})
+
+
+def _turns(work: Callable[[T], Awaitable[None]], values: Sequence[T]) -> Measurement:
+    """Do it to one value after the other."""
+    coming = cycle(values)
+    return timed(lambda: work(next(coming)))
+
+
+def _print(
+    title: str, taken: Mapping[str, list[float]], floors: Sequence[str], ways: Mapping[str, Way]
+) -> None:
+    rows = []
+    for name, seconds in taken.items():
+        ratios = [f"{ratio(seconds, taken[floor]):.2f}" for floor in floors]
+        rows.append([name, milliseconds(seconds), *ratios, *_told(ways.get(name))])
+    columns = ["way", "ms", *(f"to {floor}" for floor in floors)]
+    print_table(title, [*columns, "in the tool", "round trips", "documents"], rows)
+
+
+def _told(way: Way | None) -> list[str]:
+    if way is None:
+        return ["", "", ""]
+    receipts = way.receipts[WARM_UP:]
+    way.receipts.clear()
+    names = ("milliseconds", "round_trips", "documents_read")
+    return [f"{median(receipt[name] for receipt in receipts):g}" for name in names]
+
+
+def main(rounds: int) -> None:
+    """Start an emulator and both topologies, and measure."""
+    with ExitStack() as stack:
+        os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+        log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "functions.log"
+        project = {"GOOGLE_CLOUD_PROJECT": PROJECT}
+        served = stack.enter_context(serve_tools([one.name for one in tools()], project, log=log))
+        inline = stack.enter_context(run_gateway(INLINE, project, log))
+        functions = stack.enter_context(run_gateway(GATEWAY, project, log, served))
+        endpoints = {"inline": inline.endpoint, "functions": functions.endpoint}
+        asyncio.run(measure(endpoints, rounds))
+
+
+if __name__ == "__main__":
+    try:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
+    except EmulatorMissing as error:
+        sys.exit(str(error))

@@ -31,11 +31,11 @@ def timed(work: Callable[[], Awaitable[object]]) -> Measurement:
 async def interleaved(
     measurements: Mapping[str, Measurement], rounds: int, warm_up: int = 1
 ) -> dict[str, list[float]]:
-    """Take every measurement once a round; the first rounds only warm up."""
+    """Take every measurement once a round, in turned order; the first rounds only warm up."""
     taken: dict[str, list[float]] = {name: [] for name in measurements}
     for number in range(warm_up + rounds):
-        for name, measure in measurements.items():
-            seconds = await measure()
+        for name in list(measurements)[:: 1 if number % 2 else -1]:
+            seconds = await measurements[name]()
             if number >= warm_up:
                 taken[name].append(seconds)
     return taken

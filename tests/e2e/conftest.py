@@ -15,7 +15,7 @@ from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.settings import Settings
 from shared.store import Meter
-from tests.e2e.running import GATEWAY, INLINE, Library, run_gateway
+from tests.e2e.running import GATEWAY, INLINE, MARK, Library, run_gateway
 from tests.knowledge import BAKING, SAILING, put_in
 
 if TYPE_CHECKING:
@@ -30,6 +30,15 @@ CHEESE = Source(
     title="Käse & チーズ 🧀",
     author="Zoë Żółty",
     sections=(Section(text='Der Käse "reift" im Keller: 熟成したチーズ 🧀 <b>\\n</b> 👩🏽‍🍳.'),),
+)
+
+SECRET = Source(
+    source_id=f"source-{MARK}",
+    title=f"Title {MARK}",
+    author=f"Author {MARK}",
+    tags=(MARK,),
+    readwise_url=f"https://example.com/{MARK}",
+    sections=(Section(text=f"A private thought about the {MARK}."),),
 )
 
 
@@ -74,7 +83,7 @@ def carrel(request: pytest.FixtureRequest) -> Running:
 async def _filled(project: str, embedder: LocalEmbedder) -> Library:
     backend = Backend(Settings(google_cloud_project=project), embedder=embedder)
     try:
-        chunks = await put_in(backend.deps(Caller(), Meter()), BAKING, SAILING, CHEESE)
+        chunks = await put_in(backend.deps(Caller(), Meter()), BAKING, SAILING, SECRET, CHEESE)
     finally:
         await backend.aclose()
     return Library(project, chunks)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 INLINE = ROOT / "infra" / "local" / "gateway_main.py"
 GATEWAY = ROOT / "functions" / "gateway" / "main.py"
 ALLOWED_ORIGIN = "https://notebook.example"
+MARK = "zyzzyva"
+"""A word that stands nowhere but in what people wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +74,13 @@ def run_gateway(
     log: Path,
     tools: Mapping[str, Served] | None = None,
 ) -> Iterator[Running]:
-    """Serve a gateway until the block ends."""
+    """Serve a gateway until the block ends; `environment` beats what would be set for it."""
     tools = tools or {}
     port = free_port()
-    urls = json.dumps({name: served.url for name, served in tools.items()})
-    address = {"PUBLIC_URL": f"http://127.0.0.1:{port}", "TOOL_URLS": urls}
-    address["ALLOWED_ORIGINS"] = json.dumps([ALLOWED_ORIGIN])
-    with serve(source, {**environment, **address}, port=port, log=log) as gateway:
+    usual = {
+        "PUBLIC_URL": f"http://127.0.0.1:{port}",
+        "TOOL_URLS": json.dumps({name: served.url for name, served in tools.items()}),
+        "ALLOWED_ORIGINS": json.dumps([ALLOWED_ORIGIN]),
+    }
+    with serve(source, {**usual, **environment}, port=port, log=log) as gateway:
         yield Running(gateway, tools, log)

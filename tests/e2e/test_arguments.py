@@ -83,7 +83,9 @@ def test_names_that_models_like_to_invent_are_understood(
     assert "VALIDATION_ERROR" not in result["content"][0]["text"]
 
 
-@pytest.mark.parametrize("query", ["x" * 2_000, "\u0000", "' OR 1=1 --", "🧀" * 500, "\u202e\ufeff"])
+@pytest.mark.parametrize(
+    "query", ["x" * 2_000, "\u0000", "' OR 1=1 --", "🧀" * 500, "\u202e\ufeff"]
+)
 def test_any_text_may_be_searched_for(carrel: Running, query: str) -> None:
     arguments = {"query": query, "limit": 1}
     result = post(carrel.endpoint, call("search_kb", arguments)).json()["result"]

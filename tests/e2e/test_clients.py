@@ -6,14 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import jsonschema
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from functions.gateway.catalog import PATH
 from functions.gateway.server import INSTRUCTIONS, RECEIPT
-from tests.e2e.wire import MODERN
+from tests.e2e.wire import MODERN, assert_fits
 from tests.knowledge import BAKING, SAILING
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ async def test_a_result_fits_the_schema_that_was_listed_and_the_text_says_the_sa
         arguments = {"chunk_id": library.chunks[0].chunk_id, **arguments}
     result = await client.call_tool(name, arguments)
     schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
-    jsonschema.validate(result.structured_content, schemas[name] or {})
+    assert_fits(result.structured_content, schemas[name] or {})
     assert json.loads(text_of(result)) == result.structured_content
 
 
@@ -165,7 +164,7 @@ async def test_a_failure_is_an_error_in_words_without_structured_content(client:
 
 
 async def test_an_unknown_tool_is_a_protocol_error_that_names_the_tools(client: Client) -> None:
-    with pytest.raises(MCPError, match="no tool 'find_all'.*get_chunk, search_kb"):
+    with pytest.raises(MCPError, match=r"no tool 'find_all'.*get_chunk, search_kb"):
         await client.call_tool("find_all", {})
 
 

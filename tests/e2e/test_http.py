@@ -84,7 +84,9 @@ def test_what_is_not_json_is_a_parse_error(
     assert (400, PARSE_ERROR) == (response.status_code, error_of(response)["code"])
 
 
-@pytest.mark.parametrize("body", [b"[]", b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', b"5", b"null"])
+@pytest.mark.parametrize(
+    "body", [b"[]", b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', b"5", b"null"]
+)
 @pytest.mark.parametrize("version", [MODERN, None])
 def test_what_is_not_a_single_message_is_refused(
     inline: Running, body: bytes, version: str | None
@@ -121,7 +123,9 @@ def test_another_host_is_refused(carrel: Running, host: str) -> None:
     assert 421 == post(carrel.endpoint, PING, {"host": host}).status_code
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", f"{ALLOWED_ORIGIN}.evil.example"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", f"{ALLOWED_ORIGIN}.evil.example"]
+)
 def test_another_origin_is_refused(carrel: Running, origin: str) -> None:
     assert 403 == post(carrel.endpoint, PING, {"origin": origin}).status_code
 

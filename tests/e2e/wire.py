@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx2
+import jsonschema  # type: ignore[import-untyped]  # mcp brings it, without types
 
 MODERN = "2026-07-28"
 """The revision without sessions or handshake."""
@@ -52,3 +53,8 @@ def post_modern(url: str, method: str, **params: Any) -> httpx2.Response:
     if "name" in params:
         headers["mcp-name"] = params["name"]
     return post(url, message(method, **params, _meta=_ENVELOPE), headers)
+
+
+def assert_fits(value: object, schema: dict[str, Any]) -> None:
+    """Fail unless a value is what a tool's output schema says."""
+    jsonschema.validate(value, schema)

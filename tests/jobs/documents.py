@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from shared.job import Budget
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from google.cloud.firestore import DocumentSnapshot
 
     from shared.deps import Deps
@@ -46,13 +48,17 @@ def nothing() -> Budget:
     return Budget(-math.inf)
 
 
-def one_step() -> Budget:
+def one_step(progress: Callable[[int], None] = lambda _: None) -> Budget:
     """A budget that is spent as soon as something has been dealt with."""
     done: list[int] = []
+
+    def deal(count: int) -> None:
+        done.append(count)
+        progress(count)
 
     class OneStep(Budget):
         @property
         def spent(self) -> bool:
             return bool(done)
 
-    return OneStep(math.inf, done.append)
+    return OneStep(math.inf, deal)

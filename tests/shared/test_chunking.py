@@ -31,7 +31,7 @@ def limits(draw: st.DrawFn) -> Limits:
     return Limits(target, maximum, overlap=draw(st.integers(0, target // 2)))
 
 
-sampled = settings(derandomize=True, deadline=None, max_examples=250)
+sampled = settings(derandomize=True, deadline=None, max_examples=150)
 
 
 def chunks(text: str, limits: Limits) -> list[str]:
@@ -146,6 +146,16 @@ def test_a_paragraph_that_does_not_fit_is_cut_after_a_sentence() -> None:
     assert second.startswith("Sentence number 4 of")
 
 
+def test_a_paragraph_ends_a_chunk_only_when_the_chunk_is_half_full() -> None:
+    heading, body = "One short paragraph of words.", sentences(8)
+    assert chunks(f"{heading}\n\n{body}", Limits(50, 60, 0))[0].startswith(f"{heading}\n\nSentence")
+
+
+def test_the_overlap_stays_within_the_paragraph() -> None:
+    text = f"{sentences(3)}\n\nHere we go on. {sentences(8)}"
+    assert chunks(text, Limits(50, 60, 25))[1].startswith("Here we go on.")
+
+
 def test_a_sentence_that_crosses_the_target_is_finished() -> None:
     sentence = "word " * 70 + "end."
     assert [sentence, sentence] == chunks(f"{sentence} {sentence}", Limits(50, 100, 0))
@@ -160,6 +170,16 @@ def test_a_sentence_over_the_maximum_is_cut_after_a_word() -> None:
     words = [f"w{number}" for number in range(230)]
     first, second, *_ = chunks(" ".join(words), Limits(50, 100, 10))
     assert (" ".join(words[:50]), "w40") == (first, second.split()[0])
+
+
+def test_a_chunk_holds_more_than_one_short_sentence() -> None:
+    text = "Yes, it is. " + "word " * 150
+    assert [50, 50, 55] == [token_count(chunk) for chunk in chunks(text, Limits(50, 60, 0))]
+
+
+def test_a_word_that_fits_a_chunk_stays_whole_after_a_short_one() -> None:
+    address = "x" * 6 * 100
+    assert ["see", address] == chunks(f"see {address}", Limits(60, 100, 0))
 
 
 def test_a_short_rest_joins_the_chunk_before() -> None:

@@ -12,7 +12,6 @@ import pytest
 from shared.caller import Caller
 from shared.domain.source import Section, Source
 from shared.store import Meter
-from shared.store.database import LeaseLost
 from tests.jobs.documents import documents, snapshots
 from tests.knowledge import BAKING, SAILING, in_chunks
 
@@ -95,11 +94,10 @@ async def test_a_source_without_chunks_is_deleted_with_what_it_had(deps: Deps) -
     assert {data["source_id"] for data in (await documents(deps, "chunks")).values()} == {"sailing"}
 
 
-async def test_a_chunk_that_became_a_repeat_takes_the_counted_id(deps: Deps) -> None:
+async def test_a_repeat_keeps_its_id_when_what_stood_between_goes(deps: Deps) -> None:
     await save(deps, with_texts("Same.", "Other.", "Same."))
-    assert await save(deps, with_texts("Same.", "Same.")) == Counter(
-        sources=1, updated=1, deleted=1
-    )
+    counts = await save(deps, with_texts("Same.", "Same."))
+    assert counts == Counter(sources=1, updated=2, deleted=1)
     assert await contents(deps) == ["Same.", "Same."]
 
 
@@ -140,14 +138,15 @@ async def assert_source_came_last(deps: Deps) -> None:
     assert min(written) < max(written) <= source.update_time
 
 
-async def test_a_source_that_was_cut_short_is_compared_again(deps: Deps, backend: Backend) -> None:
+async def test_a_run_that_dies_between_two_commits_is_completed_by_the_next(
+    deps: Deps, backend: Backend
+) -> None:
     source = with_texts(*(f"Highlight {number}." for number in range(230)))
-    stopped = backend.deps(Caller(), Meter())
-    await stopped.store.leases.acquire("ingest", 30, lambda: NOON)
-    chunks = in_chunks(source).chunks
-    await save(stopped, replace(source, sections=source.sections[:200]))
-    await deps.store.leases.acquire("ingest", 30, lambda: LATER)
-    with pytest.raises(LeaseLost):
-        await save(stopped, source)
-    assert await save(deps, source) == Counter(sources=1, created=30, updated=200)
-    assert set(await documents(deps, "chunks")) == {chunk.chunk_id for chunk in chunks}
+    dying = backend.deps(Caller(), Meter())
+    moments = [NOON, NOON]  # for taking the lease and for one renewal
+    await dying.store.leases.acquire("ingest", 30, moments.pop)
+    with pytest.raises(IndexError):
+        await save(dying, source)
+    assert (len(await contents(deps)), await documents(deps, "sources")) == (200, {})
+    assert await save(deps, source) == Counter(sources=1, created=30)
+    assert await contents(deps) == [section.text for section in source.sections]

@@ -1,9 +1,10 @@
 // Talk to Carrel as official TypeScript clients do, and print what was understood as JSON.
 //
-// Usage: node client.mjs URL CLIENT, where CLIENT is "2026-07-28" or "auto" (version 2 of the
-// client, at that revision or negotiating) or "v1" (version 1, which most applications embed).
+// Usage: node --input-type=module - URL CLIENT < client.mjs, where the clients are installed.
+// CLIENT is "2026-07-28" or "auto" (version 2 of the client, at that revision or negotiating) or
+// "v1" (version 1, which most applications embed).
 
-const [url, kind] = process.argv.slice(2);
+const [url, kind] = process.argv.slice(-2);
 const endpoint = new URL(url);
 const identity = { name: 'carrel-tests', version: '1.0.0' };
 

@@ -1,0 +1,65 @@
+"""The MCP app's lifespan, which the first request has to start."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.applications import Starlette
+
+from functions.gateway.http import Lifespan
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_requests_that_come_together_start_the_app_once_and_wait_for_it() -> None:
+    happened: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        happened.append("starting")
+        await asyncio.sleep(0)
+        happened.append("started")
+        yield
+
+    async def request(running: Lifespan) -> None:
+        await running.started()
+        happened.append("answered")
+
+    running = Lifespan(Starlette(lifespan=lifespan))
+    await asyncio.gather(*(request(running) for _ in range(3)))
+    await request(running)
+    assert ["starting", "started", *["answered"] * 4] == happened
+
+
+async def test_what_keeps_the_app_from_starting_is_raised_to_every_request() -> None:
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        raise LookupError("no catalogue")
+        yield
+
+    running = Lifespan(Starlette(lifespan=lifespan))
+    for _ in range(2):
+        with pytest.raises(LookupError, match="no catalogue"):
+            await running.started()
+
+
+async def test_a_first_request_that_is_given_up_does_not_take_the_app_with_it() -> None:
+    open_door = asyncio.Event()
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        await open_door.wait()
+        yield
+
+    running = Lifespan(Starlette(lifespan=lifespan))
+    first = asyncio.create_task(running.started())
+    await asyncio.sleep(0)
+    first.cancel()
+    open_door.set()
+    await asyncio.wait_for(running.started(), timeout=5)
