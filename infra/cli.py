@@ -89,7 +89,7 @@ def run_job(name: str) -> None:
     if name not in found:
         raise click.ClickException(f"There is no job {name}. The jobs are: {', '.join(found)}.")
     _require_database()
-    run_locally(found[name], Settings())
+    run_locally([found[name]], Settings())
 
 
 @main.command()
@@ -104,6 +104,8 @@ def call(tool: str, arguments: str, url: str) -> None:
         parsed = json.loads(arguments)
     except ValueError as error:
         raise click.ClickException(f"ARGUMENTS is not JSON: {error}") from error
+    if not isinstance(parsed, dict):
+        raise click.ClickException("ARGUMENTS must be a JSON object, such as '{\"limit\": 3}'.")
     well, text = asyncio.run(call_tool(url, tool, parsed))
     click.echo(text, err=not well)
     sys.exit(not well)

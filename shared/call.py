@@ -43,13 +43,24 @@ class Receipt(BaseModel):
     milliseconds: float = 0.0
 
 
+class WireError(BaseModel):
+    """An error as `CarrelError.to_wire` makes it. Other servers' errors look otherwise."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    code: str
+    message: str
+    details: dict[str, Any]
+    retry_after: float | None = None
+
+
 class CallAnswer(BaseModel):
-    """What a tool answers: a result, or an error as `CarrelError.to_wire` makes it."""
+    """What a tool answers: a result, or an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     result: dict[str, Any] | None = None
-    error: dict[str, Any] | None = None
+    error: WireError | None = None
     receipt: Receipt = Receipt()
 
     @model_validator(mode="after")

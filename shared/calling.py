@@ -59,6 +59,8 @@ async def _run(
 ) -> Result:
     arguments = parse(tool, request.arguments)
     seconds = min(tool.timeout, request.deadline - time.time())
+    if seconds <= 0:
+        raise Unavailable(f"{tool.name} was not run: its time was up.", retry_after=5)
     try:
         async with asyncio.timeout(seconds):
             result: Result = await tool.run(arguments, backend.deps(request.caller, meter))
@@ -94,7 +96,7 @@ def _log_call(tool: Tool[Any, Any], request: CallRequest, answer: CallAnswer) ->
         tool=tool.name,
         call_id=request.call_id,
         user=request.caller.user_id,
-        outcome=answer.error["code"] if answer.error else "ok",
+        outcome=answer.error.code if answer.error else "ok",
         arguments=_sizes(tool, request.arguments),
         **answer.receipt.model_dump(),
     )

@@ -88,5 +88,5 @@ async def _health(name: str, backend: Backend) -> JSONResponse:
 
 
 def _response(answer: CallAnswer) -> JSONResponse:
-    status = from_wire(answer.error).status if answer.error else 200
+    status = from_wire(answer.error.model_dump()).status if answer.error else 200
     return JSONResponse(answer.model_dump(mode="json"), status_code=status)

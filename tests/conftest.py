@@ -41,10 +41,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[_EMULATOR].close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def anyio_backend() -> str:
     """Run asynchronous tests on asyncio, which Firestore's client needs."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+async def one_event_loop(anyio_backend: str) -> AsyncIterator[None]:  # noqa: ARG001 - asks for it
+    """Keep one loop for all tests: gRPC's poller calls back late, and a closed loop is an error."""
+    yield  # noqa: PT022 - only a fixture that yields holds the loop
 
 
 @pytest.fixture

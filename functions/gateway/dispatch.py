@@ -44,13 +44,14 @@ class HttpDispatcher:
         """Reach the tools at these URLs, by name."""
         self._urls = urls
         self._tokens = tokens or IdTokens()
-        self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(30, connect=3))
+        # Whole calls are timed below: a tool that drips may keep each single read short.
+        self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(None, connect=3))
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         """Post the call to the tool's function."""
         try:
             return await self._post(tool, request)
-        except (httpx2.HTTPError, ValidationError, OSError) as error:
+        except (httpx2.HTTPError, ValidationError, OSError, TimeoutError) as error:
             log.warning("tool_unreachable", tool=tool.name, error=type(error).__name__)
             return _failure(
                 Unavailable(
@@ -71,20 +72,20 @@ class HttpDispatcher:
         if url is None:
             log.error("tool_without_url", tool=tool.name)
             return _failure(PlatformFault(f"{tool.name} is not deployed."))
-        response = await self._client.post(
-            url,
-            content=request.model_dump_json(),
-            headers={"content-type": "application/json", **await self._tokens.header(url)},
-            timeout=max(0.1, request.deadline - time.time()) + 1,
-        )
+        # The tool keeps the deadline itself; a second more lets its own answer arrive.
+        async with asyncio.timeout(max(0, request.deadline - time.time()) + 1):
+            response = await self._client.post(
+                url,
+                content=request.model_dump_json(),
+                headers={"content-type": "application/json", **await self._tokens.header(url)},
+            )
         return CallAnswer.model_validate_json(response.content)
 
     async def _health(self, url: str) -> str:
         try:
-            response = await self._client.get(
-                url, headers=await self._tokens.header(url), timeout=5
-            )
-        except (httpx2.HTTPError, OSError) as error:
+            async with asyncio.timeout(5):
+                response = await self._client.get(url, headers=await self._tokens.header(url))
+        except (httpx2.HTTPError, OSError, TimeoutError) as error:
             return f"unreachable ({type(error).__name__})"
         return "ok" if response.status_code == httpx2.codes.OK else f"HTTP {response.status_code}"
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Awaitable[ASGIApp]]
 
 PATH = "/mcp"
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 def gateway(settings: Settings, dispatcher: Dispatcher) -> Handler:
@@ -130,9 +131,14 @@ def _error(status: int, message: str, headers: dict[str, str] | None = None) -> 
 def _security(settings: Settings) -> TransportSecuritySettings:
     """Answer to the public address only: another Host or Origin is a rebinding attack."""
     url = urlsplit(settings.public_url)
+    hosts = _LOOPBACK if url.hostname in _LOOPBACK else (url.hostname,)
+    addresses = [f"{host}:{url.port}" if url.port else str(host) for host in hosts]
     return TransportSecuritySettings(
-        allowed_hosts=[url.netloc],
-        allowed_origins=[f"{url.scheme}://{url.netloc}", *settings.allowed_origins],
+        allowed_hosts=addresses,
+        allowed_origins=[
+            *(f"{url.scheme}://{address}" for address in addresses),
+            *settings.allowed_origins,
+        ],
     )
 
 

@@ -38,7 +38,8 @@ class IdTokens:
             credentials = self._credentials.get(audience) or fetch(audience)
             if not credentials.valid:
                 credentials.refresh(Request())
-        except GoogleAuthError as error:
+        except (GoogleAuthError, KeyError, ValueError) as error:
+            # What is no token at all escapes the library as a KeyError or a ValueError.
             raise OSError("no ID token from Google") from error
         self._credentials[audience] = credentials
         return str(credentials.token)

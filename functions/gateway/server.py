@@ -95,7 +95,8 @@ def to_result(answer: CallAnswer) -> types.CallToolResult:
     An error carries no structured content: some clients check that against the output schema even
     then, and would hide the message.
     """
-    body = {"error": answer.error} if answer.error else answer.result
+    error = answer.error and answer.error.model_dump(exclude_none=True)
+    body = {"error": error} if error else answer.result
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)],

@@ -18,6 +18,7 @@ from shared.settings import Settings
 from shared.store import Meter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from shared.job import Job, Report
@@ -28,31 +29,33 @@ SHOWN: Final = 20
 
 def ingest_and_embed(path: Path) -> None:
     """Bring the local knowledge base to what `path` says, vectors included."""
-    run_locally(INGEST, Settings(ingest_path=str(path)))
-    run_locally(EMBED, Settings())
+    run_locally([INGEST, EMBED], Settings(ingest_path=str(path)))
 
 
-def run_locally(job: Job, settings: Settings) -> Report:
-    """Run a job to its end. If another run holds its lease, wait for that to end or to expire."""
+def run_locally(jobs: Sequence[Job], settings: Settings) -> None:
+    """Run jobs to their end, one after the other. If another run holds a lease, wait for it."""
     only_warnings()
-    report = asyncio.run(_run(job, settings))
-    _tell(job, report)
-    return report
+    asyncio.run(_run_all(jobs, settings))
 
 
-async def _run(job: Job, settings: Settings) -> Report:
+async def _run_all(jobs: Sequence[Job], settings: Settings) -> None:
     backend = Backend(settings)
     try:
-        total = await job.total(backend.deps(Caller(), Meter()))
-        with click.progressbar(length=total, label=job.title) as bar:
-            while True:
-                outcome = await run_job(job, backend, bar.update)
-                if not isinstance(outcome, Busy):
-                    return outcome
-                bar.label = f"{job.title} (waiting: another run holds the lease)"
-                await _until(outcome.until)
+        for job in jobs:
+            _tell(job, await _run(job, backend))
     finally:
         await backend.aclose()
+
+
+async def _run(job: Job, backend: Backend) -> Report:
+    total = await job.total(backend.deps(Caller(), Meter()))
+    with click.progressbar(length=total, label=job.title) as bar:
+        while True:
+            outcome = await run_job(job, backend, bar.update)
+            if not isinstance(outcome, Busy):
+                return outcome
+            bar.label = f"{job.title} (waiting: another run holds the lease)"
+            await _until(outcome.until)
 
 
 async def _until(moment: datetime) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from functions.gateway.dispatch import RETRY_AFTER, HttpDispatcher
 from infra.local.processes import free_port
+from shared.call import WireError
 from tests.gateway.tool_server import WELL, Reply, ToolServer
 
 if TYPE_CHECKING:
@@ -46,10 +47,10 @@ def assert_unavailable(answer: CallAnswer) -> None:
     assert answer.result is None
     assert answer.error is not None
     assert ("UNAVAILABLE", {"tool": "try_out"}) == (
-        answer.error["code"],
-        answer.error.get("details"),
+        answer.error.code,
+        answer.error.details,
     )
-    assert RETRY_AFTER == answer.error["retry_after"]
+    assert RETRY_AFTER == answer.error.retry_after
 
 
 async def test_a_result_comes_back_with_its_receipt(
@@ -65,11 +66,9 @@ async def test_an_error_comes_back_as_the_tool_said_it(
 ) -> None:
     body = b'{"error": {"code": "NOT_FOUND", "message": "There is none.", "details": {"id": "a"}}}'
     answer = await answered(Reply(404, body), declaration, call_request)
-    assert {
-        "code": "NOT_FOUND",
-        "message": "There is none.",
-        "details": {"id": "a"},
-    } == answer.error
+    assert answer.error == WireError(
+        code="NOT_FOUND", message="There is none.", details={"id": "a"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +122,7 @@ async def test_a_tool_that_is_not_deployed_is_our_fault(
     answer = await dispatcher.call(declaration, call_request)
     await dispatcher.aclose()
     assert answer.error is not None
-    assert "INTERNAL_ERROR" == answer.error["code"]
+    assert "INTERNAL_ERROR" == answer.error.code
 
 
 @pytest.mark.parametrize(

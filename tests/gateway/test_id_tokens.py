@@ -90,7 +90,7 @@ def token_of(server: ToolServer) -> str:
 
 def assert_unavailable(answer: CallAnswer) -> None:
     assert answer.error is not None
-    assert ("UNAVAILABLE", {"tool": "try_out"}) == (answer.error["code"], answer.error["details"])
+    assert ("UNAVAILABLE", {"tool": "try_out"}) == (answer.error.code, answer.error.details)
 
 
 async def test_a_call_carries_a_token_made_for_its_function(

@@ -11,6 +11,8 @@ from click.testing import CliRunner
 
 from infra.cli import main
 from infra.deploy.scaffold import create_tool
+from infra.local.emulator import PROJECT
+from infra.local.places import EMULATOR
 from infra.local.processes import free_port
 from shared.calling import parse
 from shared.errors import Conflict, InvalidInput
@@ -72,11 +74,12 @@ def test_the_generated_files_are_up_to_date() -> None:
 def test_without_an_environment_commands_find_the_local_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "any")  # put back afterwards
-    monkeypatch.delenv("FIRESTORE_EMULATOR_HOST")
-    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
+    for name in ("FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "LEASE_SECONDS"):
+        monkeypatch.setenv(name, "")  # so that what the command sets is taken back
+        monkeypatch.delenv(name)
     carrel("generate", "--check")
-    assert "127.0.0.1:8686" == os.environ["FIRESTORE_EMULATOR_HOST"]
+    found = (os.environ["FIRESTORE_EMULATOR_HOST"], os.environ["GOOGLE_CLOUD_PROJECT"])
+    assert (EMULATOR, PROJECT) == found
 
 
 def test_a_new_tool_declares_itself_and_takes_its_arguments(tmp_path: Path) -> None:

@@ -147,13 +147,15 @@ def test_a_paragraph_that_does_not_fit_is_cut_after_a_sentence() -> None:
 
 
 def test_a_paragraph_ends_a_chunk_only_when_the_chunk_is_half_full() -> None:
-    heading, body = "One short paragraph of words.", sentences(8)
-    assert chunks(f"{heading}\n\n{body}", Limits(50, 60, 0))[0].startswith(f"{heading}\n\nSentence")
+    text = f"{sentences(2)}\n\n{sentences(8)}"
+    assert chunks(text, Limits(50, 60, 0))[0] == f"{sentences(2)}\n\n{sentences(3)}"
 
 
 def test_the_overlap_stays_within_the_paragraph() -> None:
-    text = f"{sentences(3)}\n\nHere we go on. {sentences(8)}"
-    assert chunks(text, Limits(50, 60, 25))[1].startswith("Here we go on.")
+    text = f"{sentences(2)} Yes.\n\n{sentences(8)}"
+    first, second, *_ = chunks(text, Limits(50, 60, 25))
+    assert first.endswith(f"Yes.\n\n{sentences(2)}")
+    assert second.startswith(sentences(4))
 
 
 def test_a_sentence_that_crosses_the_target_is_finished() -> None:

@@ -13,6 +13,7 @@ TITLE_LENGTH: Final = 300
 
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f]")
 _LONE_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_EMPTINESS: Final = re.compile(r"\s{100,}")
 _VALUE_SHOWN: Final = 80
 
 
@@ -20,10 +21,12 @@ def clean(text: str) -> str:
     r"""The text with `\n` as its only line end and without what UTF-8 or a reader cannot show.
 
     Control characters go, except `\n` and `\t`. Half a surrogate pair, which JSON and YAML can
-    write and UTF-8 cannot, becomes U+FFFD.
+    write and UTF-8 cannot, becomes U+FFFD. A hundred blanks in a row become one, or an empty line:
+    no chunk is cut inside them, and a megabyte of them fits no document.
     """
     unix = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _LONE_SURROGATES.sub("\ufffd", _CONTROLS.sub("", unix))
+    shown = _LONE_SURROGATES.sub("\ufffd", _CONTROLS.sub("", unix))
+    return _EMPTINESS.sub(lambda run: "\n\n" if "\n" in run[0] else " ", shown)
 
 
 def one_line(text: str) -> str:

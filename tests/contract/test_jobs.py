@@ -1,0 +1,96 @@
+"""What every job must keep, whoever writes it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.deploy.discovery import jobs
+
+if TYPE_CHECKING:
+    from shared.job import Job
+
+JOBS = jobs()
+CRON_RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+"""Minute, hour, day of the month, month, day of the week."""
+CRON_PART = re.compile(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?")
+
+every_job = pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+
+
+def folder_of(job: Job) -> Path:
+    return Path(inspect.getfile(job.run)).parent
+
+
+def is_cron_field(field: str, low: int, high: int) -> bool:
+    """Whether a field is a list of numbers, ranges and steps within its range."""
+    for part in field.split(","):
+        match = CRON_PART.fullmatch(part)
+        numbers = [int(number) for number in match.groups()[:2] if number] if match else [-1]
+        if not all(low <= number <= high for number in numbers):
+            return False
+    return True
+
+
+def test_there_are_jobs() -> None:
+    assert {"embed", "ingest"} <= {job.name for job in JOBS}
+
+
+@every_job
+def test_a_jobs_name_is_its_folder(job: Job) -> None:
+    assert re.fullmatch(r"[a-z]+(_[a-z]+)*", job.name)
+    assert folder_of(job).name == job.name
+
+
+@every_job
+def test_a_jobs_folder_holds_a_declaration_and_an_entry_point(job: Job) -> None:
+    names = {path.name for path in folder_of(job).glob("*.py")}
+    assert {"job.py", "main.py"} <= names
+
+
+@every_job
+def test_a_job_has_a_title(job: Job) -> None:
+    assert job.title
+    assert job.title.strip() == job.title
+
+
+@every_job
+def test_a_schedule_has_the_five_fields_of_cron(job: Job) -> None:
+    fields = job.schedule.split(" ")
+    assert len(fields) == len(CRON_RANGES)
+    wrong = [
+        field
+        for field, (low, high) in zip(fields, CRON_RANGES, strict=True)
+        if not is_cron_field(field, low, high)
+    ]
+    assert wrong == []
+
+
+@every_job
+def test_a_run_ends_before_the_scheduler_gives_it_up(job: Job) -> None:
+    assert 0 < job.timeout <= 30 * 60
+
+
+@every_job
+def test_running_and_counting_are_asynchronous(job: Job) -> None:
+    assert inspect.iscoroutinefunction(job.run)
+    assert inspect.iscoroutinefunction(job.total)
+
+
+@every_job
+def test_a_run_takes_capabilities_and_a_budget(job: Job) -> None:
+    assert list(inspect.signature(job.run).parameters) == ["deps", "budget"]
+    assert list(inspect.signature(job.total).parameters) == ["deps"]
+
+
+@every_job
+def test_a_run_says_in_its_docstring_what_it_does(job: Job) -> None:
+    assert inspect.getdoc(job.run)
+
+
+def test_no_two_jobs_share_a_lease() -> None:
+    assert len({job.name for job in JOBS}) == len(JOBS)
