@@ -65,7 +65,9 @@ def serve_job(job: Job) -> Handler:
         if isinstance(outcome, Busy):
             return JSONResponse({"state": "busy", "until": outcome.until.isoformat()})
         state = "finished" if outcome.finished else "out of time"
-        return JSONResponse({"state": state, "report": asdict(outcome)})
+        failures = [asdict(failure) for failure in outcome.failures]
+        body = {"state": state, "counts": outcome.counts, "failures": failures}
+        return JSONResponse(body)
 
     return _entry_point(answer)
 

@@ -85,8 +85,12 @@ def ingested(chunk: Chunk) -> dict[str, Any]:
 
 def fingerprint(chunk: Chunk) -> str:
     """Changes exactly when a field that ingest owns changes."""
-    canonical = json.dumps(ingested(chunk), sort_keys=True, default=str)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return hashlib.sha256(_canonical(chunk)).hexdigest()
+
+
+def size(chunk: Chunk) -> int:
+    """About how many bytes a write of this chunk takes: what it says, and a kilobyte of names."""
+    return 1_000 + len(_canonical(chunk))
 
 
 def created(chunk: Chunk, now: datetime) -> dict[str, Any]:
@@ -106,6 +110,11 @@ def rewritten(chunk: Chunk, now: datetime) -> dict[str, Any]:
 
 def _waiting(now: datetime) -> dict[str, Any]:
     return {"pending": list(STEPS), "retry_at": now, "tries": {}, "parked": {}}
+
+
+def _canonical(chunk: Chunk) -> bytes:
+    document = ingested(chunk)
+    return json.dumps(document, sort_keys=True, default=str, ensure_ascii=False).encode()
 
 
 def _card(data: dict[str, Any]) -> KnowledgeCard:

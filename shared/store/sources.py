@@ -120,7 +120,7 @@ class Sources:
         self, chunk: Chunk, known: dict[str, Any] | None, now: datetime
     ) -> Iterator[_Change]:
         reference = self._reference(CHUNKS, chunk.chunk_id)
-        size = 2_000 + len(chunk.content.encode())
+        size = documents.size(chunk)
         if known is None:
             new = documents.created(chunk, now)
             yield _Change("created", lambda batch: batch.create(reference, new), size)

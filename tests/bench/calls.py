@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from tests.bench.measuring import Measurement
 
 T = TypeVar("T")
-
 GOAL: Final = 1.5
 ROUNDS: Final = 60
 CHUNKS: Final = 1_000

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.bench.measuring import Measurement
 
 BUDGET: Final = 1.15
-ROUNDS: Final = 15
+ROUNDS: Final = 10
 FUNCTION: Final = "import google.cloud.firestore, functions_framework"
 GATEWAY: Final = "import mcp, google.cloud.firestore, functions_framework"
 _COLLECTING: Final = "import gc; gc.disable = gc.freeze = gc.enable = int; "

@@ -47,12 +47,16 @@ async def _embed_page(
     page: Sequence[PendingChunk], deps: Deps, budget: Budget, report: Report
 ) -> None:
     """Embed a page batch by batch; each is written while the next is embedded."""
-    async with asyncio.TaskGroup() as writing:
+    writing = asyncio.create_task(asyncio.sleep(0))
+    try:
         for batch in _batches(page, deps.embedder.batch_size):
             if budget.spent:
-                return
-            vectors = await _vectors(batch, deps, report)
-            writing.create_task(_store(vectors, deps, budget, report))
+                break
+            pairs = await _vectors(batch, deps, report)
+            await writing
+            writing = asyncio.create_task(_store(pairs, deps, budget, report))
+    finally:
+        await writing
 
 
 async def _vectors(

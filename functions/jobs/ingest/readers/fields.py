@@ -89,13 +89,22 @@ def _moment(value: Any) -> datetime | None:
 Block = Annotated[str, BeforeValidator(_block)]
 """Text of any number of lines, cleaned and stripped; null is empty."""
 
-Line = Annotated[str | None, BeforeValidator(_line)]
+Title = Annotated[str | None, BeforeValidator(_line)]
 """Text on one line, cleaned and stripped; blank is None."""
 
-People = Annotated[str | None, BeforeValidator(_people)]
+_Short = Annotated[str, Field(max_length=4_000)]
+
+Line = Annotated[_Short | None, BeforeValidator(_line)]
+"""The same where nothing may be cut off: a name, an address."""
+
+People = Annotated[_Short | None, BeforeValidator(_people)]
 """A line, or a list of names that becomes one."""
 
-Tags = Annotated[tuple[str, ...], BeforeValidator(_tags)]
+Tags = Annotated[
+    tuple[Annotated[str, Field(max_length=1_500)], ...],
+    BeforeValidator(_tags),
+    Field(max_length=200),
+]
 """Distinct tags in their order, without `#`: from a list of texts or `{name}`, or commas."""
 
 Moment = Annotated[datetime | None, BeforeValidator(_moment)]
@@ -113,7 +122,7 @@ class Boundary(BaseModel):
 class About(Boundary):
     """What is said about a document, all of it optional."""
 
-    title: Line = None
+    title: Title = None
     author: People = None
     tags: Tags = ()
     category: Line = None

@@ -27,6 +27,7 @@ from functions.jobs.ingest.readers.fields import (
     Moment,
     People,
     Tags,
+    Title,
     headline,
 )
 from shared.domain.names import safe_id
@@ -58,8 +59,8 @@ class _Book(Boundary):
     """A book, article, podcast ... with its highlights."""
 
     user_book_id: Block = Field(min_length=1)
-    title: Line = None
-    readable_title: Line = None
+    title: Title = None
+    readable_title: Title = None
     author: People = None
     source: Line = None
     category: Line = None
