@@ -7,7 +7,7 @@ import os
 import signal
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import click
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from infra.local.processes import Served
+
+
+DEFAULT_URL: Final = "http://localhost:8080/mcp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ def _refuse_taken_port(port: int, advice: str) -> None:
 
 def _welcome(served_at: str) -> str:
     url = f"http://localhost:{urlsplit(served_at).port}/mcp"
+    elsewhere = "" if url == DEFAULT_URL else f" --url {url}"
     desktop = {"mcpServers": {"carrel": {"command": str(_command()), "args": ["stdio"]}}}
     return f"""
 Carrel is running. Its MCP endpoint is
@@ -111,7 +115,7 @@ Add it to Claude Desktop (Settings, Developer, Edit Config):
 
 Try a call, in another window:
 
-    .venv/bin/carrel call search_kb '{{"query": "why do flaky tests hurt?", "limit": 3}}'
+    .venv/bin/carrel call search_kb '{{"query": "why do flaky tests hurt?", "limit": 3}}'{elsewhere}
 
 Put your own texts in:
 

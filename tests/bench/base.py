@@ -87,7 +87,8 @@ def known_vectors() -> dict[str, Vector]:
 
 async def fill(deps: Deps, chunks: int, known: dict[str, Vector]) -> Base:
     """Put about this many chunks in: abstracts whose vectors are known, or copies of the sample."""
-    sources = _abstracts(known) if known else _copies()
+    scifact = SCIFACT.is_dir()
+    sources = _abstracts(known) if scifact else _copies()
     ids: list[str] = []
     block: list[ChunkedSource] = []
     while len(ids) < chunks:
@@ -97,8 +98,8 @@ async def fill(deps: Deps, chunks: int, known: dict[str, Vector]) -> Base:
             await deps.store.sources.save(block, deps.clock())
             block = []
     await embed_all(deps)
-    name = "SciFact" if known else "the sample, repeated"
-    return Base(f"{len(ids)} chunks of {name}", ids, _questions() if known else list(QUESTIONS))
+    name = "SciFact" if scifact else "the sample, repeated"
+    return Base(f"{len(ids)} chunks of {name}", ids, _questions() if scifact else list(QUESTIONS))
 
 
 def _abstracts(known: dict[str, Vector]) -> Iterator[ChunkedSource]:

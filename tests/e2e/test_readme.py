@@ -99,7 +99,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_the_run_prints_what_the_readme_says(running: Running) -> None:
     said = running.said()
     assert ADD.replace("8080", str(running.port)) in said
-    assert CALL in said
+    assert f"{CALL} --url http://localhost:{running.port}/mcp" in said
 
 
 def test_the_desktop_configuration_that_is_printed_is_json(running: Running) -> None:
