@@ -1,4 +1,8 @@
-"""A call on its way between the gateway and a tool, and what comes back."""
+"""A call on its way between the gateway and a tool, and what comes back.
+
+The two are deployed one after the other: either must understand what the other's older or newer
+self sends, so unknown fields are ignored and new ones have defaults.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ class CallRequest(BaseModel):
         deadline: Unix time in seconds after which nobody waits for the answer.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     call_id: str
     arguments: dict[str, Any]
@@ -46,7 +50,7 @@ class Receipt(BaseModel):
 class WireError(BaseModel):
     """An error as `CarrelError.to_wire` makes it. Other servers' errors look otherwise."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
     code: str
     message: str
@@ -57,7 +61,7 @@ class WireError(BaseModel):
 class CallAnswer(BaseModel):
     """What a tool answers: a result, or an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     result: dict[str, Any] | None = None
     error: WireError | None = None

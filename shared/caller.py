@@ -22,7 +22,7 @@ class Caller(BaseModel):
         tier: The highest tier whose tools they may call.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     user_id: str | None = None
     tier: Tier = Tier.PUBLIC

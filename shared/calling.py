@@ -74,6 +74,8 @@ async def _run(
 
 def _told(error: Exception, request: CallRequest, tool: Tool[Any, Any]) -> dict[str, Any]:
     """The error as the caller may see it: of a fault of ours nothing but the call's id."""
+    if isinstance(error, Unavailable):
+        log.warning("unavailable", tool=tool.name, call_id=request.call_id, **describe(error))
     if isinstance(error, ToolFailure):
         return error.to_wire()
     log.error("fault", tool=tool.name, call_id=request.call_id, **describe(error))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from shared.caller import Caller
+from shared.errors import CarrelError
 from shared.logs import log
 from shared.store import Meter
 
@@ -92,9 +95,18 @@ class Busy:
 
 
 async def run_job(
-    job: Job, backend: Backend, progress: Callable[[int], None] = lambda _: None
+    job: Job,
+    backend: Backend,
+    progress: Callable[[int], None] = lambda _: None,
+    seconds: float | None = None,
 ) -> Report | Busy:
     """Run a job once, under its lease.
+
+    Args:
+        job: What to run.
+        backend: What it may use.
+        progress: See `Budget`.
+        seconds: How long it may take; by default, the job's own time-out.
 
     Raises:
         CarrelError: The run cannot go on. What it has committed stays, and the next run resumes.
@@ -105,21 +117,34 @@ async def run_job(
     lease = await leases.acquire(job.name, deps.settings.lease_seconds, deps.clock)
     if isinstance(lease, datetime):
         return Busy(until=lease)
+    report = None
+    heartbeat = asyncio.create_task(_keep_lease(deps))
     try:
-        report = await job.run(deps, Budget(time.monotonic() + job.timeout, progress))
+        report = await job.run(deps, Budget(time.monotonic() + (seconds or job.timeout), progress))
     finally:
+        heartbeat.cancel()
+        await asyncio.wait([heartbeat])
         await leases.release()
-    _log_run(job, report, meter)
+        _log_run(job, report, meter)
     return report
 
 
-def _log_run(job: Job, report: Report, meter: Meter) -> None:
+async def _keep_lease(deps: Deps) -> None:
+    """Renew the lease while the run reads or computes; the run's own commits notice a loss."""
+    with suppress(CarrelError):
+        while True:
+            await asyncio.sleep(deps.settings.lease_seconds / 3)
+            await deps.store.database.renew_lease()
+
+
+def _log_run(job: Job, report: Report | None, meter: Meter) -> None:
+    """Say how a run ended; None means that an error stopped it."""
     log.info(
         "job_run",
         job=job.name,
-        finished=report.finished,
-        failures=len(report.failures),
+        outcome="stopped" if report is None else "finished" if report.finished else "out of time",
+        failures=len(report.failures) if report else 0,
         documents_read=meter.documents_read,
         documents_written=meter.documents_written,
-        **report.counts,
+        **(report.counts if report else {}),
     )

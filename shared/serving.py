@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse
 from shared.call import CallAnswer, CallRequest
 from shared.calling import call
 from shared.deps import Backend
-from shared.errors import CarrelError, InvalidInput, from_wire
+from shared.errors import CarrelError, InvalidInput, PlatformFault, from_wire
 from shared.job import Busy, Job, run_job
 from shared.logs import describe, log
 from shared.settings import Settings
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from shared.tool import Tool
 
     Handler = Callable[[Request], Awaitable[JSONResponse]]
+
+
+SHOWN = 100
+"""How many failures the answer of a job lists."""
 
 
 def serve(tool: Tool[Any, Any]) -> Handler:
@@ -59,13 +63,14 @@ def serve_job(job: Job) -> Handler:
             return await _health(job.name, backend)
         try:
             outcome = await run_job(job, backend)
-        except CarrelError as error:
+        except Exception as error:  # noqa: BLE001 - the boundary: no error's words reach the log
             log.error("job_stopped", job=job.name, **describe(error))
-            return JSONResponse({"error": error.to_wire()}, status_code=error.status)
+            told = error if isinstance(error, CarrelError) else PlatformFault("The job failed.")
+            return JSONResponse({"error": told.to_wire()}, status_code=told.status)
         if isinstance(outcome, Busy):
             return JSONResponse({"state": "busy", "until": outcome.until.isoformat()})
         state = "finished" if outcome.finished else "out of time"
-        failures = [asdict(failure) for failure in outcome.failures]
+        failures = [asdict(failure) for failure in outcome.failures[:SHOWN]]
         body = {"state": state, "counts": outcome.counts, "failures": failures}
         return JSONResponse(body)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -25,6 +25,12 @@ class Result(BaseModel):
     """The base of every tool's output, and of what stands inside it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+DocumentId = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_-]*[A-Za-z0-9-]$", max_length=200)
+]
+"""An id as `safe_id` makes it: nothing that Firestore would refuse or take for a path."""
 
 
 class Effect(StrEnum):

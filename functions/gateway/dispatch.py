@@ -13,6 +13,7 @@ from functions.gateway.id_tokens import IdTokens
 from shared.call import CallAnswer
 from shared.errors import PlatformFault, Unavailable
 from shared.logs import log
+from shared.tool import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,16 +52,9 @@ class HttpDispatcher:
         """Post the call to the tool's function."""
         try:
             return await self._post(tool, request)
-        except (httpx2.HTTPError, ValidationError, OSError, TimeoutError) as error:
+        except (httpx2.HTTPError, OSError, TimeoutError) as error:
             log.warning("tool_unreachable", tool=tool.name, error=type(error).__name__)
-            return _failure(
-                Unavailable(
-                    f"{tool.name} is temporarily unreachable. Go on without it, or call it again"
-                    f" in {RETRY_AFTER:.0f} s.",
-                    details={"tool": tool.name},
-                    retry_after=RETRY_AFTER,
-                )
-            )
+            return _failure(_unreachable(tool))
 
     async def health(self) -> dict[str, str]:
         """Ask every tool's function how it is."""
@@ -79,7 +73,11 @@ class HttpDispatcher:
                 content=request.model_dump_json(),
                 headers={"content-type": "application/json", **await self._tokens.header(url)},
             )
-        return CallAnswer.model_validate_json(response.content)
+        try:
+            return CallAnswer.model_validate_json(response.content)
+        except ValidationError:
+            log.warning("tool_unreachable", tool=tool.name, status=response.status_code)
+            return _failure(_unreachable(tool))
 
     async def _health(self, url: str) -> str:
         try:
@@ -92,6 +90,16 @@ class HttpDispatcher:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._client.aclose()
+
+
+def _unreachable(tool: Declaration) -> Unavailable:
+    advice = (
+        f"Go on without it, or call it again in {RETRY_AFTER:.0f} s."
+        if tool.effect is Effect.READ
+        else "Whether it did anything is unknown: look before you call it again."
+    )
+    message = f"{tool.name} is temporarily unreachable. {advice}"
+    return Unavailable(message, details={"tool": tool.name}, retry_after=RETRY_AFTER)
 
 
 def _failure(error: CarrelError) -> CallAnswer:

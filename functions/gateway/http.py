@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
+import time
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -10,6 +13,7 @@ import functions_framework.aio
 import mcp_types as types
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
@@ -29,7 +33,13 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Awaitable[ASGIApp]]
 
 PATH = "/mcp"
+HEALTH_SECONDS = 5.0
+"""How long all parts, once seen to be well, are taken to be so."""
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+
+# The SDK quotes the Host and Origin that it refuses: what strangers send does not go into the log.
+logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
 
 
 def gateway(settings: Settings, dispatcher: Dispatcher) -> Handler:
@@ -47,9 +57,7 @@ def gateway(settings: Settings, dispatcher: Dispatcher) -> Handler:
 
 def mcp_app(settings: Settings, dispatcher: Dispatcher) -> Starlette:
     """The ASGI app: `/mcp`, without sessions and with JSON answers, and `/health`."""
-
-    async def health(_request: Request) -> JSONResponse:
-        return await _health(dispatcher)
+    health = Health(dispatcher)
 
     app = mcp_server(Catalog.load(), dispatcher).streamable_http_app(
         streamable_http_path=PATH,
@@ -57,9 +65,17 @@ def mcp_app(settings: Settings, dispatcher: Dispatcher) -> Starlette:
         stateless_http=True,
         max_request_body_size=settings.max_request_bytes,
         transport_security=_security(settings),
-        custom_starlette_routes=[Route("/health", health, methods=["GET"])],
+        custom_starlette_routes=[Route("/health", health.answer, methods=["GET"])],
     )
+    # A redirect would quote a Host that nobody has checked.
+    app.router.redirect_slashes = False
     app.add_middleware(OnlyPosts)
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=settings.allowed_origins,
+        allow_methods=["POST"],
+        allow_headers=["*"],
+    )
     return app
 
 
@@ -142,8 +158,23 @@ def _security(settings: Settings) -> TransportSecuritySettings:
     )
 
 
-async def _health(dispatcher: Dispatcher) -> JSONResponse:
-    parts = await dispatcher.health()
-    well = all(state == "ok" for state in parts.values())
-    body = {"status": "ok" if well else "degraded", "parts": parts}
-    return JSONResponse(body, status_code=200 if well else 503)
+class Health:
+    """What `/health` answers. Anybody may ask and a look costs calls: good news is kept a while."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        """Look through this dispatcher."""
+        self._dispatcher = dispatcher
+        self._well_until = -math.inf
+        self._parts: dict[str, str] = {}
+        self._one_look = asyncio.Lock()
+
+    async def answer(self, _request: Request) -> JSONResponse:
+        """200 if all parts are well, else 503, and what each says of itself."""
+        async with self._one_look:
+            if time.monotonic() > self._well_until:
+                self._parts = await self._dispatcher.health()
+            well = all(state == "ok" for state in self._parts.values())
+            if well:
+                self._well_until = time.monotonic() + HEALTH_SECONDS
+        body = {"status": "ok" if well else "degraded", "parts": self._parts}
+        return JSONResponse(body, status_code=200 if well else 503)

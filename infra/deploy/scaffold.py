@@ -65,9 +65,29 @@ from functions.tools.{name}.tool import TOOL
 handle = serve(TOOL)
 '''
 
+_TEST: Final = '''"""`{name}`, against the emulator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.tools.{name}.tool import In, {name}
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_it_greets_by_name(deps: Deps) -> None:
+    assert (await {name}(In(name="Ada"), deps)).greeting.startswith("Hello, Ada")
+'''
+
 
 def create_tool(name: str, root: Path = ROOT) -> list[Path]:
-    """Write the two files of a new tool; `make fix` then adds it to the generated files.
+    """Write a new tool and its first test; `make fix` then adds it to the generated files.
 
     Raises:
         InvalidInput: The name is not of the form `verb_noun`.
@@ -78,9 +98,13 @@ def create_tool(name: str, root: Path = ROOT) -> list[Path]:
     folder = root / "functions" / "tools" / name
     if folder.exists():
         raise Conflict(f"There is a tool {name} already.")
-    folder.mkdir(parents=True)
-    texts = {"tool.py": _TOOL, "main.py": _MAIN}
+    files = {
+        folder / "tool.py": _TOOL,
+        folder / "main.py": _MAIN,
+        root / "tests" / "tools" / f"test_{name}.py": _TEST,
+    }
     title = name.replace("_", " ").capitalize()
-    for file, text in texts.items():
-        (folder / file).write_text(text.format(name=name, title=title), "utf-8")
-    return [folder / file for file in texts]
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.format(name=name, title=title), "utf-8")
+    return list(files)

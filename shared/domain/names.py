@@ -8,7 +8,6 @@ from typing import Final
 
 MAX_LENGTH: Final = 64
 _UNSAFE: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_RESERVED: Final = re.compile(r"__.*__")
 
 
 def safe_id(name: str) -> str:
@@ -18,6 +17,8 @@ def safe_id(name: str) -> str:
     `-`. Where that, or the length, loses information, a hash of the name is appended, so that two
     names never share an id.
 
+    An id never ends in `_`, which keeps clear of Firestore's own names (`__x__`).
+
     Raises:
         ValueError: The name holds nothing but white space.
     """
@@ -26,7 +27,7 @@ def safe_id(name: str) -> str:
         message = "a name must hold more than white space"
         raise ValueError(message)
     safe = _UNSAFE.sub("-", trimmed)
-    if safe == trimmed and len(safe) <= MAX_LENGTH and not _RESERVED.fullmatch(safe):
+    if safe == trimmed and len(safe) <= MAX_LENGTH and not safe.endswith("_"):
         return safe
     digest = hashlib.sha256(trimmed.encode("utf-8", "surrogatepass")).hexdigest()[:10]
-    return f"{safe.strip('_')[: MAX_LENGTH - 11]}-{digest}"
+    return f"{safe[: MAX_LENGTH - 11]}-{digest}"

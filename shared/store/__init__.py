@@ -21,7 +21,7 @@ class Connection:
         """Connect on first use; the client belongs to the event loop that runs then."""
         self._project = project
         self._database = database
-        self.confirmed: set[tuple[str, int]] = set()
+        self.confirmed: dict[tuple[str, int], float] = {}
 
     @cached_property
     def client(self) -> AsyncClient:

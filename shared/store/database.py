@@ -11,6 +11,7 @@ from google.api_core import exceptions
 from google.cloud.firestore_v1.async_aggregation import AsyncAggregationQuery
 
 from shared.errors import Conflict, PlatformFault, Unavailable
+from shared.logs import log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +35,8 @@ _DOWN = (
     exceptions.ServiceUnavailable,
     exceptions.DeadlineExceeded,
     exceptions.TooManyRequests,
+    exceptions.InternalServerError,
+    exceptions.Unknown,
     exceptions.RetryError,
 )
 _STALE = (
@@ -57,25 +60,27 @@ class Meter:
     """What a call cost.
 
     Attributes:
-        documents_read: As Firestore bills them: a missing document and an empty query count one.
+        documents_read: As Firestore bills documents: a missing one and an empty query count one.
+            It bills the index entries that a vector query scans beside these.
         documents_written: Documents set, updated or deleted.
-        round_trips: The call's depth: requests sent together count as one.
+        round_trips: How many requests may have had to wait for one another: one more than the
+            deepest that was answered when the last one began.
     """
 
     documents_read: int = 0
     documents_written: int = 0
     round_trips: int = 0
-    _in_flight: int = field(default=0, repr=False)
+    _answered: int = field(default=0, repr=False)
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Count a request; one that starts while another is under way adds no depth."""
-        self.round_trips += self._in_flight == 0
-        self._in_flight += 1
+        """Count a request; one that begins before another is answered cannot have waited for it."""
+        depth = self._answered + 1
+        self.round_trips = max(self.round_trips, depth)
         try:
             yield
         finally:
-            self._in_flight -= 1
+            self._answered = max(self._answered, depth)
 
 
 class Database:
@@ -142,13 +147,10 @@ class Database:
         batch = self.client.batch()
         for write in writes:
             write(batch)
-        count = len(batch)
-        if not count:
+        if not len(batch):
             return None
         async with self._one_commit:
-            update_time = await self._commit(batch)
-        self.meter.documents_written += count
-        return update_time
+            return await self._commit(batch)
 
     async def commit_what_holds(self, writes: Sequence[Write]) -> int:
         """Commit the writes whose preconditions hold and drop the others; return how many held.
@@ -166,31 +168,49 @@ class Database:
             return first + await self.commit_what_holds(writes[middle:])
         return len(writes)
 
+    async def renew_lease(self) -> None:
+        """Keep the lease through a stretch of work that commits nothing.
+
+        Raises:
+            LeaseLost: Another run has taken it.
+        """
+        async with self._one_commit:
+            if self.lease:
+                await self._commit(self.client.batch())
+
     async def _commit(self, batch: AsyncWriteBatch) -> Any:
-        if self.lease:
-            self.lease.renew_in(batch)
+        if not self.lease:
+            return await self._send(batch)
+        self.lease.renew_in(batch)
         try:
-            with self.meter.request(), _translated():
-                results = await batch.commit()
+            update_time = await self._send(batch)
         except Stale:
-            if self.lease and await self.lease.is_lost(self):
-                message = f"Another run holds the lease of {self.lease.job}; this one stops."
-                raise LeaseLost(message) from None
-            raise
-        update_time = results[-1].update_time
-        if self.lease:
-            self.lease.renewed(update_time)
+            # The client sends a commit again when its answer was lost: ours may have landed.
+            update_time = await self.lease.landed(self)
+            if update_time is None:
+                raise
+        self.lease.renewed(update_time)
         return update_time
+
+    async def _send(self, batch: AsyncWriteBatch) -> Any:
+        with self.meter.request(), _translated(stale=_STALE):
+            results = await batch.commit()
+        self.meter.documents_written += len(results)
+        return results[-1].update_time
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated(stale: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     try:
         yield
     except _DOWN as error:
         message = "The database cannot be reached right now. Nothing is wrong with the call."
         raise Unavailable(message, retry_after=5) from error
-    except _STALE as error:
+    except stale as error:
         raise Stale(f"The database refused: {type(error).__name__}.") from error
+    except (exceptions.FailedPrecondition, exceptions.NotFound) as error:
+        # Of a query: in the cloud an index is missing or still being built, or the database is.
+        log.error("query_refused", hint="deploy firestore.indexes.json; check FIRESTORE_DATABASE")
+        raise PlatformFault(f"The database refused: {type(error).__name__}.") from error
     except exceptions.GoogleAPICallError as error:
         raise PlatformFault(f"The database refused: {type(error).__name__}.") from error

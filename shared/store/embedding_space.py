@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+import time
+from typing import TYPE_CHECKING, Final
 
 from shared.errors import Conflict
 from shared.store.database import Stale
@@ -11,14 +13,16 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Embedder
     from shared.store.database import Database
 
+FRESH_SECONDS: Final = 60.0
+"""How long a process trusts what it found: a base may be embedded anew while it lives."""
 _COLLECTION, _DOCUMENT = "meta", "embedding"
 
 
 class EmbeddingSpace:
     """The guard against comparing vectors of different models."""
 
-    def __init__(self, database: Database, confirmed: set[tuple[str, int]]) -> None:
-        """Remember in `confirmed`, which the process shares, what was found to match."""
+    def __init__(self, database: Database, confirmed: dict[tuple[str, int], float]) -> None:
+        """Remember in `confirmed`, which the process shares, what was found to match and when."""
         self._database = database
         self._confirmed = confirmed
 
@@ -34,7 +38,7 @@ class EmbeddingSpace:
             Conflict: It is embedded with another one.
         """
         wanted = (embedder.model, embedder.dimension)
-        if wanted in self._confirmed:
+        if time.monotonic() - self._confirmed.get(wanted, -math.inf) < FRESH_SECONDS:
             return True
         found = await self.stamp()
         if found is None:
@@ -45,7 +49,7 @@ class EmbeddingSpace:
                 f" configured model is {wanted[0]} ({wanted[1]}). Configure the first one again,"
                 " or embed the base anew in an empty database."
             )
-        self._confirmed.add(wanted)
+        self._confirmed[wanted] = time.monotonic()
         return True
 
     async def claim(self, embedder: Embedder) -> None:
@@ -62,4 +66,4 @@ class EmbeddingSpace:
             await self._database.commit([lambda batch: batch.create(reference, stamp)])
         except Stale:
             await self.expect(embedder)
-        self._confirmed.add((embedder.model, embedder.dimension))
+        self._confirmed[embedder.model, embedder.dimension] = time.monotonic()

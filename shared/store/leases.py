@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from google.cloud.firestore import LastUpdateOption
 
-from shared.store.database import Stale
+from shared.store.database import LeaseLost, Stale
 
 if TYPE_CHECKING:
     from google.cloud.firestore import AsyncDocumentReference, AsyncWriteBatch, DocumentSnapshot
@@ -23,32 +24,41 @@ class Lease:
 
     Attributes:
         job: What it is the lease of.
+        holder: Names this run.
         seconds: How long it lasts after the last commit.
-        update_time: When Firestore last wrote it; a newer write means that it was lost.
+        update_time: When this run last wrote it.
+        commits: How many of this run's commits are known to have landed.
     """
 
     job: str
+    holder: str
     seconds: float
     update_time: Any
     _reference: AsyncDocumentReference
     _clock: Clock
+    commits: int = 0
 
     def renew_in(self, batch: AsyncWriteBatch) -> None:
         """Add the renewal to a batch: if the lease was lost, the whole batch is refused."""
-        option = LastUpdateOption(self.update_time)
-        batch.update(self._reference, {"expires_at": self._expiry()}, option)
+        expiry = self._clock() + timedelta(seconds=self.seconds)
+        renewal = {"expires_at": expiry, "commits": self.commits + 1}
+        batch.update(self._reference, renewal, LastUpdateOption(self.update_time))
 
     def renewed(self, update_time: Any) -> None:
-        """Note when the renewal was written."""
+        """Note that a renewal has landed, and when."""
         self.update_time = update_time
+        self.commits += 1
 
-    async def is_lost(self, database: Database) -> bool:
-        """Whether somebody else has written the lease since."""
+    async def landed(self, database: Database) -> Any:
+        """When the commit that was just refused had landed after all; None if it had not.
+
+        Raises:
+            LeaseLost: Another run has taken the lease.
+        """
         snapshot = await database.get(self._reference)
-        return not snapshot.exists or bool(snapshot.update_time != self.update_time)
-
-    def _expiry(self) -> datetime:
-        return self._clock() + timedelta(seconds=self.seconds)
+        if not snapshot.exists or snapshot.get("holder") != self.holder:
+            raise LeaseLost(f"Another run holds the lease of {self.job}; this one stops.")
+        return snapshot.update_time if snapshot.get("commits") == self.commits + 1 else None
 
 
 class Leases:
@@ -67,11 +77,16 @@ class Leases:
             held_until: datetime = snapshot.get("expires_at")
             return held_until
         expiry = now + timedelta(seconds=seconds)
+        holder = uuid.uuid4().hex
+        taken = {"holder": holder, "expires_at": expiry, "commits": 0}
         try:
-            written = await self._database.commit([_take(snapshot, expiry)])
+            written = await self._database.commit([_take(snapshot, taken)])
         except Stale:
-            return expiry
-        lease = self._database.lease = Lease(job, seconds, written, reference, clock)
+            present = await self._database.get(reference)
+            if not present.exists or present.get("holder") != holder:
+                return expiry
+            written = present.update_time  # it was us: the first answer was lost
+        lease = self._database.lease = Lease(job, holder, seconds, written, reference, clock)
         return lease
 
     async def release(self) -> None:
@@ -80,13 +95,14 @@ class Leases:
         if lease is None:
             return
         reference = self._database.document("leases", lease.job)
-        option = LastUpdateOption(lease.update_time)
-        await self._database.commit_what_holds([lambda batch: batch.delete(reference, option)])
+        present = await self._database.get(reference)
+        if present.exists and present.get("holder") == lease.holder:
+            option = LastUpdateOption(present.update_time)
+            await self._database.commit_what_holds([lambda batch: batch.delete(reference, option)])
 
 
-def _take(seen: DocumentSnapshot[Any], expiry: datetime) -> Write:
+def _take(seen: DocumentSnapshot[Any], data: dict[str, Any]) -> Write:
     """Write the lease, unless somebody was quicker."""
-    data = {"expires_at": expiry}
     if not seen.exists:
         return lambda batch: batch.create(seen.reference, data)
     option = LastUpdateOption(seen.update_time)

@@ -77,11 +77,11 @@ class Sources:
         stored = await self._stored_hashes(sources)
         differing = [each for each in sources if _differs(each, stored)]
         known = await self._known_chunks(each.source.source_id for each in differing)
-        changes = [
-            change
-            for each in differing
-            for change in self._changes(each, known.get(each.source.source_id, {}), now)
-        ]
+        changes: list[_Change] = []
+        for each in differing:
+            source_id = each.source.source_id
+            changes += self._chunk_changes(each, known.get(source_id, {}), now)
+            changes += self._source_change(each, stored.get(source_id), now)
         for commit in _commits(changes):
             await self._database.commit(change.write for change in commit)
         return Counter(change.kind for change in changes)
@@ -102,18 +102,25 @@ class Sources:
                 known.setdefault(data["source_id"], {})[snapshot.id] = data
         return known
 
-    def _changes(
+    def _chunk_changes(
         self, wanted: ChunkedSource, known: dict[str, Any], now: datetime
     ) -> Iterator[_Change]:
         for chunk in wanted.chunks:
             yield from self._chunk_change(chunk, known.get(chunk.chunk_id), now)
         for chunk_id in known.keys() - {chunk.chunk_id for chunk in wanted.chunks}:
             yield _deletion("deleted", self._reference(CHUNKS, chunk_id))
+
+    def _source_change(
+        self,
+        wanted: ChunkedSource,
+        stored: str | None,
+        now: datetime,
+    ) -> Iterator[_Change]:
         reference = self._reference(COLLECTION, wanted.source.source_id)
         if wanted.chunks:
-            data = _document(wanted, now)
+            data = _document(wanted, now) | ({} if stored else {"created_at": now})
             yield _Change("sources", lambda batch: batch.set(reference, data, merge=True))
-        else:
+        elif stored:
             yield _deletion("sources", reference)
 
     def _chunk_change(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.gateway.server import RECEIPT
-from tests.e2e.wire import call, post, post_modern
+from tests.e2e.wire import TOOL_NAMES, call, post, post_modern
 
 if TYPE_CHECKING:
     from tests.e2e.running import Running
@@ -68,7 +68,7 @@ def test_arguments_that_are_no_object_are_a_protocol_error(
 def test_an_unknown_tool_is_a_protocol_error_however_long_its_name(carrel: Running) -> None:
     error = post(carrel.endpoint, call("x" * 5_000, {})).json()["error"]
     assert INVALID_PARAMS == error["code"]
-    assert "The tools are: get_chunk, search_kb." in error["message"]
+    assert f"The tools are: {', '.join(TOOL_NAMES)}." in error["message"]
     assert len(error["message"]) < 200
 
 

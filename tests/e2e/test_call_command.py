@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from click.testing import CliRunner
 
 from infra.cli import main
+from tests.e2e.wire import TOOL_NAMES
 from tests.knowledge import BAKING
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def test_arguments_may_be_left_out(carrel: Running) -> None:
 def test_an_unknown_tool_is_answered_with_the_tools_there_are(carrel: Running) -> None:
     result = called(carrel, "find_all")
     assert (1, "") == (result.exit_code, result.stdout)
-    assert "The tools are: get_chunk, search_kb." in result.stderr
+    assert f"The tools are: {', '.join(TOOL_NAMES)}." in result.stderr
 
 
 def test_arguments_that_are_no_object_are_refused_in_words(carrel: Running) -> None:

@@ -12,6 +12,7 @@ from tests.e2e.running import ALLOWED_ORIGIN, INLINE, run_gateway
 from tests.e2e.wire import (
     HANDSHAKE,
     MODERN,
+    TOOL_NAMES,
     call,
     initialize,
     message,
@@ -50,7 +51,7 @@ def test_every_revision_with_a_handshake_is_spoken(inline: Running, version: str
     )
     assert {} == post(inline.endpoint, PING, headers).json()["result"]
     listed = post(inline.endpoint, message("tools/list"), headers).json()["result"]["tools"]
-    assert ["get_chunk", "search_kb"] == [tool["name"] for tool in listed]
+    assert TOOL_NAMES == [tool["name"] for tool in listed]
     found = post(inline.endpoint, call("search_kb", {"query": "bread"}), headers).json()["result"]
     assert found["structuredContent"]["results"]
 
@@ -133,6 +134,25 @@ def test_another_origin_is_refused(carrel: Running, origin: str) -> None:
 def test_its_own_origin_an_allowed_one_and_none_are_let_in(carrel: Running) -> None:
     for origin in (carrel.url, ALLOWED_ORIGIN, None):
         assert 200 == post(carrel.endpoint, PING, {"origin": origin}).status_code
+
+
+def test_a_page_of_an_allowed_origin_may_ask_first(carrel: Running) -> None:
+    asked = {"origin": ALLOWED_ORIGIN, "access-control-request-method": "POST"}
+    answer = httpx2.options(carrel.endpoint, headers=asked)
+    assert 200 == answer.status_code
+    assert ALLOWED_ORIGIN == answer.headers["access-control-allow-origin"]
+
+
+def test_a_page_of_another_origin_may_not(carrel: Running) -> None:
+    asked = {"origin": "https://evil.example", "access-control-request-method": "POST"}
+    answer = httpx2.options(carrel.endpoint, headers=asked)
+    assert (400, None) == (answer.status_code, answer.headers.get("access-control-allow-origin"))
+
+
+def test_no_redirect_quotes_a_host(carrel: Running) -> None:
+    answer = httpx2.post(f"{carrel.endpoint}/", headers={"host": "evil.example"})
+    assert answer.status_code in {404, 415}
+    assert "location" not in answer.headers
 
 
 def test_an_unknown_method_is_said_to_be_unknown(carrel: Running) -> None:

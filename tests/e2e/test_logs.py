@@ -10,7 +10,7 @@ import pytest
 
 from infra.local.processes import free_port
 from tests.e2e.running import GATEWAY, MARK, run_gateway
-from tests.e2e.wire import MODERN, call, initialize, message, post, post_modern
+from tests.e2e.wire import MODERN, TOOL_NAMES, call, initialize, message, post, post_modern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def cut_off(log: Path) -> Iterator[Running]:
     """A gateway that reaches none of its tools."""
     nowhere = f"http://127.0.0.1:{free_port()}"
-    urls = json.dumps({"get_chunk": nowhere, "search_kb": nowhere})
+    urls = json.dumps(dict.fromkeys(TOOL_NAMES, nowhere))
     with run_gateway(GATEWAY, {"TOOL_URLS": urls}, log) as running:
         yield running
 

@@ -12,7 +12,7 @@ import pytest
 from infra.deploy.discovery import ROOT, tools
 from infra.local.processes import free_port, serve
 from tests.e2e.running import GATEWAY, INLINE, run_gateway
-from tests.e2e.wire import call, message, post
+from tests.e2e.wire import TOOL_NAMES, call, message, post
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ def maimed(functions: Running, library: Library, log: Path) -> Iterator[Maimed]:
         return serve(source, library.environment, port=port, log=log)
 
     with get_chunk() as first:
-        parts = {"get_chunk": first, "search_kb": functions.tools["search_kb"]}
+        parts = {**functions.tools, "get_chunk": first}
         with run_gateway(GATEWAY, {}, log, parts) as running:
             arguments = {"chunk_id": library.chunks[0].chunk_id}
             well = post(running.endpoint, call("get_chunk", arguments)).json()["result"]
@@ -64,7 +64,8 @@ def test_a_crashed_tool_is_named_and_the_others_go_on(maimed: Maimed) -> None:
     assert "get_chunk is temporarily unreachable" in error["message"]
     found = post(endpoint, call("search_kb", {"query": "bread"})).json()["result"]
     assert found["structuredContent"]["results"]
-    assert 2 == len(post(endpoint, message("tools/list")).json()["result"]["tools"])
+    listed = post(endpoint, message("tools/list")).json()["result"]["tools"]
+    assert TOOL_NAMES == [tool["name"] for tool in listed]
     health = httpx2.get(f"{maimed.running.url}/health", timeout=10)
     assert 503 == health.status_code
     assert ("degraded", "ok") == (health.json()["status"], health.json()["parts"]["search_kb"])

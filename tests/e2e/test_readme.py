@@ -143,7 +143,8 @@ def test_interrupting_ends_everything_and_keeps_what_was_put_in(
 ) -> None:
     os.killpg(running.process.pid, signal.SIGINT)
     running.process.wait(timeout=60)
-    left = subprocess.run(["pgrep", "-f", str(running.port)], check=False, capture_output=True)
+    ours = f"{running.port}|{running.environment['EMULATOR_PORT']}"
+    left = subprocess.run(["pgrep", "-f", ours], check=False, capture_output=True)
     assert left.stdout == b""
     running.process = running.start()
     running.await_welcome()

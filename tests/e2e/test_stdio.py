@@ -6,21 +6,29 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 from infra.deploy.discovery import ROOT
-from tests.e2e.wire import HANDSHAKE, MODERN, call, initialize, message
+from infra.local.keeper import StateFolder
+from infra.local.processes import free_port
+from tests.e2e.wire import HANDSHAKE, MODERN, TOOL_NAMES, call, initialize, message
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+
     from tests.e2e.running import Library
 
 COMMAND = [str(Path(sys.executable).with_name("carrel")), "stdio"]
 """As a client's configuration file has it: the command in the virtual environment."""
+OTHERS = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
+"""Variables that would point a command at the tests' own emulator."""
 
 
 def environment(library: Library) -> dict[str, str]:
@@ -43,7 +51,7 @@ async def test_a_client_that_starts_its_server_lists_searches_and_reads(
         [hit] = (found.structured_content or {})["results"]
         read = await client.call_tool("get_chunk", {"chunk_id": hit["chunk_id"]})
         failed = await client.call_tool("get_chunk", {"chunk_id": "a/b"})
-    assert ["get_chunk", "search_kb"] == names
+    assert TOOL_NAMES == names
     assert library.chunks[-1].content == (read.structured_content or {})["content"]
     assert (True, None) == (failed.is_error, failed.structured_content)
 
@@ -76,3 +84,49 @@ def test_nothing_but_protocol_is_written_to_standard_output(library: Library) ->
     assert ("2.0",) * 4 == tuple(answer["jsonrpc"] for answer in answers)
     assert ("", 0) == (rest, process.returncode)
     assert "tool_call" in logged
+
+
+@pytest.mark.anyio
+async def test_of_two_clients_at_once_the_first_may_end_and_the_second_goes_on(
+    tmp_path: Path,
+) -> None:
+    alone = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(free_port())}
+    server = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=alone, cwd=ROOT)
+    leave, left = anyio.Event(), anyio.Event()
+
+    async def first(task_status: TaskStatus[None]) -> None:
+        async with Client(server) as client:
+            await put_in(tmp_path / "tea.md", alone)
+            assert ["Tea"] == await titles(client)
+            task_status.started()
+            await leave.wait()
+        left.set()
+
+    async with anyio.create_task_group() as group:
+        await group.start(first)
+        async with Client(server) as second:
+            assert ["Tea"] == await titles(second)
+            leave.set()
+            await left.wait()
+            assert ["Tea"] == await titles(second)
+    await_end_of_database(StateFolder(tmp_path / "state"))
+
+
+async def put_in(note: Path, where: dict[str, str]) -> None:
+    """Put a note in beside the clients that run."""
+    note.write_text("# Tea\n\nSteep green tea at seventy degrees for two minutes.\n")
+    inherited = {key: value for key, value in os.environ.items() if key not in OTHERS}
+    await anyio.run_process([COMMAND[0], "ingest", str(note)], env={**inherited, **where})
+
+
+async def titles(client: Client) -> list[str]:
+    """What a client finds about tea."""
+    found = await client.call_tool("search_kb", {"query": "how hot for green tea"})
+    return [hit["title"] for hit in (found.structured_content or {})["results"]]
+
+
+def await_end_of_database(state: StateFolder) -> None:
+    """Leave nothing behind that the next tests would share the machine with."""
+    deadline = time.monotonic() + 60
+    while state.has_keeper():
+        assert time.monotonic() < deadline

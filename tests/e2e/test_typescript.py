@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.deploy.discovery import ROOT
-from tests.e2e.wire import assert_fits
+from tests.e2e.wire import TOOL_NAMES, assert_fits
 from tests.knowledge import BAKING
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def test_a_typescript_client_lists_searches_reads_and_sees_errors(
     assert (0, "") == (done.returncode, done.stderr)
     heard: dict[str, Any] = json.loads(done.stdout)
     schemas = {tool["name"]: tool["outputSchema"] for tool in heard["tools"]}
-    assert ["get_chunk", "search_kb"] == list(schemas)
+    assert TOOL_NAMES == list(schemas)
     assert_fits(heard["search"]["structuredContent"], schemas["search_kb"])
     assert_fits(heard["chunk"]["structuredContent"], schemas["get_chunk"])
     assert BAKING.sections[1].text == heard["chunk"]["structuredContent"]["content"]

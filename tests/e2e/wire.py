@@ -7,6 +7,8 @@ from typing import Any
 import httpx2
 import jsonschema  # type: ignore[import-untyped]  # mcp brings it, without types
 
+from infra.deploy.discovery import tools
+
 MODERN = "2026-07-28"
 """The revision without sessions or handshake."""
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -18,6 +20,9 @@ _ENVELOPE = {
     "io.modelcontextprotocol/clientInfo": {"name": "carrel-tests", "version": "1.0.0"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+
+TOOL_NAMES = [tool.name for tool in tools()]
+"""Every tool there is, as the gateway lists them."""
 
 
 def message(method: str, **params: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from shared.ai.embedding import Purpose
 from shared.caller import Caller
 from shared.deps import Backend
 from shared.domain.source import Section, Source
-from shared.errors import Conflict, InvalidInput, Unavailable
+from shared.errors import CarrelError, Conflict, InvalidInput, PlatformFault, Unavailable
 from shared.job import Budget, Report, run_job
 from shared.store import Meter
 from shared.store.database import LeaseLost
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Embedder, Vector
     from shared.deps import Deps
     from shared.settings import Settings
+
+REFUSAL = "VALIDATION_ERROR: The provider refuses this text."
 
 pytestmark = pytest.mark.anyio
 
@@ -167,7 +169,7 @@ async def test_a_refused_text_is_tried_again_later_and_stops_no_other(
     report = await run(opened(Shelf(refusing_the_odd_one)))
     chunks = await chunks_by_content(notes)
     odd = chunks.pop(ODD)
-    assert [failure.reason for failure in report.failures] == ["The provider refuses this text."]
+    assert [failure.reason for failure in report.failures] == [REFUSAL]
     assert (report.counts, report.finished) == ({"embedded": 9}, True)
     assert all("embedding" in data for data in chunks.values())
     assert (odd["pending"], odd["tries"], odd["parked"]) == (["embed"], {"embed": 1}, {})
@@ -201,7 +203,7 @@ async def test_a_text_refused_five_times_is_parked_with_its_error(
         assert len(report.failures) == 1
         moment = (await chunks_by_content(notes))[ODD]["retry_at"]
     odd = (await chunks_by_content(notes))[ODD]
-    assert (odd["pending"], odd["parked"]) == ([], {"embed": "The provider refuses this text."})
+    assert (odd["pending"], odd["parked"]) == ([], {"embed": REFUSAL})
     assert await run(opened(Shelf(refusing_the_odd_one), moment)) == Report()
 
 
@@ -287,3 +289,34 @@ async def test_progress_ends_at_what_was_announced(
     announced = await waiting(notes)
     await run(opened(Shelf(willing)), Budget(ample().deadline, done.append))
     assert announced == sum(done) == 10
+
+
+def failing(error: CarrelError) -> Callable[[Sequence[str]], Awaitable[None]]:
+    """Fails for the odd text, and for every batch that holds it."""
+
+    async def before(texts: Sequence[str]) -> None:
+        if any(ODD in text for text in texts):
+            raise error
+
+    return before
+
+
+@pytest.mark.parametrize(
+    "error", [Unavailable("Not now.", retry_after=1), PlatformFault("A vector of nothing.")]
+)
+async def test_a_text_that_always_fails_stops_no_other(
+    notes: Deps, opened: Callable[..., Backend], error: CarrelError
+) -> None:
+    report = await run(opened(Shelf(failing(error))))
+    assert await waiting(notes) == 1
+    assert [failure.reason for failure in report.failures] == [f"{error.code}: {error.message}"]
+
+
+async def test_an_outage_is_held_against_no_text(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    for _ in range(6):
+        with pytest.raises(Unavailable, match="The provider is down"):
+            await run(opened(Shelf(down_after(0))))
+    chunks = (await documents(notes, "chunks")).values()
+    assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)

@@ -216,6 +216,18 @@ async def test_a_deleted_book_goes_with_its_chunks(deps: Deps, tmp_path: Path) -
     assert set(await chunks_by_content(deps)) == {"Simplify."}
 
 
+async def test_a_deleted_book_costs_no_write_once_it_is_gone(
+    backend: Backend, tmp_path: Path
+) -> None:
+    export(tmp_path, book())
+    await ingested(backend.deps(Caller(), Meter()))
+    export(tmp_path, book(is_deleted=True))
+    await ingested(backend.deps(Caller(), Meter()))
+    meter = Meter()
+    report = await ingested(backend.deps(Caller(), meter))
+    assert (report.counts, meter.documents_written) == ({"read": 1}, 0)
+
+
 async def test_a_file_that_is_gone_leaves_what_was_read_of_it(deps: Deps, tmp_path: Path) -> None:
     gone = written(tmp_path, "gone.md", REEF)
     written(tmp_path, "note.md", DOUGH)

@@ -37,7 +37,7 @@ def test_a_line_becomes_a_source(tmp_path: Path) -> None:
         highlighted_at=datetime(2024, 5, 31, 10, tzinfo=UTC),
     )
     expected = Source(
-        source_id="doc-1",
+        source_id=f"{tmp_path.name}-doc-1",
         title="A title",
         author="Ann",
         origin="wiki",
@@ -53,7 +53,11 @@ def test_a_corpus_in_beirs_format_is_read(tmp_path: Path) -> None:
     line = {"_id": 31715818, "title": "", "text": "New opportunities. " * 9, "metadata": {}}
     source = only(written(tmp_path, "corpus.jsonl", lines(line)))
     opening = "New opportunities. " * 4 + "New…"
-    assert ("31715818", opening, "jsonl") == (source.source_id, source.title, source.origin)
+    assert (f"{tmp_path.name}-31715818", opening, "jsonl") == (
+        source.source_id,
+        source.title,
+        source.origin,
+    )
 
 
 def test_broken_lines_are_numbered_and_the_others_go_in(tmp_path: Path) -> None:
@@ -84,7 +88,10 @@ def test_broken_lines_are_numbered_and_the_others_go_in(tmp_path: Path) -> None:
         ("file.jsonl line 10", "has the id of file.jsonl line 1; keep one of the two"),
     ]
     assert expected == broken(path)
-    assert [source.source_id for source in sources(path)] == ["first", "last"]
+    assert [source.source_id for source in sources(path)] == [
+        f"{tmp_path.name}-first",
+        f"{tmp_path.name}-last",
+    ]
 
 
 def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -> None:
@@ -123,4 +130,6 @@ def test_a_file_is_read_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
     path = written(tmp_path, "docs.jsonl", lines({"id": "1", "text": "x"}))
     reading = read(path)
     path.write_text(lines({"id": "2", "text": "written before the first was asked for"}))
-    assert [each.source_id for each in reading if isinstance(each, Source)] == ["2"]
+    assert [each.source_id for each in reading if isinstance(each, Source)] == [
+        f"{tmp_path.name}-2"
+    ]

@@ -45,13 +45,12 @@ MOMENTS: Final = {"created_at", "updated_at", "retry_at"}
 
 def bookshelf(folder: Path) -> Path:
     """Ninety small books and, among them, one that takes several commits."""
-    sizes = [2] * 45 + [260] + [2] * 45
+    sizes = [0] * 45 + [600] + [0] * 45
     return export(folder, *(_book(number, size) for number, size in enumerate(sizes)))
 
 
 def _book(number: int, size: int) -> dict[str, Any]:
-    thoughts = (f"Thought {place} of book {number}." for place in range(size))
-    texts = ["Twice.", "Twice.", *thoughts]
+    texts = ["Twice.", "Twice.", *(f"Thought {place}." for place in range(size))]
     highlights = [{"id": place, "text": text} for place, text in enumerate(texts)]
     return book(user_book_id=number, title=f"Book {number}", highlights=highlights)
 

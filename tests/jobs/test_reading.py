@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from functions.jobs.ingest.readers.reading import BrokenInput, read
 from shared.domain.source import Source
 from shared.errors import InvalidInput
-from tests.jobs.files import book, broken, export, lines, only, sources, written
+from tests.jobs.files import broken, lines, only, sources, written
 
 
 def test_a_folder_is_read_in_the_order_of_its_paths_and_the_same_way_twice(tmp_path: Path) -> None:
@@ -72,9 +72,22 @@ def test_a_closed_folder_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:
 
 
 def test_a_source_keeps_its_id_when_its_folder_moves(tmp_path: Path) -> None:
-    before = only(written(tmp_path, "old/a/b.md", "Words.").parents[1])
-    after = only(written(tmp_path, "new/place/a/b.md", "Words.").parents[1])
+    before = only(written(tmp_path, "old/notes/a/b.md", "Words.").parents[1])
+    after = only(written(tmp_path, "new/place/notes/a/b.md", "Words.").parents[1])
     assert before == after
+
+
+def test_a_source_keeps_its_id_when_its_file_is_read_alone(tmp_path: Path) -> None:
+    file = written(tmp_path, "notes/b.md", "Words.")
+    assert only(file.parent) == only(file)
+
+
+@pytest.mark.parametrize("name", ["index.md", "index.jsonl"])
+def test_two_folders_keep_apart_what_they_call_the_same(tmp_path: Path, name: str) -> None:
+    content = "Words." if name.endswith("md") else lines({"id": "1", "text": "Words."})
+    work = only(written(tmp_path, f"work/{name}", content).parent)
+    home = only(written(tmp_path, f"home/{name}", content).parent)
+    assert work.source_id != home.source_id
 
 
 def test_paths_that_differ_in_punctuation_only_get_ids_of_their_own(tmp_path: Path) -> None:
@@ -85,9 +98,9 @@ def test_paths_that_differ_in_punctuation_only_get_ids_of_their_own(tmp_path: Pa
 
 
 def test_an_id_that_another_file_has_is_reported_with_both_places(tmp_path: Path) -> None:
-    written(tmp_path, "a.jsonl", lines({"id": "readwise-7", "text": "x"}))
-    export(tmp_path, book())
-    expected = [("export.json: Walden", "has the id of a.jsonl line 1; keep one of the two")]
+    written(tmp_path, "a.jsonl", lines({"id": "7", "text": "x"}))
+    written(tmp_path, "b.jsonl", lines({"id": "7", "text": "y"}))
+    expected = [("b.jsonl line 1", "has the id of a.jsonl line 1; keep one of the two")]
     assert expected == broken(tmp_path)
 
 

@@ -13,6 +13,7 @@ from shared.caller import Caller
 from shared.deps import Backend
 from shared.errors import Unavailable
 from shared.job import Budget, Busy, Failure, Job, Report, run_job
+from shared.settings import Settings
 from shared.store import Meter
 from shared.store.database import LeaseLost
 from tests.jobs.documents import documents, leases
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from shared.deps import Deps
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -124,6 +124,21 @@ async def test_a_run_that_was_overtaken_stops_and_leaves_the_lease_to_the_other(
     await later.aclose()
     assert set(await documents(deps, "shelves")) == {"before"}
     assert await leases(deps) == {"dusting"}
+
+
+async def test_a_run_that_commits_nothing_keeps_its_lease(deps: Deps, project: str) -> None:
+    hasty = Backend(Settings(google_cloud_project=project, lease_seconds=0.3))
+
+    async def run(deps: Deps, _budget: Budget) -> Report:
+        taken = await documents(deps, "leases")
+        while taken == await documents(deps, "leases"):
+            pass
+        return Report()
+
+    async with asyncio.timeout(20):
+        assert await run_job(job(run), hasty) == Report()
+    await hasty.aclose()
+    assert await leases(deps) == set()
 
 
 async def test_what_a_dead_run_left_is_taken_over_when_its_lease_has_expired(

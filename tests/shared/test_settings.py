@@ -29,7 +29,7 @@ def test_a_late_write_is_refused() -> None:
 
 def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
-        Settings(ingest_pth="notes")  # type: ignore[call-arg]
+        Settings(ingest_pth="notes")
 
 
 @pytest.mark.parametrize(

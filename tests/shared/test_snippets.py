@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.retrieval.snippets import LENGTH, snippet
@@ -34,6 +34,7 @@ def test_a_word_longer_than_a_snippet_is_cut() -> None:
     assert snippet("a" * 300) == "a" * (LENGTH - 1) + "…"
 
 
+@settings(deadline=None)
 @given(words | st.text(max_size=2 * LENGTH))
 def test_a_snippet_is_one_line_that_its_passage_begins_with(content: str) -> None:
     line = " ".join(content.split())
@@ -43,6 +44,7 @@ def test_a_snippet_is_one_line_that_its_passage_begins_with(content: str) -> Non
     assert line == cut or line.startswith(cut.removesuffix("…"))
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(alphabet="abc", min_size=1, max_size=20), max_size=200))
 def test_a_snippet_holds_whole_words_only(passage: list[str]) -> None:
     cut = snippet(" ".join(passage)).removesuffix("…").split()

@@ -51,6 +51,7 @@ async def test_a_sources_document_describes_it(deps: Deps) -> None:
             "tags": ["food"],
             "chunk_count": 3,
             "content_hash": chunked.content_hash,
+            "created_at": NOON,
             "updated_at": NOON,
         }
     }

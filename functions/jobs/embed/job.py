@@ -6,8 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
-from shared.errors import InvalidInput
+from shared.errors import CarrelError, InvalidInput
 from shared.job import Failure, Job, Report
+from shared.logs import describe, log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,9 +18,13 @@ if TYPE_CHECKING:
     from shared.job import Budget
     from shared.store.chunks import PendingChunk
 
+    Pair = tuple[PendingChunk, Vector]
+
 STEP: Final = "embed"
 PAGE: Final = 256
 """How many pending chunks are read at once."""
+OUTAGE: Final = 3
+"""How many chunks of a batch must fail, and none go through, to blame the provider."""
 
 
 async def embed(deps: Deps, budget: Budget) -> Report:
@@ -59,24 +64,52 @@ async def _embed_page(
         await writing
 
 
-async def _vectors(
-    batch: Sequence[PendingChunk], deps: Deps, report: Report
-) -> list[tuple[PendingChunk, Vector]]:
-    """Embed a batch; where the provider refuses it, one by one, so that one text stops no other."""
+async def _vectors(batch: Sequence[PendingChunk], deps: Deps, report: Report) -> list[Pair]:
+    """Embed a batch; where that fails, one by one, so that no text stops the others."""
     try:
-        vectors = await deps.embedder.embed([chunk.text for chunk in batch], Purpose.DOCUMENT)
-    except InvalidInput as error:
-        if len(batch) > 1:
-            return [pair for chunk in batch for pair in await _vectors([chunk], deps, report)]
-        await deps.store.chunks.failed(STEP, batch[0], error.message, deps.clock())
-        report.failures.append(Failure(batch[0].chunk_id, error.message))
-        return []
+        return await _embed_together(batch, deps)
+    except CarrelError as error:
+        log.warning("batch_failed", job=STEP, size=len(batch), **describe(error))
+    return await _embed_apart(batch, deps, report)
+
+
+async def _embed_apart(batch: Sequence[PendingChunk], deps: Deps, report: Report) -> list[Pair]:
+    """Embed each chunk for itself, and put those off that fail.
+
+    A provider that is down or set up wrongly fails them all, and that is no chunk's fault: only
+    where another one went through, or where the provider said that the text is to blame, does a
+    failure count against a chunk.
+    """
+    pairs: list[Pair] = []
+    suspects: list[tuple[PendingChunk, CarrelError]] = []
+    for chunk in batch:
+        try:
+            pairs += await _embed_together([chunk], deps)
+        except InvalidInput as error:
+            await _put_off(chunk, error, deps, report)
+        except CarrelError as error:
+            suspects.append((chunk, error))
+            if not pairs and len(suspects) == OUTAGE:
+                raise
+    if suspects and not pairs:
+        raise suspects[0][1]
+    for chunk, suspected in suspects:
+        await _put_off(chunk, suspected, deps, report)
+    return pairs
+
+
+async def _embed_together(batch: Sequence[PendingChunk], deps: Deps) -> list[Pair]:
+    vectors = await deps.embedder.embed([chunk.text for chunk in batch], Purpose.DOCUMENT)
     return list(zip(batch, vectors, strict=True))
 
 
-async def _store(
-    pairs: Sequence[tuple[PendingChunk, Vector]], deps: Deps, budget: Budget, report: Report
-) -> None:
+async def _put_off(chunk: PendingChunk, error: CarrelError, deps: Deps, report: Report) -> None:
+    reason = f"{error.code}: {error.message}"
+    await deps.store.chunks.failed(STEP, chunk, reason, deps.clock())
+    report.failures.append(Failure(chunk.chunk_id, reason))
+
+
+async def _store(pairs: Sequence[Pair], deps: Deps, budget: Budget, report: Report) -> None:
     chunks = [chunk for chunk, _ in pairs]
     vectors = [vector for _, vector in pairs]
     stored = await deps.store.chunks.embedded(chunks, vectors, deps.embedder.model)

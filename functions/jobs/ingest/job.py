@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,9 @@ async def ingest(deps: Deps, budget: Budget) -> Report:
         InvalidInput: No path is configured, or nothing can be read from it.
     """
     report = Report()
-    for block in _blocks(_path(deps), report):
+    blocks = _blocks(_path(deps), report)
+    # Reading and chunking take a second a megabyte: the loop must stay free to renew the lease.
+    while block := await asyncio.to_thread(next, blocks, None):
         if budget.spent:
             report.finished = False
             break
@@ -42,7 +45,8 @@ async def ingest(deps: Deps, budget: Budget) -> Report:
 
 async def readable(deps: Deps) -> int:
     """How many texts the configured path holds."""
-    return sum(isinstance(item, Source) for item in read(_path(deps)))
+    path = _path(deps)
+    return await asyncio.to_thread(lambda: sum(isinstance(each, Source) for each in read(path)))
 
 
 def _path(deps: Deps) -> Path:

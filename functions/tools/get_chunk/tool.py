@@ -10,7 +10,7 @@ from pydantic import AliasChoices, Field
 from shared.caller import Tier
 from shared.errors import NotFound
 from shared.retrieval.snippets import snippet
-from shared.tool import Arguments, Effect, Result, Tool
+from shared.tool import Arguments, DocumentId, Effect, Result, Tool
 
 if TYPE_CHECKING:
     from shared.deps import Deps
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 class In(Arguments):
     """Which chunk, and how much around it."""
 
-    chunk_id: str = Field(
+    chunk_id: DocumentId = Field(
         description="The chunk's id, as search_kb returns it.",
-        pattern=r"^[A-Za-z0-9_-]+$",
-        max_length=200,
         validation_alias=AliasChoices("chunk_id", "id"),
     )
     include_related: bool = Field(

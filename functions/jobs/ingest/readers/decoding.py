@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -14,6 +15,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a file is.
+
+    Attributes:
+        path: The file.
+        name: What it is called in reports: its path below the folder that is read, with `/`.
+        collection: The name of that folder. It keeps apart what two folders call the same, and
+            stays when the folder moves, so that ids do.
+    """
+
+    path: Path
+    name: str
+    collection: str
+
 
 Record = tuple[str, Callable[[], Source]]
 """A record before it is read: where it stands, for people, and what reads it.

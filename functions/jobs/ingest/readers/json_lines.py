@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import AliasChoices, Field
 
 from functions.jobs.ingest.readers.decoding import (
+    Place,
     Record,
     Unreadable,
     decode,
@@ -20,7 +21,6 @@ from shared.domain.source import Section, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _OPENING_LENGTH: Final = 80
 
@@ -35,20 +35,15 @@ class _Document(About):
     highlight_url: Line = None
 
 
-def records(path: Path, name: str) -> Iterator[Record]:
-    """The file's lines, read one by one; blank ones are passed over.
-
-    Args:
-        path: The file.
-        name: What it is called in reports.
-    """
-    with path.open("rb") as lines:
+def records(place: Place) -> Iterator[Record]:
+    """The file's lines, read one by one; blank ones are passed over."""
+    with place.path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if line.strip():
-                yield f"{name} line {number}", partial(_source, line)
+                yield f"{place.name} line {number}", partial(_source, line, place.collection)
 
 
-def _source(line: bytes) -> Source:
+def _source(line: bytes, collection: str) -> Source:
     document = validated(_Document, parse_json(decode(line.rstrip())))
     if not document.text:
         raise Unreadable("holds no text")
@@ -59,7 +54,7 @@ def _source(line: bytes) -> Source:
         highlighted_at=document.highlighted_at,
     )
     return Source(
-        source_id=safe_id(document.id),
+        source_id=safe_id(f"{collection}-{document.id}"),
         title=headline(document.title or "") or headline(document.text, _OPENING_LENGTH),
         author=document.author,
         origin=document.source or "jsonl",

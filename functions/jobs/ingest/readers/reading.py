@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers import json_lines, readwise_export, text_files
-from functions.jobs.ingest.readers.decoding import Unreadable
+from functions.jobs.ingest.readers.decoding import Place, Unreadable
 from functions.jobs.ingest.readers.fields import one_line
 from functions.jobs.ingest.readers.folder import files_below
 from shared.errors import InvalidInput
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.decoding import Record
     from shared.domain.source import Source
 
-_READERS: Final[dict[str, Callable[[Path, str], Iterator[Record]]]] = {
+_READERS: Final[dict[str, Callable[[Place], Iterator[Record]]]] = {
     ".md": text_files.records,
     ".markdown": text_files.records,
     ".txt": text_files.records,
@@ -72,7 +72,7 @@ def _read_one(file: Path) -> Iterator[Source | BrokenInput]:
     if file.suffix.lower() not in _READERS:
         raise InvalidInput(f"{file} is of no kind that can be read. {_ACCEPTED}")
     file.open("rb").close()
-    return _entries([(file, file.name)], [])
+    return _entries([Place(file, file.name, file.resolve().parent.name)], [])
 
 
 def _read_folder(root: Path) -> Iterator[Source | BrokenInput]:
@@ -82,41 +82,42 @@ def _read_folder(root: Path) -> Iterator[Source | BrokenInput]:
         raise errors[0]
     if not files:
         raise InvalidInput(f"{root} holds nothing to read ({len(found)} other files). {_ACCEPTED}")
-    named = [(file, file.relative_to(root).as_posix()) for file in files]
+    collection = root.resolve().name
+    places = [Place(file, file.relative_to(root).as_posix(), collection) for file in files]
     closed = [BrokenInput(_below(root, error), _why(error)) for error in errors]
-    return _entries(named, closed)
+    return _entries(places, closed)
 
 
 def _entries(
-    files: Iterable[tuple[Path, str]], closed: Iterable[BrokenInput]
+    places: Iterable[Place], closed: Iterable[BrokenInput]
 ) -> Iterator[Source | BrokenInput]:
     yield from closed
-    places: dict[str, str] = {}
-    for file, name in files:
-        for place, found in _file_entries(file, name):
+    taken: dict[str, str] = {}
+    for place in places:
+        for name, found in _file_entries(place):
             if isinstance(found, str):
-                yield BrokenInput(one_line(place), found)
-            elif found.source_id in places:
-                first = places[found.source_id]
-                yield BrokenInput(one_line(place), f"has the id of {first}; keep one of the two")
+                yield BrokenInput(one_line(name), found)
+            elif found.source_id in taken:
+                first = taken[found.source_id]
+                yield BrokenInput(one_line(name), f"has the id of {first}; keep one of the two")
             else:
-                places[found.source_id] = one_line(place)
+                taken[found.source_id] = one_line(name)
                 yield found
 
 
-def _file_entries(file: Path, name: str) -> Iterator[tuple[str, Source | str]]:
-    """Each record's place with its source, or with the reason why there is none."""
+def _file_entries(place: Place) -> Iterator[tuple[str, Source | str]]:
+    """Each record's name with its source, or with the reason why there is none."""
     try:
         # Opening a pipe would wait for ever.
-        if file.exists() and not file.is_file():
-            yield name, "is not a regular file"
+        if place.path.exists() and not place.path.is_file():
+            yield place.name, "is not a regular file"
             return
-        for place, build in _READERS[file.suffix.lower()](file, name):
-            yield place, _built(build)
+        for name, build in _READERS[place.path.suffix.lower()](place):
+            yield name, _built(build)
     except Unreadable as error:
-        yield name, str(error)
+        yield place.name, str(error)
     except OSError as error:
-        yield name, _why(error)
+        yield place.name, _why(error)
 
 
 def _built(build: Callable[[], Source]) -> Source | str:

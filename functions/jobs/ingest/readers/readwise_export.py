@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from functions.jobs.ingest.readers.decoding import (
+    Place,
     Record,
     Unreadable,
     parse_json,
@@ -35,7 +36,6 @@ from shared.domain.source import Section, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _NAME_LENGTH: Final = 80
 
@@ -71,22 +71,18 @@ class _Book(Boundary):
     highlights: list[_Highlight] | None = None
 
 
-def records(path: Path, name: str) -> Iterator[Record]:
-    """The export's books.
-
-    Args:
-        path: The file: an object with `results`, or a list of books.
-        name: What it is called in reports.
+def records(place: Place) -> Iterator[Record]:
+    """The books of a file that holds an object with `results`, or a list of books.
 
     Raises:
-        Unreadable: It is neither.
+        Unreadable: It holds neither.
     """
-    export = parse_json(read_text(path))
+    export = parse_json(read_text(place.path))
     books = export.get("results") if isinstance(export, dict) else export
     if not isinstance(books, list):
         raise Unreadable("is not a Readwise export: neither a list of books nor `results` with one")
     for number, book in enumerate(books, start=1):
-        yield f"{name}: {_name(book, number)}", partial(_source, book)
+        yield f"{place.name}: {_name(book, number)}", partial(_source, book)
 
 
 def _name(book: Any, number: int) -> str:

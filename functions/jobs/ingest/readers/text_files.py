@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from functions.jobs.ingest.readers.decoding import Record, Unreadable, read_text, validated
+from functions.jobs.ingest.readers.decoding import Place, Record, Unreadable, read_text, validated
 from functions.jobs.ingest.readers.fields import About, clean, headline
 from shared.domain.names import safe_id
 from shared.domain.source import Section, Source
@@ -27,24 +27,18 @@ _FENCE_OR_HEADING: Final = re.compile(
 _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
 
 
-def records(path: Path, name: str) -> Iterator[Record]:
-    """The file's one record.
-
-    Args:
-        path: The file.
-        name: Its path below the folder that is read, with `/`: the source id is made from it, so
-            that moving the folder changes no id.
-    """
-    yield name, partial(_source, path, name)
+def records(place: Place) -> Iterator[Record]:
+    """The file's one record."""
+    yield place.name, partial(_source, place)
 
 
-def _source(path: Path, name: str) -> Source:
-    about, text = _split(clean(read_text(path)))
+def _source(place: Place) -> Source:
+    about, text = _split(clean(read_text(place.path)))
     if not text:
         raise Unreadable("holds no text")
-    title = about.title or _first_heading(text) or PurePosixPath(name).stem
+    title = about.title or _first_heading(text) or PurePosixPath(place.name).stem
     return Source(
-        source_id=safe_id(f"file-{name}"),
+        source_id=safe_id(f"file-{place.collection}/{place.name}"),
         title=headline(title) or "Untitled",
         author=about.author,
         category=about.category or "documents",
