@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -30,7 +28,7 @@ class _Commands(click.Group):
 def main(*, cloud: bool) -> None:
     """Carrel: a knowledge base that AI assistants read and write over MCP.
 
-    Commands work on the knowledge base that `make run` serves on this machine.
+    Commands work on this machine's knowledge base, the one that `make run` serves.
     """
     if cloud:
         places.work_in_the_cloud()
@@ -66,10 +64,10 @@ def ingest(path: Path) -> None:
     """Read PATH into the knowledge base: a Readwise export, notes, or JSON Lines."""
     from infra.local.jobs import ingest_and_embed
 
-    _require_database()
-    ingest_and_embed(path)
-    if places.is_local():
+    with places.knowledge_base():
+        complete = ingest_and_embed(path)
         places.keep()
+    sys.exit(not complete)
 
 
 @main.group()
@@ -88,8 +86,10 @@ def run_job(name: str) -> None:
     found = {job.name: job for job in all_jobs()}
     if name not in found:
         raise click.ClickException(f"There is no job {name}. The jobs are: {', '.join(found)}.")
-    _require_database()
-    run_locally([found[name]], Settings())
+    with places.knowledge_base():
+        complete = run_locally([found[name]], Settings())
+        places.keep()
+    sys.exit(not complete)
 
 
 @main.command()
@@ -115,13 +115,12 @@ def call(tool: str, arguments: str, url: str) -> None:
 def stdio() -> None:
     """Serve MCP over standard input and output, for Claude Desktop's configuration file.
 
-    Where `make run` isn't running, it starts the local database by itself.
+    `make run` and other clients' servers share its database, which leaves with the last of them.
     """
     from infra.local.stdio import serve_stdio
     from shared.settings import Settings
 
-    alone = places.is_local() and not places.answers(places.EMULATOR)
-    with places.database() if alone else nullcontext():
+    with places.knowledge_base():
         asyncio.run(serve_stdio(Settings()))
 
 
@@ -148,11 +147,3 @@ def new_tool(name: str) -> None:
 
     for path in create_tool(name):
         click.echo(f"wrote {path}")
-
-
-def _require_database() -> None:
-    """Fail at once, and say why, where waiting for a database would take minutes."""
-    host = os.environ.get("FIRESTORE_EMULATOR_HOST")  # none in the cloud
-    if host and not places.answers(host):
-        message = f"No knowledge base answers at {host}. Start one with `make run`."
-        raise click.ClickException(message)

@@ -23,6 +23,8 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from infra.local.file_lock import locked
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -69,6 +71,10 @@ class EmulatorError(Exception):
     """The emulator did not do what was asked; the message says why."""
 
 
+class PortTaken(EmulatorError):
+    """Somebody else listens where the emulator was to listen."""
+
+
 class EmulatorMissing(EmulatorError):
     """This machine lacks what the emulator needs; the message says how to get it."""
 
@@ -110,7 +116,8 @@ def run_emulator(
 
     Raises:
         EmulatorMissing: See `find_emulator`.
-        EmulatorError: The port is taken, or the emulator died or did not answer in time.
+        PortTaken: Nothing can listen on `port`.
+        EmulatorError: The emulator died or did not answer in time.
     """
     command = find_emulator()
     port = _free_port(port)
@@ -128,18 +135,12 @@ def run_emulator(
 def export_data(host: str, folder: Path, project: str, database: str = "(default)") -> None:
     """Write a database to `folder`, where it replaces what was exported there before.
 
-    A crash at any moment leaves the earlier export or this one whole.
+    A crash at any moment leaves the earlier export or this one whole. Of several exports at once,
+    each waits for the one before.
     """
-    earlier = _exports(folder)
-    name = f"{int(earlier[-1].name) + 1 if earlier else 1:08}"
-    writing = folder.resolve() / "writing"
-    shutil.rmtree(writing, ignore_errors=True)
-    writing.mkdir(parents=True)
-    body = {"export_directory": str(writing), "export_name": name}
-    _request(host, "POST", f"projects/{project}:export", _named(project, database) | body)
-    (writing / name).rename(folder / name)
-    for old in earlier:
-        shutil.rmtree(old)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / "lock"):
+        _export(host, folder, project, database)
 
 
 def import_data(host: str, folder: Path, project: str, database: str = "(default)") -> bool:
@@ -210,7 +211,7 @@ def _free_port(port: int | None) -> int:
         try:
             probe.bind((LOOPBACK, port or 0))
         except OSError as error:
-            raise EmulatorError(f"No emulator can listen on port {port}: {error}.") from error
+            raise PortTaken(f"No emulator can listen on port {port}: {error}.") from error
         free: int = probe.getsockname()[1]
         return free
 
@@ -248,6 +249,19 @@ def _kept(host: str, data: Path, project: str) -> Iterator[None]:
     finally:
         for database in DATABASES:
             export_data(host, data / database, project, database)
+
+
+def _export(host: str, folder: Path, project: str, database: str) -> None:
+    earlier = _exports(folder)
+    name = f"{int(earlier[-1].name) + 1 if earlier else 1:08}"
+    writing = folder.resolve() / "writing"
+    shutil.rmtree(writing, ignore_errors=True)
+    writing.mkdir()
+    body = {"export_directory": str(writing), "export_name": name}
+    _request(host, "POST", f"projects/{project}:export", _named(project, database) | body)
+    (writing / name).rename(folder / name)
+    for old in earlier:
+        shutil.rmtree(old)
 
 
 def _exports(folder: Path) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -27,31 +28,39 @@ SHOWN: Final = 20
 """How many failures are told one by one."""
 
 
-def ingest_and_embed(path: Path) -> None:
+def ingest_and_embed(path: Path) -> bool:
     """Bring the local knowledge base to what `path` says, vectors included."""
-    run_locally([INGEST, EMBED], Settings(ingest_path=str(path)))
+    return run_locally([INGEST, EMBED], Settings(ingest_path=str(path)))
 
 
-def run_locally(jobs: Sequence[Job], settings: Settings) -> None:
-    """Run jobs to their end, one after the other. If another run holds a lease, wait for it."""
+def run_locally(jobs: Sequence[Job], settings: Settings) -> bool:
+    """Run jobs to their end, one after the other. If another run holds a lease, wait for it.
+
+    Returns:
+        Whether nothing was left out.
+    """
     only_warnings()
-    asyncio.run(_run_all(jobs, settings))
+    return asyncio.run(_run_all(jobs, settings))
 
 
-async def _run_all(jobs: Sequence[Job], settings: Settings) -> None:
+async def _run_all(jobs: Sequence[Job], settings: Settings) -> bool:
     backend = Backend(settings)
+    complete = True
     try:
         for job in jobs:
-            _tell(job, await _run(job, backend))
+            report = await _run(job, backend)
+            _tell(job, report)
+            complete = complete and not report.failures
     finally:
         await backend.aclose()
+    return complete
 
 
 async def _run(job: Job, backend: Backend) -> Report:
     total = await job.total(backend.deps(Caller(), Meter()))
     with click.progressbar(length=total, label=job.title) as bar:
         while True:
-            outcome = await run_job(job, backend, bar.update)
+            outcome = await run_job(job, backend, bar.update, seconds=math.inf)
             if not isinstance(outcome, Busy):
                 return outcome
             bar.label = f"{job.title} (waiting: another run holds the lease)"

@@ -1,25 +1,36 @@
-"""Where a local run keeps what it has, and where its database listens for other commands."""
+"""Where a local run keeps what it has, and the one database that all its commands share."""
 
 from __future__ import annotations
 
+import fcntl
 import os
-import socket
+import subprocess
+import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from infra.deploy.discovery import ROOT
-from infra.local.emulator import PROJECT, export_data, run_emulator
+from infra.local.emulator import LOOPBACK, PROJECT, EmulatorError, export_data
+from infra.local.file_lock import locked
+from infra.local.keeper import StateFolder
+from infra.local.processes import answers
+from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SAMPLE: Final = ROOT / "infra" / "local" / "sample" / "readwise.json"
 STATE: Final = Path(os.environ.get("CARREL_STATE", ROOT / ".carrel"))
-"""What a local run leaves behind: the database's contents and the functions' log."""
+"""What a local run leaves behind: the database's contents, and logs."""
 EMULATOR_PORT: Final = int(os.environ.get("EMULATOR_PORT", "8686"))
-EMULATOR: Final = f"127.0.0.1:{EMULATOR_PORT}"
-_DATA: Final = STATE / "firestore"
+"""Where a database that starts listens; one that runs already is found wherever it listens."""
+EMULATOR: Final = f"{LOOPBACK}:{EMULATOR_PORT}"
+END_SECONDS: Final = 60.0
+"""How long whoever ends the database waits until its contents are on disk."""
+LONGEST_MESSAGE: Final = 4000
+_STATE: Final = StateFolder(STATE)
 
 
 def work_locally() -> None:
@@ -32,33 +43,105 @@ def work_locally() -> None:
 
 
 def work_in_the_cloud() -> None:
-    """Point this process at the project in GOOGLE_CLOUD_PROJECT."""
+    """Point this process at the project in GOOGLE_CLOUD_PROJECT.
+
+    Raises:
+        InvalidInput: The project or the embedding provider is left to chance: what is embedded
+            first decides the model of the whole base.
+    """
     os.environ.pop("FIRESTORE_EMULATOR_HOST", None)
-
-
-def is_local() -> bool:
-    """Whether this process works on the local run's database."""
-    return os.environ.get("FIRESTORE_EMULATOR_HOST") == EMULATOR
-
-
-def answers(host: str) -> bool:
-    """Whether somebody listens at `host`, a name and a port."""
-    name, _, port = host.rpartition(":")
-    try:
-        socket.create_connection((name, int(port)), timeout=2).close()
-    except OSError:
-        return False
-    return True
+    wanted = ("GOOGLE_CLOUD_PROJECT", "EMBEDDING_PROVIDER")
+    if unset := [name for name in wanted if name not in os.environ]:
+        raise InvalidInput(f"For --cloud, set {' and '.join(unset)} in the environment.")
 
 
 @contextmanager
-def database() -> Iterator[None]:
-    """Run the local database until the block ends; it keeps its contents between runs."""
-    STATE.mkdir(exist_ok=True)
-    with run_emulator(port=EMULATOR_PORT, data=_DATA):
+def knowledge_base() -> Iterator[None]:
+    """Make sure of the database that this process was pointed at, until the block ends.
+
+    Raises:
+        EmulatorError: The local one cannot run, or the emulator that was named does not answer.
+    """
+    host = os.environ.get("FIRESTORE_EMULATOR_HOST")  # none in the cloud
+    if host == EMULATOR:
+        with database() as found:
+            os.environ["FIRESTORE_EMULATOR_HOST"] = found
+            yield
+    elif host and not answers(host):
+        raise EmulatorError(f"No emulator answers at {host}, which FIRESTORE_EMULATOR_HOST names.")
+    else:
         yield
+
+
+@contextmanager
+def database() -> Iterator[str]:
+    """Share in the local database until the block ends. It keeps its contents between runs.
+
+    Yields:
+        Its host:port.
+
+    Raises:
+        EmulatorError: It cannot run; the message says why.
+    """
+    STATE.mkdir(parents=True, exist_ok=True)
+    with locked(_STATE.clients, fcntl.LOCK_SH):
+        with locked(_STATE.starting):
+            host = _find_or_start()
+        yield host
+
+
+def await_end() -> None:
+    """Wait until the database has ended, unless others share in it.
+
+    Raises:
+        EmulatorError: It could not write its contents.
+    """
+    deadline = time.monotonic() + END_SECONDS
+    while _STATE.has_keeper() and not _STATE.has_clients():
+        if time.monotonic() > deadline:
+            raise EmulatorError(f"The database is still writing its contents to {STATE}.")
+        time.sleep(0.05)
+    if said := _take_log():
+        raise EmulatorError(f"Something went wrong in the local database:\n{said}")
 
 
 def keep() -> None:
     """Write the local database's contents to disk now, so that not even a crash loses them."""
-    export_data(EMULATOR, _DATA / "(default)", PROJECT)
+    host = _STATE.serving()
+    if host and host == os.environ.get("FIRESTORE_EMULATOR_HOST"):
+        export_data(host, _STATE.data / "(default)", PROJECT)
+
+
+def _find_or_start() -> str:
+    """Where the database answers. A keeper that is ending is waited for, then a new one starts."""
+    keeper = None
+    while not (host := _STATE.serving()):
+        if keeper and keeper.poll() is not None:
+            raise EmulatorError(f"The local database did not start.\n{_take_log()}")
+        if not keeper and not _STATE.has_keeper():
+            keeper = _start_keeper()
+        time.sleep(0.05)
+    return host
+
+
+def _start_keeper() -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "infra.local.keeper", str(STATE.resolve()), str(EMULATOR_PORT)]
+    with _STATE.log.open("ab") as log:
+        return subprocess.Popen(  # noqa: S603 - our own module
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # or what ends its client would end it too
+        )
+
+
+def _take_log() -> str:
+    """What went wrong in the keeper. It is told once: whoever asks must pass it on."""
+    if not _STATE.log.exists():
+        return ""
+    with _STATE.log.open("r+", encoding="utf-8", errors="replace") as log:
+        said = log.read()
+        log.truncate(0)
+    return said[-LONGEST_MESSAGE:]

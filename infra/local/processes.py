@@ -53,6 +53,16 @@ def free_port() -> int:
         return port
 
 
+def answers(host: str) -> bool:
+    """Whether somebody listens at `host`, a name and a port."""
+    name, _, port = host.rpartition(":")
+    try:
+        socket.create_connection((name, int(port)), timeout=2).close()
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
 def serve(
     source: Path,

@@ -15,8 +15,8 @@ import click
 from infra.deploy.discovery import ROOT, tools
 from infra.local.emulator import PROJECT
 from infra.local.jobs import ingest_and_embed
-from infra.local.places import EMULATOR, EMULATOR_PORT, SAMPLE, STATE, answers, database
-from infra.local.processes import serve, serve_tools
+from infra.local.places import SAMPLE, STATE, await_end, database
+from infra.local.processes import answers, serve, serve_tools
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,18 +44,15 @@ class Choices:
 
 
 def up(choices: Choices) -> None:
-    """Run until Ctrl-C, or until a part of it dies; then end everything that was started."""
+    """Run until Ctrl-C, or until a part of it dies; then end everything that nobody else uses."""
     for end in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(end, _interrupt)
-    _refuse_taken_port(choices.port, "Choose another with: make run ARGS='--port 9090'")
-    _refuse_taken_port(
-        EMULATOR_PORT,
-        "Is Carrel running in another window? Else choose another: make run EMULATOR_PORT=8687",
-    )
+    _refuse_taken_port(choices.port)
     with ExitStack() as stack:
-        click.echo("Starting the Firestore emulator ...")
-        stack.enter_context(database())
-        os.environ |= {"FIRESTORE_EMULATOR_HOST": EMULATOR, "GOOGLE_CLOUD_PROJECT": PROJECT}
+        click.echo("Opening the local database ...")
+        stack.callback(await_end)
+        host = stack.enter_context(database())
+        os.environ |= {"FIRESTORE_EMULATOR_HOST": host, "GOOGLE_CLOUD_PROJECT": PROJECT}
         if choices.sample:
             click.echo("Loading the sample knowledge base ...")
             ingest_and_embed(SAMPLE)
@@ -67,7 +64,7 @@ def up(choices: Choices) -> None:
 def _serve(stack: ExitStack, choices: Choices) -> Served:
     url = f"http://localhost:{choices.port}"
     environment = {"PUBLIC_URL": url}
-    log = STATE / "functions.log"
+    log = STATE / f"functions-{choices.port}.log"
     log.unlink(missing_ok=True)
     source = ROOT / "infra" / "local" / "gateway_main.py"
     if choices.functions:
@@ -82,7 +79,7 @@ def _serve(stack: ExitStack, choices: Choices) -> Served:
 def _wait(gateway: Served) -> None:
     try:
         code = gateway.process.wait()
-        raise click.ClickException(f"The gateway ended ({code}). Its log: {STATE}/functions.log")
+        raise click.ClickException(f"The gateway ended ({code}). Its log is in {STATE}.")
     except KeyboardInterrupt:
         click.echo("\nStopping ...")
 
@@ -91,9 +88,10 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _refuse_taken_port(port: int, advice: str) -> None:
+def _refuse_taken_port(port: int) -> None:
     if answers(f"127.0.0.1:{port}"):
-        raise click.ClickException(f"Something listens on port {port} already. {advice}")
+        message = f"Something listens on port {port} already: is Carrel running in another window?"
+        raise click.ClickException(f"{message} Choose another: make run ARGS='--port 9090'")
 
 
 def _welcome(served_at: str) -> str:

@@ -15,7 +15,7 @@ def safe_id(name: str) -> str:
 
     White space around the name is dropped and every character outside `[a-zA-Z0-9_-]` becomes
     `-`. Where that, or the length, loses information, a hash of the name is appended, so that two
-    names never share an id.
+    names do not share an id.
 
     An id never ends in `_`, which keeps clear of Firestore's own names (`__x__`).
 

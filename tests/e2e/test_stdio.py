@@ -114,7 +114,9 @@ async def test_of_two_clients_at_once_the_first_may_end_and_the_second_goes_on(
 
 async def put_in(note: Path, where: dict[str, str]) -> None:
     """Put a note in beside the clients that run."""
-    note.write_text("# Tea\n\nSteep green tea at seventy degrees for two minutes.\n")
+    await anyio.Path(note).write_text(
+        "# Tea\n\nSteep green tea at seventy degrees for two minutes.\n"
+    )
     inherited = {key: value for key, value in os.environ.items() if key not in OTHERS}
     await anyio.run_process([COMMAND[0], "ingest", str(note)], env={**inherited, **where})
 

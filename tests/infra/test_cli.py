@@ -63,7 +63,7 @@ def test_a_job_without_a_database_says_how_to_start_one(monkeypatch: pytest.Monk
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", host)
     result = carrel("jobs", "run", "embed")
     assert 1 == result.exit_code
-    assert f"No knowledge base answers at {host}. Start one with `make run`." in result.stderr
+    assert f"No emulator answers at {host}, which FIRESTORE_EMULATOR_HOST names." in result.stderr
 
 
 def test_the_generated_files_are_up_to_date() -> None:
@@ -83,9 +83,10 @@ def test_without_an_environment_commands_find_the_local_run(
 
 
 def test_a_new_tool_declares_itself_and_takes_its_arguments(tmp_path: Path) -> None:
-    tool_file, main_file = create_tool("count_words", root=tmp_path)
+    tool_file, *others = create_tool("count_words", root=tmp_path)
     folder = tmp_path / "functions" / "tools" / "count_words"
-    assert [folder / "tool.py", folder / "main.py"] == [tool_file, main_file]
+    test_file = tmp_path / "tests" / "tools" / "test_count_words.py"
+    assert [folder / "main.py", test_file] == others
     tool = loaded(tool_file).TOOL
     assert isinstance(tool, Tool)
     assert ("count_words", "Count words") == (tool.name, tool.title)
@@ -94,7 +95,7 @@ def test_a_new_tool_declares_itself_and_takes_its_arguments(tmp_path: Path) -> N
 
 
 def test_a_new_tools_entry_point_serves_that_tool(tmp_path: Path) -> None:
-    _, main_file = create_tool("count_words", root=tmp_path)
+    _, main_file, _ = create_tool("count_words", root=tmp_path)
     source = main_file.read_text("utf-8")
     compile(source, str(main_file), "exec")
     assert "from functions.tools.count_words.tool import TOOL" in source

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.store.chunks import Neighbour
 
-EMPTY = "The knowledge base holds nothing yet. Its owner adds texts with `carrel ingest PATH`."
+EMPTY = "Nothing can be found here yet. The owner puts texts in with `carrel ingest PATH`."
 
 
 class In(Arguments):

@@ -1,0 +1,149 @@
+"""The process that keeps the local database: it comes with the first client, goes with the last.
+
+Every client, such as `make run` or `carrel stdio`, holds a shared lock on one file; the keeper
+waits for the exclusive one. So no client owns the database: whichever ends first, in whatever
+way, takes nothing from the others and loses no data.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from infra.local.emulator import LOOPBACK, EmulatorError, PortTaken, run_emulator
+from infra.local.file_lock import is_free, locked
+from infra.local.processes import answers
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+LAST_BREATH_SECONDS: Final = 15.0
+"""How long the emulator of a keeper that was killed may take to end."""
+_ENDS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """The files through which the clients and the keeper of a database know of one another.
+
+    Attributes:
+        path: The folder.
+    """
+
+    path: Path
+
+    @property
+    def data(self) -> Path:
+        """The folder with the database's contents between runs."""
+        return self.path / "firestore"
+
+    @property
+    def clients(self) -> Path:
+        """Locked by all clients together; then by the keeper alone, until the data are kept."""
+        return self.path / "clients"
+
+    @property
+    def starting(self) -> Path:
+        """Locked by a client while it looks for a keeper and starts one."""
+        return self.path / "starting"
+
+    @property
+    def keeper(self) -> Path:
+        """Locked by the keeper for as long as it lives."""
+        return self.path / "keeper"
+
+    @property
+    def address(self) -> Path:
+        """Holds host:port while the database answers there."""
+        return self.path / "serving"
+
+    @property
+    def log(self) -> Path:
+        """What went wrong in the keeper, until somebody is told."""
+        return self.path / "keeper.log"
+
+    def has_keeper(self) -> bool:
+        """Whether a keeper lives: starting, serving or ending."""
+        return not is_free(self.keeper, fcntl.LOCK_SH)
+
+    def has_clients(self) -> bool:
+        """Whether anybody has a share in the lock that the keeper wants alone."""
+        return not is_free(self.clients, fcntl.LOCK_EX) and is_free(self.clients, fcntl.LOCK_SH)
+
+    def serving(self) -> str | None:
+        """Where the database answers, if it does: a keeper that was killed takes nothing back."""
+        try:
+            host = self.address.read_text()
+        except FileNotFoundError:
+            return None
+        return host if host and self.has_keeper() else None
+
+
+def keep(state: StateFolder, port: int) -> None:
+    """Run the database until no client is left; its contents are on disk before any comes again.
+
+    Raises:
+        EmulatorError: The database did not start, or did not write its contents.
+    """
+    with locked(state.keeper), ExitStack() as alone:
+        _outlast_a_killed_keeper(state, port)
+        try:
+            with run_emulator(port, state.data) as host:
+                _serve(state, host, alone)
+        except PortTaken as error:
+            raise EmulatorError(f"{error} EMULATOR_PORT names another.") from error
+
+
+def _serve(state: StateFolder, host: str, alone: ExitStack) -> None:
+    signal.signal(signal.SIGCHLD, _die)
+    try:
+        state.address.write_text(host)
+        alone.enter_context(locked(state.clients))
+    finally:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        state.address.unlink(missing_ok=True)
+
+
+def _outlast_a_killed_keeper(state: StateFolder, port: int) -> None:
+    """Wait for the emulator that it left, which ends by itself."""
+    host = f"{LOOPBACK}:{port}"
+    if state.address.exists() and state.address.read_text() == host:
+        deadline = time.monotonic() + LAST_BREATH_SECONDS
+        while answers(host) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    state.address.unlink(missing_ok=True)
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> None:
+    for end in _ENDS:
+        signal.signal(end, signal.SIG_IGN)  # a second one would cut the export short
+    sys.exit()
+
+
+def _die(_signal: int, _frame: FrameType | None) -> None:
+    # Not as this process's last word: that will be that nothing can be exported any more.
+    sys.stderr.write(
+        "The Firestore emulator died. What was put in since the last export is lost.\n"
+    )
+    sys.exit(1)
+
+
+def _main() -> None:
+    for end in _ENDS:
+        signal.signal(end, _leave)
+    _, state, port = sys.argv
+    try:
+        keep(StateFolder(Path(state)), int(port))
+    except (EmulatorError, HTTPException, OSError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    _main()
