@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-SECRET = "what-nobody-may-read"  # noqa: S105 - stands for content, not for a password
+SECRET = "what-nobody-may-read"
 
 
 class In(Arguments):

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-TOKEN = "ya29.a-token-nobody-may-see"  # noqa: S105 - opens nothing
-SECRET = "what a reader wrote and nobody else may see"  # noqa: S105 - a text, quoted by refusals
+TOKEN = "ya29.a-token-nobody-may-see"
+SECRET = "what a reader wrote and nobody else may see"
 
 
 @asynccontextmanager
