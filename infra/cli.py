@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import click
+from pydantic import ValidationError
 
 from infra.local import places
 from infra.local.emulator import EmulatorError
@@ -19,7 +20,7 @@ class _Commands(click.Group):
         """Say what Carrel's own errors say, without a stack."""
         try:
             return super().invoke(ctx)
-        except (CarrelError, EmulatorError) as error:
+        except (CarrelError, EmulatorError, ValidationError) as error:
             raise click.ClickException(str(error)) from error
 
 

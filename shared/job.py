@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from shared.caller import Caller
-from shared.errors import CarrelError
-from shared.logs import log
+from shared.errors import CarrelError, Unavailable
+from shared.logs import describe, log
 from shared.store import Meter
 
 if TYPE_CHECKING:
@@ -124,17 +124,26 @@ async def run_job(
     finally:
         heartbeat.cancel()
         await asyncio.wait([heartbeat])
-        await leases.release()
         _log_run(job, report, meter)
+        await _release(job, deps)
     return report
 
 
 async def _keep_lease(deps: Deps) -> None:
     """Renew the lease while the run reads or computes; the run's own commits notice a loss."""
-    with suppress(CarrelError):
-        while True:
-            await asyncio.sleep(deps.settings.lease_seconds / 3)
+    while True:
+        await asyncio.sleep(deps.settings.lease_seconds / 3)
+        with suppress(Unavailable):
             await deps.store.database.renew_lease()
+
+
+async def _release(job: Job, deps: Deps) -> None:
+    """Give the lease back; where that fails it expires, and how the run ended stays the news."""
+    try:
+        async with asyncio.timeout(5):
+            await deps.store.leases.release()
+    except (CarrelError, TimeoutError) as error:
+        log.warning("lease_not_released", job=job.name, **describe(error))
 
 
 def _log_run(job: Job, report: Report | None, meter: Meter) -> None:

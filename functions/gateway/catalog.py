@@ -61,6 +61,11 @@ class Catalog:
         """Read the generated file beside this one."""
         return cls(TypeAdapter(list[Declaration]).validate_json(PATH.read_bytes()))
 
+    @property
+    def names(self) -> list[str]:
+        """The names of all its tools."""
+        return list(self._by_name)
+
     def open_to(self, caller: Caller) -> list[Declaration]:
         """The tools that this caller may call."""
         return [each for each in self._by_name.values() if caller.may_call(each.tier)]

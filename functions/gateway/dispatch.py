@@ -16,7 +16,7 @@ from shared.logs import log
 from shared.tool import Effect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from functions.gateway.catalog import Declaration
     from shared.call import CallRequest
@@ -41,8 +41,14 @@ class Dispatcher(Protocol):
 class HttpDispatcher:
     """Calls each tool's own function, with a Google ID token where it is reached over HTTPS."""
 
-    def __init__(self, urls: Mapping[str, str], tokens: IdTokens | None = None) -> None:
-        """Reach the tools at these URLs, by name."""
+    def __init__(
+        self,
+        urls: Mapping[str, str],
+        tokens: IdTokens | None = None,
+        names: Collection[str] = (),
+    ) -> None:
+        """Reach the tools at these URLs, by name; those of `names` that have none are missed."""
+        self._names = names
         self._urls = urls
         self._tokens = tokens or IdTokens()
         # Whole calls are timed below: a tool that drips may keep each single read short.
@@ -59,7 +65,8 @@ class HttpDispatcher:
     async def health(self) -> dict[str, str]:
         """Ask every tool's function how it is."""
         states = await asyncio.gather(*(self._health(url) for url in self._urls.values()))
-        return dict(zip(self._urls, states, strict=True))
+        missing = dict.fromkeys(self._names, "not deployed")
+        return missing | dict(zip(self._urls, states, strict=True))
 
     async def _post(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         url = self._urls.get(tool.name)

@@ -161,9 +161,10 @@ def _security(settings: Settings) -> TransportSecuritySettings:
 class Health:
     """What `/health` answers. Anybody may ask and a look costs calls: good news is kept a while."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, fresh_seconds: float = HEALTH_SECONDS) -> None:
         """Look through this dispatcher."""
         self._dispatcher = dispatcher
+        self._fresh_seconds = fresh_seconds
         self._well_until = -math.inf
         self._parts: dict[str, str] = {}
         self._one_look = asyncio.Lock()
@@ -173,8 +174,11 @@ class Health:
         async with self._one_look:
             if time.monotonic() > self._well_until:
                 self._parts = await self._dispatcher.health()
-            well = all(state == "ok" for state in self._parts.values())
-            if well:
-                self._well_until = time.monotonic() + HEALTH_SECONDS
+                if self._is_well():
+                    self._well_until = time.monotonic() + self._fresh_seconds
+            well = self._is_well()
         body = {"status": "ok" if well else "degraded", "parts": self._parts}
         return JSONResponse(body, status_code=200 if well else 503)
+
+    def _is_well(self) -> bool:
+        return all(state == "ok" for state in self._parts.values())

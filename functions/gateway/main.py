@@ -2,10 +2,12 @@
 
 from shared import cold_start  # isort: split
 
+from functions.gateway.catalog import Catalog
 from functions.gateway.dispatch import HttpDispatcher
 from functions.gateway.http import gateway
 from shared.settings import Settings
 
 _settings = Settings()
-handle = gateway(_settings, HttpDispatcher(_settings.tool_urls))
+_names = Catalog.load().names
+handle = gateway(_settings, HttpDispatcher(_settings.tool_urls, names=_names))
 cold_start.over()

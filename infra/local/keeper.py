@@ -114,11 +114,11 @@ def _serve(state: StateFolder, host: str, alone: ExitStack) -> None:
 def _outlast_a_killed_keeper(state: StateFolder, port: int) -> None:
     """Wait for the emulator that it left, which ends by itself."""
     host = f"{LOOPBACK}:{port}"
-    if state.address.exists() and state.address.read_text() == host:
-        deadline = time.monotonic() + LAST_BREATH_SECONDS
-        while answers(host) and time.monotonic() < deadline:
-            time.sleep(0.05)
-    state.address.unlink(missing_ok=True)
+    left_behind = state.address.exists() and state.address.read_text() == host
+    state.address.unlink(missing_ok=True)  # first, or a client would be sent to it
+    deadline = time.monotonic() + LAST_BREATH_SECONDS
+    while left_behind and answers(host) and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:

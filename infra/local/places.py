@@ -126,7 +126,7 @@ def _find_or_start() -> str:
 
 def _start_keeper() -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "infra.local.keeper", str(STATE.resolve()), str(EMULATOR_PORT)]
-    with _STATE.log.open("ab") as log:
+    with _STATE.log.open("wb") as log:
         return subprocess.Popen(  # noqa: S603 - our own module
             command,
             cwd=ROOT,

@@ -144,13 +144,11 @@ class Database:
             Stale: A document changed since it was read.
             LeaseLost: Another run has taken the lease.
         """
-        batch = self.client.batch()
-        for write in writes:
-            write(batch)
-        if not len(batch):
+        listed = list(writes)
+        if not listed:
             return None
         async with self._one_commit:
-            return await self._commit(batch)
+            return await self._commit(listed)
 
     async def commit_what_holds(self, writes: Sequence[Write]) -> int:
         """Commit the writes whose preconditions hold and drop the others; return how many held.
@@ -176,21 +174,33 @@ class Database:
         """
         async with self._one_commit:
             if self.lease:
-                await self._commit(self.client.batch())
+                await self._commit([])
 
-    async def _commit(self, batch: AsyncWriteBatch) -> Any:
+    async def _commit(self, writes: Sequence[Write]) -> Any:
         if not self.lease:
-            return await self._send(batch)
-        self.lease.renew_in(batch)
-        try:
-            update_time = await self._send(batch)
-        except Stale:
-            # The client sends a commit again when its answer was lost: ours may have landed.
-            update_time = await self.lease.landed(self)
-            if update_time is None:
-                raise
-        self.lease.renewed(update_time)
-        return update_time
+            return await self._send(self._batch(writes))
+        while True:
+            batch = self._batch(writes)
+            commit_id = self.lease.renew_in(batch)
+            try:
+                self.lease.update_time = await self._send(batch)
+            except Stale:
+                # Answers get lost: this commit may have landed, for Google's client sends it again,
+                # or an earlier renewal of ours, and then only the time we know of it is old.
+                present = await self.lease.present(self)
+                known, self.lease.update_time = self.lease.update_time, present.update_time
+                if present.get("commit") == commit_id:
+                    return present.update_time
+                if present.update_time == known:
+                    raise
+            else:
+                return self.lease.update_time
+
+    def _batch(self, writes: Sequence[Write]) -> AsyncWriteBatch:
+        batch = self.client.batch()
+        for write in writes:
+            write(batch)
+        return batch
 
     async def _send(self, batch: AsyncWriteBatch) -> Any:
         with self.meter.request(), _translated(stale=_STALE):

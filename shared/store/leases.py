@@ -26,8 +26,7 @@ class Lease:
         job: What it is the lease of.
         holder: Names this run.
         seconds: How long it lasts after the last commit.
-        update_time: When this run last wrote it.
-        commits: How many of this run's commits are known to have landed.
+        update_time: When this run last wrote it, as far as it knows.
     """
 
     job: str
@@ -36,29 +35,29 @@ class Lease:
     update_time: Any
     _reference: AsyncDocumentReference
     _clock: Clock
-    commits: int = 0
 
-    def renew_in(self, batch: AsyncWriteBatch) -> None:
-        """Add the renewal to a batch: if the lease was lost, the whole batch is refused."""
+    def renew_in(self, batch: AsyncWriteBatch) -> str:
+        """Add the renewal to a batch: if the lease was lost, the whole batch is refused.
+
+        Returns:
+            What the lease then names as its last commit.
+        """
         expiry = self._clock() + timedelta(seconds=self.seconds)
-        renewal = {"expires_at": expiry, "commits": self.commits + 1}
+        commit_id = uuid.uuid4().hex
+        renewal = {"expires_at": expiry, "commit": commit_id}
         batch.update(self._reference, renewal, LastUpdateOption(self.update_time))
+        return commit_id
 
-    def renewed(self, update_time: Any) -> None:
-        """Note that a renewal has landed, and when."""
-        self.update_time = update_time
-        self.commits += 1
-
-    async def landed(self, database: Database) -> Any:
-        """When the commit that was just refused had landed after all; None if it had not.
+    async def present(self, database: Database) -> DocumentSnapshot[Any]:
+        """The lease as it stands.
 
         Raises:
-            LeaseLost: Another run has taken the lease.
+            LeaseLost: Another run has taken it.
         """
         snapshot = await database.get(self._reference)
         if not snapshot.exists or snapshot.get("holder") != self.holder:
             raise LeaseLost(f"Another run holds the lease of {self.job}; this one stops.")
-        return snapshot.update_time if snapshot.get("commits") == self.commits + 1 else None
+        return snapshot
 
 
 class Leases:
@@ -78,7 +77,7 @@ class Leases:
             return held_until
         expiry = now + timedelta(seconds=seconds)
         holder = uuid.uuid4().hex
-        taken = {"holder": holder, "expires_at": expiry, "commits": 0}
+        taken = {"holder": holder, "expires_at": expiry, "commit": ""}
         try:
             written = await self._database.commit([_take(snapshot, taken)])
         except Stale:

@@ -147,3 +147,9 @@ async def test_health_asks_all_functions_at_once() -> None:
         assert {"a": "ok", "b": "ok"} == await dispatcher.health()
         await dispatcher.aclose()
     assert not barrier.broken
+
+
+async def test_a_tool_without_a_url_is_missed() -> None:
+    dispatcher = HttpDispatcher({}, names=["try_out"])
+    assert {"try_out": "not deployed"} == await dispatcher.health()
+    await dispatcher.aclose()

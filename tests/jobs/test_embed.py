@@ -320,3 +320,24 @@ async def test_an_outage_is_held_against_no_text(
             await run(opened(Shelf(down_after(0))))
     chunks = (await documents(notes, "chunks")).values()
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
+
+
+async def test_a_provider_that_refuses_everything_is_held_against_no_text(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    async def refusing(_texts: Sequence[str]) -> None:
+        raise InvalidInput("No such dimension.")
+
+    with pytest.raises(InvalidInput, match="No such dimension"):
+        await run(opened(Shelf(refusing)))
+    chunks = (await documents(notes, "chunks")).values()
+    assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
+
+
+async def test_texts_that_always_fail_do_not_block_the_queue_when_they_are_alone(
+    deps: Deps, opened: Callable[..., Backend]
+) -> None:
+    odd = tuple(Section(f"{ODD} {number}") for number in range(4))
+    await deps.store.sources.save([in_chunks(Source("odd", "Odd", sections=odd))], NOON)
+    report = await run(opened(Shelf(failing(PlatformFault("A vector of nothing.")))))
+    assert len(report.failures) == 4

@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from google.api_core.exceptions import ServiceUnavailable
 
 from shared.caller import Caller
 from shared.clock import utc_now
+from shared.errors import Unavailable
 from shared.store import Meter
 from shared.store.database import LeaseLost, Stale
 from shared.store.leases import Lease
@@ -202,3 +204,23 @@ async def test_a_lease_is_renewed_without_a_commit(store: Store) -> None:
     await store.leases.acquire("embed", 30, lambda: next(moments))
     await store.database.renew_lease()
     assert await expiry(store) == NOON + timedelta(seconds=50)
+
+
+async def test_a_commit_after_a_renewal_whose_answer_was_lost_lands_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.leases.acquire("embed", 30, utc_now)
+    api = store.database.client._firestore_api  # noqa: SLF001 - where the network begins
+    commit = api.commit
+
+    async def commit_unheard(**request: Any) -> Any:
+        await commit(**request)
+        raise ServiceUnavailable("no answer")  # type: ignore[no-untyped-call]
+
+    with monkeypatch.context() as broken:
+        broken.setattr(api, "commit", commit_unheard)
+        with pytest.raises(Unavailable):
+            await store.database.renew_lease()
+    await store.database.commit([writing(store, "a")])
+    await store.database.commit([writing(store, "b")])
+    assert await notes(store) == {"a", "b"}

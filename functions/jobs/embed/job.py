@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
-from shared.errors import CarrelError, InvalidInput
+from shared.errors import CarrelError
 from shared.job import Failure, Job, Report
 from shared.logs import describe, log
 
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 STEP: Final = "embed"
 PAGE: Final = 256
 """How many pending chunks are read at once."""
+PROBE: Final = "carrel"
+"""A text that every provider embeds, if it works at all."""
 OUTAGE: Final = 3
-"""How many chunks of a batch must fail, and none go through, to blame the provider."""
+"""After how many failures in a batch to ask whether the provider works, and not at its end."""
 
 
 async def embed(deps: Deps, budget: Budget) -> Report:
-    """Embed pending chunks, page by page, while the page before is being written.
+    """Embed pending chunks, batch by batch, while the batch before is being written.
 
     A chunk leaves the queue in the commit that stores its vector, on the condition that nobody
     edited it since it was read: killed anywhere, the next run goes on with what is left.
@@ -76,26 +78,30 @@ async def _vectors(batch: Sequence[PendingChunk], deps: Deps, report: Report) ->
 async def _embed_apart(batch: Sequence[PendingChunk], deps: Deps, report: Report) -> list[Pair]:
     """Embed each chunk for itself, and put those off that fail.
 
-    A provider that is down or set up wrongly fails them all, and that is no chunk's fault: only
-    where another one went through, or where the provider said that the text is to blame, does a
-    failure count against a chunk.
+    A provider that is down or set up wrongly fails any text, and that is no chunk's fault: it is
+    given a text that nobody could refuse before a failure counts against a chunk.
     """
     pairs: list[Pair] = []
-    suspects: list[tuple[PendingChunk, CarrelError]] = []
+    failed: list[tuple[PendingChunk, CarrelError]] = []
     for chunk in batch:
         try:
             pairs += await _embed_together([chunk], deps)
-        except InvalidInput as error:
-            await _put_off(chunk, error, deps, report)
         except CarrelError as error:
-            suspects.append((chunk, error))
-            if not pairs and len(suspects) == OUTAGE:
-                raise
-    if suspects and not pairs:
-        raise suspects[0][1]
-    for chunk, suspected in suspects:
-        await _put_off(chunk, suspected, deps, report)
+            failed.append((chunk, error))
+            if len(failed) == OUTAGE:
+                await _require_provider(deps, error)
+    if failed:
+        await _require_provider(deps, failed[-1][1])
+    for chunk, failure in failed:
+        await _put_off(chunk, failure, deps, report)
     return pairs
+
+
+async def _require_provider(deps: Deps, cause: CarrelError) -> None:
+    try:
+        await deps.embedder.embed([PROBE], Purpose.DOCUMENT)
+    except CarrelError:
+        raise cause from None
 
 
 async def _embed_together(batch: Sequence[PendingChunk], deps: Deps) -> list[Pair]:
