@@ -25,7 +25,7 @@ class Dying:
     looks = 0
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
-        raise AssertionError
+        raise AssertionError((tool, request))
 
     async def health(self) -> dict[str, str]:
         self.looks += 1
