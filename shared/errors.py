@@ -120,8 +120,8 @@ class PlatformFault(CarrelError):
     status = 500
 
 
-_BY_CODE: dict[str, type[CarrelError]] = {
-    kind.code: kind
+_STATUSES: dict[str, int] = {
+    kind.code: kind.status
     for kind in (
         InvalidInput,
         NotFound,
@@ -136,7 +136,6 @@ _BY_CODE: dict[str, type[CarrelError]] = {
 }
 
 
-def from_wire(body: dict[str, Any]) -> CarrelError:
-    """The inverse of `CarrelError.to_wire`; an unknown code is a `PlatformFault`."""
-    kind = _BY_CODE.get(body["code"], PlatformFault)
-    return kind(body["message"], details=body.get("details"), retry_after=body.get("retry_after"))
+def status_of(code: str) -> int:
+    """The HTTP status that belongs to an error's code; an unknown code is a fault of ours."""
+    return _STATUSES.get(code, PlatformFault.status)

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse
 from shared.call import CallAnswer, CallRequest
 from shared.calling import call
 from shared.deps import Backend
-from shared.errors import CarrelError, InvalidInput, PlatformFault, from_wire
+from shared.errors import CarrelError, InvalidInput, PlatformFault, status_of
 from shared.job import Busy, Job, run_job
 from shared.logs import describe, log
 from shared.settings import Settings
@@ -95,5 +95,5 @@ async def _health(name: str, backend: Backend) -> JSONResponse:
 
 
 def _response(answer: CallAnswer) -> JSONResponse:
-    status = from_wire(answer.error.model_dump()).status if answer.error else 200
+    status = status_of(answer.error.code) if answer.error else 200
     return JSONResponse(answer.model_dump(mode="json"), status_code=status)

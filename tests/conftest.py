@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.local.emulator import run_emulator
+from infra.local.emulator import EmulatorError, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.caller import Caller
 from shared.deps import Backend
@@ -32,7 +32,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
     stack = config.stash[_EMULATOR] = ExitStack()
-    os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+    try:
+        os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+    except EmulatorError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

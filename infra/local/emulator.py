@@ -156,11 +156,6 @@ def import_data(host: str, folder: Path, project: str, database: str = "(default
     return bool(exports)
 
 
-def reset(host: str, project: str, database: str = "(default)") -> None:
-    """Delete every document of a database."""
-    _request(host, "DELETE", f"{_named(project, database)['database']}/documents")
-
-
 def _java(environ: Mapping[str, str]) -> str | None:
     home = environ.get("JAVA_HOME")
     for path in (f"{home}/bin" if home else "", environ.get("PATH", "")):

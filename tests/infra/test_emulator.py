@@ -20,7 +20,6 @@ from infra.local.emulator import (
     export_data,
     find_emulator,
     import_data,
-    reset,
     run_emulator,
 )
 
@@ -102,6 +101,16 @@ def test_the_emulator_of_firebase_will_do(tmp_path: Path) -> None:
     _program(tmp_path / "java", JAVA_17)
     archive = _firebase_archive(tmp_path / ".cache" / "firebase" / "emulators")
     assert str(archive) in find_emulator({"PATH": str(tmp_path), "HOME": str(tmp_path)})
+
+
+def test_the_tests_say_what_is_missing_without_a_stack(tmp_path: Path) -> None:
+    bare = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", "tests/contract/test_jobs.py"]
+    told = subprocess.run(command, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
+    assert told.returncode != 0
+    assert "sudo apt-get install default-jre-headless" in told.stderr
+    assert "gcloud components install cloud-firestore-emulator" in told.stderr
+    assert "INTERNALERROR" not in told.stdout + told.stderr
 
 
 def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
@@ -198,14 +207,6 @@ def test_a_request_that_the_emulator_refuses_is_quoted(host: str, tmp_path: Path
     (tmp_path / "00000001").mkdir()
     with pytest.raises(EmulatorError, match="overall export metadata"):
         import_data(host, tmp_path, "copy")
-
-
-def test_a_reset_empties_one_project_only(host: str, connect: Callable[..., Client]) -> None:
-    for project in ("emptied", "untouched"):
-        connect(host, project).document("papers/a/reviews/b").set({})
-    reset(host, "emptied")
-    assert not list(connect(host, "emptied").collection_group("reviews").stream())
-    assert connect(host, "untouched").document("papers/a/reviews/b").get().exists
 
 
 def _program(path: Path, body: str) -> Path:
