@@ -1,13 +1,27 @@
-"""How a passage begins."""
+"""How a passage begins, and where it speaks of what was asked."""
 
 from __future__ import annotations
+
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.retrieval.snippets import LENGTH, snippet
+from shared.retrieval.snippets import LENGTH, Excerpt, excerpt, snippet
+from shared.retrieval.terms import MAX_TERM, terms
 
+PIECES = (
+    "whale ",
+    "Whales, ",
+    "ship ",
+    "a ",
+    "\n\n",
+    "x" * 30 + " ",
+    "東京の",
+    "e\u0301 ",
+    "anchor. ",
+)
 words = st.text(alphabet=st.sampled_from("ab,.\n \té"), max_size=3 * LENGTH)
 
 
@@ -49,3 +63,103 @@ def test_a_snippet_is_one_line_that_its_passage_begins_with(content: str) -> Non
 def test_a_snippet_holds_whole_words_only(passage: list[str]) -> None:
     cut = snippet(" ".join(passage)).removesuffix("…").split()
     assert cut == passage[: len(cut)]
+
+
+def test_a_word_of_a_reasonable_length_is_never_cut() -> None:
+    assert snippet("a" * 225 + " " + "b" * 60) == "a" * 225 + "…"
+    assert snippet("a" * 200 + " " + "b" * 90) == "a" * 200 + " " + "b" * 78 + "…"
+
+
+@pytest.mark.parametrize(
+    "character", ["e\u0301\u0323", "👩‍👩‍👧‍👦", "\u1100\u1161\u11a8", "क्षि", "🇩🇪"]
+)
+def test_no_character_is_cut(character: str) -> None:
+    for lead in ("", "x", "xy", "xyz", "Some words. "):
+        cut = snippet(lead + character * 200).removesuffix("…").removeprefix(lead)
+        assert cut == character * (len(cut) // len(character))
+
+
+def test_a_short_passage_is_shown_whole() -> None:
+    assert excerpt("Knead the dough,\n then rest.", {"dough", "rest"}) == Excerpt(
+        "Knead the dough, then rest.", ["dough", "rest"]
+    )
+
+
+def test_nothing_matches_where_no_term_stands() -> None:
+    found = excerpt("word " * 100, {"dough"})
+    assert (snippet("word " * 100), []) == (found.text, found.matched)
+
+
+def test_the_excerpt_stands_around_the_match() -> None:
+    content = "bread " * 100 + "then an albatross came by " + "bread " * 100
+    found = excerpt(content, set(terms("albatrosses")))
+    assert found.text.startswith("…bread")
+    assert found.text.endswith("bread…")
+    assert "bread then an albatross came by bread" in found.text
+    assert ["albatross"] == found.matched
+
+
+def test_the_excerpt_shows_as_many_different_terms_as_it_can() -> None:
+    content = "rye " * 80 + "word " * 90 + "rye and wheat " + "word " * 90
+    assert "rye and wheat" in excerpt(content, {"rye", "wheat"}).text
+
+
+def test_matched_words_are_named_once_as_they_first_stand() -> None:
+    found = excerpt("Ovens, an oven; OVEN. Doughs, dough\u2019s", set(terms("oven dough")))
+    assert ["Ovens", "Doughs"] == found.matched
+
+
+def test_at_the_end_no_ellipsis_follows() -> None:
+    found = excerpt("word " * 200 + "the dough.", {"dough"})
+    assert found.text.startswith("…word")
+    assert found.text.endswith("word the dough.")
+
+
+def test_no_letter_is_lost_at_the_end() -> None:
+    for length in range(LENGTH - 20, LENGTH + 20):
+        content = "w " * 300 + "dough " + "x" * (length % 50) + " end"
+        assert excerpt(content, {"dough"}).text.endswith(" end")
+
+
+def test_a_match_in_a_script_without_spaces_is_shown() -> None:
+    found = excerpt(
+        "パンを焼く。" * 100 + "錨を下ろす船" + "パンを焼く。" * 100, set(terms("錨を"))
+    )
+    assert "錨を下ろす船" in found.text
+    assert (LENGTH, ["錨を"]) == (len(found.text), found.matched)
+
+
+def test_what_nobody_reads_is_cut_too() -> None:
+    found = excerpt("a" * 5_000, set(terms("a" * 5_000)))
+    assert "a" * (LENGTH - 1) + "…" == found.text
+    assert ["a" * (MAX_TERM - 1) + "…"] == found.matched
+    assert LENGTH >= len(snippet("e" + "\u0301" * 5_000))
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["whale " * 900, "whale ship " * 900, "鯨" * 3_000, "whale" * 1_000, "e\u0301" * 4_000],
+)
+def test_repeats_are_no_slower_than_other_text(content: str) -> None:
+    query = set(terms("whale ship 鯨鯨 whalewhale"))
+    excerpt(content, query)
+    started = time.process_time()
+    found = excerpt(content, query)
+    assert time.process_time() - started < 0.2
+    assert len(found.text) <= LENGTH
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=120).map("".join), st.sampled_from(PIECES))
+def test_an_excerpt_is_a_stretch_of_whole_words_around_a_match(content: str, query: str) -> None:
+    wanted = set(terms(query))
+    found = excerpt(content, wanted)
+    line = " ".join(content.split())
+    inner = found.text.removeprefix("…").removesuffix("…")
+    assert len(found.text) <= LENGTH
+    assert inner in line
+    assert found.matched == [] or wanted & set(terms(inner))
+    assert all(set(terms(word)) & wanted for word in found.matched)
+    assert found.text.startswith("…") or line.startswith(inner)
+    if found.text.startswith("…") and line.isascii():
+        assert " " + inner in line

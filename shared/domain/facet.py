@@ -1,0 +1,95 @@
+"""Facets: what passages can be filtered by, such as a tag, an author or the month of their date."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from shared.domain.chunk import Chunk
+
+_LONGEST: Final = 400
+"""Bytes of an id beyond which a hash stands for the key; Firestore takes 1,500."""
+
+
+class Kind(StrEnum):
+    """What a facet says of a passage."""
+
+    TAG = "tag"
+    AUTHOR = "author"
+    CATEGORY = "category"
+    SOURCE = "source"
+    TITLE = "title"
+    CLUSTER = "cluster"
+    MONTH = "month"
+    CARD = "card"
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """One value to filter by.
+
+    Attributes:
+        kind: What it says.
+        key: The value as it is compared: names folded, ids and months as they are.
+    """
+
+    kind: Kind
+    key: str
+
+    @property
+    def id(self) -> str:
+        """A legal Firestore document id, and what a chunk's `facets` hold."""
+        plain = f"{self.kind}:{self.key.replace('%', '%25').replace('/', '%2F')}"
+        if len(plain.encode()) <= _LONGEST:
+            return plain
+        return f"{self.kind}:%{hashlib.sha256(plain.encode()).hexdigest()}"
+
+
+HAS_CARD: Final = Facet(Kind.CARD, "yes")
+
+
+def named(kind: Kind, name: str) -> Facet:
+    """The facet of a name that people write: case, width and white space do not matter."""
+    return Facet(kind, " ".join(unicodedata.normalize("NFKC", name).casefold().split()))
+
+
+def facet_of(facet_id: str, name: str) -> Facet:
+    """The facet of an id: where that is a hash, one of its names tells the key."""
+    kind, _, rest = facet_id.partition(":")
+    plain = Facet(Kind(kind), rest.replace("%2F", "/").replace("%25", "%"))
+    return plain if plain.id == facet_id else named(plain.kind, name)
+
+
+def month(moment: datetime) -> Facet:
+    """The month a moment lies in, in its own time zone."""
+    return Facet(Kind.MONTH, f"{moment:%Y-%m}")
+
+
+def own_facet(chunk_id: str) -> str:
+    """The entry among a chunk's `facets` that no other chunk has."""
+    return f"id:{chunk_id}"
+
+
+def facets_of(chunk: Chunk) -> Mapping[Facet, str]:
+    """The facets of a chunk, each with the name that people know it by."""
+    names = {
+        Facet(Kind.SOURCE, chunk.source_id): chunk.title,
+        named(Kind.TITLE, chunk.title): chunk.title,
+        named(Kind.CATEGORY, chunk.category): chunk.category,
+    }
+    names |= {named(Kind.TAG, tag): tag for tag in chunk.tags}
+    names |= {Facet(Kind.CLUSTER, cluster): cluster for cluster in chunk.cluster_id}
+    if chunk.author:
+        names[named(Kind.AUTHOR, chunk.author)] = chunk.author
+    if chunk.knowledge_card:
+        names[HAS_CARD] = "yes"
+    if chunk.dated_at:
+        names[month(chunk.dated_at)] = f"{chunk.dated_at:%B %Y}"
+    return {facet: name for facet, name in names.items() if facet.key}

@@ -1,0 +1,91 @@
+"""Periods that people name, and the moments between which they lie. Days are days of UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
+from typing import Final
+
+from shared.clock import microseconds
+
+
+class Period(StrEnum):
+    """A stretch of time, as seen from today."""
+
+    TODAY = "today"
+    YESTERDAY = "yesterday"
+    LAST_3_DAYS = "last_3_days"
+    LAST_7_DAYS = "last_7_days"
+    LAST_30_DAYS = "last_30_days"
+    LAST_MONTH = "last_month"
+    LAST_YEAR = "last_year"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Days, from the first to the last, both included."""
+
+    first: date = date.min
+    last: date = date.max
+
+    def __and__(self, other: Span) -> Span:
+        """The days that lie in both; empty where the first comes after the last."""
+        return Span(max(self.first, other.first), min(self.last, other.last))
+
+    def __contains__(self, moment: datetime) -> bool:
+        """Whether a moment lies in it."""
+        return self.first <= moment.astimezone(UTC).date() <= self.last
+
+    @property
+    def empty(self) -> bool:
+        """Whether no day lies in it."""
+        return self.first > self.last
+
+    @property
+    def start(self) -> datetime:
+        """Its first moment."""
+        return datetime.combine(self.first, time.min, UTC)
+
+    @property
+    def end(self) -> datetime:
+        """The last moment that belongs to it, as exact as Firestore keeps moments."""
+        return datetime.combine(self.last, time.max, UTC)
+
+    @property
+    def microseconds(self) -> range:
+        """Its moments as microseconds since 1970."""
+        return range(microseconds(self.start), microseconds(self.end) + 1)
+
+    @property
+    def months(self) -> list[str]:
+        """The months that it touches, as YYYY-MM, in order."""
+        first = self.first.year * 12 + self.first.month - 1
+        last = self.last.year * 12 + self.last.month - 1
+        return [f"{month // 12:04d}-{month % 12 + 1:02d}" for month in range(first, last + 1)]
+
+
+ALWAYS: Final = Span()
+_DAYS: Final = {
+    Period.TODAY: 1,
+    Period.LAST_3_DAYS: 3,
+    Period.LAST_7_DAYS: 7,
+    Period.LAST_30_DAYS: 30,
+}
+
+
+def span_of(period: Period, now: datetime) -> Span:
+    """The days of a period.
+
+    `last_7_days` ends today; `last_month` and `last_year` are the month and the year of the
+    calendar before the present ones.
+    """
+    today = now.astimezone(UTC).date()
+    if period in _DAYS:
+        return Span(today - timedelta(days=_DAYS[period] - 1), today)
+    if period is Period.YESTERDAY:
+        return Span(today - timedelta(days=1), today - timedelta(days=1))
+    if period is Period.LAST_YEAR:
+        return Span(date(today.year - 1, 1, 1), date(today.year - 1, 12, 31))
+    last = today.replace(day=1) - timedelta(days=1)
+    return Span(last.replace(day=1), last)

@@ -1,0 +1,69 @@
+"""Fusion: one order from two kinds of scores.
+
+Both scores of every candidate are brought to 0..1 by the least and the greatest among the
+candidates, and added by weight. Every candidate must come with both: one that only one leg found
+has its other score computed, for a missing score is not a low one.
+
+Min-max normalisation and a weighted sum: Bruch, Gai, Ingber, "An Analysis of Fusion Functions for
+Hybrid Retrieval", ACM TOIS 42(1), 2023.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DENSE_WEIGHT: Final = 0.5
+"""What the similarity counts for with the local embedder; BM25 counts for the rest.
+
+Chosen on the 809 training claims of SciFact, pool of the best 100 of each leg, nDCG@10: 0.734 at
+0.4, 0.737 at 0.5, 0.734 at 0.6, 0.729 at 0.65 (0.5 against 0.65: +0.008, 95% +0.001 to +0.015).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What the two legs say of a candidate.
+
+    Attributes:
+        similarity: Cosine similarity of query and document.
+        bm25: Its BM25 score; 0 where it holds no term of the query.
+    """
+
+    similarity: float
+    bm25: float
+
+
+def fuse(pool: Mapping[str, Scores], dense_weight: float = DENSE_WEIGHT) -> list[tuple[str, float]]:
+    """Order the candidates, best first; equal ones by id.
+
+    Args:
+        pool: Candidate id to both its scores.
+        dense_weight: What the similarity counts for, 0 to 1.
+
+    Returns:
+        Candidate id and fused score, 0 to 1. It ranks within this pool and says nothing beyond.
+
+    Raises:
+        ValueError: The weight is not within 0 and 1.
+    """
+    if not 0 <= dense_weight <= 1:
+        raise ValueError(f"the dense weight lies between 0 and 1; got {dense_weight}")
+    similarity = _normal({member: scores.similarity for member, scores in pool.items()})
+    bm25 = _normal({member: scores.bm25 for member, scores in pool.items()})
+    fused = [
+        (member, dense_weight * similarity[member] + (1 - dense_weight) * bm25[member])
+        for member in pool
+    ]
+    return sorted(fused, key=lambda item: (-item[1], item[0]))
+
+
+def _normal(values: dict[str, float]) -> dict[str, float]:
+    """Bring values to 0..1; where all are equal, they are 1, or 0 if they say nothing."""
+    low, high = min(values.values(), default=0.0), max(values.values(), default=0.0)
+    if low == high:
+        return dict.fromkeys(values, float(high > 0))
+    return {member: (value - low) / (high - low) for member, value in values.items()}

@@ -1,0 +1,150 @@
+"""BM25: the formula, the lists it reads, and what is kept of long ones."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import bm25s
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.domain.postings import Postings, Totals, pack, unpack
+from shared.retrieval.bm25 import K1, B, best, idf, impact, score, score_document
+
+VOCABULARY = "abcdefgh"
+CORPORA = st.lists(st.lists(st.sampled_from(VOCABULARY), min_size=1), min_size=1, max_size=20)
+QUERIES = st.lists(st.sampled_from([*VOCABULARY, "unknown"]), min_size=1, max_size=6)
+LENGTHS = st.integers(1, 2**20 - 1)
+ENTRIES = LENGTHS.flatmap(lambda length: st.tuples(st.integers(1, length), st.just(length)))
+sampled = settings(derandomize=True, deadline=None, max_examples=60)
+
+
+def index(corpus: list[list[str]]) -> tuple[dict[str, Postings], Totals]:
+    entries: dict[str, dict[str, int]] = {}
+    for number, document in enumerate(corpus):
+        for term, tf in Counter(document).items():
+            entries.setdefault(term, {})[f"d{number}"] = pack(tf, len(document))
+    postings = {term: Postings(len(found), found) for term, found in entries.items()}
+    return postings, Totals(len(corpus), sum(map(len, corpus)))
+
+
+@sampled
+@given(CORPORA, QUERIES)
+def test_scores_are_those_of_the_reference(corpus: list[list[str]], query: list[str]) -> None:
+    reference = bm25s.BM25(k1=K1, b=B, method="lucene", dtype="float64")
+    reference.index(corpus, show_progress=False)
+    known = [term for term in query if any(term in document for document in corpus)]
+    expected = reference.get_scores(known) if known else [0.0] * len(corpus)
+    found = score(query, *index(corpus))
+    assert pytest.approx(list(expected), abs=1e-6) == [
+        found.get(f"d{number}", 0.0) for number in range(len(corpus))
+    ]
+
+
+@sampled
+@given(CORPORA, QUERIES)
+def test_a_document_scores_by_its_terms_what_it_scores_by_the_lists(
+    corpus: list[list[str]], query: list[str]
+) -> None:
+    postings, totals = index(corpus)
+    found = score(query, postings, totals)
+    for number, document in enumerate(corpus):
+        by_terms = score_document(query, Counter(document), len(document), postings, totals)
+        assert pytest.approx(found.get(f"d{number}", 0.0)) == by_terms
+
+
+@sampled
+@given(CORPORA, QUERIES)
+def test_exactly_the_documents_with_a_term_of_the_query_are_found(
+    corpus: list[list[str]], query: list[str]
+) -> None:
+    found = score(query, *index(corpus))
+    assert {f"d{n}" for n, document in enumerate(corpus) if set(query) & set(document)} == {*found}
+    assert all(value > 0 for value in found.values())
+
+
+def test_a_cut_list_weighs_its_term_as_the_whole_one() -> None:
+    postings, totals = index([["a"], ["a", "b"], ["a", "b", "c"], ["c"]])
+    cut = Postings(postings["a"].df, best(postings["a"].entries, totals.average, limit=1))
+    whole_scores = score(["a"], postings, totals)
+    assert {"d0": whole_scores["d0"]} == score(["a"], {"a": cut}, totals)
+    assert whole_scores["d2"] == score_document(["a"], {"a": 1}, 3, {"a": cut}, totals)
+
+
+def test_of_equal_entries_those_of_the_lowest_ids_are_kept() -> None:
+    assert ["a", "b"] == sorted(best(dict.fromkeys("cbad", pack(1, 9)), average=5, limit=2))
+
+
+def test_a_repeated_term_counts_twice() -> None:
+    postings, totals = index([["a", "b"], ["b"]])
+    once, twice = (score(query, postings, totals)["d0"] for query in (["a"], ["a", "a"]))
+    assert pytest.approx(2 * once) == twice
+
+
+@pytest.mark.parametrize("query", [[], ["unknown"]])
+def test_a_query_without_known_terms_finds_nothing(query: list[str]) -> None:
+    postings, totals = index([["a"]])
+    assert {} == score(query, postings, totals)
+    assert 0 == score_document(query, {"a": 1}, 1, postings, totals)
+
+
+def test_an_empty_collection_has_an_average_length_to_divide_by() -> None:
+    assert (1.0, 1.0) == (Totals(0, 0).average, Totals(3, 0).average)
+
+
+@sampled
+@given(ENTRIES)
+def test_an_entry_unpacks_to_what_was_packed(entry: tuple[int, int]) -> None:
+    assert entry == unpack(pack(*entry))
+
+
+@sampled
+@given(ENTRIES)
+def test_an_entry_fits_a_signed_integer_of_64_bits(entry: tuple[int, int]) -> None:
+    assert 0 < pack(*entry) < 2**63
+
+
+@pytest.mark.parametrize(("tf", "length"), [(0, 1), (-1, 5), (2, 1), (1, 2**20)])
+def test_an_impossible_entry_is_refused(tf: int, length: int) -> None:
+    with pytest.raises(ValueError, match="need 1 <= tf"):
+        pack(tf, length)
+
+
+@sampled
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_rarer_term_says_more_and_none_says_less_than_nothing(df: int, documents: int) -> None:
+    assert idf(df, documents) > 0
+    assert idf(df, documents) >= idf(df + 1, documents)
+
+
+def test_idf_is_the_formula() -> None:
+    assert pytest.approx(math.log(1 + (10 - 3 + 0.5) / (3 + 0.5))) == idf(3, 10)
+
+
+@sampled
+@given(ENTRIES, st.floats(1, 1e6))
+def test_impact_grows_with_frequency_and_falls_with_length(
+    entry: tuple[int, int], average: float
+) -> None:
+    tf, length = entry
+    assert 0 < impact(tf, length, average) < 1
+    assert impact(tf, length, average) < impact(tf + 1, length, average)
+    assert impact(tf, length, average) > impact(tf, length + 1, average)
+
+
+@sampled
+@given(st.dictionaries(st.text(max_size=3), ENTRIES), st.integers(0, 8), st.floats(1, 1e4))
+def test_the_best_entries_are_kept_whatever_the_order(
+    pairs: dict[str, tuple[int, int]], limit: int, average: float
+) -> None:
+    entries = {name: pack(*pair) for name, pair in pairs.items()}
+    kept = best(entries, average, limit)
+    backwards = dict(reversed(entries.items()))
+    assert kept == best(backwards, average, limit)
+    assert min(limit, len(entries)) == len(kept)
+    assert kept.items() <= entries.items()
+    weights = {name: impact(*pair, average) for name, pair in pairs.items()}
+    lost = [weights[name] for name in entries.keys() - kept.keys()]
+    assert max(lost, default=0.0) <= min((weights[name] for name in kept), default=1.0)

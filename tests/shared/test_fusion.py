@@ -1,0 +1,86 @@
+"""Fusion: one order from similarity and BM25."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.retrieval.fusion import Scores, fuse
+
+SCORES = st.builds(Scores, similarity=st.floats(0, 1), bm25=st.floats(0, 100))
+POOLS = st.dictionaries(st.text(max_size=4), SCORES)
+WEIGHTS = st.floats(0, 1)
+sampled = settings(derandomize=True, deadline=None, max_examples=100)
+
+
+def test_both_scores_are_normalised_and_added_by_weight() -> None:
+    pool = {"a": Scores(0.8, 0.0), "b": Scores(0.4, 10.0), "c": Scores(0.7, 5.0)}
+    ranked = fuse(pool, 0.6)
+    assert ["c", "a", "b"] == [member for member, _ in ranked]
+    assert pytest.approx([0.6 * 0.75 + 0.4 * 0.5, 0.6, 0.4]) == [score for _, score in ranked]
+
+
+def test_an_empty_pool_has_no_order() -> None:
+    assert [] == fuse({})
+
+
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [(Scores(0.3, 2.0), 1.0), (Scores(0.3, 0.0), 0.6), (Scores(0.0, 0.0), 0.0)],
+)
+def test_a_lone_candidate_scores_by_the_legs_that_found_it(only: Scores, expected: float) -> None:
+    assert [("a", expected)] == fuse({"a": only}, dense_weight=0.6)
+
+
+def test_equal_candidates_are_ordered_by_id() -> None:
+    same = Scores(0.5, 3.0)
+    assert ["a", "b", "c"] == [member for member, _ in fuse({"c": same, "a": same, "b": same})]
+
+
+def test_a_leg_that_finds_all_equal_leaves_the_order_to_the_other() -> None:
+    pool = {"a": Scores(0.5, 1.0), "b": Scores(0.5, 3.0), "c": Scores(0.5, 2.0)}
+    assert ["b", "c", "a"] == [member for member, _ in fuse(pool)]
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan")])
+def test_a_weight_beyond_0_and_1_is_refused(weight: float) -> None:
+    with pytest.raises(ValueError, match="dense weight"):
+        fuse({}, weight)
+
+
+@sampled
+@given(POOLS, WEIGHTS)
+def test_every_candidate_is_ranked_once_by_a_score_from_0_to_1(
+    pool: dict[str, Scores], weight: float
+) -> None:
+    ranked = fuse(pool, weight)
+    assert sorted(pool) == sorted(member for member, _ in ranked)
+    assert all(0 <= score <= 1 + 1e-9 for _, score in ranked)
+    assert ranked == sorted(ranked, key=lambda item: (-item[1], item[0]))
+
+
+@sampled
+@given(POOLS, WEIGHTS)
+def test_the_order_of_the_pool_does_not_matter(pool: dict[str, Scores], weight: float) -> None:
+    assert fuse(pool, weight) == fuse(dict(reversed(pool.items())), weight)
+
+
+@sampled
+@given(POOLS, WEIGHTS)
+def test_a_candidate_better_in_both_scores_never_scores_less(
+    pool: dict[str, Scores], weight: float
+) -> None:
+    fused = dict(fuse(pool, weight))
+    for one, better in ((one, better) for one in pool for better in pool):
+        if pool[one].similarity <= pool[better].similarity and pool[one].bm25 <= pool[better].bm25:
+            assert fused[one] <= fused[better]
+
+
+@sampled
+@given(POOLS)
+def test_a_weight_at_either_end_gives_the_order_of_one_leg(pool: dict[str, Scores]) -> None:
+    dense = [pool[member].similarity for member, _ in fuse(pool, 1.0)]
+    lexical = [pool[member].bm25 for member, _ in fuse(pool, 0.0)]
+    assert pytest.approx(sorted(dense, reverse=True)) == dense
+    assert pytest.approx(sorted(lexical, reverse=True)) == lexical

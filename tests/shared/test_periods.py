@@ -1,0 +1,85 @@
+"""Periods that people name."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+
+from shared.clock import from_microseconds
+from shared.periods import ALWAYS, Period, Span, span_of
+
+NOW = datetime(2024, 3, 10, 12, tzinfo=UTC)
+SPAN = Span(date(2024, 1, 30), date(2024, 3, 2))
+
+
+@pytest.mark.parametrize(
+    ("period", "first", "last"),
+    [
+        ("today", "2024-03-10", "2024-03-10"),
+        ("yesterday", "2024-03-09", "2024-03-09"),
+        ("last_3_days", "2024-03-08", "2024-03-10"),
+        ("last_7_days", "2024-03-04", "2024-03-10"),
+        ("last_30_days", "2024-02-10", "2024-03-10"),
+        ("last_month", "2024-02-01", "2024-02-29"),
+        ("last_year", "2023-01-01", "2023-12-31"),
+    ],
+)
+def test_a_period_is_a_span_of_days(period: Period, first: str, last: str) -> None:
+    expected = Span(date.fromisoformat(first), date.fromisoformat(last))
+    assert expected == span_of(Period(period), NOW)
+
+
+def test_every_period_has_its_span() -> None:
+    assert all(not span_of(period, NOW).empty for period in Period)
+
+
+def test_last_month_in_january_is_december() -> None:
+    expected = Span(date(2023, 12, 1), date(2023, 12, 31))
+    assert expected == span_of(Period.LAST_MONTH, datetime(2024, 1, 31, tzinfo=UTC))
+
+
+def test_the_day_is_that_of_utc_wherever_the_clock_stands() -> None:
+    east = timezone(timedelta(hours=14))
+    assert span_of(Period.TODAY, datetime(2024, 3, 11, 1, tzinfo=east)).first == date(2024, 3, 10)
+
+
+def test_a_span_holds_its_first_and_its_last_moment_and_none_beside() -> None:
+    tick = timedelta(microseconds=1)
+    for inside in (SPAN.start, SPAN.end):
+        assert inside in SPAN
+    for outside in (SPAN.start - tick, SPAN.end + tick):
+        assert outside not in SPAN
+
+
+def test_a_moment_of_another_time_zone_is_compared_in_utc() -> None:
+    west = timezone(timedelta(hours=-5))
+    assert datetime(2024, 3, 2, 23, tzinfo=west) not in SPAN
+    assert datetime(2024, 1, 29, 23, tzinfo=west) in SPAN
+
+
+def test_the_microseconds_of_a_span_are_its_moments() -> None:
+    moments = SPAN.microseconds
+    assert from_microseconds(moments[0]) == SPAN.start
+    assert from_microseconds(moments[-1]) == SPAN.end
+
+
+def test_spans_intersect() -> None:
+    other = Span(date(2024, 2, 1), date(2024, 12, 31))
+    assert SPAN & other == Span(date(2024, 2, 1), date(2024, 3, 2))
+    assert SPAN & ALWAYS == SPAN
+
+
+def test_spans_apart_have_no_day_in_common() -> None:
+    assert (SPAN & Span(date(2025, 1, 1), date(2025, 1, 2))).empty
+    assert not SPAN.empty
+
+
+def test_the_months_of_a_span_are_all_that_it_touches() -> None:
+    assert SPAN.months == ["2024-01", "2024-02", "2024-03"]
+    assert Span(date(2023, 12, 31), date(2024, 1, 1)).months == ["2023-12", "2024-01"]
+
+
+def test_always_holds_every_moment() -> None:
+    assert datetime.min.replace(tzinfo=UTC) in ALWAYS
+    assert datetime.max.replace(tzinfo=UTC) in ALWAYS

@@ -1,0 +1,173 @@
+"""Terms: what a text is indexed and looked up by."""
+
+from __future__ import annotations
+
+from unicodedata import normalize
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.retrieval.stop_words import AMBIGUOUS, ENGLISH, GERMAN
+from shared.retrieval.terms import MAX_TERM, occurrences, terms
+
+LATIN = (
+    "Häuser",
+    "l\u2019homme",
+    "don't",
+    "the",
+    "und",
+    "der",
+    "ALS",
+    "ﬁne",
+    "x" * 80,
+    "3.5",
+    "B12",
+)
+SCRIPTS = ("東京都", "カナ", "ｶﾅ", "ที่บ้าน", "한국어", "क्षमा", "книга", "مكتبة", "βλέπω")
+SIGNS = (
+    "\u0301",
+    "\u0301" * 80,
+    "\u00ad",
+    "\u200d",
+    "\ud800",
+    "'",
+    "\u2019",
+    "_",
+    " ",
+    "\n",
+    "👍🏽",
+)
+# Words of many scripts, and what changes where they end, more often than chance brings them.
+TEXTS = st.text() | st.lists(st.sampled_from(LATIN + SCRIPTS + SIGNS), min_size=5).map("".join)
+sampled = settings(derandomize=True, deadline=None, max_examples=150)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" \n👍🏽 ... \u0301 \ud800", []),
+        ("The cells were dividing", ["cell", "divid"]),
+        ("foo_bar v2.1 COVID-19", ["foo", "bar", "v2", "1", "covid", "19", "foo_bar"]),
+        ("an_order() is __init__ed", ["ord", "init", "ed", "an_order", "init__ed"]),
+        ("Darwin's l\u2019homme, I don't rock'n'roll", ["darwin", "homm", "rock", "roll"]),
+        ("exam\u00adple \ufb01ne \uff12", ["exampl", "fin", "2"]),
+        ("TNF-β, 5 µm", ["tnf", "β", "5", "μm"]),
+        ("東京都に", ["東京", "京都", "都に"]),
+        ("GPU训练 2024年", ["gpu", "训练", "2024", "年"]),
+        ("ｶﾞｲﾄﾞ", ["ガイ", "イド"]),
+        ("漢" + "\u0301" * 80, ["漢" + "\u0301" * 63]),
+        ("บ้าน", ["บ้า", "าน"]),
+        ("학교에서", ["학교", "교에", "에서"]),
+    ],
+)
+def test_a_text_has_these_terms(text: str, expected: list[str]) -> None:
+    assert expected == terms(text)
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        "mutation mutations MUTATED",
+        "Haus Häuser Hauses Haeuser",
+        "Ursache Ursachen",
+        "Straße STRASSE Straßen",
+        "Poincaré poincare POINCARÉ",
+        "Μαΐου " + "Μαΐου".upper(),
+        "cafe\u0301 café cafe cafés",
+        "книга книгами",
+        "مكتبة المكتبات",
+        "लड़की लड़कियों",
+        "άνθρωπος άνθρωποι",
+    ],
+)
+def test_the_forms_of_a_word_meet(forms: str) -> None:
+    assert 1 == len(set(terms(forms)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("war and peace", ["war", "peac"]),
+        ("ER stress, ALS and the MIT", ["er", "stress", "al", "mit"]),
+        ("Die Ursachen des Krieges waren nicht klar", ["ursach", "krieg", "klar"]),
+        ("Ursachen der Krise", ["ursach", "kris"]),
+        ("Das Leben mit dem Krebs", ["leb", "kreb"]),
+    ],
+)
+def test_words_are_too_common_only_in_their_own_language(text: str, expected: list[str]) -> None:
+    assert expected == terms(text)
+
+
+def test_words_of_both_lists_do_not_tell_the_languages_apart() -> None:
+    assert AMBIGUOUS >= ENGLISH & GERMAN
+
+
+def test_repeats_are_kept() -> None:
+    assert ["cell"] * 3 == terms("Cell, cells; CELL")
+
+
+@sampled
+@given(TEXTS)
+def test_terms_are_short_and_have_a_letter_or_a_digit(text: str) -> None:
+    for term in terms(text):
+        assert 0 < len(term) <= MAX_TERM
+        assert any(map(str.isalnum, term))
+        term.encode()
+
+
+@sampled
+@given(TEXTS)
+def test_composed_and_decomposed_characters_are_the_same(text: str) -> None:
+    assert terms(normalize("NFC", text)) == terms(text) == terms(normalize("NFD", text))
+
+
+@sampled
+@given(st.lists(st.sampled_from(LATIN + SCRIPTS)).map(" ".join))
+def test_case_does_not_matter(text: str) -> None:
+    assert terms(text) == terms(text.upper()) == terms(text.lower())
+
+
+@sampled
+@given(st.lists(st.sampled_from(LATIN + SCRIPTS)))
+def test_a_word_has_the_same_terms_in_a_query_as_in_a_document(words: list[str]) -> None:
+    """Stop words apart: which of them go depends on the words around."""
+    found = terms(" ".join(words))
+    for word in words:
+        if word.casefold() not in ENGLISH | GERMAN:
+            assert set(terms(word)) <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("The Cells", [("cell", "Cells")]),
+        ("Darwin\u2019s COVID-19", [("darwin", "Darwin\u2019s"), ("covid", "COVID"), ("19", "19")]),
+        ("東京都", [("東京", "東京"), ("京都", "京都")]),
+        ("年", [("年", "年")]),
+        ("บ้าน", [("บ้า", "บ้า"), ("าน", "าน")]),
+        ("か\u3099い", [("がい", "か\u3099い")]),
+        ("\ufb01ne", [("fin", "\ufb01ne")]),
+    ],
+)
+def test_terms_stand_where_they_are_read(text: str, expected: list[tuple[str, str]]) -> None:
+    assert expected == [(term, text[start:end]) for term, start, end in occurrences(text)]
+
+
+@sampled
+@given(TEXTS)
+def test_occurrences_follow_each_other_within_the_text(text: str) -> None:
+    found = list(occurrences(text))
+    assert found == sorted(found, key=lambda each: each[1:])
+    assert all(0 <= start < end <= len(text) for _, start, end in found)
+    assert all(term in terms(text[start:end]) for term, start, end in found)
+
+
+@sampled
+@given(
+    st.lists(st.sampled_from(("Häuser", "cells", "東京都", "книга", "बाग", "한국어"))).map(" ".join)
+)
+def test_every_term_of_a_plain_text_stands_somewhere(text: str) -> None:
+    assert terms(text) == [term for term, _, _ in occurrences(text)]
