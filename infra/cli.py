@@ -63,10 +63,10 @@ def up(port: int, topology: str, *, sample: bool) -> None:
 @click.argument("path", type=click.Path(path_type=Path))
 def ingest(path: Path) -> None:
     """Read PATH into the knowledge base: a Readwise export, notes, or JSON Lines."""
-    from infra.local.jobs import ingest_and_embed
+    from infra.local.jobs import ingest_all
 
     with places.knowledge_base():
-        complete = ingest_and_embed(path)
+        complete = ingest_all(path)
         places.keep()
     sys.exit(not complete)
 

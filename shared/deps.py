@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from shared.ai.embedding import Purpose
 from shared.clock import utc_now
 from shared.errors import Unavailable
 from shared.store import Connection, Meter, Store
 
 if TYPE_CHECKING:
-    from shared.ai.embedding import Embedder
+    from shared.ai.embedding import Embedder, Vector
     from shared.caller import Caller
     from shared.clock import Clock
     from shared.settings import Settings
+
+REMEMBERED: Final = 256
+"""Query vectors that a process keeps: walking through pages embeds nothing twice."""
 
 
 class Deps:
@@ -40,6 +45,18 @@ class Deps:
         """Text to vectors; loaded by the first call that needs it."""
         return self._backend.embedder
 
+    async def query_vector(self, query: str) -> Vector:
+        """The vector of a query; the process remembers those of its latest queries."""
+        vectors = self._backend.query_vectors
+        if query in vectors:
+            vectors.move_to_end(query)
+            return vectors[query]
+        [vector] = await self.embedder.embed([query], Purpose.QUERY)
+        vectors[query] = vector
+        if len(vectors) > REMEMBERED:
+            vectors.popitem(last=False)
+        return vector
+
 
 class Backend:
     """What a process opens once and its calls share. It belongs to one event loop."""
@@ -51,6 +68,7 @@ class Backend:
         self.settings = settings
         self.clock = clock
         self._embedder = embedder
+        self.query_vectors: OrderedDict[str, Vector] = OrderedDict()
 
     @cached_property
     def connection(self) -> Connection:

@@ -67,12 +67,14 @@ class Job:
     """The declaration of one job.
 
     Attributes:
-        name: The name of its folder too, and of its lease.
+        name: The name of its folder too.
         title: What people see.
         run: Works in small committed steps until the work or its budget ends.
         total: How many items a run would deal with now, for a progress bar.
-        schedule: When it runs in the cloud, in cron's format, in UTC.
+        schedule: When it runs in the cloud, in cron's format, in UTC; empty: only when asked.
         timeout: Seconds a run may take; Cloud Scheduler waits 30 minutes at most.
+        lease: The lease that it runs under, if it is another job's: the two never run at once. By
+            default its own, of its name.
     """
 
     name: str
@@ -81,11 +83,12 @@ class Job:
     total: Callable[[Deps], Awaitable[int]]
     schedule: str
     timeout: float = 25 * 60.0
+    lease: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Another run of the job holds the lease.
+    """Another run holds the lease.
 
     Attributes:
         until: When the lease ends, if that run has died.
@@ -114,7 +117,7 @@ async def run_job(
     meter = Meter()
     deps = backend.deps(Caller(), meter)
     leases = deps.store.leases
-    lease = await leases.acquire(job.name, deps.settings.lease_seconds, deps.clock)
+    lease = await leases.acquire(job.lease or job.name, deps.settings.lease_seconds, deps.clock)
     if isinstance(lease, datetime):
         return Busy(until=lease)
     report = None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from functions.jobs.embed.job import embed
+from functions.jobs.index.job import index
 from shared.domain.chunk import chunks_of
 from shared.domain.source import Section, Source
 from shared.job import Budget
 from shared.retrieval.chunking import split
-from shared.store.sources import ChunkedSource
+from shared.store.ingestion import ChunkedSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,10 +56,11 @@ def in_chunks(source: Source) -> ChunkedSource:
 
 
 async def put_in(deps: Deps, *sources: Source) -> list[Chunk]:
-    """Store sources and embed them; return their chunks in order."""
+    """Store sources, embed and index them; return their chunks in order."""
     chunked = [in_chunks(source) for source in sources]
-    await deps.store.sources.save(chunked, deps.clock())
+    await deps.store.ingestion.save(chunked, deps.clock())
     await embed_all(deps)
+    await index_all(deps)
     return [chunk for each in chunked for chunk in each.chunks]
 
 
@@ -67,7 +69,12 @@ async def embed_all(deps: Deps) -> None:
     await embed(deps, Budget(time.monotonic() + 60))
 
 
-async def write(deps: Deps, path: str, data: dict[str, object]) -> None:
+async def index_all(deps: Deps) -> None:
+    """Index whatever waits for it."""
+    await index(deps, Budget(time.monotonic() + 60))
+
+
+async def write(deps: Deps, path: str, data: dict[str, Any]) -> None:
     """Set a document's fields, as a job that does not exist yet would."""
     await deps.store.database.client.document(path).set(data, merge=True)
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from functions.jobs.embed.job import JOB as EMBED
+from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
+from infra.local.places import SAMPLE
 from shared.caller import Caller
 from shared.deps import Backend
 from shared.job import Busy, run_job
@@ -28,9 +30,16 @@ SHOWN: Final = 20
 """How many failures are told one by one."""
 
 
-def ingest_and_embed(path: Path) -> bool:
-    """Bring the local knowledge base to what `path` says, vectors included."""
-    return run_locally([INGEST, EMBED], Settings(ingest_path=str(path)))
+def ingest_all(path: Path) -> bool:
+    """Bring the local knowledge base to what `path` says, ready to be searched."""
+    return run_locally([INGEST, EMBED, INDEX], Settings(ingest_path=str(path)))
+
+
+def load_sample() -> bool:
+    """Bring the sample in, with the cards and the topics that it ships."""
+    from infra.local.sample.load import KNOWLEDGE
+
+    return run_locally([INGEST, EMBED, KNOWLEDGE, INDEX], Settings(ingest_path=str(SAMPLE)))
 
 
 def run_locally(jobs: Sequence[Job], settings: Settings) -> bool:
@@ -79,3 +88,5 @@ def _tell(job: Job, report: Report) -> None:
         click.echo(f"  left out: {failure.name}: {failure.reason}", err=True)
     if len(report.failures) > SHOWN:
         click.echo(f"  ... and {len(report.failures) - SHOWN} more", err=True)
+    if report.failures:
+        click.echo("  What was put in of these before stays as it was.", err=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from shared.domain.source import SECTION_SEPARATOR
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.domain.source import Section, Source
+
+_CHUNK_ID: Final = re.compile(r"(.+)-[0-9a-f]{12}(?:-[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class Chunk:
         position: Its place among the source's chunks, from 1.
         total: How many chunks the source has.
         source: Where the source came from: `kindle`, `reader`, `file` ...
+        dated_at: When it was highlighted, else when it was put in: the date that people mean. None
+            before it is stored.
     """
 
     chunk_id: str
@@ -62,6 +67,7 @@ class Chunk:
     source_url: str | None
     highlight_url: str | None
     highlighted_at: datetime | None
+    dated_at: datetime | None = None
     knowledge_card: KnowledgeCard | None = None
     cluster_id: tuple[str, ...] = ()
 
@@ -74,6 +80,11 @@ class Chunk:
     def embedding_text(self) -> str:
         """What is embedded of this chunk."""
         return embedding_text(self.title, self.content)
+
+    @property
+    def indexed_text(self) -> str:
+        """What is indexed by its words: the author too, by whom people ask."""
+        return f"{self.embedding_text} {self.author or ''}"
 
     @property
     def content_hash(self) -> str:
@@ -106,6 +117,12 @@ def chunks_of(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]:
             chunks.append(replace(chunk, chunk_id=chunk.chunk_id + suffix, position=position))
         offset += len(section.text) + len(SECTION_SEPARATOR)
     return [replace(chunk, total=len(chunks)) for chunk in chunks]
+
+
+def source_id_of(chunk_id: str) -> str:
+    """The source that a chunk belongs to, from an id that `chunks_of` made; others stay whole."""
+    match = _CHUNK_ID.fullmatch(chunk_id)
+    return match[1] if match else chunk_id
 
 
 def _chunk(source: Source, section: Section, text: str, start: int, end: int) -> Chunk:

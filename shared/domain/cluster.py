@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,8 +16,20 @@ class Cluster:
     Attributes:
         name: A few words.
         description: A sentence or two.
+        keywords: What its chunks talk about, the most telling first.
+        size: How many chunks belong to it.
+        x: Its place on a map of all clusters, from left to right. Neighbours on the map are alike.
+        y: The same, from bottom to top.
+        run_id: The run that made it; a run replaces the clusters of the one before.
+        created_at: When that run wrote it.
     """
 
     cluster_id: str
     name: str
     description: str | None
+    keywords: tuple[str, ...] = ()
+    size: int = 0
+    x: float = 0.0
+    y: float = 0.0
+    run_id: str | None = None
+    created_at: datetime | None = None

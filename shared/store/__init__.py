@@ -6,12 +6,19 @@ from functools import cached_property
 
 from google.cloud.firestore import AsyncClient
 
+from shared.store.chunk_lists import ChunkLists
 from shared.store.chunks import Chunks
 from shared.store.clusters import Clusters
+from shared.store.common_names import CommonNames, Remembered
 from shared.store.database import Database, Meter
 from shared.store.embedding_space import EmbeddingSpace
+from shared.store.index_lists import IndexLists
+from shared.store.indexing import Indexing
+from shared.store.ingestion import Ingestion
 from shared.store.leases import Leases
+from shared.store.repairing import Repairing
 from shared.store.sources import Sources
+from shared.store.steps import Steps
 
 
 class Connection:
@@ -22,6 +29,7 @@ class Connection:
         self._project = project
         self._database = database
         self.confirmed: dict[tuple[str, int], float] = {}
+        self.common_names: Remembered = {}
 
     @cached_property
     def client(self) -> AsyncClient:
@@ -42,6 +50,13 @@ class Store:
         """Count in `meter` what is read and written through this store."""
         self.database = Database(connection.client, meter)
         self.chunks = Chunks(self.database)
+        self.chunk_lists = ChunkLists(self.database)
+        self.steps = Steps(self.database)
+        self.indexing = Indexing(self.database)
+        self.repairing = Repairing(self.database)
+        self.index_lists = IndexLists(self.database)
+        self.common_names = CommonNames(self.database, connection.common_names)
+        self.ingestion = Ingestion(self.database)
         self.sources = Sources(self.database)
         self.clusters = Clusters(self.database)
         self.embedding_space = EmbeddingSpace(self.database, connection.confirmed)

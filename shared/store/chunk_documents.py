@@ -6,13 +6,20 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from google.cloud.firestore import DELETE_FIELD
+
 from shared.domain.chunk import Chunk, KnowledgeCard
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-STEPS: Final = ("embed",)
-"""What jobs do to a new chunk, one after the other."""
+COLLECTION: Final = "chunks"
+STEPS: Final = ("embed", "index")
+"""What jobs do to a new chunk. Each step waits in `pending`, under its name, with the time when it
+may be tried."""
+LAYOUT: Final = 1
+"""Raise it when what is stored of a chunk changes shape: the next ingest writes all of them again,
+and they are indexed again."""
 
 READ_FIELDS: Final = (
     "source_id",
@@ -30,6 +37,7 @@ READ_FIELDS: Final = (
     "source_url",
     "highlight_url",
     "highlighted_at",
+    "dated_at",
     "knowledge_card",
     "cluster_id",
 )
@@ -56,6 +64,7 @@ def to_chunk(chunk_id: str, data: dict[str, Any]) -> Chunk:
         source_url=data.get("source_url"),
         highlight_url=data.get("highlight_url"),
         highlighted_at=data.get("highlighted_at"),
+        dated_at=data.get("dated_at"),
         knowledge_card=_card(card) if card else None,
         cluster_id=tuple(data.get("cluster_id") or ()),
     )
@@ -84,7 +93,7 @@ def ingested(chunk: Chunk) -> dict[str, Any]:
 
 
 def fingerprint(chunk: Chunk) -> str:
-    """Changes exactly when a field that ingest owns changes."""
+    """Changes exactly when a field that ingest owns changes, or the layout."""
     return hashlib.sha256(_canonical(chunk)).hexdigest()
 
 
@@ -94,26 +103,51 @@ def size(chunk: Chunk) -> int:
 
 
 def created(chunk: Chunk, now: datetime) -> dict[str, Any]:
-    """A new chunk: every step waits on it, and may be tried at once."""
-    return edited(chunk, now) | {"created_at": now} | _waiting(now)
+    """A new chunk, to be merged into what a deleted one of its id may have left."""
+    return _written(chunk, now) | {
+        "created_at": now,
+        "dated_at": chunk.highlighted_at or now,
+        "pending": dict.fromkeys(STEPS, now),
+        "tries": {},
+        "parked": {},
+        "deleted_at": DELETE_FIELD,
+    }
 
 
-def edited(chunk: Chunk, now: datetime) -> dict[str, Any]:
-    """A chunk whose surroundings changed: its place, its tags, but not what is embedded."""
+def edited(chunk: Chunk, known: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """An update for a chunk whose surroundings changed: its place, its tags, its date."""
+    dated_at = chunk.highlighted_at or known.get("dated_at") or known["created_at"]
+    return _written(chunk, now) | {"dated_at": dated_at} | _anew("index", now)
+
+
+def rewritten(chunk: Chunk, known: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """An update for a chunk of which what is embedded changed: all its steps wait on it again."""
+    return edited(chunk, known, now) | _anew("embed", now)
+
+
+def deleted(now: datetime) -> dict[str, Any]:
+    """An update that leaves of a chunk only what the index must take back before it goes."""
+    gone = [*READ_FIELDS, "embedding", "embedding_model", "facets"]
+    gone += ["content_hash", "fingerprint", "created_at", "updated_at", "dated_at"]
+    bookkeeping = {"pending": {"index": now}, "tries": {}, "parked": {}, "deleted_at": now}
+    return dict.fromkeys(gone, DELETE_FIELD) | bookkeeping
+
+
+def _written(chunk: Chunk, now: datetime) -> dict[str, Any]:
     return ingested(chunk) | {"fingerprint": fingerprint(chunk), "updated_at": now}
 
 
-def rewritten(chunk: Chunk, now: datetime) -> dict[str, Any]:
-    """A chunk of which what is embedded changed: its steps wait on it again."""
-    return edited(chunk, now) | _waiting(now)
-
-
-def _waiting(now: datetime) -> dict[str, Any]:
-    return {"pending": list(STEPS), "retry_at": now, "tries": {}, "parked": {}}
+def _anew(step: str, now: datetime) -> dict[str, Any]:
+    """Part of an update: the step waits again, and what came of it before is forgotten."""
+    return {
+        f"pending.{step}": now,
+        f"tries.{step}": DELETE_FIELD,
+        f"parked.{step}": DELETE_FIELD,
+    }
 
 
 def _canonical(chunk: Chunk) -> bytes:
-    document = ingested(chunk)
+    document = ingested(chunk) | {"layout": LAYOUT}
     return json.dumps(document, sort_keys=True, default=str, ensure_ascii=False).encode()
 
 

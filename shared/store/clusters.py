@@ -1,31 +1,315 @@
-"""`clusters/{cluster_id}`: topics."""
+"""`clusters/{cluster_id}`: topics, and which chunks belong to them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore import LastUpdateOption, Query
+from google.cloud.firestore_v1.base_query import FieldFilter
+from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
+from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.domain.cluster import Cluster
+from shared.store.chunk_documents import COLLECTION as CHUNKS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
-    from shared.store.database import Database
+    from google.cloud.firestore import (
+        AsyncClient,
+        AsyncDocumentReference,
+        AsyncQuery,
+        DocumentSnapshot,
+    )
+    from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
+
+    from shared.ai.embedding import Vector
+    from shared.store.database import Database, Write
+
+    Snapshots = dict[str, DocumentSnapshot[Any]]
+
+COLLECTION: Final = "clusters"
+BLOCK: Final = 200
+"""How many documents are read at once, and written in one commit."""
+MAX_VALUES: Final = 30
+"""How many values Firestore takes in one `array_contains_any`."""
+_FIELDS: Final = (
+    "name", "description", "keywords", "size", "x", "y", "run_id", "created_at",
+)  # fmt: skip
+"""What a reader sees of a cluster: everything but its centroid."""
+_DISTANCE: Final = "distance"
+
+
+@dataclass(frozen=True, slots=True)
+class CentredCluster:
+    """A cluster with the normalised mean of its members' vectors."""
+
+    cluster: Cluster
+    centroid: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedCluster:
+    """A cluster found by its centroid; similarity is the cosine, from 0 to 1."""
+
+    cluster: Cluster
+    similarity: float
 
 
 class Clusters:
-    """Reads clusters."""
+    """Reads clusters, and replaces those of one run by those of the next."""
 
     def __init__(self, database: Database) -> None:
-        """Read them from this database."""
+        """Keep them in this database."""
         self._database = database
+
+    async def get(self, cluster_id: str) -> CentredCluster | None:
+        """The cluster of this id, or None. One round trip."""
+        reference = self._database.document(COLLECTION, cluster_id)
+        snapshot = await self._database.get(reference)
+        if not snapshot.exists:
+            return None
+        return CentredCluster(_cluster(snapshot), tuple(_fields(snapshot)["centroid"]))
 
     async def get_all(self, cluster_ids: Sequence[str]) -> list[Cluster]:
         """The clusters that exist among those named, in the order named, in one round trip."""
-        references = [self._database.document("clusters", name) for name in cluster_ids]
-        snapshots = await self._database.get_all(references, ["name", "description"])
-        found = {
-            snapshot.id: Cluster(snapshot.id, data["name"], data.get("description"))
-            for snapshot in snapshots
-            if (data := snapshot.to_dict())
-        }
+        references = [self._database.document(COLLECTION, name) for name in cluster_ids]
+        snapshots = await self._database.get_all(references, _FIELDS)
+        found = {snapshot.id: _cluster(snapshot) for snapshot in snapshots}
         return [found[name] for name in cluster_ids if name in found]
+
+    async def largest(self, limit: int, after: tuple[int, str] | None = None) -> list[Cluster]:
+        """The clusters with the most chunks first; of one size, in the order of their ids, down.
+
+        Args:
+            limit: How many.
+            after: Size and id of the last cluster that was shown.
+        """
+        query = largest_query(self._database.client, limit, after)
+        return [_cluster(snapshot) for snapshot in await self._database.find(query)]
+
+    async def nearest(self, centroid: Vector, limit: int) -> list[RelatedCluster]:
+        """The clusters whose centroids are closest, best first. One round trip."""
+        query = nearest_query(self._database.client, centroid, limit)
+        return [_related(snapshot) for snapshot in await self._database.find(query)]
+
+    async def count(self) -> int:
+        """How many clusters there are. One round trip."""
+        return await self._database.count(clusters_query(self._database.client))
+
+    async def vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
+        """The vectors of those chunks that have one: what centroids are made of."""
+        stored = await self._chunks(chunk_ids, "embedding")
+        return {
+            chunk_id: tuple(vector)
+            for chunk_id, snapshot in stored.items()
+            if (vector := _fields(snapshot).get("embedding")) is not None
+        }
+
+    async def save(
+        self,
+        clusters: Sequence[CentredCluster],
+        members: Mapping[str, Sequence[str]],
+        run_id: str,
+        now: datetime,
+    ) -> int:
+        """Replace all clusters by these. What is so already costs reads and no write.
+
+        A chunk whose clusters change is to be indexed again. One that is gone, or changes
+        meanwhile, is passed over; a cluster that has no other is left out. Clusters that are no
+        more go last: a run that is killed is completed by the next.
+
+        Args:
+            clusters: The clusters, whose sizes are counted here.
+            members: Cluster id to chunk ids. A chunk's clusters keep the order of `clusters`.
+            run_id: What to call the run.
+            now: The time to stamp on what is written.
+
+        Returns:
+            How many documents were written.
+        """
+        stored = await self._every(clusters_query(self._database.client))
+        chunks = await self._touched(stored, members)
+        memberships = _memberships(clusters, members, chunks)
+        sizes = Counter(name for names in memberships.values() for name in names)
+        documents = {
+            each.cluster.cluster_id: _document(each, size, run_id)
+            for each in clusters
+            if (size := sizes[each.cluster.cluster_id])
+        }
+        written = await self._commit(self._cluster_writes(documents, stored, now))
+        written += await self._commit(_chunk_writes(chunks, memberships, now))
+        gone = stored.keys() - documents.keys()
+        return written + await self._commit(_deletion(stored[name]) for name in gone)
+
+    async def _touched(
+        self, cluster_ids: Iterable[str], members: Mapping[str, Sequence[str]]
+    ) -> Snapshots:
+        """The chunks that belong to a stored cluster, or are to belong to a new one."""
+        names = list(cluster_ids)
+        chunks: Snapshots = {}
+        for start in range(0, len(names), MAX_VALUES):
+            block = names[start : start + MAX_VALUES]
+            chunks |= await self._every(members_query(self._database.client, block))
+        wanted = {chunk_id for chunk_ids in members.values() for chunk_id in chunk_ids}
+        return chunks | await self._chunks(sorted(wanted - chunks.keys()), "cluster_id")
+
+    async def _chunks(self, chunk_ids: Sequence[str], field: str) -> Snapshots:
+        """One field of the chunks that exist; a deleted one may wait for the index to forget it."""
+        found: Snapshots = {}
+        for start in range(0, len(chunk_ids), BLOCK):
+            block = chunk_ids[start : start + BLOCK]
+            references = [self._database.document(CHUNKS, chunk_id) for chunk_id in block]
+            snapshots = await self._database.get_all(references, [field, "deleted_at"])
+            found |= {each.id: each for each in snapshots if "deleted_at" not in _fields(each)}
+        return found
+
+    async def _every(self, query: AsyncQuery) -> Snapshots:
+        """All that a query finds, which sorts by name, page by page."""
+        found: Snapshots = {}
+        page = await self._database.find(query.limit(BLOCK))
+        while page:
+            found |= {snapshot.id: snapshot for snapshot in page}
+            if len(page) < BLOCK:
+                break
+            page = await self._database.find(query.start_after(page[-1]).limit(BLOCK))
+        return found
+
+    def _cluster_writes(
+        self, documents: Mapping[str, dict[str, Any]], stored: Snapshots, now: datetime
+    ) -> Iterator[Write]:
+        for name, document in documents.items():
+            present = _fields(stored[name]) if name in stored else {}
+            if any(present.get(field) != document[field] for field in document):
+                reference = self._database.document(COLLECTION, name)
+                yield _replacement(reference, document | {"created_at": now})
+
+    async def _commit(self, writes: Iterable[Write]) -> int:
+        listed = list(writes)
+        blocks = (listed[start : start + BLOCK] for start in range(0, len(listed), BLOCK))
+        return sum([await self._database.commit_what_holds(block) for block in blocks])
+
+
+def largest_query(client: AsyncClient, limit: int, after: tuple[int, str] | None) -> AsyncQuery:
+    """A page of clusters. Both fields descend, which needs no index of their own."""
+    collection = client.collection(COLLECTION)
+    query = collection.order_by("size", direction=Query.DESCENDING)
+    query = query.order_by("__name__", direction=Query.DESCENDING)
+    if after:
+        size, name = after
+        query = query.start_after({"size": size, "__name__": collection.document(name)})
+    return query.select(_FIELDS).limit(limit)
+
+
+def nearest_query(client: AsyncClient, centroid: Vector, limit: int) -> AsyncVectorQuery:
+    """Neighbours of a centroid, without their centroids."""
+    return (
+        client.collection(COLLECTION)
+        .select([*_FIELDS, _DISTANCE])
+        .find_nearest(
+            "centroid",
+            FirestoreVector(list(centroid)),
+            limit=limit,
+            distance_measure=DistanceMeasure.COSINE,
+            distance_result_field=_DISTANCE,
+        )
+    )
+
+
+def clusters_query(client: AsyncClient) -> AsyncQuery:
+    """Every cluster with its centroid, which a run compares with its own."""
+    return client.collection(COLLECTION).order_by("__name__")
+
+
+def members_query(client: AsyncClient, cluster_ids: Sequence[str]) -> AsyncQuery:
+    """The chunks of up to 30 clusters."""
+    of_any = FieldFilter("cluster_id", "array_contains_any", list(cluster_ids))
+    query = client.collection(CHUNKS).where(filter=of_any).order_by("__name__")
+    return query.select(["cluster_id"])
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    yield largest_query(client, 1, None)
+    yield largest_query(client, 1, (1, "a"))
+    yield nearest_query(client, (1.0,), 1)
+    yield clusters_query(client)
+    yield members_query(client, ["a", "b"])
+
+
+def _memberships(
+    clusters: Sequence[CentredCluster],
+    members: Mapping[str, Sequence[str]],
+    chunks: Snapshots,
+) -> dict[str, list[str]]:
+    """Chunk id to cluster ids, for chunks that exist."""
+    memberships: dict[str, list[str]] = {}
+    for each in clusters:
+        cluster_id = each.cluster.cluster_id
+        for chunk_id in dict.fromkeys(members[cluster_id]):
+            if chunk_id in chunks:
+                memberships.setdefault(chunk_id, []).append(cluster_id)
+    return memberships
+
+
+def _chunk_writes(
+    chunks: Snapshots, memberships: Mapping[str, list[str]], now: datetime
+) -> Iterator[Write]:
+    for chunk_id, snapshot in chunks.items():
+        wanted = memberships.get(chunk_id, [])
+        if (_fields(snapshot).get("cluster_id") or []) != wanted:
+            yield _update(snapshot, {"cluster_id": wanted, "pending.index": now})
+
+
+def _document(each: CentredCluster, size: int, run_id: str) -> dict[str, Any]:
+    return {
+        "name": each.cluster.name,
+        "description": each.cluster.description,
+        "keywords": list(each.cluster.keywords),
+        "size": size,
+        "x": each.cluster.x,
+        "y": each.cluster.y,
+        "centroid": FirestoreVector(list(each.centroid)),
+        "run_id": run_id,
+    }
+
+
+def _replacement(reference: AsyncDocumentReference, document: dict[str, Any]) -> Write:
+    return lambda batch: batch.set(reference, document)
+
+
+def _update(snapshot: DocumentSnapshot[Any], change: dict[str, Any]) -> Write:
+    option = LastUpdateOption(snapshot.update_time)
+    return lambda batch: batch.update(snapshot.reference, change, option)
+
+
+def _deletion(snapshot: DocumentSnapshot[Any]) -> Write:
+    return lambda batch: batch.delete(snapshot.reference)
+
+
+def _fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
+    return snapshot.to_dict() or {}
+
+
+def _cluster(snapshot: DocumentSnapshot[Any]) -> Cluster:
+    """Read a cluster from its document."""
+    data = _fields(snapshot)
+    return Cluster(
+        cluster_id=snapshot.id,
+        name=data["name"],
+        description=data.get("description"),
+        keywords=tuple(data.get("keywords") or ()),
+        size=data.get("size", 0),
+        x=data.get("x", 0.0),
+        y=data.get("y", 0.0),
+        run_id=data.get("run_id"),
+        created_at=data.get("created_at"),
+    )
+
+
+def _related(snapshot: DocumentSnapshot[Any]) -> RelatedCluster:
+    similarity = min(1.0, max(0.0, 1.0 - _fields(snapshot)[_DISTANCE]))
+    return RelatedCluster(_cluster(snapshot), similarity)

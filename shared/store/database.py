@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         DocumentSnapshot,
     )
     from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
+    from google.cloud.firestore_v1.types import WriteResult
 
     from shared.store.leases import Lease
 
@@ -134,11 +135,11 @@ class Database:
             self.meter.documents_read += 1 + int(result.value) // 1_000
             return int(result.value)
 
-    async def commit(self, writes: Iterable[Write]) -> Any:
+    async def commit(self, writes: Iterable[Write]) -> Sequence[WriteResult]:
         """Make all writes visible at once, or none. Under a lease, its renewal is one of them.
 
         Returns:
-            The update time of the last write, for preconditions on it; None if there was none.
+            What the server says of each write; nothing where its answer was lost on the way.
 
         Raises:
             Stale: A document changed since it was read.
@@ -146,7 +147,7 @@ class Database:
         """
         listed = list(writes)
         if not listed:
-            return None
+            return []
         async with self._one_commit:
             return await self._commit(listed)
 
@@ -176,25 +177,26 @@ class Database:
             if self.lease:
                 await self._commit([])
 
-    async def _commit(self, writes: Sequence[Write]) -> Any:
+    async def _commit(self, writes: Sequence[Write]) -> Sequence[WriteResult]:
         if not self.lease:
             return await self._send(self._batch(writes))
         while True:
             batch = self._batch(writes)
             commit_id = self.lease.renew_in(batch)
             try:
-                self.lease.update_time = await self._send(batch)
+                *results, renewal = await self._send(batch)
             except Stale:
                 # Answers get lost: this commit may have landed, for Google's client sends it again,
                 # or an earlier renewal of ours, and then only the time we know of it is old.
                 present = await self.lease.present(self)
                 known, self.lease.update_time = self.lease.update_time, present.update_time
                 if present.get("commit") == commit_id:
-                    return present.update_time
+                    return []
                 if present.update_time == known:
                     raise
             else:
-                return self.lease.update_time
+                self.lease.update_time = renewal.update_time
+                return results
 
     def _batch(self, writes: Sequence[Write]) -> AsyncWriteBatch:
         batch = self.client.batch()
@@ -202,11 +204,11 @@ class Database:
             write(batch)
         return batch
 
-    async def _send(self, batch: AsyncWriteBatch) -> Any:
+    async def _send(self, batch: AsyncWriteBatch) -> Sequence[WriteResult]:
         with self.meter.request(), _translated(stale=_STALE):
             results = await batch.commit()
         self.meter.documents_written += len(results)
-        return results[-1].update_time
+        return list(results)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`sources/{source_id}` and the chunks under their care: what ingest compares and writes."""
+"""What ingest compares and writes: `sources/{source_id}` and the chunks under their care."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
+from shared.domain.facet import Kind, facets_of, named
 from shared.store import chunk_documents as documents
-from shared.store.chunks import COLLECTION as CHUNKS
+from shared.store.chunk_documents import COLLECTION as CHUNKS
+from shared.store.sources import COLLECTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,12 +25,15 @@ if TYPE_CHECKING:
     from shared.domain.source import Source
     from shared.store.database import Database, Write
 
-COLLECTION: Final = "sources"
 BLOCK: Final = 30
 """How many sources are compared at once: Firestore takes 30 values in one `in`."""
 MAX_WRITES: Final = 200
 MAX_BYTES: Final = 2_000_000
 """What one commit may hold: the emulator refuses requests above 4 MiB, the cloud above 10."""
+_LISTED_BY: Final = frozenset({Kind.AUTHOR, Kind.CATEGORY, Kind.TAG})
+"""What sources are filtered by; a tag of one highlight counts."""
+_KEY_LENGTH: Final = 300
+"""Characters of a title that sources are sorted by: Firestore indexes 1,500 bytes of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class _Change:
     size: int = 1_000
 
 
-class Sources:
+class Ingestion:
     """Brings the database to what the sources say."""
 
     def __init__(self, database: Database) -> None:
@@ -108,7 +113,12 @@ class Sources:
         for chunk in wanted.chunks:
             yield from self._chunk_change(chunk, known.get(chunk.chunk_id), now)
         for chunk_id in known.keys() - {chunk.chunk_id for chunk in wanted.chunks}:
-            yield _deletion("deleted", self._reference(CHUNKS, chunk_id))
+            yield self._deletion(chunk_id, now)
+
+    def _deletion(self, chunk_id: str, now: datetime) -> _Change:
+        """A chunk that is gone stays until the index has taken back what it knows of it."""
+        reference = self._reference(CHUNKS, chunk_id)
+        return _Change("deleted", lambda batch: batch.update(reference, documents.deleted(now)))
 
     def _source_change(
         self,
@@ -121,7 +131,7 @@ class Sources:
             data = _document(wanted, now) | ({} if stored else {"created_at": now})
             yield _Change("sources", lambda batch: batch.set(reference, data, merge=True))
         elif stored:
-            yield _deletion("sources", reference)
+            yield _Change("sources", lambda batch: batch.delete(reference))
 
     def _chunk_change(
         self, chunk: Chunk, known: dict[str, Any] | None, now: datetime
@@ -130,10 +140,11 @@ class Sources:
         size = documents.size(chunk)
         if known is None:
             new = documents.created(chunk, now)
-            yield _Change("created", lambda batch: batch.create(reference, new), size)
+            yield _Change("created", lambda batch: batch.set(reference, new, merge=True), size)
         elif known["fingerprint"] != documents.fingerprint(chunk):
             same_text = known["content_hash"] == chunk.content_hash
-            edit = documents.edited(chunk, now) if same_text else documents.rewritten(chunk, now)
+            update = documents.edited if same_text else documents.rewritten
+            edit = update(chunk, known, now)
             yield _Change("updated", lambda batch: batch.update(reference, edit), size)
 
     def _reference(self, collection: str, document_id: str) -> AsyncDocumentReference:
@@ -145,7 +156,7 @@ def chunks_of_sources_query(client: AsyncClient, source_ids: Sequence[str]) -> A
     return (
         client.collection(CHUNKS)
         .where(filter=FieldFilter("source_id", "in", list(source_ids)))
-        .select(["source_id", "fingerprint", "content_hash"])
+        .select(["source_id", "fingerprint", "content_hash", "created_at", "dated_at"])
     )
 
 
@@ -160,7 +171,10 @@ def _differs(wanted: ChunkedSource, stored: dict[str, str]) -> bool:
 
 
 def _document(wanted: ChunkedSource, now: datetime) -> dict[str, Any]:
+    facets = {facet for chunk in wanted.chunks for facet in facets_of(chunk)}
     return _described(wanted.source) | {
+        "title_key": named(Kind.TITLE, wanted.source.title).key[:_KEY_LENGTH],
+        "facets": sorted(facet.id for facet in facets if facet.kind in _LISTED_BY),
         "chunk_count": len(wanted.chunks),
         "content_hash": wanted.content_hash,
         "updated_at": now,
@@ -177,10 +191,6 @@ def _described(source: Source) -> dict[str, Any]:
         "readwise_url": source.readwise_url,
         "tags": list(source.tags),
     }
-
-
-def _deletion(kind: str, reference: AsyncDocumentReference) -> _Change:
-    return _Change(kind, lambda batch: batch.delete(reference))
 
 
 def _commits(changes: Sequence[_Change]) -> Iterator[list[_Change]]:

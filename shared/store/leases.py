@@ -79,7 +79,8 @@ class Leases:
         holder = uuid.uuid4().hex
         taken = {"holder": holder, "expires_at": expiry, "commit": ""}
         try:
-            written = await self._database.commit([_take(snapshot, taken)])
+            results = await self._database.commit([_take(snapshot, taken)])
+            written = results[0].update_time
         except Stale:
             present = await self._database.get(reference)
             if not present.exists or present.get("holder") != holder:

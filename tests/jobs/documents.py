@@ -28,9 +28,21 @@ async def documents(deps: Deps, collection: str) -> dict[str, dict[str, Any]]:
     return {name: snapshot.to_dict() or {} for name, snapshot in found.items()}
 
 
+async def chunks(deps: Deps) -> dict[str, dict[str, Any]]:
+    """The fields of every chunk that says something, by its id: those deleted say nothing."""
+    found = await documents(deps, "chunks")
+    return {name: data for name, data in found.items() if "content" in data}
+
+
+async def tombstones(deps: Deps) -> dict[str, dict[str, Any]]:
+    """What is left of the chunks that were deleted, by their ids."""
+    found = await documents(deps, "chunks")
+    return {name: data for name, data in found.items() if "deleted_at" in data}
+
+
 async def chunks_by_content(deps: Deps) -> dict[str, dict[str, Any]]:
-    """The fields of every chunk, by what it says."""
-    return {data["content"]: data for data in (await documents(deps, "chunks")).values()}
+    """The fields of every chunk that says something, by what it says."""
+    return {data["content"]: data for data in (await chunks(deps)).values()}
 
 
 async def leases(deps: Deps) -> set[str]:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.embed.job import JOB, embed, waiting
 from shared.ai.embedding import Purpose
@@ -20,7 +21,15 @@ from shared.errors import CarrelError, Conflict, InvalidInput, PlatformFault, Un
 from shared.job import Budget, Report, run_job
 from shared.store import Meter
 from shared.store.database import LeaseLost
-from tests.jobs.documents import ample, chunks_by_content, documents, leases, nothing, one_step
+from tests.jobs.documents import (
+    ample,
+    chunks_by_content,
+    documents,
+    leases,
+    nothing,
+    one_step,
+    tombstones,
+)
 from tests.knowledge import in_chunks, write
 
 if TYPE_CHECKING:
@@ -40,6 +49,8 @@ NOTES = Source(
     title="Notes",
     sections=tuple(Section(f"Note {number}.") for number in range(10)),
 )
+TO_INDEX = {"index": NOON}
+"""What waits on a note that embed is done with: not its business."""
 ODD = "Note 3."
 ODD_ID = in_chunks(NOTES).chunks[3].chunk_id
 
@@ -87,7 +98,7 @@ def down_after(batches: int) -> Callable[[Sequence[str]], Awaitable[None]]:
 @pytest.fixture
 async def notes(deps: Deps) -> Deps:
     """A knowledge base of ten notes that wait."""
-    await deps.store.sources.save([in_chunks(NOTES)], NOON)
+    await deps.store.ingestion.save([in_chunks(NOTES)], NOON)
     return deps
 
 
@@ -109,7 +120,7 @@ async def run(backend: Backend, budget: Budget | None = None) -> Report:
     return await embed(backend.deps(Caller(), Meter()), budget or ample())
 
 
-async def test_vectors_are_of_unit_length_and_nothing_waits_any_more(
+async def test_vectors_are_of_unit_length_and_nothing_waits_for_one_any_more(
     deps: Deps, notes: Deps
 ) -> None:
     report = await embed(notes, ample())
@@ -118,7 +129,8 @@ async def test_vectors_are_of_unit_length_and_nothing_waits_any_more(
         assert len(data["embedding"]) == 384
         assert math.hypot(*data["embedding"]) == pytest.approx(1)
         assert data["embedding_model"] == "all-MiniLM-L6-v2-onnx-int8"
-        assert (data["pending"], data["tries"], data["parked"]) == ([], {}, {})
+        assert (data["pending"], data["tries"], data["parked"]) == (TO_INDEX, {}, {})
+    assert await waiting(notes) == 0
 
 
 async def test_the_database_is_stamped_with_its_model(
@@ -160,7 +172,21 @@ async def test_a_note_edited_while_it_is_embedded_is_embedded_again(
 
     report = await run(opened(Shelf(editing)))
     assert report.counts == {"embedded": 10}
-    assert (await chunks_by_content(notes))["Note 3, edited."]["pending"] == []
+    assert (await chunks_by_content(notes))["Note 3, edited."]["pending"] == TO_INDEX
+
+
+async def test_a_note_deleted_while_it_is_embedded_stays_deleted(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    async def deleting(texts: Sequence[str]) -> None:
+        if f"Notes {ODD}" in texts:
+            await notes.store.ingestion.save([in_chunks(replace(NOTES, sections=()))], NOON)
+
+    report = await run(opened(Shelf(deleting)))
+    assert report.failures == []
+    left = (await tombstones(notes)).values()
+    assert [False] * 10 == ["embedding" in data for data in left]
+    assert await waiting(notes) == 0
 
 
 async def test_a_refused_text_is_tried_again_later_and_stops_no_other(
@@ -172,8 +198,8 @@ async def test_a_refused_text_is_tried_again_later_and_stops_no_other(
     assert [failure.reason for failure in report.failures] == [REFUSAL]
     assert (report.counts, report.finished) == ({"embedded": 9}, True)
     assert all("embedding" in data for data in chunks.values())
-    assert (odd["pending"], odd["tries"], odd["parked"]) == (["embed"], {"embed": 1}, {})
-    assert odd["retry_at"] == NOON + timedelta(minutes=2)
+    assert odd["pending"] == TO_INDEX | {"embed": NOON + timedelta(minutes=2)}
+    assert (odd["tries"], odd["parked"]) == ({"embed": 1}, {})
 
 
 async def test_a_refused_text_is_left_alone_until_its_time_has_come(
@@ -191,7 +217,8 @@ async def test_a_text_that_is_accepted_later_gets_its_vector(
     await run(opened(Shelf(refusing_the_odd_one)))
     await run(opened(Shelf(willing), NOON + timedelta(minutes=2)))
     odd = (await chunks_by_content(notes))[ODD]
-    assert (odd["pending"], odd["tries"], odd["parked"]) == ([], {}, {})
+    assert (odd["pending"], odd["tries"], odd["parked"]) == (TO_INDEX, {}, {})
+    assert "embedding" in odd
 
 
 async def test_a_text_refused_five_times_is_parked_with_its_error(
@@ -201,25 +228,22 @@ async def test_a_text_refused_five_times_is_parked_with_its_error(
     for _ in range(5):
         report = await run(opened(Shelf(refusing_the_odd_one), moment))
         assert len(report.failures) == 1
-        moment = (await chunks_by_content(notes))[ODD]["retry_at"]
+        moment += timedelta(hours=1)
     odd = (await chunks_by_content(notes))[ODD]
-    assert (odd["pending"], odd["parked"]) == ([], {"embed": REFUSAL})
+    assert (odd["pending"], odd["parked"]) == (TO_INDEX, {"embed": REFUSAL})
     assert await run(opened(Shelf(refusing_the_odd_one), moment)) == Report()
 
 
 async def test_a_parked_text_that_is_edited_is_tried_anew(
     notes: Deps, opened: Callable[..., Backend]
 ) -> None:
-    parked: dict[str, object] = {
-        "pending": [],
-        "tries": {"embed": 5},
-        "parked": {"embed": "refused"},
-    }
-    await write(notes, f"chunks/{ODD_ID}", parked)
-    await notes.store.sources.save([in_chunks(replace(NOTES, title="Renamed"))], NOON)
+    parked: dict[str, object] = {"tries": {"embed": 5}, "parked": {"embed": "refused"}}
+    await write(notes, f"chunks/{ODD_ID}", parked | {"pending": {"embed": DELETE_FIELD}})
+    assert await waiting(notes) == 9
+    await notes.store.ingestion.save([in_chunks(replace(NOTES, title="Renamed"))], NOON)
     await run(opened(Shelf(willing)))
     odd = (await chunks_by_content(notes))[ODD]
-    assert (odd["pending"], odd["tries"], odd["parked"]) == ([], {}, {})
+    assert (odd["pending"], odd["tries"], odd["parked"]) == (TO_INDEX, {}, {})
     assert "embedding" in odd
 
 
@@ -229,9 +253,10 @@ async def test_a_provider_that_is_down_stops_the_run_and_loses_nothing(
     with pytest.raises(Unavailable, match="The provider is down"):
         await run(opened(Shelf(down_after(2))))
     chunks = (await documents(notes, "chunks")).values()
-    assert all(("embedding" in data) == (data["pending"] == []) for data in chunks)
-    assert all(data["tries"] == {} for data in chunks)
-    assert all(data["retry_at"] == NOON for data in chunks)
+    assert {True, False} == {"embedding" in data for data in chunks}
+    for data in chunks:
+        due = {} if "embedding" in data else {"embed": NOON}
+        assert (data["pending"], data["tries"]) == (TO_INDEX | due, {})
     await run(opened(Shelf(willing)))
     assert await waiting(notes) == 0
 
@@ -338,6 +363,6 @@ async def test_texts_that_always_fail_do_not_block_the_queue_when_they_are_alone
     deps: Deps, opened: Callable[..., Backend]
 ) -> None:
     odd = tuple(Section(f"{ODD} {number}") for number in range(4))
-    await deps.store.sources.save([in_chunks(Source("odd", "Odd", sections=odd))], NOON)
+    await deps.store.ingestion.save([in_chunks(Source("odd", "Odd", sections=odd))], NOON)
     report = await run(opened(Shelf(failing(PlatformFault("A vector of nothing.")))))
     assert len(report.failures) == 4

@@ -49,7 +49,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Deps]:
     )
     backend = Backend(settings, embedder=embedder)
     deps = backend.deps(Caller(), Meter())
-    await deps.store.sources.save([in_chunks(BAKING), in_chunks(SAILING)], deps.clock())
+    await deps.store.ingestion.save([in_chunks(BAKING), in_chunks(SAILING)], deps.clock())
     yield deps
     await embedder.aclose()
     await backend.aclose()

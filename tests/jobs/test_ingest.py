@@ -19,11 +19,13 @@ from shared.settings import Settings
 from shared.store import Meter
 from tests.jobs.documents import (
     ample,
+    chunks,
     chunks_by_content,
     documents,
     nothing,
     one_step,
     snapshots,
+    tombstones,
 )
 from tests.jobs.files import book, export, lines, written
 
@@ -60,10 +62,18 @@ async def embedded(deps: Deps) -> None:
     await embed(deps, ample())
 
 
+async def settled(deps: Deps) -> None:
+    """Ingest, and let nothing wait any more, as when every job has run."""
+    await embedded(deps)
+    for chunk_id in await chunks(deps):
+        await deps.store.database.document("chunks", chunk_id).update({"pending": {}})
+
+
 async def chunk_snapshots(deps: Deps) -> dict[str, DocumentSnapshot[Any]]:
     """The chunks' documents, by what they say."""
     found = await snapshots(deps, "chunks")
-    return {snapshot.get("content"): snapshot for snapshot in found.values()}
+    names = await chunks(deps)
+    return {data["content"]: found[name] for name, data in names.items()}
 
 
 async def test_a_highlight_becomes_a_chunk_with_all_that_is_known_of_it(
@@ -89,7 +99,7 @@ async def test_a_highlight_becomes_a_chunk_with_all_that_is_known_of_it(
     await ingested(deps)
     ((chunk_id, data),) = (await documents(deps, "chunks")).items()
     assert chunk_id.startswith("readwise-7-")
-    bookkeeping = {"content_hash", "fingerprint", "created_at", "updated_at", "retry_at", "tries"}
+    bookkeeping = {"content_hash", "fingerprint", "created_at", "updated_at"}
     assert {key: value for key, value in data.items() if key not in bookkeeping} == {
         "source_id": "readwise-7",
         "start": 0,
@@ -106,7 +116,9 @@ async def test_a_highlight_becomes_a_chunk_with_all_that_is_known_of_it(
         "source_url": "https://example.com/sails",
         "highlight_url": "https://example.com/sails#10",
         "highlighted_at": datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC),
-        "pending": ["embed"],
+        "dated_at": datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC),
+        "pending": dict.fromkeys(("embed", "index"), data["created_at"]),
+        "tries": {},
         "parked": {},
     }
 
@@ -117,15 +129,15 @@ async def test_chunks_are_exact_slices_of_their_source_in_order(deps: Deps, tmp_
     export(tmp_path, book(highlights=highlights(REEF, DOUGH)))
     texts = {each.source_id: each.text for each in read(tmp_path) if isinstance(each, Source)}
     await ingested(deps)
-    chunks = list((await documents(deps, "chunks")).values())
-    assert [texts[each["source_id"]][each["start"] : each["end"]] for each in chunks] == [
-        each["content"] for each in chunks
+    found = list((await chunks(deps)).values())
+    assert [texts[each["source_id"]][each["start"] : each["end"]] for each in found] == [
+        each["content"] for each in found
     ]
     for source_id in texts:
-        own = sorted(each["position"] for each in chunks if each["source_id"] == source_id)
+        own = sorted(each["position"] for each in found if each["source_id"] == source_id)
         assert own == list(range(1, len(own) + 1))
-        assert {each["total"] for each in chunks if each["source_id"] == source_id} == {len(own)}
-    assert len(chunks) > 10
+        assert {each["total"] for each in found if each["source_id"] == source_id} == {len(own)}
+    assert len(found) > 10
 
 
 async def test_what_is_unchanged_costs_one_read_a_source_and_no_write(
@@ -152,14 +164,14 @@ async def test_an_edited_highlight_is_embedded_anew_and_its_neighbours_are_not_t
     after = await chunk_snapshots(deps)
     assert report.counts == {"read": 1, "sources": 1, "created": 1, "deleted": 1}
     assert set(after) == {REEF, edited, TESTS}
-    assert after[edited].get("pending") == ["embed"]
+    assert set(after[edited].get("pending")) == {"embed", "index"}
     for text in (REEF, TESTS):
         assert before[text].update_time == after[text].update_time
 
 
 async def test_chunks_that_an_edit_moves_keep_their_vectors(deps: Deps, tmp_path: Path) -> None:
     export(tmp_path, book(highlights=highlights(REEF, TESTS)))
-    await embedded(deps)
+    await settled(deps)
     before = await chunks_by_content(deps)
     export(tmp_path, book(highlights=highlights("Something new.", REEF, TESTS)))
     await ingested(deps)
@@ -168,33 +180,33 @@ async def test_chunks_that_an_edit_moves_keep_their_vectors(deps: Deps, tmp_path
     for text in (REEF, TESTS):
         assert after[text]["start"] == before[text]["start"] + len("Something new.\n\n")
         assert after[text]["embedding"] == before[text]["embedding"]
-        assert after[text]["pending"] == []
+        assert set(after[text]["pending"]) == {"index"}
 
 
 async def test_a_changed_title_is_embedded_anew_with_all_chunks(deps: Deps, tmp_path: Path) -> None:
     export(tmp_path, book(highlights=highlights(REEF, DOUGH)), book(user_book_id=8))
-    await embedded(deps)
+    await settled(deps)
     changed = book(title="Walden Pond", highlights=highlights(REEF, DOUGH))
     export(tmp_path, changed, book(user_book_id=8))
     assert (await ingested(deps)).counts == {"read": 2, "sources": 1, "updated": 2}
-    chunks = (await chunks_by_content(deps)).values()
-    assert {each["content"]: (each["title"], each["pending"]) for each in chunks} == {
-        REEF: ("Walden Pond", ["embed"]),
-        DOUGH: ("Walden Pond", ["embed"]),
-        "Simplify.": ("Walden", []),
+    after = await chunks_by_content(deps)
+    assert {text: (each["title"], set(each["pending"])) for text, each in after.items()} == {
+        REEF: ("Walden Pond", {"embed", "index"}),
+        DOUGH: ("Walden Pond", {"embed", "index"}),
+        "Simplify.": ("Walden", set()),
     }
 
 
-async def test_changed_tags_are_written_and_nothing_is_embedded_anew(
+async def test_changed_tags_are_indexed_and_nothing_is_embedded_anew(
     deps: Deps, tmp_path: Path
 ) -> None:
     export(tmp_path, book(highlights=highlights(REEF)))
-    await embedded(deps)
+    await settled(deps)
     before = await chunks_by_content(deps)
     export(tmp_path, book(book_tags=[{"name": "new"}], highlights=highlights(REEF)))
     assert (await ingested(deps)).counts == {"read": 1, "sources": 1, "updated": 1}
     after = await chunks_by_content(deps)
-    assert (after[REEF]["tags"], after[REEF]["pending"]) == (["new"], [])
+    assert (after[REEF]["tags"], set(after[REEF]["pending"])) == (["new"], {"index"})
     assert after[REEF]["embedding"] == before[REEF]["embedding"]
 
 
@@ -214,6 +226,7 @@ async def test_a_deleted_book_goes_with_its_chunks(deps: Deps, tmp_path: Path) -
     await ingested(deps)
     assert set(await documents(deps, "sources")) == {"readwise-8"}
     assert set(await chunks_by_content(deps)) == {"Simplify."}
+    assert len(await tombstones(deps)) == 2
 
 
 async def test_a_deleted_book_costs_no_write_once_it_is_gone(
@@ -240,9 +253,9 @@ async def test_a_file_that_is_gone_leaves_what_was_read_of_it(deps: Deps, tmp_pa
 async def test_the_same_words_twice_are_two_chunks(deps: Deps, tmp_path: Path) -> None:
     export(tmp_path, book(highlights=highlights(REEF, DOUGH, REEF)))
     await ingested(deps)
-    chunks = await documents(deps, "chunks")
-    assert sorted(each["content"] for each in chunks.values()) == [DOUGH, REEF, REEF]
-    assert sorted(each["position"] for each in chunks.values()) == [1, 2, 3]
+    found = (await chunks(deps)).values()
+    assert sorted(each["content"] for each in found) == [DOUGH, REEF, REEF]
+    assert sorted(each["position"] for each in found) == [1, 2, 3]
 
 
 async def test_a_book_larger_than_one_commit_goes_in_whole(deps: Deps, tmp_path: Path) -> None:

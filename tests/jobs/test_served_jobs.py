@@ -104,7 +104,7 @@ async def test_a_post_runs_the_job_and_says_what_it_did(
 
 async def test_a_post_while_the_job_runs_says_so(embed_url: str, deps: Deps) -> None:
     chunked = in_chunks(Source("notes", "Notes", sections=NOTES))
-    await deps.store.sources.save([chunked], datetime.now(UTC))
+    await deps.store.ingestion.save([chunked], datetime.now(UTC))
     answers = await asyncio.gather(posted(embed_url), posted(embed_url))
     assert [status for status, _ in answers] == [200, 200]
     busy, finished = sorted((body for _, body in answers), key=lambda body: str(body["state"]))

@@ -86,7 +86,7 @@ async def test_many_documents_are_one_round_trip_and_missing_ones_cost_too(
 
 async def test_no_documents_are_no_request(database: Database, meter: Meter) -> None:
     assert await database.get_all([]) == []
-    assert await database.commit([]) is None
+    assert await database.commit([]) == []
     assert await database.commit_what_holds([]) == 0
     assert counted(meter) == (0, 0, 0)
 
@@ -114,8 +114,8 @@ async def test_a_commit_is_one_round_trip(database: Database, meter: Meter) -> N
 
 
 async def test_a_commit_tells_when_it_was_written(database: Database) -> None:
-    written = await database.commit([setting(database, "a", 1)])
-    assert written == (await database.get(note(database, "a"))).update_time
+    [written] = await database.commit([setting(database, "a", 1)])
+    assert written.update_time == (await database.get(note(database, "a"))).update_time
 
 
 async def test_a_refused_commit_writes_nothing_and_counts_nothing(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.deps import Deps
     from shared.job import Budget
-    from shared.store.chunks import PendingChunk
+    from shared.store.steps import PendingChunk
 
     Pair = tuple[PendingChunk, Vector]
 
@@ -42,7 +42,7 @@ async def embed(deps: Deps, budget: Budget) -> Report:
     report = Report()
     await deps.store.embedding_space.claim(deps.embedder)
     while not budget.spent:
-        page = await deps.store.chunks.pending(STEP, deps.clock(), PAGE)
+        page = await deps.store.steps.pending(STEP, deps.clock(), PAGE)
         if not page:
             return report
         await _embed_page(page, deps, budget, report)
@@ -111,14 +111,14 @@ async def _embed_together(batch: Sequence[PendingChunk], deps: Deps) -> list[Pai
 
 async def _put_off(chunk: PendingChunk, error: CarrelError, deps: Deps, report: Report) -> None:
     reason = f"{error.code}: {error.message}"
-    await deps.store.chunks.failed(STEP, chunk, reason, deps.clock())
+    await deps.store.steps.failed(STEP, chunk, reason, deps.clock())
     report.failures.append(Failure(chunk.chunk_id, reason))
 
 
 async def _store(pairs: Sequence[Pair], deps: Deps, budget: Budget, report: Report) -> None:
     chunks = [chunk for chunk, _ in pairs]
     vectors = [vector for _, vector in pairs]
-    stored = await deps.store.chunks.embedded(chunks, vectors, deps.embedder.model)
+    stored = await deps.store.steps.embedded(chunks, vectors, deps.embedder.model)
     report.counts["embedded"] += stored
     budget.progress(stored)
 
@@ -129,7 +129,7 @@ def _batches(page: Sequence[PendingChunk], size: int) -> Iterator[Sequence[Pendi
 
 async def waiting(deps: Deps) -> int:
     """How many chunks wait for a vector."""
-    return await deps.store.chunks.count_pending(STEP)
+    return await deps.store.steps.count_pending(STEP)
 
 
 JOB = Job(

@@ -12,7 +12,7 @@ from shared.domain.source import Source
 from shared.errors import InvalidInput
 from shared.job import Failure, Job, Report
 from shared.retrieval.chunking import split
-from shared.store.sources import BLOCK, ChunkedSource
+from shared.store.ingestion import BLOCK, ChunkedSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ async def ingest(deps: Deps, budget: Budget) -> Report:
         if budget.spent:
             report.finished = False
             break
-        report.counts += await deps.store.sources.save(block, deps.clock())
+        report.counts += await deps.store.ingestion.save(block, deps.clock())
         report.counts["read"] += len(block)
         budget.progress(len(block))
     return report

@@ -1,0 +1,56 @@
+"""Cut changes into commits that Firestore takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from shared.store.list_changes import Change
+    from shared.store.marks import ListName
+
+MAX_BYTES: Final = 3_900_000
+"""About how large a request may be: the emulator refuses those above 4 MiB, the cloud above 10."""
+_LIST: Final = 140
+"""Bytes around a list: the path to its name, its other fields."""
+_ENTRY: Final = 30
+"""Bytes around an entry, which names its chunk twice: what is written, and where."""
+_PART: Final = 12
+"""Bytes around a text in a chunk's mark, or in what a facet's list says of itself."""
+
+
+def commits(changes: Sequence[Change]) -> Iterator[list[Change]]:
+    """Cut changes, in their order, into commits. The more they share, the more go into one."""
+    commit: list[Change] = []
+    lists: set[ListName] = set()
+    size = 0
+    for change in changes:
+        touched = {name for name, *_ in change.differences()}
+        more = _own_size(change, len(touched)) + sum(map(_list_size, touched - lists))
+        if commit and size + more > MAX_BYTES:
+            yield commit
+            commit, lists, size = [], set(), 0
+            more = _own_size(change, len(touched)) + sum(map(_list_size, touched))
+        commit.append(change)
+        lists |= touched
+        size += more
+    if commit:
+        yield commit
+
+
+def _list_size(name: ListName) -> int:
+    return _LIST + _size(name[1])
+
+
+def _own_size(change: Change, touched: int) -> int:
+    """The entries, the mark, and what it says of facets."""
+    entries = touched * (_ENTRY + 2 * _size(change.waiting.chunk_id))
+    terms = sum(_PART + _size(term) for term in change.wanted.terms)
+    facets = change.wanted.facets.items()
+    named = sum(4 * _PART + 2 * _size(facet) + 3 * _size(name) for facet, name in facets)
+    return entries + terms + named + _LIST
+
+
+def _size(text: str) -> int:
+    return len(text.encode())

@@ -1,0 +1,138 @@
+"""Keep the lists that search reads: which chunks hold a term, which bear a facet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.index.commits import commits
+from shared.clock import microseconds
+from shared.domain.facet import facets_of
+from shared.errors import PlatformFault
+from shared.job import Failure, Job, Report
+from shared.retrieval.bm25 import best
+from shared.retrieval.newest import newest
+from shared.retrieval.terms import ANALYSIS, terms
+from shared.store.database import Stale
+from shared.store.index_lists import FACETS, LEXICON
+from shared.store.indexing import STEP
+from shared.store.list_changes import Change
+from shared.store.marks import NOTHING, Indexed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from shared.deps import Deps
+    from shared.domain.chunk import Chunk
+    from shared.job import Budget
+    from shared.store.indexing import Keep
+    from shared.store.list_changes import Waiting
+
+PAGE: Final = 300
+"""How many pending chunks are read at once. The more share a commit, the fewer writes: a list is
+written once for all of them."""
+KEEP: Final[Mapping[str, Keep]] = {LEXICON: best, FACETS: newest}
+"""What a list that has grown too long keeps: a term's best entries, a facet's newest."""
+
+
+async def index(deps: Deps, budget: Budget) -> Report:
+    """Index pending chunks, and take out deleted ones, commit by commit.
+
+    A commit holds the chunks' marks and all that they change in the lists: killed anywhere, the
+    next run goes on with what is left. When the analysis of texts changes, everything is indexed
+    again.
+    """
+    report = Report()
+    await _follow_analysis(deps)
+    while not budget.spent:
+        page = await deps.store.indexing.pending(deps.clock(), PAGE)
+        if not page:
+            return report
+        for commit in await _commits(page, deps, report):
+            await _apply(commit, deps, budget, report)
+    report.finished = False
+    return report
+
+
+async def _follow_analysis(deps: Deps) -> None:
+    """Once texts are analysed in another way, all of them must be."""
+    found = await deps.store.indexing.analysis()
+    if found == ANALYSIS:
+        return
+    if found is not None:
+        await deps.store.indexing.requeue(deps.clock())
+    await deps.store.indexing.stamp(ANALYSIS)
+
+
+async def _commits(page: Sequence[Waiting], deps: Deps, report: Report) -> list[list[Change]]:
+    """What to commit of a page. What cannot be indexed is put off."""
+    found = await asyncio.to_thread(list, map(_change, page))
+    for waiting, change in zip(page, found, strict=True):
+        if isinstance(change, str):
+            await _put_off(waiting, change, deps, report)
+    cut = list(commits([change for change in found if isinstance(change, Change)]))
+    # The rest of a full page is read again with the next one: it shares lists with those chunks.
+    return cut[:-1] if len(page) == PAGE and len(cut) > 1 else cut
+
+
+async def _apply(changes: Sequence[Change], deps: Deps, budget: Budget, report: Report) -> None:
+    """Commit changes, halved around what the database refuses.
+
+    A chunk that was edited since it was read keeps waiting; one that is refused for another reason
+    is put off. Where the database refuses that too, it is no chunk's fault, and the run ends.
+    """
+    try:
+        overfull = await deps.store.indexing.apply(changes)
+    except (Stale, PlatformFault) as error:
+        if len(changes) > 1:
+            middle = len(changes) // 2
+            for half in (changes[:middle], changes[middle:]):
+                await _apply(half, deps, budget, report)
+        elif isinstance(error, PlatformFault):
+            await _put_off(changes[0].waiting, f"{error.code}: {error.message}", deps, report)
+        return
+    await deps.store.indexing.shorten(overfull, KEEP)
+    report.counts["indexed"] += len(changes)
+    budget.progress(len(changes))
+
+
+async def _put_off(waiting: Waiting, reason: str, deps: Deps, report: Report) -> None:
+    await deps.store.steps.failed(STEP, waiting, reason, deps.clock())
+    report.failures.append(Failure(waiting.chunk_id, reason))
+
+
+def _change(waiting: Waiting) -> Change | str:
+    """What the lists are to know of a chunk, or why it cannot be said."""
+    if waiting.fault:
+        return waiting.fault
+    if waiting.chunk is None:
+        return Change(waiting, NOTHING)
+    try:
+        return _wanted(waiting, waiting.chunk)
+    except (AttributeError, TypeError, ValueError) as error:
+        return f"is no chunk as they are stored: {error!r}"
+
+
+def _wanted(waiting: Waiting, chunk: Chunk) -> Change:
+    names = facets_of(chunk)
+    wanted = Indexed(
+        terms=Counter(terms(chunk.indexed_text)),
+        facets={facet.id: name for facet, name in names.items()},
+        dated_at=microseconds(chunk.dated_at) if chunk.dated_at else 0,
+    )
+    return Change(waiting, wanted, tuple(names))
+
+
+async def waiting(deps: Deps) -> int:
+    """How many chunks wait to be indexed."""
+    return await deps.store.steps.count_pending(STEP)
+
+
+JOB = Job(
+    name="index",
+    title="Index words and facets",
+    run=index,
+    total=waiting,
+    schedule="5-59/15 * * * *",
+)

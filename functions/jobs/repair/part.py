@@ -1,0 +1,146 @@
+"""Lists made from scratch, of what the chunks' marks say: as many at once as memory takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.domain.facet import facet_of
+from shared.domain.postings import CAP, Totals
+from shared.retrieval.bm25 import best
+from shared.retrieval.newest import newest
+from shared.store.index_lists import FACETS, LEXICON
+from shared.store.indexing import SLACK
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shared.store.indexing import Keep
+    from shared.store.marks import Indexed, ListName
+
+KEEP: Final[Mapping[str, Keep]] = {LEXICON: best, FACETS: newest}
+"""What a list that is too long keeps: a term's best entries, a facet's newest."""
+_LIST: Final = 3
+"""Entries that take the memory of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is held.
+
+    Attributes:
+        cap: Entries of a list that was cut.
+        most: Entries of a list that was not.
+        room: Entries of a part, a list counting as three. A million of them take some 75 MiB: 9,000
+            abstracts are one part, 60,000 are six.
+    """
+
+    cap: int = CAP
+    most: int = CAP + SLACK
+    room: int = 1_000_000
+
+
+class Part:
+    """The first lists of a range, as many as there is room for.
+
+    Whenever there is no more room, the part ends earlier: half of what it holds, the lists that
+    come last, are left to the next one.
+
+    Attributes:
+        after: The list before its first.
+        until: Its last list; None if no list comes after it.
+        documents: How many chunks have terms.
+        length: How many terms these hold.
+    """
+
+    def __init__(self, after: ListName, average: float, limits: Limits) -> None:
+        """Begin after a list; weigh entries by the mean length of a document."""
+        self.after = after
+        self.until: ListName | None = None
+        self.documents = 0
+        self.length = 0
+        self._average = average
+        self._limits = limits
+        self._size = 0
+        self._entries: dict[ListName, dict[str, int]] = {}
+        self._dropped: Counter[ListName] = Counter()
+        self._spellings: dict[ListName, Counter[str]] = {}
+
+    @property
+    def totals(self) -> Totals:
+        """Of all chunks that were added."""
+        return Totals(self.documents, self.length)
+
+    def add(self, chunk_id: str, mark: Indexed) -> None:
+        """Take in what the lists have to know of a chunk."""
+        self.documents += mark.length > 0
+        self.length += mark.length
+        for name, entry in mark.entries():
+            if self.after < name and (self.until is None or name <= self.until):
+                self._add(name, chunk_id, entry)
+                if name[0] == FACETS:
+                    self._spellings[name][mark.facets[name[1]]] += 1
+        while self._size > self._limits.room and len(self._entries) > 1:
+            self._narrow()
+
+    def names(self) -> list[ListName]:
+        """Its lists, in their order."""
+        return sorted(self._entries)
+
+    def document(self, name: ListName, known_as: str | None) -> dict[str, Any] | None:
+        """A list as it is to be.
+
+        Args:
+            name: Which.
+            known_as: The name that people know a facet by so far; it stays if a chunk uses it.
+
+        Returns:
+            None if there is to be no such list.
+        """
+        if name not in self._entries:
+            return None
+        entries, df = self._entries[name], len(self._entries[name]) + self._dropped[name]
+        kept = entries if df < self._limits.most else self._kept(name, self._limits.cap)
+        found: dict[str, Any] = {"df": df, "postings": kept, "held": len(kept)}
+        if name[0] == FACETS:
+            found |= self._described(name, known_as)
+            if len(kept) < len(entries):
+                found["since"] = 1 + max(date for each, date in entries.items() if each not in kept)
+        return found
+
+    def _add(self, name: ListName, chunk_id: str, entry: int) -> None:
+        if name not in self._entries:
+            self._entries[name] = {}
+            self._size += _LIST
+            if name[0] == FACETS:
+                self._spellings[name] = Counter()
+        entries = self._entries[name]
+        entries[chunk_id] = entry
+        self._size += 1
+        if len(entries) > 2 * self._limits.most:
+            self._entries[name] = self._kept(name, self._limits.most)
+            dropped = len(entries) - self._limits.most
+            self._dropped[name] += dropped
+            self._size -= dropped
+
+    def _kept(self, name: ListName, limit: int) -> dict[str, int]:
+        return dict(KEEP[name[0]](self._entries[name], self._average, limit))
+
+    def _narrow(self) -> None:
+        """Leave the last lists, about half of what is held, to the next part."""
+        names = self.names()
+        left = self._size
+        while left > self._limits.room // 2 and len(names) > 1:
+            name = names.pop()
+            left -= _LIST + len(self._entries.pop(name))
+            self._dropped.pop(name, None)
+            self._spellings.pop(name, None)
+        self._size, self.until = left, names[-1]
+
+    def _described(self, name: ListName, known_as: str | None) -> dict[str, str]:
+        spellings = self._spellings[name]
+        commonest = max(spellings, key=lambda spelling: (spellings[spelling], spelling))
+        spelling = known_as if known_as and known_as in spellings else commonest
+        facet = facet_of(name[1], spelling)
+        return {"kind": facet.kind.value, "key": facet.key, "name": spelling}

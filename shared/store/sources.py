@@ -1,0 +1,176 @@
+"""`sources/{source_id}`: books, articles, documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
+
+from shared.clock import from_microseconds, microseconds
+from shared.domain.facet import Facet, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
+
+    from shared.store.database import Database
+
+    Place = tuple[int | str, str]
+    """Where a source stands in an order: what it is ordered by, and its id."""
+
+COLLECTION: Final = "sources"
+_FIELDS: Final = (
+    "title", "author", "type", "source", "url", "readwise_url", "tags", "facets", "title_key",
+    "chunk_count", "updated_at",
+)  # fmt: skip
+_UP, _DOWN = BaseQuery.ASCENDING, BaseQuery.DESCENDING
+
+
+class Order(StrEnum):
+    """How sources are listed."""
+
+    RECENT = "recent"
+    TITLE = "title"
+
+
+_ORDERS: Final = {Order.RECENT: ("updated_at", _DOWN), Order.TITLE: ("title_key", _UP)}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSource:
+    """A source as it stands in the database, without its text.
+
+    Attributes:
+        source: Where it came from: `kindle`, `reader`, `file` ...
+        facets: The ids of its author, its category and the tags of it and its highlights.
+        title_key: The title as it is compared.
+        updated_at: When it last changed.
+    """
+
+    source_id: str
+    title: str
+    author: str | None
+    source: str
+    category: str
+    tags: tuple[str, ...]
+    source_url: str | None
+    readwise_url: str | None
+    chunk_count: int
+    facets: frozenset[str]
+    title_key: str
+    updated_at: datetime
+
+    def place(self, order: Order) -> Place:
+        """Where it stands in an order."""
+        match order:
+            case Order.RECENT:
+                return microseconds(self.updated_at), self.source_id
+            case Order.TITLE:
+                return self.title_key, self.source_id
+
+
+class Sources:
+    """Reads sources; ingest writes them."""
+
+    def __init__(self, database: Database) -> None:
+        """Read them from this database."""
+        self._database = database
+
+    async def get(self, source_id: str) -> StoredSource | None:
+        """The source of this id, or None. One round trip."""
+        return next(iter(await self.get_all([source_id])), None)
+
+    async def get_all(self, source_ids: Sequence[str]) -> list[StoredSource]:
+        """The sources that exist among those named, in the order named, in one round trip."""
+        references = [self._database.document(COLLECTION, name) for name in source_ids]
+        snapshots = await self._database.get_all(references, _FIELDS)
+        found = {snapshot.id: _source(snapshot) for snapshot in snapshots}
+        return [found[name] for name in source_ids if name in found]
+
+    async def page(
+        self, order: Order, limit: int, facet: Facet | None = None, after: Place | None = None
+    ) -> list[StoredSource]:
+        """A page of sources. One round trip.
+
+        Args:
+            order: Which first: the last changed, or by title.
+            limit: How many.
+            facet: An author, a category or a tag that they bear.
+            after: Where the last source that was seen stands.
+        """
+        query = list_query(self._database.client, order, limit, facet, after)
+        return [_source(snapshot) for snapshot in await self._database.find(query)]
+
+    async def titled(self, prefix: str, limit: int) -> list[StoredSource]:
+        """The sources whose folded title begins so, by title. One round trip."""
+        query = titled_query(self._database.client, prefix, limit)
+        return [_source(snapshot) for snapshot in await self._database.find(query)]
+
+    async def count(self) -> int:
+        """How many sources there are. One round trip."""
+        return await self._database.count(sources_query(self._database.client))
+
+
+def list_query(
+    client: AsyncClient, order: Order, limit: int, facet: Facet | None, after: Place | None
+) -> AsyncQuery:
+    """A page of sources; `__name__` follows the direction of its order."""
+    collection = client.collection(COLLECTION)
+    field, direction = _ORDERS[order]
+    query = collection.order_by(field, direction=direction)
+    query = query.order_by("__name__", direction=direction)
+    if facet:
+        query = query.where(filter=FieldFilter("facets", "array_contains", facet.id))
+    if after:
+        value = from_microseconds(int(after[0])) if order is Order.RECENT else after[0]
+        query = query.start_after({field: value, "__name__": collection.document(after[1])})
+    return query.select(_FIELDS).limit(limit)
+
+
+def titled_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
+    """The sources whose folded titles begin alike."""
+    return (
+        client.collection(COLLECTION)
+        .where(filter=FieldFilter("title_key", ">=", prefix))
+        .where(filter=FieldFilter("title_key", "<", prefix + "\U0010ffff"))
+        .order_by("title_key")
+        .select(_FIELDS)
+        .limit(limit)
+    )
+
+
+def sources_query(client: AsyncClient) -> AsyncQuery:
+    """Every source, to be counted."""
+    return client.collection(COLLECTION).order_by("__name__")
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    for order, value in ((Order.RECENT, 0), (Order.TITLE, "a")):
+        for facet in (None, Facet(Kind.TAG, "a")):
+            yield list_query(client, order, 1, facet, None)
+            yield list_query(client, order, 1, facet, (value, "a"))
+    yield titled_query(client, "a", 1)
+    yield sources_query(client)
+
+
+def _source(snapshot: DocumentSnapshot[Any]) -> StoredSource:
+    data = snapshot.to_dict() or {}
+    return StoredSource(
+        source_id=snapshot.id,
+        title=data["title"],
+        author=data.get("author"),
+        source=data["source"],
+        category=data["type"],
+        tags=tuple(data.get("tags") or ()),
+        source_url=data.get("url"),
+        readwise_url=data.get("readwise_url"),
+        chunk_count=data["chunk_count"],
+        facets=frozenset(data.get("facets") or ()),
+        title_key=data.get("title_key", ""),
+        updated_at=data["updated_at"],
+    )

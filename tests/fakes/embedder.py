@@ -1,0 +1,65 @@
+"""An embedder that costs nothing: texts are alike as far as they share words."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from shared.ai.embedding import Vector, require_unicode, unit_vector
+from shared.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.ai.embedding import Purpose
+
+DIMENSION: Final = 64
+
+
+class WordEmbedder:
+    """The sum of a random direction for each word, as often as it stands there.
+
+    Attributes:
+        down: Whether it cannot be reached.
+    """
+
+    model = "words"
+    dimension = DIMENSION
+    batch_size = 200
+
+    def __init__(self) -> None:
+        """Answer until told otherwise."""
+        self.down = False
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - the same for both
+        """Embed each text.
+
+        Raises:
+            Unavailable: It is down.
+        """
+        if self.down:
+            raise Unavailable("The embedding provider does not answer.", retry_after=5)
+        require_unicode(texts)
+        return [_vector(text) for text in texts]
+
+    async def aclose(self) -> None:
+        """Hold nothing."""
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """The similarity of two unit vectors, not below 0."""
+    return max(0.0, sum(a * b for a, b in zip(one, other, strict=True)))
+
+
+def _vector(text: str) -> Vector:
+    directions = [_direction(word) for word in text.casefold().split()] or [_direction("")]
+    return unit_vector([sum(numbers) for numbers in zip(*directions, strict=True)], DIMENSION)
+
+
+@cache
+def _direction(word: str) -> tuple[float, ...]:
+    seed = hashlib.sha256(word.encode()).digest()
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    return tuple(chance.gauss() for _ in range(DIMENSION))

@@ -1,0 +1,34 @@
+"""What the id of a chunk says of its source."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.domain.chunk import Span, chunks_of, source_id_of
+from shared.domain.names import safe_id
+from shared.domain.source import Section, Source
+
+NAMES = st.text(min_size=1).filter(str.strip)
+
+
+@given(NAMES, st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=12))
+def test_a_chunks_id_tells_its_source(name: str, texts: list[str]) -> None:
+    source = Source(safe_id(name), "T", sections=tuple(map(Section, texts)))
+    chunks = chunks_of(source, [[Span(0, 1)]] * len(texts))
+    assert {source_id_of(chunk.chunk_id) for chunk in chunks} == {source.source_id}
+
+
+@pytest.mark.parametrize(
+    ("chunk_id", "expected"),
+    [
+        ("book-0123456789ab", "book"),
+        ("book-0123456789ab-12", "book"),
+        ("a-446655440000-123456789012", "a-446655440000"),
+        ("a-446655440000-123456789012-2", "a-446655440000"),
+        ("made elsewhere", "made elsewhere"),
+    ],
+)
+def test_only_what_chunks_of_appends_is_taken_off(chunk_id: str, expected: str) -> None:
+    assert expected == source_id_of(chunk_id)
