@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from shared.call import CallAnswer, Receipt
 from shared.errors import InvalidInput, PlatformFault, ToolFailure, Unavailable
@@ -15,6 +15,8 @@ from shared.logs import describe, log
 from shared.store import Meter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from pydantic_core import ErrorDetails
 
     from shared.call import CallRequest
@@ -28,7 +30,7 @@ async def call(tool: Tool[Any, Any], request: CallRequest, backend: Backend) -> 
     started = time.perf_counter()
     try:
         result = await _run(tool, request, backend, meter)
-        outcome: dict[str, Any] = {"result": result.model_dump(mode="json")}
+        outcome: dict[str, Any] = {"result": result.model_dump(mode="json", exclude_none=True)}
     except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
         outcome = {"error": _told(error, request, tool)}
     milliseconds = round((time.perf_counter() - started) * 1000, 1)
@@ -45,7 +47,8 @@ def parse(tool: Tool[Any, Any], arguments: dict[str, Any]) -> Arguments:
     """
     try:
         # As JSON, strictly: "5" is no number and true is no 1, but an enumeration is its string.
-        parsed: Arguments = tool.input.model_validate_json(json.dumps(arguments), strict=True)
+        text = json.dumps(_whole(arguments))
+        parsed: Arguments = tool.input.model_validate_json(text, strict=True)
     except ValidationError as error:
         details = {_field(each["loc"]): _problem(tool, each) for each in error.errors()}
         wrong = "; ".join(f"{name}: {message}" for name, message in details.items())
@@ -110,14 +113,47 @@ def _sizes(tool: Tool[Any, Any], arguments: dict[str, Any]) -> dict[str, int]:
     return {name: len(json.dumps(value)) for name, value in arguments.items() if name in known}
 
 
+def _whole(value: Any) -> Any:
+    """JSON knows one kind of number: 5.0 is an integer too, and some clients write it so."""
+    match value:
+        case dict():
+            return {name: _whole(each) for name, each in value.items()}
+        case list():
+            return [_whole(each) for each in value]
+        case float() if value.is_integer():
+            return int(value)
+    return value
+
+
 def _problem(tool: Tool[Any, Any], problem: ErrorDetails) -> str:
     match problem["type"]:
         case "extra_forbidden":
-            return f"not a parameter; {tool.name} takes {', '.join(tool.input.model_fields)}"
+            *path, _ = problem["loc"]
+            where = ".".join(map(str, path)) or tool.name
+            known = ", ".join(_fields_at(tool.input, path)) or "none"
+            return f"not a parameter; {where} takes {known}"
         case "missing":
             return "required, but missing"
+        case "string_pattern_mismatch":
+            return "not of the form that other answers have it in: copy it from one of them"
         case _:
             return problem["msg"]
+
+
+def _fields_at(model: type[BaseModel], path: Sequence[int | str]) -> Iterable[str]:
+    """The fields that there are at a place in a tool's input."""
+    for name in path:
+        if field := model.model_fields.get(str(name)):
+            model = next(_models(field.annotation), model)
+    return model.model_fields
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that an annotation speaks of, such as that of `list[Filter] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
 
 
 def _field(location: tuple[int | str, ...]) -> str:

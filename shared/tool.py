@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
@@ -22,7 +22,10 @@ class Arguments(BaseModel):
 
 
 class Result(BaseModel):
-    """The base of every tool's output, and of what stands inside it."""
+    """The base of every tool's output, and of what stands inside it.
+
+    What is None is left out of the answer: it would cost the model tokens and tell it nothing.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,6 +43,45 @@ class Effect(StrEnum):
     WRITE = "write"
     DESTROY = "destroy"
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceTemplate:
+    """What a tool's answer is to those who read resources instead of calling tools.
+
+    Attributes:
+        uri: Its URI, with one variable in braces: the argument that the tool is then called with.
+        name: What programs call it.
+        title: What people see.
+        description: What reading it gives.
+    """
+
+    uri: str
+    name: str
+    title: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """Which part of a tool's result names resources.
+
+    Attributes:
+        items: The field that lists them; it may be missing or empty.
+        uri: The template of their URIs, whose variable is a field of each item.
+        name: The field of each item that names it to people.
+        listed: Whether the list of all resources goes through this tool's pages, by the argument
+            `cursor` and the result's `next_cursor`.
+        walk: The other arguments of that walk: an order in which nothing is lost while it lasts.
+    """
+
+    items: str
+    uri: str
+    name: str
+    listed: bool = False
+    walk: dict[str, str] = field(default_factory=dict)
+
+
+_NULL: Final = {"type": "null"}
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 ResultT = TypeVar("ResultT", bound=Result)
@@ -59,6 +101,11 @@ class Tool(Generic[ArgumentsT, ResultT]):
         effect: What it does to data.
         tier: Who may call it.
         timeout: Seconds it may take.
+        resource: What its answer is as a resource, if it is one.
+        links: Which part of its result names resources, if any does.
+        internal: Whether it serves the gateway alone, and no client may see or call it.
+        completes: The kinds of names it completes. Such a tool takes `kind` and `prefix`, and
+            returns `names`, each with `name` and `id`, and their `total`.
     """
 
     name: str
@@ -70,6 +117,10 @@ class Tool(Generic[ArgumentsT, ResultT]):
     effect: Effect
     tier: Tier
     timeout: float = 10.0
+    resource: ResourceTemplate | None = None
+    links: Links | None = None
+    internal: bool = False
+    completes: tuple[str, ...] = ()
 
     def declaration(self) -> dict[str, Any]:
         """The tool as data: what the gateway's catalogue holds of it."""
@@ -78,10 +129,14 @@ class Tool(Generic[ArgumentsT, ResultT]):
             "title": self.title,
             "description": self.description,
             "inputSchema": _schema(self.input.model_json_schema(mode="validation")),
-            "outputSchema": _schema(self.output.model_json_schema(mode="serialization")),
+            "outputSchema": _lean(_schema(self.output.model_json_schema(mode="serialization"))),
             "effect": self.effect.value,
             "tier": self.tier.value,
             "timeout": self.timeout,
+            "resource": self.resource and asdict(self.resource),
+            "links": self.links and asdict(self.links),
+            "internal": self.internal,
+            "completes": list(self.completes),
         }
 
 
@@ -100,6 +155,27 @@ def _schema(schema: dict[str, Any]) -> dict[str, Any]:
 
     inlined: dict[str, Any] = inline(schema)
     return inlined
+
+
+def _lean(node: Any) -> Any:
+    """Say of what may be None that it may be missing."""
+    if isinstance(node, list):
+        return [_lean(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    lean = {key: _lean(value) for key, value in node.items()}
+    fields = node.get("properties", {})
+    optional = {name for name, field in fields.items() if _NULL in field.get("anyOf", ())}
+    if optional:
+        lean["properties"] |= {name: _not_null(lean["properties"][name]) for name in optional}
+        lean["required"] = [name for name in node["required"] if name not in optional]
+    return lean
+
+
+def _not_null(field: dict[str, Any]) -> dict[str, Any]:
+    """The one thing that a field is when it is not None."""
+    [only] = (each for each in field["anyOf"] if each != _NULL)
+    return {**only, **{key: value for key, value in field.items() if key != "anyOf"}}
 
 
 def _is_noise(key: str, value: Any) -> bool:

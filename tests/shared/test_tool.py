@@ -68,12 +68,9 @@ AUTHOR = {
     "additionalProperties": False,
     "description": "Who wrote it.",
     "properties": {
-        "title": {
-            "anyOf": [{"type": "string"}, {"type": "null"}],
-            "description": "Dr., Prof. ...",
-        }
+        "title": {"type": "string", "description": "Dr., Prof. ..."},
     },
-    "required": ["title"],
+    "required": [],
 }
 BOOK = {
     "type": "object",
@@ -81,9 +78,9 @@ BOOK = {
     "description": "A book.",
     "properties": {
         "authors": {"type": "array", "items": AUTHOR, "description": "Who wrote it."},
-        "editor": {"anyOf": [AUTHOR, {"type": "null"}], "description": "Who edited it."},
+        "editor": {**AUTHOR, "description": "Who edited it."},
     },
-    "required": ["authors", "editor"],
+    "required": ["authors"],
 }
 
 
@@ -101,6 +98,10 @@ def test_a_declaration_says_all_but_how_it_runs() -> None:
         "effect": "read",
         "tier": "registered",
         "timeout": 3.0,
+        "resource": None,
+        "links": None,
+        "internal": False,
+        "completes": [],
     }
 
 
@@ -113,6 +114,12 @@ def test_nested_models_stand_where_they_are_used() -> None:
             "description": "The others by id.",
         },
     }
+
+
+def test_what_may_be_none_may_be_missing_from_an_answer() -> None:
+    made = schema("outputSchema")
+    assert made["required"] == ["best", "others"]
+    assert made["properties"]["best"]["required"] == ["authors"]
 
 
 def test_a_fields_own_words_beat_those_of_its_type() -> None:

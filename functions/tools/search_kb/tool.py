@@ -1,89 +1,103 @@
-"""Find passages by what they mean."""
+"""Find passages by what they mean and by their words, or list them by date."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AliasChoices, Field, StringConstraints
 
-from shared.ai.embedding import Purpose
+from functions.tools.search_kb.filters import Filters, selection
+from functions.tools.search_kb.listed import POSITION, listed
+from functions.tools.search_kb.ranked import MARKS, ranked
+from functions.tools.search_kb.results import Detail, Hit, View
 from shared.caller import Tier
-from shared.retrieval.snippets import snippet
-from shared.tool import Arguments, Effect, Result, Tool
+from shared.errors import InvalidInput
+from shared.paging import CursorText, read_cursor, write_cursor
+from shared.search.ranking import Mode, Question
+from shared.tool import Arguments, Effect, Links, Result, Tool
 
 if TYPE_CHECKING:
     from shared.deps import Deps
-    from shared.store.chunks import Neighbour
-
-EMPTY = "Nothing can be found here yet. The owner puts texts in with `carrel ingest PATH`."
 
 
 class In(Arguments):
     """What to look for."""
 
-    query: Annotated[
-        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)
-    ] = Field(
-        description="What the passages should be about, in plain words: a question or a topic.",
+    query: (
+        Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
+        | None
+    ) = Field(
+        default=None,
+        description="What the passages should be about, in plain words: a question or a topic."
+        " Without it, the passages that pass the filters are listed, the newest first.",
         validation_alias=AliasChoices("query", "q"),
     )
-    limit: int = Field(default=10, ge=1, le=50, description="How many passages at most.")
-
-
-class Hit(Result):
-    """A passage that was found."""
-
-    rank: int = Field(description="1 for the best.")
-    chunk_id: str = Field(description="Its id, for get_chunk.")
-    source_id: str = Field(description="Id of the source it belongs to.")
-    title: str = Field(description="Title of its source.")
-    author: str | None = Field(description="Author of its source, if known.")
-    snippet: str = Field(description="How it begins; get_chunk returns the whole text.")
-    summary: str | None = Field(description="The summary of its knowledge card, once one was made.")
-    similarity: float = Field(
-        description="Cosine similarity of query and passage: 1 the same, 0 unrelated.", ge=0, le=1
+    filters: Filters | None = Field(
+        default=None, description="What passages must satisfy, all of it at once."
     )
-    readwise_url: str | None = Field(description="The highlight, or its source, in Readwise.")
-    source_url: str | None = Field(description="The original on the web.")
-    highlight_url: str | None = Field(description="The highlight's place in the original.")
+    mode: Mode = Field(
+        default=Mode.HYBRID,
+        description="hybrid: by meaning and by words, the best of both. semantic: by meaning"
+        " alone. lexical: by words alone, for names, codes and quotations.",
+    )
+    search_cards_only: bool = Field(
+        default=False,
+        description="Whether to look only at passages that have a knowledge card; hits then carry"
+        " its takeaways.",
+    )
+    limit: int = Field(default=10, ge=1, le=50, description="How many passages at most.")
+    cursor: CursorText | None = Field(
+        default=None, description="The next_cursor of the page before, for the next page."
+    )
+    detail: Detail = Field(
+        default=Detail.LEAN,
+        description="lean: an excerpt around the match. full: the whole content and the takeaways"
+        " of every hit, for fewer calls of get_chunk.",
+    )
 
 
 class Out(Result):
     """The passages, best first."""
 
-    query: str = Field(description="The query as it was searched for.")
-    results: list[Hit] = Field(description="Passages that fit the query, best first.")
-    message: str | None = Field(description="What to know when there are no results.")
+    query: str | None = Field(description="The query as it was searched for.")
+    matches: bool = Field(
+        description="Whether anything here is likely to answer. If not, say so rather than answer"
+        " from these hits, which are only the nearest."
+    )
+    results: list[Hit] = Field(description="The passages, best first; without a query by date.")
+    next_cursor: str | None = Field(description="For the next page; missing on the last.")
+    message: str | None = Field(
+        description="What to know of the results: what was not found, and what to relax."
+    )
 
 
 async def search_kb(args: In, deps: Deps) -> Out:
-    """Search by meaning: one round trip, one more in the first call of a process."""
-    vectors, embedded = await asyncio.gather(
-        deps.embedder.embed([args.query], Purpose.QUERY),
-        deps.store.embedding_space.expect(deps.embedder),
-    )
-    if not embedded:
-        return Out(query=args.query, results=[], message=EMPTY)
-    found = await deps.store.chunks.nearest(vectors[0], args.limit)
-    hits = [_hit(rank, neighbour) for rank, neighbour in enumerate(found, start=1)]
-    return Out(query=args.query, results=hits, message=None if hits else EMPTY)
+    """Search, or list by date: three round trips deep; one more names filters that do not exist.
 
-
-def _hit(rank: int, neighbour: Neighbour) -> Hit:
-    chunk = neighbour.chunk
-    return Hit(
-        rank=rank,
-        chunk_id=chunk.chunk_id,
-        source_id=chunk.source_id,
-        title=chunk.title,
-        author=chunk.author,
-        snippet=snippet(chunk.content),
-        summary=chunk.knowledge_card.summary if chunk.knowledge_card else None,
-        similarity=round(neighbour.similarity, 4),
-        readwise_url=chunk.readwise_url,
-        source_url=chunk.source_url,
-        highlight_url=chunk.highlight_url,
+    Raises:
+        InvalidInput: There is neither a query nor a filter, or a filter or cursor makes no sense.
+        Unavailable: The embedding provider is down, and only meaning was asked for.
+    """
+    wanted = selection(args.filters, deps.clock(), cards_only=args.search_cards_only)
+    view = View(args.limit, args.detail is Detail.FULL, args.search_cards_only)
+    if args.query is not None:
+        shown = read_cursor(args, args.cursor, MARKS) or []
+        page = await ranked(Question(args.query, args.mode, wanted), shown, view, deps)
+    elif wanted.everything:
+        raise InvalidInput(
+            "search_kb takes a query, filters or both. Give one and call search_kb again, or call"
+            " get_recent for what is new.",
+            details={"query": "required where there are no filters"},
+        )
+    else:
+        position = read_cursor(args, args.cursor, POSITION)
+        page = await listed(wanted, position, view, deps)
+    return Out(
+        query=args.query,
+        matches=page.matches,
+        results=page.hits,
+        next_cursor=write_cursor(args, page.position) if page.position else None,
+        message=page.message,
     )
 
 
@@ -91,15 +105,18 @@ TOOL = Tool(
     name="search_kb",
     title="Search the knowledge base",
     description=(
-        "Search the reading highlights and notes in this knowledge base by meaning. Use it first"
-        " whenever a question may be answered by what the owner has read or written. It returns"
-        " short hits, nearest first, even where none of them answers the question: judge by what"
-        " they say and by their similarity. Read a promising hit in full with get_chunk. If you"
-        " already have a chunk_id, call get_chunk instead."
+        "Search the reading highlights and notes in this knowledge base by meaning and by words."
+        " Use it first whenever a question may be answered by what the owner has read or written."
+        " It returns short hits, best first, and says when nothing here is likely to answer"
+        " (matches: false). Narrow it with filters (tags, author, source, category, topic, dates);"
+        " with filters and no query it lists by date. Read a promising hit in full with get_chunk."
+        " To browse rather than search: list_clusters for topics, list_sources for books and"
+        " articles, get_recent for what is new."
     ),
     input=In,
     output=Out,
     run=search_kb,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
+    links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="title"),
 )

@@ -1,0 +1,1 @@
+"""Searching: from a question and its filters to a ranking of passages."""

@@ -1,0 +1,66 @@
+"""A question's vector, and the first of what it finds."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from shared.errors import Unavailable
+
+if TYPE_CHECKING:
+    from shared.ai.embedding import Vector
+    from shared.deps import Deps
+    from shared.search.ranking import Question
+    from shared.store.chunks import Neighbour
+
+DENSE_POOL: Final = 50
+"""Passages that the search by meaning brings."""
+
+
+class NoMeaning(Enum):
+    """Why meaning was left out, though it was asked for."""
+
+    PROVIDER_UNAVAILABLE = auto()
+    NOTHING_EMBEDDED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What is known of a question's meaning.
+
+    Attributes:
+        vector: Its vector; None where words alone are searched.
+        nearest: The passages nearest to it, where everything is searched: that has to know nothing
+            of the lists.
+        missing: Why there is no vector; None where there is one, or none was asked for.
+    """
+
+    vector: Vector | None = None
+    nearest: list[Neighbour] = field(default_factory=list)
+    missing: NoMeaning | None = None
+
+
+async def meaning_of(question: Question, deps: Deps) -> Meaning:
+    """Embed the question, and search with it at once where there is no filter. One round trip.
+
+    Raises:
+        Unavailable: The embedding provider is down, and only meaning was asked for.
+        Conflict: The base is embedded with another model.
+    """
+    if not question.by_meaning:
+        return Meaning()
+    try:
+        vector, embedded = await asyncio.gather(
+            deps.query_vector(question.text), deps.store.embedding_space.expect(deps.embedder)
+        )
+    except Unavailable:
+        if not question.by_words:
+            raise
+        return Meaning(missing=NoMeaning.PROVIDER_UNAVAILABLE)
+    if not embedded:
+        return Meaning(missing=NoMeaning.NOTHING_EMBEDDED)
+    if not question.selection.everything:
+        return Meaning(vector)
+    return Meaning(vector, await deps.store.chunks.nearest(vector, DENSE_POOL))

@@ -1,0 +1,124 @@
+"""What the facets' lists tell of the passages that pass the filters, before any is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from shared.store.chunks import MAX_ANY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from shared.domain.facet import Facet
+    from shared.domain.postings import Postings
+    from shared.search.selection import Selection
+
+    Dates = dict[str, int]
+    """Chunk id to its date, in microseconds since 1970."""
+
+FEW: Final = 120
+"""As many passages as filters may leave for all of them to be ranked."""
+
+
+class Scope(Enum):
+    """Among which passages a search looks."""
+
+    EVERYTHING = auto()
+    """All: there is no filter."""
+    FEW = auto()
+    """A known set that holds all that pass: so small that each is looked at, maybe empty."""
+    SURE = auto()
+    """A larger set, which the lists tell exactly."""
+    UNCHECKED = auto()
+    """What passes is only seen on the passages themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is known of the passages that pass.
+
+    Attributes:
+        scope: Among which to look.
+        dates: Every passage that passes is among these, each with its date; None: no such set is
+            known.
+        exact: Whether the lists alone tell what passes, as far as they know.
+        prefilter: What the server may be asked for.
+    """
+
+    scope: Scope
+    dates: Dates | None
+    exact: bool
+    prefilter: Prefilter
+
+    @property
+    def few(self) -> list[str]:
+        """The ids of FEW; none in any other scope."""
+        return list(self.dates or ()) if self.scope is Scope.FEW else []
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilter:
+    """Facets of which every passage that passes bears one.
+
+    Attributes:
+        facets: Their ids, at most 30; none: the server cannot be asked.
+        size: How many passages they leave, at most.
+    """
+
+    facets: tuple[str, ...] = ()
+    size: int = 0
+
+
+def plan(selection: Selection, lists: Mapping[Facet, Postings]) -> Plan:
+    """Combine the lists of a selection's facets.
+
+    A list that was cut still misses nothing from its `since` on: under a span that begins later it
+    is as good as a complete one.
+    """
+    if selection.everything:
+        return Plan(Scope.EVERYTHING, None, exact=True, prefilter=Prefilter())
+    if selection.span.empty:
+        return Plan(Scope.FEW, {}, exact=True, prefilter=Prefilter())
+    groups = [group.facets for group in selection.groups]
+    if selection.months:
+        groups.append(selection.months)
+    known = [_dates(group, lists, selection) for group in groups]
+    complete = [dates for dates in known if dates is not None]
+    dates = _intersection(complete) if complete else None
+    exact = dates is not None and (not dates or len(complete) == len(known))
+    return Plan(_scope(dates, exact=exact), dates, exact, prefilter(groups, lists))
+
+
+def prefilter(groups: Sequence[Sequence[Facet]], lists: Mapping[Facet, Postings]) -> Prefilter:
+    """Of groups of facets, the one that leaves the fewest passages."""
+    known = [[facet for facet in group if facet in lists] for group in groups]
+    possible = [
+        Prefilter(tuple(facet.id for facet in group), sum(lists[facet].df for facet in group))
+        for group in known
+        if 0 < len(group) <= MAX_ANY
+    ]
+    return min(possible, key=lambda each: each.size, default=Prefilter())
+
+
+def _scope(dates: Dates | None, *, exact: bool) -> Scope:
+    if dates is not None and len(dates) <= FEW:
+        return Scope.FEW
+    return Scope.SURE if exact else Scope.UNCHECKED
+
+
+def _dates(
+    facets: Sequence[Facet], lists: Mapping[Facet, Postings], selection: Selection
+) -> Dates | None:
+    """The passages that bear one of the facets, within the span; None if some may be missing."""
+    moments = selection.span.microseconds
+    found = [lists[facet] for facet in facets if facet in lists]
+    if any(not each.complete and each.since > moments.start for each in found):
+        return None
+    return {name: date for each in found for name, date in each.entries.items() if date in moments}
+
+
+def _intersection(known: Sequence[Dates]) -> Dates:
+    first, *others = sorted(known, key=len)
+    return {name: date for name, date in first.items() if all(name in each for each in others)}

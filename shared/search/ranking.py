@@ -1,0 +1,173 @@
+"""Hybrid search: the passages that fit a question, best first.
+
+Two legs. By meaning: the passages whose vectors are nearest to the question's. By words: BM25 over
+the lists of the question's terms. A search lives in two round trips:
+
+1. the lists are read, beside it the question is embedded, and where there is no filter its nearest
+   passages are found (`meaning`);
+2. from the lists follow what passes the filters (`plan`) and what the words find (`words`); both
+   legs bring their passages, each with both scores (`pool`).
+
+Then the scores are fused, the sources take turns, and the evidence tells whether anything matches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import mean
+from typing import TYPE_CHECKING, Final
+
+from shared.domain.chunk import source_id_of
+from shared.retrieval.diversity import diversify
+from shared.retrieval.fusion import Scores, fuse
+from shared.retrieval.relevance import Evidence, anything_matches, coverage, information
+from shared.retrieval.terms import terms
+from shared.search.meaning import meaning_of
+from shared.search.plan import plan
+from shared.search.pool import Known, pool
+from shared.search.selection import unknown
+from shared.search.tuning import tuning
+from shared.search.words import Words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from shared.deps import Deps
+    from shared.search.candidate import Candidate
+    from shared.search.meaning import NoMeaning
+    from shared.search.selection import Group, Selection
+    from shared.search.tuning import Tuning
+
+MAX_TERMS: Final = 48
+"""Different terms of a question whose lists are read; each costs a document."""
+
+
+class Mode(StrEnum):
+    """By what passages are found."""
+
+    HYBRID = "hybrid"
+    SEMANTIC = "semantic"
+    LEXICAL = "lexical"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is looked for.
+
+    Attributes:
+        text: In plain words.
+        mode: By what.
+        selection: Among which passages.
+    """
+
+    text: str
+    mode: Mode
+    selection: Selection
+
+    @property
+    def by_meaning(self) -> bool:
+        """Whether meaning counts."""
+        return self.mode is not Mode.LEXICAL
+
+    @property
+    def by_words(self) -> bool:
+        """Whether words count."""
+        return self.mode is not Mode.SEMANTIC
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What was found.
+
+    Attributes:
+        terms: The question's terms.
+        documents: How many passages are indexed in all.
+        unknown: The filters of which no passage bears a value, each with that value.
+        without_meaning: Why it went without meaning, though that was asked for; None if it did not.
+        hits: Best first, and diverse: no source crowds out the others.
+        matches: Whether any hit can answer the question, as far as the scores can tell.
+        truncated: Whether passages that pass the filters may be missing.
+    """
+
+    terms: frozenset[str]
+    documents: int
+    unknown: tuple[tuple[Group, str], ...]
+    without_meaning: NoMeaning | None
+    hits: tuple[Candidate, ...]
+    matches: bool
+    truncated: bool
+
+
+async def rank(question: Question, deps: Deps) -> Ranking:
+    """Find and rank passages: two round trips deep at most.
+
+    Raises:
+        Unavailable: The embedding provider is down, and only meaning was asked for.
+        Conflict: The base is embedded with another model.
+    """
+    selection = question.selection
+    asked = _bounded(terms(question.text))
+    read = asked if question.by_words else []
+    lists, meaning = await asyncio.gather(
+        deps.store.index_lists.read(read, selection.facets), meaning_of(question, deps)
+    )
+    planned = plan(selection, lists.facets)
+    words = Words(read, lists, planned.dates)
+    found = await pool(Known(selection, planned, words, meaning), deps.store.chunks)
+    tuned = tuning(deps.embedder.model)
+    mode = Mode.LEXICAL if meaning.vector is None else question.mode
+    return Ranking(
+        terms=frozenset(asked),
+        documents=lists.totals.documents,
+        unknown=tuple(unknown(selection, lists)),
+        without_meaning=meaning.missing,
+        hits=_in_order(found.candidates, mode, tuned),
+        matches=_matches(found.candidates, words, tuned),
+        truncated=found.truncated,
+    )
+
+
+def _in_order(candidates: Sequence[Candidate], mode: Mode, tuned: Tuning) -> tuple[Candidate, ...]:
+    """Order them by what was asked for, and let sources take turns."""
+    scores = _scores(candidates, mode, tuned)
+    scored = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    by_id = {each.chunk_id: each for each in candidates}
+    sources = {name: source_id_of(name) for name in by_id}
+    return tuple(by_id[name] for name, _ in diversify(scored, sources))
+
+
+def _scores(candidates: Sequence[Candidate], mode: Mode, tuned: Tuning) -> Mapping[str, float]:
+    match mode:
+        case Mode.LEXICAL:
+            return {each.chunk_id: each.bm25 for each in candidates}
+        case Mode.SEMANTIC:
+            return {each.chunk_id: each.similarity or 0.0 for each in candidates}
+        case Mode.HYBRID:
+            known = [each.similarity for each in candidates if each.similarity is not None]
+            typical = mean(known) if known else 0.0  # what lacks a vector is not therefore unlike
+            both = {
+                each.chunk_id: Scores(
+                    typical if each.similarity is None else each.similarity, each.bm25
+                )
+                for each in candidates
+            }
+            return dict(fuse(both, tuned.dense_weight))
+
+
+def _matches(candidates: Sequence[Candidate], words: Words, tuned: Tuning) -> bool:
+    """Whether any of them can answer, by the evidence for it."""
+    totals = words.lists.totals
+    says = information(words.terms, words.lists.terms, totals)
+    evidence = [
+        Evidence(each.similarity, coverage(says, each.held) if words.terms else None)
+        for each in candidates
+    ]
+    return anything_matches(evidence, tuned.calibration, totals.documents)
+
+
+def _bounded(words: Sequence[str]) -> list[str]:
+    """A question's terms, repeats included, but no more different ones than may be read."""
+    read = set(list(dict.fromkeys(words))[:MAX_TERMS])
+    return [word for word in words if word in read]

@@ -1,0 +1,64 @@
+"""A question's words, and what they say of a passage: its BM25 score, and which it holds."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from shared.retrieval import bm25
+from shared.retrieval.terms import terms
+from shared.search.candidate import Candidate
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from shared.domain.chunk import Chunk
+    from shared.store.index_lists import Lists
+
+
+class Words:
+    """A question's terms, and the lists of them.
+
+    Attributes:
+        terms: The terms, repeats included; none where only meaning was asked for.
+        lists: Their lists, and the totals of the base.
+        scores: BM25 of the passages that the terms' lists hold and the filters' lists admit.
+    """
+
+    def __init__(
+        self, question: Sequence[str], lists: Lists, among: Collection[str] | None
+    ) -> None:
+        """Score what the lists hold; `among` is what may pass the filters, None if unknown."""
+        self.terms = question
+        self.lists = lists
+        scores = bm25.score(question, lists.terms, lists.totals)
+        if among is not None:
+            scores = {name: scores[name] for name in scores.keys() & among}
+        self.scores: Mapping[str, float] = scores
+
+    @property
+    def cut(self) -> bool:
+        """Whether the list of any term was cut: a passage that it left out may hold the term."""
+        return not all(postings.complete for postings in self.lists.terms.values())
+
+    def best(self, limit: int) -> list[str]:
+        """The passages of the highest scores."""
+        return heapq.nsmallest(limit, self.scores, key=lambda name: (-self.scores[name], name))
+
+    def listed(self, chunk_id: str, chunk: Chunk | None = None) -> Candidate:
+        """A passage by what the lists say of it."""
+        held = frozenset(
+            term for term, each in self.lists.terms.items() if chunk_id in each.entries
+        )
+        return Candidate(chunk_id, self.scores.get(chunk_id, 0.0), held, chunk)
+
+    def read(self, chunk: Chunk) -> Candidate:
+        """A passage that was read: by its own text where lists were cut, about 0.5 ms each."""
+        if not self.cut:
+            return self.listed(chunk.chunk_id, chunk)
+        counts = Counter(terms(chunk.indexed_text))
+        score = bm25.score_document(
+            self.terms, counts, counts.total(), self.lists.terms, self.lists.totals
+        )
+        return Candidate(chunk.chunk_id, score, frozenset(self.lists.terms.keys() & counts), chunk)

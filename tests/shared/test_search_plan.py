@@ -1,0 +1,166 @@
+"""What lists tell of the passages that pass, whole and cut."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.clock import microseconds
+from shared.domain.facet import Facet, Kind, month
+from shared.domain.postings import Postings
+from shared.periods import ALWAYS, Span
+from shared.search.plan import FEW, Prefilter, Scope, plan, prefilter
+from shared.search.selection import Group, Selection
+
+FIRST: Final = datetime(2024, 1, 1, tzinfo=UTC)
+TAGS: Final = tuple(Facet(Kind.TAG, name) for name in "abcd")
+DAYS: Final = 80
+DAY: Final = Span(FIRST.date(), FIRST.date())
+NO_DAY: Final = Span(FIRST.date(), FIRST.date() - timedelta(days=1))
+sampled = settings(derandomize=True, deadline=None, max_examples=300)
+
+PASSAGES = st.lists(
+    st.tuples(st.integers(0, DAYS * 24), st.frozensets(st.sampled_from(TAGS[:3]))), max_size=25
+)
+GROUPS = st.lists(st.lists(st.sampled_from(TAGS), min_size=1, max_size=3, unique=True), max_size=3)
+SPANS = st.just(ALWAYS) | st.builds(
+    lambda start, days: Span(
+        FIRST.date() + timedelta(days=start), FIRST.date() + timedelta(days=start + days)
+    ),
+    st.integers(0, DAYS),
+    st.integers(0, DAYS),
+)
+
+
+def selected(*groups: list[Facet], span: Span = ALWAYS) -> Selection:
+    """Filters of these facets."""
+    return Selection(tuple(Group("tags", {each.key: (each,) for each in g}) for g in groups), span)
+
+
+def cut(dates: dict[str, int], cap: int) -> Postings:
+    """A list that keeps its newest entries."""
+    kept = sorted(dates.items(), key=lambda item: (item[1], item[0]), reverse=True)[:cap]
+    lost = [date for name, date in dates.items() if name not in dict(kept)]
+    return Postings(len(dates), dict(kept), max(lost, default=-1) + 1)
+
+
+@sampled
+@given(PASSAGES, GROUPS, SPANS, st.integers(0, 12))
+def test_what_passes_is_always_among_the_dates(
+    passages: list[tuple[int, frozenset[Facet]]],
+    groups: list[list[Facet]],
+    span: Span,
+    cap: int,
+) -> None:
+    moments = [FIRST + timedelta(hours=hour) for hour, _ in passages]
+    borne = {
+        f"p{number}": {*facets, month(moments[number])}
+        for number, (_, facets) in enumerate(passages)
+    }
+    dates = {f"p{number}": microseconds(moment) for number, moment in enumerate(moments)}
+    every = {facet for facets in borne.values() for facet in facets}
+    lists = {
+        facet: cut({name: dates[name] for name in borne if facet in borne[name]}, cap)
+        for facet in every
+    }
+    passing = {
+        name: date
+        for name, date in dates.items()
+        if date in span.microseconds and all(borne[name] & set(group) for group in groups)
+    }
+    found = plan(selected(*groups, span=span), lists)
+    if found.dates is not None:
+        assert passing.items() <= found.dates.items()
+        assert not found.exact or passing == found.dates
+    if cap >= len(passages) and (groups or span != ALWAYS):
+        assert found.exact
+    assert not found.prefilter.facets or all(
+        {facet.id for facet in borne[name]} & set(found.prefilter.facets) for name in passing
+    )
+
+
+def test_a_plan_says_among_which_passages_to_look() -> None:
+    a, b, *_ = TAGS
+    few, more = (
+        Postings(size, {f"p{number}": 0 for number in range(size)}) for size in (FEW, FEW + 1)
+    )
+    cut = Postings(FEW + 1, few.entries, since=1)
+    planned = {
+        "no filter": plan(Selection(), {}),
+        "a short list": plan(selected([a]), {a: few}),
+        "a short list, and one that was cut": plan(selected([a], [b]), {a: few, b: cut}),
+        "a long list": plan(selected([a]), {a: more}),
+        "a long list, and one that was cut": plan(selected([a], [b]), {a: more, b: cut}),
+        "a list that was cut": plan(selected([a]), {a: cut}),
+        "a long stretch of time": plan(selected(span=Span(last=FIRST.date())), {}),
+    }
+    assert {
+        "no filter": (Scope.EVERYTHING, True),
+        "a short list": (Scope.FEW, True),
+        "a short list, and one that was cut": (Scope.FEW, False),
+        "a long list": (Scope.SURE, True),
+        "a long list, and one that was cut": (Scope.UNCHECKED, False),
+        "a list that was cut": (Scope.UNCHECKED, False),
+        "a long stretch of time": (Scope.UNCHECKED, False),
+    } == {name: (each.scope, each.exact) for name, each in planned.items()}
+    assert {FEW} == {len(each.few) for each in planned.values() if each.scope is Scope.FEW}
+    assert {0} == {len(each.few) for each in planned.values() if each.scope is not Scope.FEW}
+
+
+def test_without_filters_nothing_is_known() -> None:
+    found = plan(Selection(), {})
+    assert (None, Prefilter()) == (found.dates, found.prefilter)
+
+
+@pytest.mark.parametrize(
+    ("selection", "known", "nothing"),
+    [
+        (Selection(), [], False),
+        (selected(list(TAGS[:2])), [TAGS[0]], False),
+        (selected([TAGS[0]], [TAGS[1]]), [TAGS[0]], True),
+        (selected(span=DAY), [], True),
+        (selected(span=DAY), [month(FIRST)], False),
+        (selected(span=NO_DAY), [month(FIRST)], True),
+        (selected([TAGS[0]], span=NO_DAY), [TAGS[0]], True),
+        (selected(span=Span(last=FIRST.date())), [], False),
+    ],
+)
+def test_a_filter_none_of_whose_values_is_known_lets_nothing_pass(
+    selection: Selection,
+    known: list[Facet],
+    nothing: bool,  # noqa: FBT001 - an outcome
+) -> None:
+    found = plan(selection, {facet: Postings(1, {"p": microseconds(FIRST)}) for facet in known})
+    assert nothing == (found.dates == {})
+    assert not nothing or ((Scope.FEW, True) == (found.scope, found.exact))
+
+
+def test_nothing_passes_an_unknown_value_and_a_list_that_was_cut() -> None:
+    a, b, *_ = TAGS
+    found = plan(selected([a], [b]), {a: Postings(9, {"p": 5}, since=3)})
+    assert ({}, Scope.FEW, True) == (found.dates, found.scope, found.exact)
+
+
+def test_a_list_that_was_cut_is_complete_from_its_since_on() -> None:
+    moment = microseconds(FIRST + timedelta(days=5))
+    lists = {TAGS[0]: Postings(9, {"p": moment}, since=microseconds(FIRST + timedelta(days=3)))}
+    late, early = (FIRST.date() + timedelta(days=number) for number in (3, 2))
+    assert {"p": moment} == plan(selected([TAGS[0]], span=Span(first=late)), lists).dates
+    assert plan(selected([TAGS[0]], span=Span(first=early)), lists).dates is None
+
+
+def test_the_server_is_asked_for_the_facets_that_leave_the_fewest() -> None:
+    a, b, c, _ = TAGS
+    lists = {a: Postings(7, {}), b: Postings(3, {}), c: Postings(3, {})}
+    assert Prefilter(("tag:b", "tag:c"), 6) == prefilter([[a], [b, c, TAGS[3]]], lists)
+
+
+def test_the_server_is_never_asked_for_more_than_30_facets() -> None:
+    many = [Facet(Kind.TAG, str(number)) for number in range(31)]
+    lists = {facet: Postings(1, {}) for facet in many} | {TAGS[0]: Postings(999, {})}
+    assert ("tag:a",) == prefilter([many, [TAGS[0]]], lists).facets
+    assert 30 == len(prefilter([many[:30], [TAGS[0]]], lists).facets)

@@ -1,0 +1,118 @@
+"""What a selection admits, by what a passage says of itself."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from shared.domain.chunk import Chunk
+from shared.domain.facet import HAS_CARD, Facet, Kind, named
+from shared.domain.postings import Postings, Totals
+from shared.periods import Span
+from shared.search.selection import Group, Selection, unknown
+from shared.store.index_lists import Lists
+
+NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)
+SEA, FOOD = named(Kind.TAG, "sea"), named(Kind.TAG, "food")
+ANN = named(Kind.AUTHOR, "Ann Bo")
+
+
+def chunk(**fields: Any) -> Chunk:
+    """A passage of the sea, by Ann Bo."""
+    plain: dict[str, Any] = {
+        "chunk_id": "s-1", "source_id": "s", "start": 0, "end": 1, "position": 1, "total": 1,
+        "title": "On Anchors", "author": "Ann Bo", "source": "file", "category": "books",
+        "tags": ("Sea",), "content": "x", "readwise_url": None, "source_url": None,
+        "highlight_url": None, "highlighted_at": None, "dated_at": NOON,
+    }  # fmt: skip
+    return Chunk(**(plain | fields))
+
+
+def group(*facets: Facet) -> Group:
+    """A filter of which each value means one facet."""
+    return Group("tags", {facet.id: (facet,) for facet in facets})
+
+
+def lists(*facets: Facet) -> Lists:
+    """Lists of these facets and no others."""
+    return Lists({}, {facet: Postings(1, {"s-1": 0}) for facet in facets}, Totals(1, 1))
+
+
+def day(text: str) -> date:
+    """A day of the calendar."""
+    return date.fromisoformat(text)
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ([], True),
+        ([group(SEA)], True),
+        ([group(FOOD, SEA)], True),
+        ([group(FOOD)], False),
+        ([group(SEA), group(ANN)], True),
+        ([group(SEA), group(FOOD)], False),
+        ([group(Facet(Kind.SOURCE, "s"), named(Kind.TITLE, "s"))], True),
+        ([group(Facet(Kind.SOURCE, "on anchors"), named(Kind.TITLE, "On  ANCHORS"))], True),
+        ([group(HAS_CARD)], False),
+    ],
+)
+def test_a_passage_must_bear_one_facet_of_every_group(groups: list[Group], expected: bool) -> None:  # noqa: FBT001 - an outcome
+    assert expected == Selection(tuple(groups)).admits(chunk())
+
+
+@pytest.mark.parametrize(
+    ("moment", "expected"),
+    [
+        (datetime(2024, 2, 29, tzinfo=UTC), True),
+        (datetime(2024, 2, 29, 23, 59, 59, 999_999, tzinfo=UTC), True),
+        (datetime(2024, 3, 1, tzinfo=UTC), False),
+        (datetime(2024, 2, 28, 23, 59, 59, 999_999, tzinfo=UTC), False),
+        (datetime(2024, 3, 1, 0, 30, tzinfo=timezone(timedelta(hours=1))), True),
+        (None, False),
+    ],
+)
+def test_a_date_must_lie_in_the_days(moment: datetime | None, expected: bool) -> None:  # noqa: FBT001 - an outcome
+    selection = Selection(span=Span(NOON.date(), NOON.date()))
+    assert expected == selection.admits(chunk(dated_at=moment))
+
+
+def test_a_passage_without_a_date_passes_where_no_days_are_asked_for() -> None:
+    assert Selection((group(SEA),)).admits(chunk(dated_at=None))
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [
+        ("2024-02-29", "2024-02-29", ["2024-02"]),
+        ("2023-12-31", "2024-02-01", ["2023-12", "2024-01", "2024-02"]),
+        ("2024-03-01", "2024-02-01", []),
+        ("2024-02-03", "2024-02-01", []),
+        ("2022-01-01", "2024-01-01", []),
+        ("0001-01-01", "2024-01-01", []),
+        ("2024-01-01", "9999-12-31", []),
+    ],
+)
+def test_short_spans_have_months(first: str, last: str, expected: list[str]) -> None:
+    selection = Selection(span=Span(day(first), day(last)))
+    assert [Facet(Kind.MONTH, name) for name in expected] == selection.months
+
+
+def test_a_year_has_13_months_at_most() -> None:
+    starts = [day("2023-12-31") + timedelta(days=number) for number in range(400)]
+    spans = [Span(start, start + timedelta(days=365)) for start in starts]
+    assert {12, 13} == {len(Selection(span=span).months) for span in spans}
+
+
+def test_nothing_asked_for_is_everything() -> None:
+    assert Selection().everything
+    assert not Selection((group(SEA),)).everything
+    assert not Selection(span=Span(last=day("2024-01-01"))).everything
+
+
+def test_values_that_no_passage_bears_are_unknown() -> None:
+    tags, author = group(SEA, FOOD), Group("author", {"Ann Bo": (ANN,)})
+    found = list(unknown(Selection((tags, author)), lists(SEA)))
+    assert [(tags, "tag:food"), (author, "Ann Bo")] == found
