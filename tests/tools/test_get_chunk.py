@@ -23,12 +23,14 @@ async def test_every_field_of_a_chunk_is_returned(deps: Deps) -> None:
     out = await get_chunk(In(chunk_id=chunk.chunk_id, include_related=False), deps)
     assert out.model_dump() == {
         "chunk_id": chunk.chunk_id,
+        "source_id": "baking",
         "title": "Bread at Home",
         "author": "Ida Loaf",
         "source": "kindle",
         "tags": ["food", "dough"],
         "content": "Knead the dough until it is smooth, then let it rise in a warm place.",
         "chunk_info": "1/3",
+        "date": f"{deps.clock():%Y-%m-%d}",
         "knowledge_card": None,
         "cluster": None,
         "related_chunks": [],

@@ -9,8 +9,9 @@ from pydantic import AliasChoices, Field
 
 from shared.caller import Tier
 from shared.errors import NotFound
+from shared.results import Addresses
 from shared.retrieval.snippets import snippet
-from shared.tool import Arguments, DocumentId, Effect, Result, Tool
+from shared.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
 
 if TYPE_CHECKING:
     from shared.deps import Deps
@@ -61,22 +62,23 @@ class RelatedChunk(Result):
     )
 
 
-class Out(Result):
+class Out(Addresses):
     """A chunk with what belongs to it."""
 
     chunk_id: str = Field(description="The chunk's id.")
+    source_id: str = Field(description="Id of its source, for get_source.")
     title: str = Field(description="Title of its source.")
     author: str | None = Field(description="Author of its source, if known.")
     source: str = Field(description="Where the source came from, such as kindle, reader or file.")
     tags: list[str] = Field(description="Tags of the source and of the highlight.")
     content: str = Field(description="The chunk's whole text, as its author wrote it.")
     chunk_info: str = Field(description="Its place in the source: 2/5 is the second of five.")
+    date: str | None = Field(
+        description="When it was highlighted, else when it was put in: YYYY-MM-DD, in UTC."
+    )
     knowledge_card: KnowledgeCard | None = Field(description="Its summary, once one was made.")
     cluster: ClusterMembership | None = Field(description="Its topics, if it belongs to any.")
     related_chunks: list[RelatedChunk] = Field(description="Chunks close in meaning, best first.")
-    readwise_url: str | None = Field(description="The highlight, or its source, in Readwise.")
-    source_url: str | None = Field(description="The original on the web.")
-    highlight_url: str | None = Field(description="The highlight's place in the original.")
 
 
 async def get_chunk(args: In, deps: Deps) -> Out:
@@ -106,12 +108,14 @@ async def _related(stored: StoredChunk, args: In, deps: Deps) -> list[Neighbour]
 def _out(chunk: Chunk, related: list[Neighbour], clusters: list[Cluster]) -> Out:
     return Out(
         chunk_id=chunk.chunk_id,
+        source_id=chunk.source_id,
         title=chunk.title,
         author=chunk.author,
         source=chunk.source,
         tags=list(chunk.tags),
         content=chunk.content,
         chunk_info=chunk.chunk_info,
+        date=f"{chunk.dated_at:%Y-%m-%d}" if chunk.dated_at else None,
         knowledge_card=_card(chunk),
         cluster=_membership(chunk, clusters),
         related_chunks=[_related_chunk(each) for each in related],
@@ -163,4 +167,11 @@ TOOL = Tool(
     run=get_chunk,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
+    resource=ResourceTemplate(
+        uri="carrel://chunk/{chunk_id}",
+        name="chunk",
+        title="Chunk",
+        description="One passage in full, with its knowledge card, its topic and related passages.",
+    ),
+    links=Links(items="related_chunks", uri="carrel://chunk/{chunk_id}", name="title"),
 )

@@ -1,0 +1,7 @@
+"""The Cloud Function of `complete_name`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.complete_name.tool import TOOL
+
+handle = serve(TOOL)

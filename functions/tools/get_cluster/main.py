@@ -1,0 +1,7 @@
+"""The Cloud Function of `get_cluster`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.get_cluster.tool import TOOL
+
+handle = serve(TOOL)

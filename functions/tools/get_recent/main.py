@@ -1,0 +1,7 @@
+"""The Cloud Function of `get_recent`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.get_recent.tool import TOOL
+
+handle = serve(TOOL)

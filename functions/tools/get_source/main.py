@@ -1,0 +1,7 @@
+"""The Cloud Function of `get_source`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.get_source.tool import TOOL
+
+handle = serve(TOOL)

@@ -1,0 +1,7 @@
+"""The Cloud Function of `list_sources`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.list_sources.tool import TOOL
+
+handle = serve(TOOL)

@@ -1,0 +1,161 @@
+"""List the sources of the knowledge base."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
+
+from shared.caller import Tier
+from shared.domain.facet import Facet, Kind, named
+from shared.paging import CursorText, Moment, fitting, read_cursor, write_cursor
+from shared.retrieval.nearest_names import unknown_name
+from shared.store.sources import Order
+from shared.summaries import SourceSummary, source_fields
+from shared.tool import Arguments, DocumentId, Effect, Links, Result, Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.deps import Deps
+    from shared.store.sources import Place, StoredSource
+
+EMPTY: Final = "There are no sources yet. The owner puts texts in with `carrel ingest PATH`."
+BLOCK: Final = 100
+"""How many sources are read at once where several filters must hold."""
+MOST_READ: Final = 300
+"""How many are read in one call, at most."""
+_PLACES: Final[dict[Order, TypeAdapter[Any]]] = {
+    Order.RECENT: TypeAdapter(tuple[Moment, DocumentId]),
+    Order.TITLE: TypeAdapter(tuple[str, DocumentId]),
+}
+"""By what the last source that was shown is ordered, and its id."""
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+
+
+class In(Arguments):
+    """Which sources, and in which order."""
+
+    author: Name | None = Field(default=None, description="Only those of this author.")
+    category: Name | None = Field(
+        default=None, description="Only those of this kind, such as books or articles."
+    )
+    tag: Name | None = Field(
+        default=None, description="Only those that bear this tag, or of which a passage does."
+    )
+    order: Order = Field(
+        default=Order.RECENT,
+        description="`recent`: those that changed last come first; `title`: by title.",
+        validation_alias=AliasChoices("order", "sort"),
+    )
+    limit: int = Field(default=20, ge=1, le=50, description="How many sources at most.")
+    cursor: CursorText | None = Field(
+        default=None, description="next_cursor of the page before, with the same filters and order."
+    )
+
+
+class Out(Result):
+    """A page of sources."""
+
+    sources: list[SourceSummary] = Field(description="The sources, in the order asked for.")
+    next_cursor: str | None = Field(
+        description="Where the list goes on; missing at its end. A short page may not be the last."
+    )
+    message: str | None = Field(description="What to know when none is listed.")
+
+
+async def list_sources(args: In, deps: Deps) -> Out:
+    """List sources: one round trip and limit + 1 documents, with no filter or with one.
+
+    The database applies one filter; the others are looked up on at most 300 documents, in up to
+    three round trips. Where a filtered list is empty, one more finds out why.
+    """
+    filters = _filters(args)
+    after = read_cursor(args, args.cursor, _PLACES[args.order])
+    found, end = await _walk(args, list(filters), after, deps)
+    shown = fitting([SourceSummary(**source_fields(each)) for each in found])
+    if len(shown) < len(found):
+        end = found[len(shown) - 1].place(args.order)
+    return Out(
+        sources=shown,
+        next_cursor=write_cursor(args, end) if end else None,
+        message=None if shown or args.cursor else await _why(filters, end, deps),
+    )
+
+
+def _filters(args: In) -> dict[Facet, str]:
+    """What a source must bear, as people wrote it; first what the fewest are likely to bear."""
+    given = {Kind.AUTHOR: args.author, Kind.TAG: args.tag, Kind.CATEGORY: args.category}
+    return {named(kind, name): name for kind, name in given.items() if name}
+
+
+async def _walk(
+    args: In, wanted: Sequence[Facet], after: Place | None, deps: Deps
+) -> tuple[list[StoredSource], Place | None]:
+    """The sources of a page, and where the next one begins, if there may be more."""
+    facet, others = (wanted[0] if wanted else None), {each.id for each in wanted[1:]}
+    size = BLOCK if others else args.limit + 1
+    found: list[StoredSource] = []
+    for _ in range(0, MOST_READ, size):
+        block = await deps.store.sources.page(args.order, size, facet, after)
+        found += [each for each in block if others <= each.facets]
+        if len(found) > args.limit:
+            return found[: args.limit], found[args.limit - 1].place(args.order)
+        if len(block) < size:
+            return found, None
+        after = block[-1].place(args.order)
+    return found, after
+
+
+async def _why(filters: dict[Facet, str], end: Place | None, deps: Deps) -> str:
+    if end:
+        return f"None among the first {MOST_READ} that were looked at. Go on with next_cursor."
+    hints = await asyncio.gather(*(_hint(facet, name, deps) for facet, name in filters.items()))
+    if any(hints):
+        return " ".join(filter(None, hints))
+    named = " and ".join(f"{facet.kind} {name!r}" for facet, name in filters.items())
+    match len(filters):
+        case 0:
+            return EMPTY
+        case 1:
+            return f"No source has {named} any more. List without a filter to see what there is."
+        case _:
+            return f"No source has {named} together. Leave one of them out."
+
+
+async def _hint(facet: Facet, name: str, deps: Deps) -> str | None:
+    """What to use instead of a name that nothing bears."""
+    common, same = await asyncio.gather(
+        deps.store.common_names.of(facet.kind),
+        deps.store.index_lists.names_from(facet.kind, facet.key, 1),
+    )
+    if any(each.facet == facet for each in (*common, *same)):
+        return None
+    return unknown_name(facet.kind, name, [each.name for each in common])
+
+
+TOOL = Tool(
+    name="list_sources",
+    title="List sources",
+    description=(
+        "List the books, articles and documents of the knowledge base, by author, category or tag"
+        " (all that are given must hold), last changed first or by title. Use it to see what is"
+        " there, or to find a source's id by its author. To find out what texts say, use"
+        " search_kb; to read a source, get_source with its source_id; for what was read lately,"
+        " get_recent."
+    ),
+    input=In,
+    output=Out,
+    run=list_sources,
+    effect=Effect.READ,
+    tier=Tier.PUBLIC,
+    links=Links(
+        items="sources",
+        uri="carrel://source/{source_id}",
+        name="title",
+        listed=True,
+        walk={"order": "title"},
+    ),
+)

@@ -1,0 +1,76 @@
+"""`get_stats`, against the emulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.tools.get_stats.tool import In, get_stats
+from tests.knowledge import BAKING, SAILING, embed_all, in_chunks, write
+from tests.tools.shelves import NOON, cost, index_all, metered, shelve, source
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_everything_is_counted(deps: Deps) -> None:
+    chunk = (await shelve(deps, BAKING, SAILING))[0]
+    await embed_all(deps)
+    card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
+    await write(deps, f"chunks/{chunk.chunk_id}", card)
+    await index_all(deps)
+    await write(deps, "clusters/c-1", {"name": "Dough", "size": 3})
+    assert (await get_stats(In(), deps)).model_dump() == {
+        "chunks": 5,
+        "sources": 2,
+        "clusters": 1,
+        "with_cards": 1,
+        "newest": "2024-06-12",
+        "top_tags": [{"name": "food", "chunks": 3}, {"name": "dough", "chunks": 1}],
+        "top_authors": [{"name": "Ida Loaf", "chunks": 3}],
+        "categories": [{"name": "books", "chunks": 3}, {"name": "documents", "chunks": 2}],
+        "embedding": {"model": deps.embedder.model, "dimension": deps.embedder.dimension},
+        "waiting": {"embed": 0, "index": 0},
+    }
+
+
+async def test_an_empty_base_is_all_noughts(deps: Deps) -> None:
+    out = await get_stats(In(), deps)
+    assert (out.chunks, out.sources, out.clusters, out.with_cards) == (0, 0, 0, 0)
+    assert (out.newest, out.top_tags, out.embedding) == (None, [], None)
+
+
+async def test_what_waits_for_a_job_is_counted(deps: Deps) -> None:
+    await deps.store.ingestion.save([in_chunks(BAKING)], NOON)
+    out = await get_stats(In(), deps)
+    assert (out.chunks, out.waiting, out.top_tags) == (3, {"embed": 3, "index": 3}, [])
+
+
+async def test_what_was_deleted_is_not_counted_before_the_index_forgets_it(deps: Deps) -> None:
+    chunk = (await shelve(deps, BAKING, SAILING))[0]
+    card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
+    await write(deps, f"chunks/{chunk.chunk_id}", card)
+    await index_all(deps)
+    await deps.store.ingestion.save([in_chunks(replace(BAKING, sections=()))], NOON)
+    out = await get_stats(In(), deps)
+    assert (out.chunks, out.sources, out.with_cards) == (2, 1, 0)
+
+
+async def test_at_most_ten_tags_are_named_the_commonest_first(deps: Deps) -> None:
+    tags = tuple(f"tag{n}" for n in range(12))
+    await shelve(deps, source("a", tags=tags), source("b", "x", "y", tags=tags[5:6]))
+    out = await get_stats(In(), deps)
+    assert len(out.top_tags) == 10
+    assert out.top_tags[0].model_dump() == {"name": "tag5", "chunks": 3}
+
+
+async def test_a_call_is_one_round_trip(deps: Deps, backend: Backend) -> None:
+    await shelve(deps, BAKING, SAILING)
+    own, meter = metered(backend)
+    await get_stats(In(), own)
+    counts, names, others = 4 + 2, 2 + 1 + 2, 2
+    assert cost(meter) == (1, counts + names + others)
