@@ -9,7 +9,7 @@ import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from shared.caller import Tier
-from shared.tool import Effect
+from shared.tool import Effect, Links, ResourceTemplate
 
 if TYPE_CHECKING:
     from shared.caller import Caller
@@ -30,6 +30,10 @@ class Declaration(BaseModel):
     effect: Effect
     tier: Tier
     timeout: float
+    resource: ResourceTemplate | None = None
+    links: Links | None = None
+    internal: bool = False
+    completes: list[str] = []
 
     def to_mcp(self) -> types.Tool:
         """The tool as MCP lists it."""
@@ -50,10 +54,10 @@ class Declaration(BaseModel):
 
 
 class Catalog:
-    """The tools that the gateway offers, sorted by name."""
+    """The tools that the gateway knows, sorted by name."""
 
     def __init__(self, declarations: list[Declaration]) -> None:
-        """Offer these tools."""
+        """Know these tools."""
         self._by_name = {each.name: each for each in sorted(declarations, key=lambda d: d.name)}
 
     @classmethod
@@ -68,14 +72,29 @@ class Catalog:
 
     def open_to(self, caller: Caller) -> list[Declaration]:
         """The tools that this caller may call."""
-        return [each for each in self._by_name.values() if caller.may_call(each.tier)]
+        return [each for each in self._reached_by(caller) if not each.internal]
 
     def get(self, name: str, caller: Caller) -> Declaration | None:
         """The tool of this name, if there is one and the caller may call it."""
-        found = self._by_name.get(name)
-        return found if found and caller.may_call(found.tier) else None
+        return next((each for each in self.open_to(caller) if each.name == name), None)
+
+    def readable(self, caller: Caller) -> list[tuple[Declaration, ResourceTemplate]]:
+        """The tools whose answers this caller may read as resources, and as which."""
+        return [(each, each.resource) for each in self._reached_by(caller) if each.resource]
+
+    def listed(self, caller: Caller) -> list[tuple[Declaration, Links]]:
+        """The tools whose pages make up this caller's list of all resources."""
+        found = [(each, each.links) for each in self._reached_by(caller) if each.links]
+        return [(tool, links) for tool, links in found if links.listed]
+
+    def completing(self, kind: str, caller: Caller) -> Declaration | None:
+        """The tool that completes names of this kind, if there is one."""
+        return next((each for each in self._reached_by(caller) if kind in each.completes), None)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """What the tool of this name takes, if there is one."""
         found = self._by_name.get(name)
         return found.input_schema if found else None
+
+    def _reached_by(self, caller: Caller) -> list[Declaration]:
+        return [each for each in self._by_name.values() if caller.may_call(each.tier)]

@@ -23,6 +23,7 @@ from functions.gateway.server import mcp_server
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from mcp.server.lowlevel import Server
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -43,8 +44,12 @@ logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
 
 
 def gateway(settings: Settings, dispatcher: Dispatcher) -> Handler:
-    """Make the Cloud Function: it answers every request by handing it to the ASGI app."""
-    app = mcp_app(settings, dispatcher)
+    """Make the Cloud Function, which offers what the generated catalogue holds."""
+    return as_function(mcp_app(settings, dispatcher, mcp_server(Catalog.load(), dispatcher)))
+
+
+def as_function(app: Starlette) -> Handler:
+    """Make an ASGI app a Cloud Function: every request is answered by handing it to the app."""
     lifespan = Lifespan(app)
 
     async def handle(_request: Request) -> ASGIApp:
@@ -55,11 +60,11 @@ def gateway(settings: Settings, dispatcher: Dispatcher) -> Handler:
     return cast("Handler", functions_framework.aio.http(cast("Any", handle)))
 
 
-def mcp_app(settings: Settings, dispatcher: Dispatcher) -> Starlette:
+def mcp_app(settings: Settings, dispatcher: Dispatcher, server: Server[Any]) -> Starlette:
     """The ASGI app: `/mcp`, without sessions and with JSON answers, and `/health`."""
     health = Health(dispatcher)
 
-    app = mcp_server(Catalog.load(), dispatcher).streamable_http_app(
+    app = server.streamable_http_app(
         streamable_http_path=PATH,
         json_response=True,
         stateless_http=True,

@@ -44,6 +44,7 @@ def _readme() -> str:
         f"| `{tool.name}` | {tool.title} | {tool.effect.value} |"
         f" {', '.join(f'`{name}`' for name in tool.input.model_fields)} |\n"
         for tool in tools()
+        if not tool.internal
     )
     table = "| tool | what it does | effect | parameters |\n|---|---|---|---|\n" + rows
     return _TABLE.sub(lambda _: table, README.read_text("utf-8"))

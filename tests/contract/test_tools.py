@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from functions.gateway.uris import variable
 from infra.deploy import generated
 from infra.deploy.discovery import tools
 from shared.calling import parse
@@ -45,6 +46,13 @@ def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for node in nodes(schema):
         if node.get("type") == "object":
             yield from node.get("properties", {}).items()
+
+
+def items_of(schema: dict[str, Any], field: str) -> dict[str, Any]:
+    """The fields of what stands in a list, which may be missing."""
+    lists = (node for node in nodes(schema["properties"][field]) if node.get("type") == "array")
+    fields: dict[str, Any] = next(lists)["items"]["properties"]
+    return fields
 
 
 def test_there_are_tools() -> None:
@@ -106,12 +114,14 @@ def test_every_list_and_text_in_the_input_is_bounded(tool: Tool[Any, Any]) -> No
 
 @every_tool
 def test_a_tool_knows_no_transport_and_no_other_tool(tool: Tool[Any, Any]) -> None:
-    tree = ast.parse(module_of(tool).read_text())
+    folder = module_of(tool).parent
     imported = {
         name.partition(".")[0]
-        for node in ast.walk(tree)
+        for path in set(folder.glob("*.py")) - {folder / "main.py"}
+        for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in _names(node)
+        if not f"{name}.".startswith(f"functions.tools.{tool.name}.")
     }
     assert imported & FORBIDDEN == set()
 
@@ -130,6 +140,60 @@ def test_a_handler_says_how_deep_it_goes(tool: Tool[Any, Any]) -> None:
 @every_tool
 def test_a_tool_has_time_to_answer_but_not_for_ever(tool: Tool[Any, Any]) -> None:
     assert 0 < tool.timeout <= 60
+
+
+@every_tool
+def test_a_resource_is_read_with_the_id_in_its_uri_and_nothing_else(tool: Tool[Any, Any]) -> None:
+    if tool.resource:
+        taken = tool.declaration()["inputSchema"]
+        assert [variable(tool.resource.uri)] == taken["required"]
+        assert "pattern" in taken["properties"][variable(tool.resource.uri)]
+        assert tool.resource.uri.startswith("carrel://")
+        assert all((tool.resource.name, tool.resource.title, tool.resource.description))
+
+
+@every_tool
+def test_links_are_made_of_fields_that_the_result_has(tool: Tool[Any, Any]) -> None:
+    if tool.links:
+        fields = items_of(tool.declaration()["outputSchema"], tool.links.items)
+        assert {variable(tool.links.uri), tool.links.name} <= fields.keys()
+
+
+@every_tool
+def test_a_link_leads_to_what_some_tool_says_is_a_resource(tool: Tool[Any, Any]) -> None:
+    if tool.links:
+        assert tool.links.uri in {each.resource.uri for each in TOOLS if each.resource}
+
+
+def test_no_two_tools_are_the_same_resource_or_complete_the_same_names() -> None:
+    resources = [tool.resource.uri for tool in TOOLS if tool.resource]
+    kinds = [kind for tool in TOOLS for kind in tool.completes]
+    assert (len(set(resources)), len(set(kinds))) == (len(resources), len(kinds))
+
+
+@every_tool
+def test_a_listed_tool_goes_from_page_to_page_by_a_cursor_alone(tool: Tool[Any, Any]) -> None:
+    if tool.links and tool.links.listed:
+        declared = tool.declaration()
+        assert "cursor" in declared["inputSchema"]["properties"]
+        assert not declared["inputSchema"].get("required")
+        assert "next_cursor" in declared["outputSchema"]["properties"]
+
+
+@every_tool
+def test_a_tool_that_completes_takes_a_kind_and_a_beginning(tool: Tool[Any, Any]) -> None:
+    if tool.completes:
+        taken, given = (tool.declaration()[side] for side in ("inputSchema", "outputSchema"))
+        assert {"kind", "prefix"} <= taken["properties"].keys()
+        assert set(taken["required"]) <= {"kind", "prefix"}
+        assert set(tool.completes) <= set(taken["properties"]["kind"]["enum"])
+        assert {"names", "total"} <= given["properties"].keys()
+        assert {"name", "id"} <= items_of(given, "names").keys()
+
+
+@every_tool
+def test_an_internal_tool_is_there_for_something(tool: Tool[Any, Any]) -> None:
+    assert not tool.internal or tool.completes
 
 
 def test_generated_files_say_what_the_declarations_say() -> None:

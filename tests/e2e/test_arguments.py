@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.gateway.server import RECEIPT
+from functions.gateway.calls import RECEIPT
 from tests.e2e.wire import TOOL_NAMES, call, post, post_modern
 
 if TYPE_CHECKING:
@@ -21,20 +21,31 @@ BAD: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("search_kb", {"query": " \n "}, {"query": "at least 1 character"}),
     ("search_kb", {"query": "x" * 2_001}, {"query": "at most 2000 characters"}),
     ("search_kb", {"query": 5}, {"query": "string"}),
-    ("search_kb", {"query": None}, {"query": "string"}),
+    ("search_kb", {"query": "q", "mode": "fuzzy"}, {"mode": "'hybrid', 'semantic' or 'lexical'"}),
+    ("search_kb", {"query": "q", "filters": {"tag": "a"}}, {"filters.tag": "filters takes tags"}),
+    (
+        "search_kb",
+        {"query": "q", "filters": {"date_range": {"from": "2026-01-01"}}},
+        {"filters.date_range.from": "filters.date_range takes start, end"},
+    ),
+    (
+        "search_kb",
+        {"query": "q", "filters": {"date_range": {"start": "soon"}}},
+        {"filters.date_range.start": "date"},
+    ),
     ("search_kb", {"query": "q", "limit": 0}, {"limit": "greater than or equal to 1"}),
     ("search_kb", {"query": "q", "limit": 51}, {"limit": "less than or equal to 50"}),
     ("search_kb", {"query": "q", "limit": "5"}, {"limit": "integer"}),
     ("search_kb", {"query": "q", "limit": 2.5}, {"limit": "integer"}),
     ("search_kb", {"query": "q", "limit": True}, {"limit": "integer"}),
-    ("search_kb", {"query": "q", "colour": 1}, {"colour": "takes query, limit"}),
-    ("get_chunk", {"chunk_id": "a/b"}, {"chunk_id": "pattern"}),
-    ("get_chunk", {"chunk_id": "a\n"}, {"chunk_id": "pattern"}),
+    ("search_kb", {"query": "q", "colour": 1}, {"colour": "takes query, filters"}),
+    ("get_chunk", {"chunk_id": "a/b"}, {"chunk_id": "copy it"}),
+    ("get_chunk", {"chunk_id": "a\n"}, {"chunk_id": "copy it"}),
     ("get_chunk", {"chunk_id": "a", "include_related": 1}, {"include_related": "boolean"}),
     (
         "get_chunk",
         {"chunk_id": "../a", "related_limit": 21, "depth": 1},
-        {"chunk_id": "pattern", "related_limit": "20", "depth": "not a parameter"},
+        {"chunk_id": "copy it", "related_limit": "20", "depth": "not a parameter"},
     ),
 ]
 
@@ -69,7 +80,12 @@ def test_an_unknown_tool_is_a_protocol_error_however_long_its_name(carrel: Runni
     error = post(carrel.endpoint, call("x" * 5_000, {})).json()["error"]
     assert INVALID_PARAMS == error["code"]
     assert f"The tools are: {', '.join(TOOL_NAMES)}." in error["message"]
-    assert len(error["message"]) < 200
+    assert len(error["message"]) < 400
+
+
+def test_a_whole_number_may_be_written_with_a_point(carrel: Running) -> None:
+    result = post(carrel.endpoint, call("search_kb", {"query": "q", "limit": 2.0})).json()["result"]
+    assert not result.get("isError")
 
 
 @pytest.mark.parametrize(

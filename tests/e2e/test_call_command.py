@@ -35,9 +35,9 @@ def test_a_tool_error_goes_to_standard_error(carrel: Running) -> None:
 
 
 def test_arguments_may_be_left_out(carrel: Running) -> None:
-    result = called(carrel, "search_kb")
+    result = called(carrel, "get_chunk")
     assert 1 == result.exit_code
-    assert {"query": "required, but missing"} == json.loads(result.stderr)["error"]["details"]
+    assert {"chunk_id": "required, but missing"} == json.loads(result.stderr)["error"]["details"]
 
 
 def test_an_unknown_tool_is_answered_with_the_tools_there_are(carrel: Running) -> None:

@@ -66,7 +66,7 @@ def test_an_unknown_revision_is_answered_with_the_newest_one_that_has_a_handshak
 def test_a_server_is_discovered_without_a_handshake(carrel: Running) -> None:
     found = post_modern(carrel.endpoint, "server/discover").json()["result"]
     assert [MODERN] == found["supportedVersions"]
-    assert {"tools", "prompts", "resources"} == found["capabilities"].keys()
+    assert {"tools", "prompts", "resources", "completions"} == found["capabilities"].keys()
     assert (300_000, "private") == (found["ttlMs"], found["cacheScope"])
 
 

@@ -81,5 +81,5 @@ def test_a_call_is_one_line_of_json_with_its_cost(inline: Running) -> None:
         [line] = [json.loads(line) for line in file if b"tool_call" in line]
     assert ("search_kb", "ok", "INFO") == (line["tool"], line["outcome"], line["severity"])
     assert {"query": len('"bread"'), "limit": 1} == line["arguments"]
-    assert (2, 1) == (line["documents_read"], line["round_trips"])
+    assert (9, 1) == (line["documents_read"], line["round_trips"])
     assert line["milliseconds"] > 0

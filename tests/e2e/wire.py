@@ -21,8 +21,8 @@ _ENVELOPE = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 
-TOOL_NAMES = [tool.name for tool in tools()]
-"""Every tool there is, as the gateway lists them."""
+TOOL_NAMES = [tool.name for tool in tools() if not tool.internal]
+"""Every tool that clients may call, as the gateway lists them."""
 
 
 def message(method: str, **params: Any) -> dict[str, Any]:
@@ -55,8 +55,8 @@ def post(
 def post_modern(url: str, method: str, **params: Any) -> httpx2.Response:
     """Post a request of the revision 2026-07-28, whose headers repeat what it says."""
     headers: dict[str, str | None] = {"mcp-protocol-version": MODERN, "mcp-method": method}
-    if "name" in params:
-        headers["mcp-name"] = params["name"]
+    if named := params.get("name") or params.get("uri"):
+        headers["mcp-name"] = named
     return post(url, message(method, **params, _meta=_ENVELOPE), headers)
 
 

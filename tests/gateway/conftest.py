@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.gateway.catalog import Declaration
 from shared.call import CallRequest
-from shared.caller import Caller, Tier
-from shared.tool import Effect
+from shared.caller import Caller
+from tests.gateway.shelf import declared
+
+if TYPE_CHECKING:
+    from functions.gateway.catalog import Declaration
 
 
 @pytest.fixture
 def declaration() -> Declaration:
     """A tool that has little time."""
-    return Declaration(
-        name="try_out",
-        title="Try out",
-        description="Exists for tests.",
-        inputSchema={"type": "object"},
-        outputSchema={"type": "object"},
-        effect=Effect.READ,
-        tier=Tier.PUBLIC,
-        timeout=0.3,
-    )
+    return declared("try_out", timeout=0.3)
 
 
 @pytest.fixture

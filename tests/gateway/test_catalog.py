@@ -9,7 +9,8 @@ import pytest
 from functions.gateway.catalog import Catalog
 from infra.deploy.discovery import tools
 from shared.caller import Caller, Tier
-from shared.tool import Effect
+from shared.tool import Effect, Links
+from tests.gateway.shelf import SHELF, declared
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
@@ -19,17 +20,18 @@ ANYONE, MEMBER = Caller(), Caller(user_id="u-1", tier=Tier.REGISTERED)
 
 def test_the_catalogue_holds_every_tool_in_order() -> None:
     offered = Catalog.load().open_to(ANYONE)
-    public = [tool.name for tool in tools() if tool.tier is Tier.PUBLIC]
+    public = [tool.name for tool in tools() if tool.tier is Tier.PUBLIC and not tool.internal]
     assert sorted(public) == [each.name for each in offered]
 
 
 def test_a_declaration_survives_the_catalogue_unchanged() -> None:
     catalog = Catalog.load()
     for tool in tools():
-        declared = catalog.get(tool.name, MEMBER)
-        assert declared is not None
-        assert tool.declaration() == declared.model_dump(mode="json", by_alias=True)
         assert tool.declaration()["inputSchema"] == catalog.input_schema(tool.name)
+        if not tool.internal:
+            kept = catalog.get(tool.name, MEMBER)
+            assert kept is not None
+            assert tool.declaration() == kept.model_dump(mode="json", by_alias=True)
 
 
 def test_a_tool_for_registered_callers_is_hidden_from_others(declaration: Declaration) -> None:
@@ -41,6 +43,34 @@ def test_a_tool_for_registered_callers_is_hidden_from_others(declaration: Declar
         catalog.get("look_inside", ANYONE),
         catalog.get("look_inside", MEMBER),
     )
+
+
+def test_an_internal_tool_is_the_gateways_alone(declaration: Declaration) -> None:
+    update = {"internal": True, "completes": ["tag"], "name": "complete_tag"}
+    inner = declaration.model_copy(update=update)
+    catalog = Catalog([declaration, inner])
+    assert [declaration] == catalog.open_to(MEMBER)
+    assert catalog.get("complete_tag", MEMBER) is None
+    assert inner == catalog.completing("tag", MEMBER)
+    assert {"complete_tag", declaration.name} == set(catalog.names)
+
+
+def test_what_is_for_registered_callers_is_no_resource_for_others() -> None:
+    shelf = declared("get_shelf", tier=Tier.REGISTERED, resource=SHELF, completes=["shelf"])
+    shelves = declared(
+        "list_shelves",
+        tier=Tier.REGISTERED,
+        links=Links(items="shelves", uri=SHELF.uri, name="label", listed=True),
+    )
+    catalog = Catalog([shelf, shelves])
+    assert ([], [], None) == (
+        catalog.readable(ANYONE),
+        catalog.listed(ANYONE),
+        catalog.completing("shelf", ANYONE),
+    )
+    assert [(shelf, SHELF)] == catalog.readable(MEMBER)
+    assert [(shelves, shelves.links)] == catalog.listed(MEMBER)
+    assert shelf == catalog.completing("shelf", MEMBER)
 
 
 def test_an_unknown_tool_is_not_in_the_catalogue(declaration: Declaration) -> None:

@@ -47,6 +47,7 @@ class ToolServer(ThreadingHTTPServer):
 
     Attributes:
         reply: What it answers from now on.
+        bodies: The body of each `POST` so far.
         authorizations: The `Authorization` header of each request so far.
         both: Where two servers' requests wait for each other, if anywhere.
     """
@@ -57,6 +58,7 @@ class ToolServer(ThreadingHTTPServer):
         """Open the port; with a certificate it speaks TLS."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.reply = reply or Reply()
+        self.bodies: list[bytes] = []
         self.authorizations: list[str | None] = []
         self.both: threading.Barrier | None = None
         self.closing = threading.Event()
@@ -85,7 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: ToolServer
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
         self._answer()
 
     def do_GET(self) -> None:

@@ -1,0 +1,94 @@
+"""The list of all resources: the pages of each listed tool, one tool after the other."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from functions.gateway.calls import call, result_of
+from functions.gateway.links import linked
+from shared.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from functions.gateway.catalog import Catalog, Declaration
+    from functions.gateway.dispatch import Dispatcher
+    from shared.caller import Caller
+    from shared.tool import Links
+
+START_OVER: Final = "This cursor is none of ours, or no longer holds. Start over without a cursor."
+
+
+class ResourceList:
+    """Walks the tools whose results are lists of resources."""
+
+    def __init__(self, catalog: Catalog, dispatcher: Dispatcher) -> None:
+        """Walk the tools that the catalogue says are listed."""
+        self._catalog = catalog
+        self._dispatcher = dispatcher
+
+    async def page(self, caller: Caller, cursor: str | None) -> types.ListResourcesResult:
+        """One page: the first one, or the one at a cursor that an earlier page ended with.
+
+        Raises:
+            MCPError: The cursor is broken, or a tool failed.
+        """
+        waiting = self._catalog.listed(caller)
+        inner = None
+        if cursor is not None:
+            name, inner = from_cursor(cursor)
+            names = [tool.name for tool, _ in waiting]
+            if name not in names:
+                raise MCPError(types.INVALID_PARAMS, START_OVER)
+            waiting = waiting[names.index(name) :]
+        return await self._first_of(waiting, inner, caller)
+
+    async def _first_of(
+        self, waiting: list[tuple[Declaration, Links]], cursor: str | None, caller: Caller
+    ) -> types.ListResourcesResult:
+        """The next page that holds something, of the first tool or of one behind it."""
+        if not waiting:
+            return types.ListResourcesResult(resources=[])
+        (tool, links), *behind = waiting
+        result = await self._call(tool, links, cursor, caller)
+        found, rest = linked(result, links), result.get("next_cursor")
+        if not found and not rest:
+            return await self._first_of(behind, None, caller)
+        positions = [(tool.name, rest)] if rest else [(each.name, None) for each, _ in behind]
+        following = to_cursor(*positions[0]) if positions else None
+        return types.ListResourcesResult(resources=found, next_cursor=following)
+
+    async def _call(
+        self, tool: Declaration, links: Links, cursor: str | None, caller: Caller
+    ) -> dict[str, Any]:
+        arguments = {**links.walk, "cursor": cursor} if cursor else dict(links.walk)
+        answer = await call(self._dispatcher, tool, arguments, caller)
+        if cursor and answer.error and answer.error.code == InvalidInput.code:
+            raise MCPError(types.INVALID_PARAMS, START_OVER)
+        return result_of(answer)
+
+
+def to_cursor(tool: str, cursor: str | None) -> str:
+    """Where the list goes on: at a page of this tool, by default its first."""
+    position = json.dumps([tool, cursor]).encode()
+    return base64.urlsafe_b64encode(position).decode()
+
+
+def from_cursor(cursor: str) -> tuple[str, str | None]:
+    """The tool and the page that `to_cursor` was told.
+
+    Raises:
+        MCPError: This is no such cursor.
+    """
+    try:
+        position = json.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
+    except (ValueError, RecursionError):
+        position = None
+    match position:
+        case [str(tool), (str() | None) as inner]:
+            return tool, inner
+        case _:
+            raise MCPError(types.INVALID_PARAMS, START_OVER)

@@ -1,0 +1,70 @@
+"""MCP tools: what is listed, and how a call becomes an answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import is_version_at_least
+
+from functions.gateway.auth import identify
+from functions.gateway.calls import call, compact, meta
+from functions.gateway.links import blocks
+
+if TYPE_CHECKING:
+    from functions.gateway.calls import Context
+    from functions.gateway.catalog import Catalog
+    from functions.gateway.dispatch import Dispatcher
+    from shared.call import CallAnswer
+    from shared.tool import Links
+
+KNOWS_LINKS: Final = "2025-06-18"
+"""The first revision with resource links; clients of older ones refuse a block they don't know."""
+
+
+class Tools:
+    """Answers `tools/list` and `tools/call`."""
+
+    def __init__(self, catalog: Catalog, dispatcher: Dispatcher) -> None:
+        """Offer what the catalogue holds."""
+        self._catalog = catalog
+        self._dispatcher = dispatcher
+
+    async def show(
+        self, context: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        """List the tools that the caller may call."""
+        declarations = self._catalog.open_to(identify(context.request))
+        return types.ListToolsResult(tools=[each.to_mcp() for each in declarations])
+
+    async def call(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        """Call one of them."""
+        caller = identify(context.request)
+        tool = self._catalog.get(params.name, caller)
+        if tool is None:
+            names = ", ".join(each.name for each in self._catalog.open_to(caller))
+            message = f"There is no tool {params.name[:80]!r}. The tools are: {names}."
+            raise MCPError(types.INVALID_PARAMS, message)
+        answer = await call(self._dispatcher, tool, params.arguments or {}, caller)
+        knows_links = is_version_at_least(context.protocol_version, KNOWS_LINKS)
+        return to_result(answer, tool.links if knows_links else None)
+
+
+def to_result(answer: CallAnswer, links: Links | None = None) -> types.CallToolResult:
+    """A tool's answer as MCP has it, with links to the resources that it names.
+
+    An error carries no structured content: some clients check that against the output schema even
+    then, and would hide the message.
+    """
+    error = answer.error and answer.error.model_dump(exclude_none=True)
+    result: dict[str, Any] = answer.result or {}
+    text = types.TextContent(type="text", text=compact({"error": error} if error else result))
+    return types.CallToolResult(
+        content=[text, *(blocks(result, links) if links else [])],
+        structured_content=answer.result,
+        is_error=answer.error is not None,
+        _meta=meta(answer),
+    )

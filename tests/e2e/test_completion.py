@@ -1,0 +1,91 @@
+"""Completion, with the official Python client at both eras of the protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import PromptReference, ResourceTemplateReference
+
+from infra.deploy.discovery import tools
+from tests.e2e.wire import MODERN
+from tests.knowledge import BAKING, SAILING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.e2e.running import Running
+
+pytestmark = pytest.mark.anyio
+
+INVALID_PARAMS = -32602
+KINDS = {kind for tool in tools() for kind in tool.completes}
+
+
+@pytest.fixture(params=[MODERN, "legacy"])
+async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    """A connected client."""
+    async with Client(carrel.endpoint, mode=request.param) as connected:
+        yield connected
+
+
+def test_every_kind_of_name_that_readers_type_is_completed() -> None:
+    assert {"tag", "author", "category", "source", "cluster"} == KINDS
+
+
+@pytest.mark.parametrize(
+    ("prompt", "argument", "name"),
+    [
+        ("author_deep_dive", "author", str(BAKING.author)),
+        ("compare_sources", "first_source", BAKING.title),
+        ("compare_sources", "second_source", SAILING.title),
+        ("explore_topic", "tag", BAKING.tags[0]),
+    ],
+)
+async def test_authors_titles_and_tags_are_completed_as_they_are_written(
+    client: Client, prompt: str, argument: str, name: str
+) -> None:
+    value = {"name": argument, "value": name[:3].lower()}
+    completed = (await client.complete(PromptReference(name=prompt), value)).completion
+    assert name in completed.values
+    assert len(completed.values) == completed.total
+    assert not completed.has_more
+
+
+async def test_a_sources_id_is_completed(client: Client) -> None:
+    ref = ResourceTemplateReference(uri="carrel://source/{source_id}")
+    value = {"name": "source_id", "value": BAKING.title[:3]}
+    assert BAKING.source_id in (await client.complete(ref, value)).completion.values
+
+
+async def test_a_period_is_completed_to_those_there_are(client: Client) -> None:
+    value = {"name": "period", "value": "last_3"}
+    completed = await client.complete(PromptReference(name="weekly_review"), value)
+    assert ["last_3_days", "last_30_days"] == completed.completion.values
+
+
+@pytest.mark.parametrize(
+    ("ref", "argument"),
+    [
+        (PromptReference(name="explore_topic"), "topic"),
+        (ResourceTemplateReference(uri="carrel://chunk/{chunk_id}"), "chunk_id"),
+    ],
+)
+async def test_free_text_and_chunks_are_completed_to_nothing(
+    client: Client, ref: PromptReference | ResourceTemplateReference, argument: str
+) -> None:
+    completed = (await client.complete(ref, {"name": argument, "value": "a"})).completion
+    assert ([], 0, False) == (completed.values, completed.total, completed.has_more)
+
+
+@pytest.mark.parametrize(
+    "ref", [PromptReference(name="nope"), ResourceTemplateReference(uri="carrel://hat/{hat_id}")]
+)
+async def test_an_unknown_prompt_or_template_is_refused(
+    client: Client, ref: PromptReference | ResourceTemplateReference
+) -> None:
+    with pytest.raises(MCPError, match="There is no") as caught:
+        await client.complete(ref, {"name": "a", "value": ""})
+    assert INVALID_PARAMS == caught.value.code

@@ -1,0 +1,75 @@
+"""Prompts, with the official Python client at both eras of the protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.e2e.wire import MODERN
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.e2e.running import Running
+
+pytestmark = pytest.mark.anyio
+
+INVALID_PARAMS = -32602
+ARGUMENTS = {
+    "explore_topic": [("topic", True), ("tag", False)],
+    "author_deep_dive": [("author", True)],
+    "compare_sources": [("first_source", True), ("second_source", True), ("question", False)],
+    "weekly_review": [("period", False)],
+}
+
+
+@pytest.fixture(params=[MODERN, "legacy"])
+async def client(inline: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    """A connected client."""
+    async with Client(inline.endpoint, mode=request.param) as connected:
+        yield connected
+
+
+async def test_the_prompts_and_their_arguments_are_listed(client: Client) -> None:
+    prompts = (await client.list_prompts()).prompts
+    assert {
+        prompt.name: [(each.name, each.required) for each in prompt.arguments or []]
+        for prompt in prompts
+    } == ARGUMENTS
+    for prompt in prompts:
+        assert prompt.title
+        assert prompt.description
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+async def test_a_prompt_is_one_message_of_the_user(client: Client, name: str) -> None:
+    given = {argument: "Käse 🧀" for argument, required in ARGUMENTS[name] if required}
+    written = await client.get_prompt(name, given)
+    [said] = written.messages
+    assert ("user", "text") == (said.role, said.content.type)
+    assert written.description
+    text = said.content.model_dump()["text"]
+    assert len(given) <= text.count('"Käse 🧀"')
+    assert "Cite title and author" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("no_such_prompt", {}, "no prompt 'no_such_prompt'. The prompts are: explore_topic, "),
+        ("compare_sources", {"first_source": "A"}, "compare_sources needs second_source."),
+        ("weekly_review", {"week": "3"}, "weekly_review takes period, and nothing else."),
+        ("weekly_review", {"period": "3"}, "period must be one of today, yesterday, "),
+        ("explore_topic", {"topic": "x" * 5_000}, "one line of at most 300 characters"),
+    ],
+)
+async def test_a_prompt_that_cannot_be_written_says_why(
+    client: Client, name: str, given: dict[str, str], said: str
+) -> None:
+    with pytest.raises(MCPError) as caught:
+        await client.get_prompt(name, given)
+    assert INVALID_PARAMS == caught.value.code
+    assert said in caught.value.message

@@ -1,0 +1,154 @@
+"""Resources and resource links, with the official Python client at both eras of the protocol."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import TextResourceContents
+
+from tests.e2e.wire import HANDSHAKE, MODERN, call, message, post, post_modern
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mcp_types import ReadResourceResult
+
+    from tests.e2e.running import Library, Running
+
+pytestmark = pytest.mark.anyio
+
+CHUNK = "carrel://chunk/{chunk_id}"
+NOT_FOUND = {MODERN: -32602, "legacy": -32002}
+INVALID_PARAMS = -32602
+WITHOUT_LINKS = ("2025-03-26", "2024-11-05")
+
+
+@pytest.fixture(params=[MODERN, "legacy"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """An era of the protocol."""
+    return str(request.param)
+
+
+@pytest.fixture
+async def client(carrel: Running, mode: str) -> AsyncIterator[Client]:
+    """A connected client."""
+    async with Client(carrel.endpoint, mode=mode) as connected:
+        yield connected
+
+
+def value_of(read: ReadResourceResult) -> dict[str, Any]:
+    """The JSON of a resource."""
+    [content] = read.contents
+    assert isinstance(content, TextResourceContents)
+    assert "application/json" == content.mime_type
+    return dict(json.loads(content.text))
+
+
+async def test_a_chunk_is_a_resource_that_says_what_the_tool_says(
+    client: Client, library: Library
+) -> None:
+    [template] = [
+        each
+        for each in (await client.list_resource_templates()).resource_templates
+        if each.uri_template == CHUNK
+    ]
+    assert ("chunk", "application/json") == (template.name, template.mime_type)
+    for chunk in (library.chunks[0], library.chunks[-1]):
+        read = value_of(await client.read_resource(f"carrel://chunk/{chunk.chunk_id}"))
+        called = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
+        assert called.structured_content == read
+        assert chunk.content == read["content"]
+
+
+async def test_every_listed_resource_can_be_read(client: Client) -> None:
+    listed = await client.list_resources()
+    pages = [listed]
+    while listed.next_cursor:
+        listed = await client.list_resources(cursor=listed.next_cursor)
+        pages.append(listed)
+    resources = [each for page in pages for each in page.resources]
+    for each in resources:
+        assert each.name
+        assert value_of(await client.read_resource(each.uri))
+    assert len({each.uri for each in resources}) == len(resources)
+
+
+@pytest.mark.parametrize(
+    "uri", ["carrel://chunk/nobody", "carrel://chunk/a b", "carrel://hat/a", "test://nothing", "ü"]
+)
+async def test_what_is_not_there_is_an_error_of_the_revision(
+    client: Client, mode: str, uri: str
+) -> None:
+    with pytest.raises(MCPError) as caught:
+        await client.read_resource(uri)
+    assert (NOT_FOUND[mode], {"uri": uri}) == (caught.value.code, caught.value.data)
+
+
+async def test_a_broken_cursor_says_to_start_over(client: Client) -> None:
+    with pytest.raises(MCPError, match="Start over without a cursor") as caught:
+        await client.list_resources(cursor="x")
+    assert INVALID_PARAMS == caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "items"),
+    [
+        ("search_kb", {"query": "bread", "limit": 3}, "results"),
+        ("get_chunk", {"related_limit": 2}, "related_chunks"),
+    ],
+)
+async def test_hits_and_related_chunks_carry_links_that_can_be_read(
+    client: Client, library: Library, tool: str, arguments: dict[str, Any], items: str
+) -> None:
+    if tool == "get_chunk":
+        arguments = {"chunk_id": library.chunks[0].chunk_id, **arguments}
+    result = await client.call_tool(tool, arguments)
+    text, *links = result.content
+    found = (result.structured_content or {})[items]
+    assert "text" == text.type
+    assert found
+    assert [each.model_dump(exclude_none=True) for each in links] == [
+        {
+            "type": "resource_link",
+            "uri": f"carrel://chunk/{each['chunk_id']}",
+            "name": each["title"],
+            "mime_type": "application/json",
+        }
+        for each in found
+    ]
+    read = value_of(await client.read_resource(links[0].model_dump()["uri"]))
+    assert found[0]["chunk_id"] == read["chunk_id"]
+
+
+@pytest.mark.parametrize("version", [*HANDSHAKE, None])
+async def test_a_client_that_knows_no_links_gets_none(inline: Running, version: str | None) -> None:
+    headers = {"mcp-protocol-version": version}
+    asked = call("search_kb", {"query": "bread", "limit": 2})
+    content = post(inline.endpoint, asked, headers).json()["result"]["content"]
+    knows = version not in {*WITHOUT_LINKS, None}
+    assert ["text", *["resource_link"] * 2 * knows] == [block["type"] for block in content]
+
+
+async def test_resources_may_be_kept_for_five_minutes_and_shared_with_nobody(
+    carrel: Running, library: Library
+) -> None:
+    async with Client(carrel.endpoint, mode=MODERN) as client:
+        uri = f"carrel://chunk/{library.chunks[0].chunk_id}"
+        for result in (
+            await client.list_resources(),
+            await client.list_resource_templates(),
+            await client.read_resource(uri),
+        ):
+            assert (300_000, "private") == (result.ttl_ms, result.cache_scope)
+
+
+async def test_nobody_can_subscribe_and_nothing_says_so(carrel: Running) -> None:
+    found = post_modern(carrel.endpoint, "server/discover").json()["result"]["capabilities"]
+    assert {"tools", "prompts", "resources", "completions"} == found.keys()
+    assert "true" not in json.dumps(found)
+    asked = message("resources/subscribe", uri="carrel://chunk/a")
+    assert -32601 == post(carrel.endpoint, asked).json()["error"]["code"]

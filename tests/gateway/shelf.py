@@ -1,0 +1,77 @@
+"""A small library that exists only for the gateway's tests: its tools, and what answers them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from functions.gateway.catalog import Catalog, Declaration
+from shared.call import CallAnswer, Receipt
+from shared.caller import Tier
+from shared.errors import CarrelError
+from shared.tool import Effect, Links, ResourceTemplate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared.call import CallRequest
+
+    Answer = dict[str, Any] | CarrelError
+
+SHELF = ResourceTemplate(
+    uri="carrel://shelf/{shelf_id}", name="shelf", title="Shelf", description="What stands on it."
+)
+BOOK = ResourceTemplate(
+    uri="carrel://book/{book_id}", name="book", title="Book", description="What it says."
+)
+
+
+def declared(name: str, **more: Any) -> Declaration:
+    """A tool that takes and returns anything."""
+    usual: dict[str, Any] = {
+        "title": name,
+        "description": "Exists for tests.",
+        "inputSchema": {"type": "object"},
+        "outputSchema": {"type": "object"},
+        "effect": Effect.READ,
+        "tier": Tier.PUBLIC,
+        "timeout": 5.0,
+    }
+    return Declaration(name=name, **(usual | more))
+
+
+CATALOG = Catalog(
+    [
+        declared("get_shelf", resource=SHELF),
+        declared("get_book", resource=BOOK, links=Links(items="like", uri=BOOK.uri, name="title")),
+        declared(
+            "list_shelves", links=Links(items="shelves", uri=SHELF.uri, name="label", listed=True)
+        ),
+        declared("list_books", links=Links(items="books", uri=BOOK.uri, name="title", listed=True)),
+        declared("complete_name", internal=True, completes=["shelf", "author"]),
+    ]
+)
+
+
+class Desk:
+    """A dispatcher that answers by itself, and remembers who was asked what.
+
+    Attributes:
+        asked: The tool and the arguments of each call so far.
+    """
+
+    def __init__(self, answer: Callable[[str, dict[str, Any]], Answer]) -> None:
+        """Answer with what this makes of a tool's name and arguments."""
+        self._answer = answer
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
+        """Answer a call."""
+        self.asked.append((tool.name, request.arguments))
+        answer = self._answer(tool.name, request.arguments)
+        if isinstance(answer, CarrelError):
+            return CallAnswer.model_validate({"error": answer.to_wire()})
+        return CallAnswer(result=answer, receipt=Receipt(documents_read=7))
+
+    async def health(self) -> dict[str, str]:
+        """Say that all is well."""
+        return {}
