@@ -90,6 +90,11 @@ def database() -> Iterator[str]:
         yield host
 
 
+def is_served() -> bool:
+    """Whether the local database lives."""
+    return _STATE.serving() is not None
+
+
 def await_end() -> None:
     """Wait until the database has ended, unless others share in it.
 

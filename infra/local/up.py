@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -14,8 +15,8 @@ import click
 
 from infra.deploy.discovery import ROOT, tools
 from infra.local.emulator import PROJECT
-from infra.local.jobs import ingest_and_embed
-from infra.local.places import SAMPLE, STATE, await_end, database
+from infra.local.jobs import load_sample
+from infra.local.places import STATE, await_end, database, is_served
 from infra.local.processes import answers, serve, serve_tools
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def up(choices: Choices) -> None:
         os.environ |= {"FIRESTORE_EMULATOR_HOST": host, "GOOGLE_CLOUD_PROJECT": PROJECT}
         if choices.sample:
             click.echo("Loading the sample knowledge base ...")
-            ingest_and_embed(SAMPLE)
+            load_sample()
         gateway = _serve(stack, choices)
         click.echo(_welcome(gateway.url))
         _wait(gateway)
@@ -78,7 +79,11 @@ def _serve(stack: ExitStack, choices: Choices) -> Served:
 
 def _wait(gateway: Served) -> None:
     try:
-        code = gateway.process.wait()
+        while gateway.process.poll() is None:
+            if not is_served():
+                raise click.ClickException("The local database died. Start again to go on.")
+            time.sleep(0.5)
+        code = gateway.process.returncode
         raise click.ClickException(f"The gateway ended ({code}). Its log is in {STATE}.")
     except KeyboardInterrupt:
         click.echo("\nStopping ...")

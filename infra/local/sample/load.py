@@ -1,0 +1,199 @@
+"""The sample's knowledge cards and clusters, in the shape that the jobs for them write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from functions.jobs.ingest.readers.reading import read
+from shared.ai.embedding import unit_vector
+from shared.domain.chunk import KnowledgeCard, chunks_of
+from shared.domain.cluster import Cluster
+from shared.domain.source import Source
+from shared.job import Job, Report
+from shared.retrieval.chunking import split
+from shared.store.cards import Cards
+from shared.store.clusters import CentredCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from shared.ai.embedding import Vector
+    from shared.deps import Deps
+    from shared.job import Budget
+
+    ChunkIds = dict[int, list[str]]
+    """Highlight id to the ids of its chunks, in order."""
+
+FOLDER: Final = Path(__file__).parent
+RUN_ID: Final = "sample"
+"""What made these cards and clusters."""
+_HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
+_MAP_DECIMALS: Final = 4
+"""The map is drawn, not compared; rounding hides what differs between two machines."""
+
+
+class _Authored(BaseModel):
+    """What a person wrote into `knowledge.json`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Card(_Authored):
+    """The card of a highlight, or of one of the chunks that a long one becomes."""
+
+    highlight: int
+    part: int = Field(default=1, ge=1, description="Which of the highlight's chunks.")
+    summary: Annotated[str, Field(min_length=1, max_length=400)]
+    takeaways: Annotated[tuple[str, ...], Field(min_length=3, max_length=5)]
+
+
+class Topic(_Authored):
+    """A cluster. Its members are highlights, with all their chunks."""
+
+    cluster_id: str
+    name: str
+    description: str
+    keywords: Annotated[tuple[str, ...], Field(min_length=5, max_length=8)]
+    members: tuple[int, ...]
+
+
+class Knowledge(_Authored):
+    """All that `knowledge.json` holds."""
+
+    cards: tuple[Card, ...]
+    clusters: tuple[Topic, ...]
+
+
+async def add_knowledge(deps: Deps, folder: Path = FOLDER) -> Counter[str]:
+    """Bring the cards and clusters of the sample's chunks to what `knowledge.json` says.
+
+    The sample must be ingested and embedded. What is so already is not written again. Highlights
+    that the export lacks, because somebody put another in its place, are passed over. Clusters
+    that another run made are left alone.
+
+    Returns:
+        How many `cards` were written, and how many documents of `topics` and their members.
+    """
+    knowledge, chunk_ids = await asyncio.to_thread(_read, folder)
+    now = deps.clock()
+    cards = cards_by_chunk(knowledge, chunk_ids)
+    written = Counter({"cards": await Cards(deps.store.database).save(cards, RUN_ID, now)})
+    largest = await deps.store.clusters.largest(1)
+    if largest and largest[0].run_id != RUN_ID:
+        return +written
+    members = members_by_cluster(knowledge, chunk_ids)
+    named = sorted({chunk_id for each in members.values() for chunk_id in each})
+    vectors = await deps.store.clusters.vectors(named)
+    clusters = centred(knowledge.clusters, members, vectors)
+    written["topics"] = await deps.store.clusters.save(clusters, members, RUN_ID, now)
+    return +written
+
+
+def chunks_by_highlight(export: Path) -> dict[str, list[str]]:
+    """The ids of each highlight's chunks, by its page in Readwise, as ingest would cut them."""
+    found: dict[str, list[str]] = {}
+    for source in read(export):
+        if isinstance(source, Source):
+            for chunk in chunks_of(source, [split(each.text) for each in source.sections]):
+                found.setdefault(chunk.readwise_url or "", []).append(chunk.chunk_id)
+    return found
+
+
+def cards_by_chunk(knowledge: Knowledge, chunk_ids: ChunkIds) -> dict[str, KnowledgeCard]:
+    """The card of each chunk that has one."""
+    return {
+        chunk_ids[card.highlight][card.part - 1]: KnowledgeCard(card.summary, card.takeaways)
+        for card in knowledge.cards
+        if card.part <= len(chunk_ids.get(card.highlight, ()))
+    }
+
+
+def members_by_cluster(knowledge: Knowledge, chunk_ids: ChunkIds) -> dict[str, list[str]]:
+    """The chunks of each cluster."""
+    return {
+        topic.cluster_id: [name for each in topic.members for name in chunk_ids.get(each, ())]
+        for topic in knowledge.clusters
+    }
+
+
+def centred(
+    topics: Sequence[Topic], members: Mapping[str, Sequence[str]], vectors: Mapping[str, Vector]
+) -> list[CentredCluster]:
+    """Clusters with their centroids and places on the map; none of what has no vector yet."""
+    points = {
+        topic.cluster_id: [vectors[name] for name in members[topic.cluster_id] if name in vectors]
+        for topic in topics
+    }
+    present = [topic for topic in topics if points[topic.cluster_id]]
+    centroids = [_centroid(points[topic.cluster_id]) for topic in present]
+    return [
+        CentredCluster(_cluster(topic, place), centroid)
+        for topic, centroid, place in zip(present, centroids, on_map(centroids), strict=True)
+    ]
+
+
+def on_map(centroids: Sequence[Vector]) -> list[tuple[float, float]]:
+    """Places on a plane: the first two principal components.
+
+    Along each, the place farthest from the middle has a positive coordinate, so that the same
+    centroids always give the same map.
+    """
+    if not centroids:
+        return []
+    points = np.array(centroids)
+    points -= points.mean(axis=0)
+    axes = np.linalg.svd(points, full_matrices=False)[2][:2]
+    plane: NDArray[np.float64] = np.zeros((len(points), 2))
+    plane[:, : len(axes)] = points @ axes.T
+    farthest = np.abs(plane).argmax(axis=0)
+    plane *= np.sign(plane[farthest, [0, 1]])
+    return [(float(x), float(y)) for x, y in plane.round(_MAP_DECIMALS) + 0.0]
+
+
+def _read(folder: Path) -> tuple[Knowledge, ChunkIds]:
+    written = (folder / "knowledge.json").read_text(encoding="utf-8")
+    knowledge = Knowledge.model_validate_json(written)
+    by_page = chunks_by_highlight(folder / "readwise.json")
+    named = {card.highlight for card in knowledge.cards}
+    named |= {each for topic in knowledge.clusters for each in topic.members}
+    return knowledge, {each: by_page.get(_HIGHLIGHT_URL.format(each), []) for each in named}
+
+
+def _centroid(vectors: Sequence[Vector]) -> Vector:
+    mean = np.mean(vectors, axis=0)
+    return unit_vector(mean.tolist(), len(mean))
+
+
+def _cluster(topic: Topic, place: tuple[float, float]) -> Cluster:
+    x, y = place
+    return Cluster(
+        topic.cluster_id, topic.name, topic.description, keywords=topic.keywords, x=x, y=y
+    )
+
+
+async def _run(deps: Deps, budget: Budget) -> Report:
+    report = Report(await add_knowledge(deps))
+    budget.progress(1)
+    return report
+
+
+async def _one(_deps: Deps) -> int:
+    return 1
+
+
+KNOWLEDGE: Final = Job(
+    name="sample",
+    title="Add the sample's cards and topics",
+    run=_run,
+    total=_one,
+    schedule="",
+)
+"""Run by `make run` between embed and index, like the jobs that will make cards and topics."""
