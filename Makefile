@@ -17,16 +17,19 @@ INSTALLED := .venv/installed
 CODE := functions infra shared tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fix bench lock new-tool clean
+.PHONY: help run test conformance check fix bench lock new-tool clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 run: $(INSTALLED) ## Run it here; TOPOLOGY=functions gives each tool its own process
 	@.venv/bin/carrel up $(if $(TOPOLOGY),--topology $(TOPOLOGY)) $(ARGS)
 
 test: $(INSTALLED) ## Run the tests; ARGS='-k search' picks some
 	@.venv/bin/pytest -n $(WORKERS) $(ARGS)
+
+conformance: $(INSTALLED) ## Run the public MCP conformance suite; it needs npm
+	@.venv/bin/python -m tests.conformance
 
 check: $(INSTALLED) ## Look for faults; writes nothing
 	@.venv/bin/ruff check

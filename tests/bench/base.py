@@ -18,8 +18,8 @@ from infra.deploy.discovery import ROOT
 from infra.local.places import SAMPLE
 from shared.domain.chunk import embedding_text
 from shared.domain.source import Source
-from shared.store.sources import BLOCK
-from tests.knowledge import embed_all, in_chunks
+from shared.store.ingestion import BLOCK
+from tests.knowledge import embed_all, in_chunks, index_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Embedder, Purpose, Vector
     from shared.deps import Deps
-    from shared.store.sources import ChunkedSource
+    from shared.store.ingestion import ChunkedSource
 
 SCIFACT: Final = ROOT.parent / "shared" / "data" / "scifact"
 QUESTIONS: Final = (
@@ -95,9 +95,10 @@ async def fill(deps: Deps, chunks: int, known: dict[str, Vector]) -> Base:
         block.append(next(sources))
         ids += [chunk.chunk_id for chunk in block[-1].chunks]
         if len(block) == BLOCK or len(ids) >= chunks:
-            await deps.store.sources.save(block, deps.clock())
+            await deps.store.ingestion.save(block, deps.clock())
             block = []
     await embed_all(deps)
+    await index_all(deps)
     name = "SciFact" if scifact else "the sample, repeated"
     return Base(f"{len(ids)} chunks of {name}", ids, _questions() if scifact else list(QUESTIONS))
 

@@ -80,7 +80,7 @@ async def measure_search_kb(base: Base, floor: Floor, ways: Mapping[str, Way], r
     vectors = await floor.embedder.embed(wanted, Purpose.QUERY)
     measurements = {
         "floor": _turns(floor.search_kb, wanted),
-        "Firestore alone": _turns(floor.nearest, vectors),
+        "Firestore alone": _turns(floor.search, list(zip(wanted, vectors, strict=True))),
     }
     for name, way in ways.items():
         measurements[name] = _turns(_calling(way, "search_kb", "query"), wanted)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.gateway.server import RECEIPT
+from functions.gateway.calls import RECEIPT
 from shared.ai.embedding import Purpose
-from shared.store.chunks import COLLECTION, nearest_query
+from shared.domain.facet import own_facet
+from shared.retrieval.terms import terms
+from shared.search.meaning import DENSE_POOL
+from shared.search.pool import LEXICAL_POOL
+from shared.store.chunk_documents import COLLECTION
+from shared.store.chunks import nearest_query
+from shared.store.index_lists import LEXICON
 from tests.e2e.wire import HEADERS, MODERN, call
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     import httpx2
     from google.cloud.firestore import AsyncClient
@@ -20,8 +27,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Embedder, Vector
 
 _RELATED: Final = 6
-_FOUND: Final = 10
-"""How many chunks get_chunk and search_kb ask Firestore for by default."""
+"""How many chunks get_chunk asks Firestore for by default."""
 _META: Final = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientInfo": {"name": "carrel-bench", "version": "1"},
@@ -42,13 +48,26 @@ class Floor:
         await self.nearest(tuple(snapshot.get("embedding")), _RELATED)
 
     async def search_kb(self, question: str) -> None:
-        """Embed a question and find its neighbours."""
+        """Embed a question and search for it."""
         [vector] = await self.embedder.embed([question], Purpose.QUERY)
-        await self.nearest(vector)
+        await self.search((question, vector))
 
-    async def nearest(self, vector: Vector, limit: int = _FOUND) -> None:
+    async def search(self, asked: tuple[str, Vector]) -> None:
+        """Read the lists of a question's terms beside its neighbours, then compare some others."""
+        question, vector = asked
+        lists, _ = await asyncio.gather(self.lists(question), self.nearest(vector, DENSE_POOL))
+        names = [name for postings in lists for name in postings][:LEXICAL_POOL]
+        await self.nearest(vector, LEXICAL_POOL, [own_facet(name) for name in names])
+
+    async def lists(self, question: str) -> list[dict[str, int]]:
+        """The postings of a question's terms."""
+        references = [self.client.collection(LEXICON).document(term) for term in terms(question)]
+        found = [each async for each in self.client.get_all(references) if each.exists]
+        return [each.get("postings") for each in found]
+
+    async def nearest(self, vector: Vector, limit: int, facets: Sequence[str] = ()) -> None:
         """Find the neighbours of a vector."""
-        async for _ in nearest_query(self.client, vector, limit).stream():
+        async for _ in nearest_query(self.client, vector, limit, facets).stream():
             pass
 
 

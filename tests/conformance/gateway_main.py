@@ -1,0 +1,75 @@
+"""The gateway with the conformance suite's own tools and prompt in the place of ours.
+
+Some scenarios ask for tools and prompts by names that they expect of every server under test. Those
+stand here; all that is between them and the wire is the gateway's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import MISSING_REQUIRED_CLIENT_CAPABILITY
+
+from functions.gateway.catalog import Catalog, Declaration
+from functions.gateway.http import as_function, mcp_app
+from functions.gateway.prompt import Argument, Prompt
+from functions.gateway.server import mcp_server
+from shared.call import CallAnswer
+from shared.caller import Tier
+from shared.settings import Settings
+from shared.tool import Effect
+
+if TYPE_CHECKING:
+    from shared.call import CallRequest
+
+PARTICULAR: Final = "test_missing_capability"
+"""The tool that works only for clients that can sample."""
+TOOLS: Final = (PARTICULAR, "test_streaming_elicitation", "test_logging_tool")
+_WORD: Final = Argument(
+    name="arg1", title="Word", description="A word.", choices=("testing", "trying")
+)
+PROMPT: Final = Prompt(
+    name="test_prompt_with_arguments",
+    title="A prompt",
+    description="A prompt that the conformance suite asks for.",
+    arguments=(_WORD,),
+    text=lambda given: f"What is {given['arg1']}?",
+)
+
+
+class SuiteTools:
+    """Answers for the suite's tools."""
+
+    async def call(self, tool: Declaration, _request: CallRequest) -> CallAnswer:
+        """Refuse where the suite wants a refusal, else have nothing to say."""
+        if tool.name == PARTICULAR:
+            raise MCPError(
+                MISSING_REQUIRED_CLIENT_CAPABILITY,
+                "This works only for clients that can sample.",
+                {"requiredCapabilities": {"sampling": {}}},
+            )
+        return CallAnswer(result={})
+
+    async def health(self) -> dict[str, str]:
+        """There is nothing that could be ill."""
+        return {}
+
+
+def declared(name: str) -> Declaration:
+    """A tool of the suite."""
+    return Declaration(
+        name=name,
+        title=name,
+        description="A tool that the conformance suite asks for.",
+        inputSchema={"type": "object"},
+        outputSchema={"type": "object"},
+        effect=Effect.READ,
+        tier=Tier.PUBLIC,
+        timeout=5,
+    )
+
+
+_tools = SuiteTools()
+_server = mcp_server(Catalog([declared(name) for name in TOOLS]), _tools, [PROMPT])
+handle = as_function(mcp_app(Settings(), _tools, _server))
