@@ -33,8 +33,6 @@ Moment = Annotated[int, Field(ge=ALWAYS.microseconds.start, lt=ALWAYS.microsecon
 """A moment in a position: microseconds since 1970."""
 Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 """A whole number in a position, as large as Firestore takes."""
-ANYTHING: Final = TypeAdapter(list[Any])
-"""Any position, of which the caller makes sense."""
 
 _FREE: Final = {"cursor", "limit", "detail"}
 """Arguments that may differ from one page to the next."""
@@ -49,9 +47,7 @@ def write_cursor(args: Arguments, position: Sequence[str | int]) -> str:
     return base64.urlsafe_b64encode(checked.encode()).decode().rstrip("=")
 
 
-def read_cursor(
-    args: Arguments, cursor: str | None, shape: TypeAdapter[Any] = ANYTHING
-) -> Any | None:
+def read_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) -> Any | None:
     """The position that `write_cursor` wrote; None where there is no cursor: the first page.
 
     Args:

@@ -22,7 +22,9 @@ async def passing(
     deps: Deps,
     known: Mapping[str, Chunk] = _NOTHING,
 ) -> tuple[list[Chunk], int]:
-    """The first passages that pass: one round trip, and one more where some are gone since.
+    """The first passages that pass: one round trip, and a few more where some are gone since.
+
+    Of a source that was just deleted many are: what is read then doubles from trip to trip.
 
     Args:
         names: Their ids, in order.
@@ -35,12 +37,16 @@ async def passing(
         The passages, and how many of the names had to be looked at.
     """
     found: list[Chunk] = []
-    looked = 0
+    looked = trips = 0
     while len(found) < limit and looked < len(names):
-        block = names[looked : looked + limit - len(found)]
-        looked += len(block)
+        width = (limit - len(found)) << max(trips - 1, 0)
+        block = names[looked : looked + width]
         read = await deps.store.chunks.get_all([name for name in block if name not in known])
         chunks = {chunk.chunk_id: chunk for chunk in read if selection.admits(chunk)}
         chunks |= known
-        found += [chunks[name] for name in block if name in chunks]
+        passed = [(place, name) for place, name in enumerate(block, 1) if name in chunks]
+        taken = passed[: limit - len(found)]
+        found += [chunks[name] for _, name in taken]
+        looked += taken[-1][0] if len(found) == limit else len(block)
+        trips += 1
     return found, looked

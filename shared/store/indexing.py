@@ -127,8 +127,11 @@ class Indexing:
         shrinking = {self._reference(name).path: name for name in lists if lists[name].df < 0}
         references = [self._database.client.document(path) for path in shrinking]
         found = await self._database.get_all(references, ["df"])
-        names = {shrinking[each.reference.path]: _fields(each).get("df", 0) for each in found}
-        return {name for name, df in names.items() if df + lists[name].df <= 0}
+        stood = {each.reference.path: _fields(each).get("df", 0) for each in found}
+        # One that is missing altogether is not to come into being by what it loses.
+        return {
+            name for path, name in shrinking.items() if stood.get(path, 0) + lists[name].df <= 0
+        }
 
     def _mark(self, change: Change) -> Write:
         reference = self._database.document(documents.COLLECTION, change.waiting.chunk_id)

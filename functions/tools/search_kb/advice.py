@@ -10,11 +10,11 @@ from shared.retrieval.nearest_names import nearest_names, unknown_name
 from shared.search.meaning import NoMeaning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from shared.deps import Deps
     from shared.search.ranking import Question, Ranking
-    from shared.search.selection import Group
+    from shared.search.selection import Group, Selection
 
 EMPTY: Final = "Nothing can be found here yet. The owner puts texts in with `carrel ingest PATH`."
 NOTHING_MATCHES: Final = (
@@ -69,7 +69,14 @@ def without_a_match(question: Question, ranking: Ranking, *, shown: bool) -> lis
         if not ranking.terms:
             return [COMMON_WORDS]
         return [NO_WORDS if everything else NO_WORDS_HERE]
-    return [] if everything else [NOTHING_PASSES]
+    return [] if everything else nothing_passes(question.selection, ranking.unknown)
+
+
+def nothing_passes(selection: Selection, unknown: Sequence[tuple[Group, str]]) -> list[str]:
+    """Say so, unless a filter of which nothing is known is reason enough and named already."""
+    groups = selection.groups
+    named = any(all((group, value) in unknown for value in group.choices) for group in groups)
+    return [] if named else [NOTHING_PASSES]
 
 
 async def not_yet(deps: Deps) -> list[str]:

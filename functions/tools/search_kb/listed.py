@@ -41,7 +41,7 @@ async def listed(selection: Selection, position: Position | None, view: View, de
     following = listing.places[len(fit) - 1] if cut else listing.next
     notes = await advice.unknown_filters(listing.unknown, deps)
     if not (fit or following or shown):
-        notes.append(advice.NOTHING_PASSES)
+        notes += advice.nothing_passes(selection, listing.unknown)
     return Page(
         hits=fit,
         position=(shown + len(fit), *following) if following else None,
