@@ -16,7 +16,6 @@ from shared.call import CallAnswer, CallRequest
 from shared.calling import call
 from shared.deps import Backend
 from shared.errors import CarrelError, InvalidInput, PlatformFault, status_of
-from shared.job import Busy, Job, run_job
 from shared.logs import describe, log
 from shared.settings import Settings
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from shared.job import Job
     from shared.tool import Tool
 
     Handler = Callable[[Request], Awaitable[JSONResponse]]
@@ -56,6 +56,8 @@ def serve(tool: Tool[Any, Any]) -> Handler:
 
 def serve_job(job: Job) -> Handler:
     """Make a job a function: `POST` runs it once, or says that another run is under way."""
+    from shared.job import Busy, run_job
+
     backend = Backend(Settings())
 
     async def answer(request: Request) -> JSONResponse:

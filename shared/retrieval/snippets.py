@@ -1,107 +1,38 @@
-"""A few words of a passage: how it begins, or where it speaks of what was asked."""
+"""How a passage begins: a few words to recognise it by."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-import regex
-
-from shared.retrieval.terms import MAX_TERM, occurrences
-
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator
 
 LENGTH: Final = 280
 """Characters of a snippet, at most."""
 LEAD: Final = 60
-"""Characters before the first match that a snippet shows, at most. Words are longer only in scripts
-without spaces and in what nobody reads: these are cut, between two characters."""
-_MARGIN: Final = 5
-"""Characters of a snippet for its ellipses, and for punctuation after its last word."""
-
-_CHARACTER: Final = regex.compile(r"\X")
-_Occurrence = tuple[str, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """The stretch of a passage that speaks most of what was asked.
-
-    Attributes:
-        text: On one line, cut between words; `…` stands where something is left out.
-        matched: The words of the whole passage that match, as they first stand in it.
-    """
-
-    text: str
-    matched: list[str]
+"""Characters between the start of a snippet and what it shows, at most. Words are longer only in
+scripts without spaces and in what nobody reads: these are cut, between two characters."""
 
 
 def snippet(content: str) -> str:
     """How a passage begins, on one line, cut between words; `…` says that it goes on."""
-    return _begin(" ".join(content.split()), LENGTH)
+    return beginning(" ".join(content.split()), LENGTH)
 
 
-def excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
-    """The part of a passage that holds the most different terms of a query.
-
-    Args:
-        content: The passage.
-        query_terms: The terms of the query, as `terms` makes them.
-    """
-    line = " ".join(content.split())
-    found = [each for each in occurrences(line) if each[0] in query_terms]
-    words = {term: _begin(line[start:end], MAX_TERM) for term, start, end in reversed(found)}
-    matched = list(dict.fromkeys(words[term] for term, _, _ in found))
-    return Excerpt(_around(line, _best_start(found)), matched)
-
-
-def _around(line: str, match: int) -> str:
-    """A line from a little before a match on."""
-    if match <= LEAD or len(line) <= LENGTH:
-        return _begin(line, LENGTH)
-    start = _word_start(line, min(match - LEAD, len(line) - LENGTH + 1), match)
-    return "…" + _begin(line[start:], LENGTH - 1)
-
-
-def _begin(line: str, length: int) -> str:
+def beginning(line: str, length: int) -> str:
     """The beginning of a line, not longer than `length` with the `…` that says that it goes on."""
     if len(line) <= length:
         return line
     cut = line[:length].rpartition(" ")[0]
     if len(cut) < length - LEAD:
-        ends = takewhile(lambda end: end < length, _character_ends(line))
+        ends = takewhile(lambda end: end < length, character_ends(line))
         cut = line[: max(ends, default=length - 1)]
     return cut.rstrip(" ,;:.") + "…"
 
 
-def _best_start(found: Sequence[_Occurrence]) -> int:
-    """Where a stretch begins that holds the most different terms; the first of such."""
-    best, most, seen = 0, 0, 0
-    inside: Counter[str] = Counter()
-    for number, (term, start, _) in enumerate(found):
-        until = start + LENGTH - LEAD - _MARGIN
-        while seen < len(found) and (seen <= number or found[seen][2] <= until):
-            inside[found[seen][0]] += 1
-            seen += 1
-        if len(inside) > most:
-            best, most = start, len(inside)
-        inside[term] -= 1
-        if not inside[term]:
-            del inside[term]
-    return best
-
-
-def _word_start(line: str, index: int, match: int) -> int:
-    """The first start of a word from `index` on; where the match stands in one, of a character."""
-    space = line.find(" ", index - 1, match)
-    if space >= 0:
-        return space + 1
-    return next(end for end in _character_ends(line) if end >= index)
-
-
-def _character_ends(line: str) -> Iterator[int]:
+def character_ends(line: str) -> Iterator[int]:
     """Where what readers take for one character ends: accents, jamo and joined emoji are kept."""
-    return (each.end() for each in _CHARACTER.finditer(line))
+    import regex
+
+    return (each.end() for each in regex.finditer(r"\X", line))

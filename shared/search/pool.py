@@ -124,8 +124,11 @@ async def _nearest(known: Known, vector: Vector, store: Chunks) -> Sequence[Neig
     if known.plan.scope is Scope.FEW:
         return await store.similarities(vector, known.plan.few)
     prefilter = known.plan.prefilter
-    width = DENSE_POOL if known.selection.single else min(MOST, prefilter.size or MOST)
-    return await store.nearest(vector, width, prefilter.facets)
+    if known.selection.single:
+        return await store.nearest(vector, DENSE_POOL, prefilter.facets)
+    if known.plan.scope is Scope.SURE and len(known.plan.dates or ()) < min(MOST, prefilter.size):
+        return await store.similarities(vector, list(known.plan.dates or ()))
+    return await store.nearest(vector, min(MOST, prefilter.size or MOST), prefilter.facets)
 
 
 def _ids(neighbours: Sequence[Neighbour]) -> list[str]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import mean
 from typing import TYPE_CHECKING, Final
 
 from shared.domain.chunk import source_id_of
@@ -146,7 +145,9 @@ def _scores(candidates: Sequence[Candidate], mode: Mode, tuned: Tuning) -> Mappi
             return {each.chunk_id: each.similarity or 0.0 for each in candidates}
         case Mode.HYBRID:
             known = [each.similarity for each in candidates if each.similarity is not None]
-            typical = mean(known) if known else 0.0  # what lacks a vector is not therefore unlike
+            typical = (
+                sum(known) / len(known) if known else 0.0
+            )  # what lacks a vector is not therefore unlike
             both = {
                 each.chunk_id: Scores(
                     typical if each.similarity is None else each.similarity, each.bm25

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from google.cloud.firestore import AsyncClient
 
-from shared.store.chunk_lists import ChunkLists
-from shared.store.chunks import Chunks
-from shared.store.clusters import Clusters
-from shared.store.common_names import CommonNames, Remembered
 from shared.store.database import Database, Meter
-from shared.store.embedding_space import EmbeddingSpace
-from shared.store.index_lists import IndexLists
-from shared.store.indexing import Indexing
-from shared.store.ingestion import Ingestion
-from shared.store.leases import Leases
-from shared.store.repairing import Repairing
-from shared.store.sources import Sources
-from shared.store.steps import Steps
+
+if TYPE_CHECKING:
+    from shared.store.chunk_lists import ChunkLists
+    from shared.store.chunks import Chunks
+    from shared.store.clusters import Clusters
+    from shared.store.common_names import CommonNames, Remembered
+    from shared.store.embedding_space import EmbeddingSpace
+    from shared.store.index_lists import IndexLists
+    from shared.store.indexing import Indexing
+    from shared.store.ingestion import Ingestion
+    from shared.store.leases import Leases
+    from shared.store.repairing import Repairing
+    from shared.store.sources import Sources
+    from shared.store.steps import Steps
 
 
 class Connection:
@@ -44,23 +47,96 @@ class Connection:
 
 
 class Store:
-    """The collections, for one call or one run."""
+    """The collections, for one call or one run; the code of one is imported when it is used."""
 
     def __init__(self, connection: Connection, meter: Meter) -> None:
         """Count in `meter` what is read and written through this store."""
         self.database = Database(connection.client, meter)
-        self.chunks = Chunks(self.database)
-        self.chunk_lists = ChunkLists(self.database)
-        self.steps = Steps(self.database)
-        self.indexing = Indexing(self.database)
-        self.repairing = Repairing(self.database)
-        self.index_lists = IndexLists(self.database)
-        self.common_names = CommonNames(self.database, connection.common_names)
-        self.ingestion = Ingestion(self.database)
-        self.sources = Sources(self.database)
-        self.clusters = Clusters(self.database)
-        self.embedding_space = EmbeddingSpace(self.database, connection.confirmed)
-        self.leases = Leases(self.database)
+        self._connection = connection
+
+    @cached_property
+    def chunks(self) -> Chunks:
+        """Passages, by id and by vector."""
+        from shared.store.chunks import Chunks
+
+        return Chunks(self.database)
+
+    @cached_property
+    def chunk_lists(self) -> ChunkLists:
+        """Passages in order, and how many."""
+        from shared.store.chunk_lists import ChunkLists
+
+        return ChunkLists(self.database)
+
+    @cached_property
+    def index_lists(self) -> IndexLists:
+        """The lists of terms and facets."""
+        from shared.store.index_lists import IndexLists
+
+        return IndexLists(self.database)
+
+    @cached_property
+    def sources(self) -> Sources:
+        """Books, articles, documents."""
+        from shared.store.sources import Sources
+
+        return Sources(self.database)
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """Topics."""
+        from shared.store.clusters import Clusters
+
+        return Clusters(self.database)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The work that waits on passages."""
+        from shared.store.steps import Steps
+
+        return Steps(self.database)
+
+    @cached_property
+    def ingestion(self) -> Ingestion:
+        """What ingest compares and writes."""
+        from shared.store.ingestion import Ingestion
+
+        return Ingestion(self.database)
+
+    @cached_property
+    def indexing(self) -> Indexing:
+        """What the index job writes."""
+        from shared.store.indexing import Indexing
+
+        return Indexing(self.database)
+
+    @cached_property
+    def repairing(self) -> Repairing:
+        """What the repair job compares and writes."""
+        from shared.store.repairing import Repairing
+
+        return Repairing(self.database)
+
+    @cached_property
+    def leases(self) -> Leases:
+        """One run of a job at a time."""
+        from shared.store.leases import Leases
+
+        return Leases(self.database)
+
+    @cached_property
+    def common_names(self) -> CommonNames:
+        """The names that most passages bear, kept for a while."""
+        from shared.store.common_names import CommonNames
+
+        return CommonNames(self.database, self._connection.common_names)
+
+    @cached_property
+    def embedding_space(self) -> EmbeddingSpace:
+        """The model that the base is embedded with."""
+        from shared.store.embedding_space import EmbeddingSpace
+
+        return EmbeddingSpace(self.database, self._connection.confirmed)
 
 
 __all__ = ["Connection", "Meter", "Store"]

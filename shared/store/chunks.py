@@ -90,14 +90,15 @@ class Chunks:
         return [_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
     async def similarities(self, vector: Vector, chunk_ids: Sequence[str]) -> list[Neighbour]:
-        """These chunks, compared with `vector` by the server; those without a vector are left out.
+        """These chunks, best first, compared by the server; those without a vector are left out.
 
         One round trip, in requests of 30 that go out together.
         """
         own = [own_facet(name) for name in chunk_ids]
         blocks = [own[start : start + MAX_ANY] for start in range(0, len(own), MAX_ANY)]
         found = await asyncio.gather(*(self.nearest(vector, MAX_ANY, block) for block in blocks))
-        return [neighbour for block in found for neighbour in block]
+        neighbours = [neighbour for block in found for neighbour in block]
+        return sorted(neighbours, key=lambda each: -each.similarity)
 
 
 def nearest_query(

@@ -126,8 +126,10 @@ def _collection(snapshot: DocumentSnapshot[Any]) -> str:
 
 
 def _postings(snapshot: DocumentSnapshot[Any]) -> Postings:
+    """A list as far as it is whole: what somebody damaged must not fail a search."""
     data = snapshot.to_dict() or {}
-    return Postings(data["df"], data["postings"], data.get("since", 0))
+    entries = data.get("postings", {})
+    return Postings(data.get("df", len(entries)), entries, data.get("since", 0))
 
 
 def _totals(snapshot: DocumentSnapshot[Any]) -> Totals:

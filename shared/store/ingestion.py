@@ -30,6 +30,9 @@ BLOCK: Final = 30
 MAX_WRITES: Final = 200
 MAX_BYTES: Final = 2_000_000
 """What one commit may hold: the emulator refuses requests above 4 MiB, the cloud above 10."""
+_GONE: Final = 80_000
+"""Bytes that a deletion takes: the cloud counts the index entries that go, too, and the vector goes
+once for each of some ten facets."""
 _LISTED_BY: Final = frozenset({Kind.AUTHOR, Kind.CATEGORY, Kind.TAG})
 """What sources are filtered by; a tag of one highlight counts."""
 _KEY_LENGTH: Final = 300
@@ -118,7 +121,8 @@ class Ingestion:
     def _deletion(self, chunk_id: str, now: datetime) -> _Change:
         """A chunk that is gone stays until the index has taken back what it knows of it."""
         reference = self._reference(CHUNKS, chunk_id)
-        return _Change("deleted", lambda batch: batch.update(reference, documents.deleted(now)))
+        gone = documents.deleted(now)
+        return _Change("deleted", lambda batch: batch.update(reference, gone), _GONE)
 
     def _source_change(
         self,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.jobs.index.commits import MAX_BYTES, commits
+from functions.jobs.index.commits import MAX_BYTES, MAX_LISTS, commits
 from functions.jobs.index.job import JOB, PAGE, index, waiting
 from shared.caller import Caller
 from shared.deps import Backend
@@ -322,10 +322,24 @@ def change(number: int, terms: int) -> Change:
 
 
 def test_changes_are_cut_into_commits_in_their_order() -> None:
-    changes = [change(number, 10_000) for number in range(20)]
+    changes = [change(number, 1_500) for number in range(200)]
     cut = list(commits(changes))
     assert changes == [each for commit in cut for each in commit]
     assert 2 < len(cut) < 10
+
+
+def test_a_commit_changes_no_more_lists_than_are_written_in_seconds() -> None:
+    own = [Indexed(terms={f"{number} {word}": 1 for word in range(1_400)}) for number in range(5)]
+    cut = list(commits([replace(change(number, 1), wanted=own[number]) for number in range(5)]))
+    assert [2, 2, 1] == [len(commit) for commit in cut]
+    assert 2 * 1_400 <= MAX_LISTS < 3 * 1_400
+
+
+def test_what_the_cloud_indexes_of_a_commit_is_bounded_too() -> None:
+    facets = {f"tag:{number}": "tag" for number in range(9)}
+    borne = replace(change(1, 1).wanted, facets=facets)
+    cut = list(commits([replace(change(number, 1), wanted=borne) for number in range(200)]))
+    assert [145, 55] == [len(commit) for commit in cut]  # of ten entries of 6,200 bytes each
 
 
 def test_a_change_too_large_for_any_commit_stands_alone() -> None:

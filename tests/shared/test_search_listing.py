@@ -69,6 +69,21 @@ async def test_a_date_that_the_lists_do_not_know_yet_neither_repeats_nor_loses(d
     assert ["s5", "s4", "s3", "s2", "s1", "s0"] == sources(rest)
 
 
+async def test_past_many_that_are_gone_a_page_takes_few_round_trips_and_loses_none(
+    deps: Deps, meter: Meter
+) -> None:
+    left = [dated(day, f"s{day}", tags=("sea",)) for day in range(5)]
+    gone = many([f"Part {number}." for number in range(120)], "gone", tags=("sea",))
+    await put_in(deps, *left, gone)
+    await deps.store.ingestion.save([in_chunks(replace(gone, sections=()))], deps.clock())
+    before = meter.round_trips
+    found = [await newest(Selection((SEA,)), 2, None, deps)]
+    assert 8 >= meter.round_trips - before
+    while found[-1].next:
+        found.append(await newest(Selection((SEA,)), 2, found[-1].next, deps))
+    assert ["s4", "s3", "s2", "s1", "s0"] == sources(found)
+
+
 async def test_no_day_lists_nothing_and_reads_nothing(deps: Deps, meter: Meter) -> None:
     await put_in(deps, dated(0, "s0", tags=("sea",)))
     read = meter.documents_read

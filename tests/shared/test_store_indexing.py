@@ -91,6 +91,13 @@ async def test_a_list_that_no_chunk_is_left_on_goes(deps: Deps) -> None:
     assert {"documents": 0, "length": 0} == await stored_totals(deps)
 
 
+async def test_a_list_that_is_missing_is_not_made_by_what_it_loses(deps: Deps) -> None:
+    await deps.store.indexing.apply([change(each, 5) for each in await waiting(deps, 1)])
+    await deps.store.database.document(*BREAD).delete()
+    await deps.store.indexing.apply([removal(each) for each in await again(deps)])
+    assert {} == await stored_lists(deps)
+
+
 async def test_what_is_as_it_was_costs_the_mark_alone(deps: Deps, meter: Meter) -> None:
     await deps.store.indexing.apply([change(each, 5) for each in await waiting(deps, 3)])
     found = await again(deps)

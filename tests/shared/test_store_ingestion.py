@@ -155,6 +155,17 @@ async def test_a_deleted_chunk_leaves_what_the_index_must_take_back(deps: Deps) 
     }
 
 
+async def test_few_chunks_are_deleted_at_once_for_their_vectors_go_with_them(
+    deps: Deps, meter: Meter
+) -> None:
+    many = Source("many", "Many", sections=tuple(Section(f"Note {n}.") for n in range(60)))
+    await save(deps, many)
+    before = meter.round_trips
+    assert await save(deps, replace(many, sections=())) == Counter(sources=1, deleted=60)
+    reads, commits = 2, 3
+    assert meter.round_trips - before == reads + commits
+
+
 async def test_no_reader_sees_a_deleted_chunk(deps: Deps) -> None:
     gone, kept = await indexed(deps, SAILING)
     vector = (await documents(deps, "chunks"))[gone]["embedding"]

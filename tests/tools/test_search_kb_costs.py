@@ -97,6 +97,20 @@ async def test_filters_that_leave_many_read_all_that_the_narrowest_leaves(
     assert (2 + 1, TOTALS + 1 + 2 + FEW + 20 + WAITING) == await cost(backend, **asked)
 
 
+async def test_two_broad_filters_read_what_passes_both_and_no_more(
+    deps: Deps, backend: Backend
+) -> None:
+    both, more = [f"anchor {number}" for number in range(FEW + 10)], ["anchor"] * 40
+    await put_in(
+        deps,
+        many(both, "both", author="Ann", tags=("sea",)),
+        many(more, "tagged", tags=("sea",)),
+        many(more, "written", author="Ann"),
+    )
+    asked = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}}
+    assert (2 + 1, TOTALS + 1 + 2 + FEW + 10 + WAITING) == await cost(backend, **asked)
+
+
 async def test_a_filter_of_days_reads_the_lists_of_their_months(
     deps: Deps, backend: Backend
 ) -> None:

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 3_900_000
 """About how large a request may be: the emulator refuses those above 4 MiB, the cloud above 10."""
+MAX_LISTS: Final = 3_000
+"""Lists that one commit may change, for it to be done in seconds: a commit that takes longer than
+the client waits would be tried again, and again in vain."""
+_VECTOR: Final = 6_200
+"""Bytes of an index entry with a vector of 768 numbers. The cloud counts the index entries that a
+commit writes as part of it, and a chunk has one for each facet."""
+_INDEXED: Final = 9_000_000
+"""Bytes of such entries that a commit may write."""
 _LIST: Final = 140
 """Bytes around a list: the path to its name, its other fields."""
 _ENTRY: Final = 30
@@ -24,17 +32,24 @@ def commits(changes: Sequence[Change]) -> Iterator[list[Change]]:
     """Cut changes, in their order, into commits. The more they share, the more go into one."""
     commit: list[Change] = []
     lists: set[ListName] = set()
-    size = 0
+    size = facets = 0
     for change in changes:
         touched = {name for name, *_ in change.differences()}
         more = _own_size(change, len(touched)) + sum(map(_list_size, touched - lists))
-        if commit and size + more > MAX_BYTES:
+        entries = 1 + len(change.wanted.facets)
+        full = (
+            size + more > MAX_BYTES
+            or len(lists | touched) > MAX_LISTS
+            or (facets + entries) * _VECTOR > _INDEXED
+        )
+        if commit and full:
             yield commit
-            commit, lists, size = [], set(), 0
+            commit, lists, size, facets = [], set(), 0, 0
             more = _own_size(change, len(touched)) + sum(map(_list_size, touched))
         commit.append(change)
         lists |= touched
         size += more
+        facets += entries
     if commit:
         yield commit
 

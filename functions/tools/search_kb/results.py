@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from shared.results import Passage, passage_fields
-from shared.retrieval.snippets import excerpt
+from shared.retrieval.excerpts import excerpt
 from shared.search.ranking import Mode
 from shared.tool import Result
 
