@@ -50,16 +50,23 @@ def up(choices: Choices) -> None:
         signal.signal(end, _interrupt)
     _refuse_taken_port(choices.port)
     with ExitStack() as stack:
-        click.echo("Opening the local database ...")
-        stack.callback(await_end)
-        host = stack.enter_context(database())
-        os.environ |= {"FIRESTORE_EMULATOR_HOST": host, "GOOGLE_CLOUD_PROJECT": PROJECT}
-        if choices.sample:
-            click.echo("Loading the sample knowledge base ...")
-            load_sample()
-        gateway = _serve(stack, choices)
-        click.echo(_welcome(gateway.url))
-        _wait(gateway)
+        try:
+            _run(stack, choices)
+        except KeyboardInterrupt:
+            click.echo("\nStopping ...")
+
+
+def _run(stack: ExitStack, choices: Choices) -> None:
+    click.echo("Opening the local database ...")
+    stack.callback(await_end)
+    host = stack.enter_context(database())
+    os.environ |= {"FIRESTORE_EMULATOR_HOST": host, "GOOGLE_CLOUD_PROJECT": PROJECT}
+    if choices.sample:
+        click.echo("Loading the sample knowledge base ...")
+        load_sample()
+    gateway = _serve(stack, choices)
+    click.echo(_welcome(gateway.url))
+    _wait(gateway)
 
 
 def _serve(stack: ExitStack, choices: Choices) -> Served:
@@ -78,15 +85,12 @@ def _serve(stack: ExitStack, choices: Choices) -> Served:
 
 
 def _wait(gateway: Served) -> None:
-    try:
-        while gateway.process.poll() is None:
-            if not is_served():
-                raise click.ClickException("The local database died. Start again to go on.")
-            time.sleep(0.5)
-        code = gateway.process.returncode
-        raise click.ClickException(f"The gateway ended ({code}). Its log is in {STATE}.")
-    except KeyboardInterrupt:
-        click.echo("\nStopping ...")
+    while gateway.process.poll() is None:
+        if not is_served():
+            raise click.ClickException("The local database died. Start again to go on.")
+        time.sleep(0.5)
+    code = gateway.process.returncode
+    raise click.ClickException(f"The gateway ended ({code}). Its log is in {STATE}.")
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
