@@ -28,6 +28,8 @@ LEXICAL_POOL: Final = 30
 """Passages that the search by words brings: what the server compares in one request."""
 UNCHECKED_POOL: Final = 120
 """The same, beside the search by meaning, where the lists cannot tell which pass the filters."""
+WIDE: Final = 150
+"""Passages that one of several filters brings, of which those are taken that pass the others."""
 DEPTH: Final = 200
 """How deep one can page into what words alone found."""
 MOST: Final = 1_000
@@ -65,7 +67,7 @@ class Pool:
 
 
 async def pool(known: Known, store: Chunks) -> Pool:
-    """Bring the passages. One round trip, or none where the lists tell all."""
+    """Bring the passages. One round trip, two where filters and meaning disagree, or none."""
     if known.meaning.vector is None:
         return await _by_words(known, store)
     return await _by_both(known, known.meaning.vector, store)
@@ -118,17 +120,22 @@ async def _by_both(known: Known, vector: Vector, store: Chunks) -> Pool:
 
 
 async def _nearest(known: Known, vector: Vector, store: Chunks) -> Sequence[Neighbour]:
-    """The search by meaning, wide enough that what passes is among what it brings."""
+    """The search by meaning, wide enough that enough of what it brings passes the filters."""
     if known.plan.scope is Scope.EVERYTHING:
         return known.meaning.nearest
     if known.plan.scope is Scope.FEW:
         return await store.similarities(vector, known.plan.few)
-    prefilter = known.plan.prefilter
+    facets, size = known.plan.prefilter.facets, known.plan.prefilter.size or MOST
     if known.selection.single:
-        return await store.nearest(vector, DENSE_POOL, prefilter.facets)
-    if known.plan.scope is Scope.SURE and len(known.plan.dates or ()) < min(MOST, prefilter.size):
+        return await store.nearest(vector, DENSE_POOL, facets)
+    found = await store.nearest(vector, min(WIDE, size), facets)
+    passing = sum(known.selection.admits(each.chunk) for each in found)
+    if passing >= DENSE_POOL or len(found) < WIDE:
+        return found
+    # What is nearest does not pass: one more round trip, for all that may.
+    if known.plan.scope is Scope.SURE and len(known.plan.dates or ()) < min(MOST, size):
         return await store.similarities(vector, list(known.plan.dates or ()))
-    return await store.nearest(vector, min(MOST, prefilter.size or MOST), prefilter.facets)
+    return await store.nearest(vector, min(MOST, size), facets)
 
 
 def _ids(neighbours: Sequence[Neighbour]) -> list[str]:

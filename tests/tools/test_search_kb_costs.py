@@ -10,6 +10,7 @@ from functions.tools.search_kb.tool import In, search_kb
 from shared.caller import Caller
 from shared.search.meaning import DENSE_POOL
 from shared.search.plan import FEW
+from shared.search.pool import WIDE
 from shared.store import Meter
 from tests.fakes.embedder import WordEmbedder
 from tests.knowledge import put_in, write
@@ -97,7 +98,7 @@ async def test_filters_that_leave_many_read_all_that_the_narrowest_leaves(
     assert (2 + 1, TOTALS + 1 + 2 + FEW + 20 + WAITING) == await cost(backend, **asked)
 
 
-async def test_two_broad_filters_read_what_passes_both_and_no_more(
+async def test_two_broad_filters_read_the_nearest_where_enough_of_these_pass(
     deps: Deps, backend: Backend
 ) -> None:
     both, more = [f"anchor {number}" for number in range(FEW + 10)], ["anchor"] * 40
@@ -108,7 +109,21 @@ async def test_two_broad_filters_read_what_passes_both_and_no_more(
         many(more, "written", author="Ann"),
     )
     asked = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}}
-    assert (2 + 1, TOTALS + 1 + 2 + FEW + 10 + WAITING) == await cost(backend, **asked)
+    assert (2 + 1, TOTALS + 1 + 2 + WIDE + WAITING) == await cost(backend, **asked)
+
+
+async def test_two_broad_filters_read_all_that_passes_where_what_is_near_does_not(
+    deps: Deps, backend: Backend
+) -> None:
+    both, more = [f"anchor {number}" for number in range(FEW + 10)], ["a bell"] * (WIDE + 10)
+    await put_in(
+        deps,
+        many(both, "both", author="Ann", tags=("sea",)),
+        many(more, "tagged", tags=("sea",)),
+        many(more, "written", author="Ann"),
+    )
+    asked = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}, "mode": "semantic"}
+    assert TOTALS + 2 + WIDE + FEW + 10 + WAITING == (await cost(backend, **asked))[1]
 
 
 async def test_a_filter_of_days_reads_the_lists_of_their_months(

@@ -72,7 +72,10 @@ class Out(Result):
 
 
 async def search_kb(args: In, deps: Deps) -> Out:
-    """Search, or list by date: three round trips deep; one more names filters that do not exist.
+    """Search, or list by date: three round trips deep.
+
+    One more where what is nearest does not pass several filters, or to name filters that do not
+    exist.
 
     Raises:
         InvalidInput: There is neither a query nor a filter, or a filter or cursor makes no sense.
