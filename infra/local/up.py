@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
+import subprocess
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 
 DEFAULT_URL: Final = "http://localhost:8080/mcp"
+LOOK_SECONDS: Final = 0.5
+"""How often to look whether the database still lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +87,18 @@ def _serve(stack: ExitStack, choices: Choices) -> Served:
 
 
 def _wait(gateway: Served) -> None:
-    while gateway.process.poll() is None:
+    while (code := _ended(gateway)) is None:
         if not is_served():
             raise click.ClickException("The local database died. Start again to go on.")
-        time.sleep(0.5)
-    code = gateway.process.returncode
     raise click.ClickException(f"The gateway ended ({code}). Its log is in {STATE}.")
+
+
+def _ended(gateway: Served) -> int | None:
+    """Wait a moment for the gateway to end: its exit code, or None while it lives."""
+    try:
+        return gateway.process.wait(timeout=LOOK_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

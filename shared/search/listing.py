@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.search.selection import Group, Selection
+    from shared.store.chunk_lists import Place
 
-    Place = tuple[int, str]
-    """Where a passage stands: its date in microseconds since 1970, and its id."""
 
 EXAMINED: Final = 300
 """Passages that are read at most to fill a page, where the lists cannot tell which pass."""

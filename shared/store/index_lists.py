@@ -69,7 +69,7 @@ class IndexLists:
         ]
         found = await self._database.get_all(references)
         kinds = {name: [each for each in found if _collection(each) == name] for name in _KINDS}
-        totals = next(map(_totals, kinds[TOTALS[0]]), Totals(0, 0))
+        totals = to_totals(next((each.to_dict() for each in kinds[TOTALS[0]]), None))
         return Lists(
             {each.id: _postings(each) for each in kinds[LEXICON]},
             {by_id[each.id]: _postings(each) for each in kinds[FACETS]},
@@ -132,9 +132,10 @@ def _postings(snapshot: DocumentSnapshot[Any]) -> Postings:
     return Postings(data.get("df", len(entries)), entries, data.get("since", 0))
 
 
-def _totals(snapshot: DocumentSnapshot[Any]) -> Totals:
-    data = snapshot.to_dict() or {}
-    return Totals(data.get("documents", 0), data.get("length", 0))
+def to_totals(data: dict[str, Any] | None) -> Totals:
+    """The totals as their document has them; none where there is no document."""
+    found = data or {}
+    return Totals(found.get("documents", 0), found.get("length", 0))
 
 
 def _name(kind: Kind, snapshot: DocumentSnapshot[Any]) -> FacetName:

@@ -14,9 +14,9 @@ from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
 
 from shared.clock import utc_now
 from shared.domain.facet import own_facet
-from shared.domain.postings import CAP, Totals
+from shared.domain.postings import CAP
 from shared.store import chunk_documents as documents
-from shared.store.index_lists import FACETS, TOTALS
+from shared.store.index_lists import FACETS, TOTALS, to_totals
 from shared.store.list_changes import Waiting, list_changes, total_changes
 from shared.store.marks import NOTHING, read_mark
 from shared.store.steps import pending_query
@@ -93,7 +93,8 @@ class Indexing:
             references = [self._reference(name) for name in names[start : start + SHORTENED]]
             found = await self._database.get_all([*references, self._reference(TOTALS)])
             stored = {each.reference.parent.id: each for each in found}
-            average = _totals(stored.get(TOTALS[0])).average
+            totals = stored.get(TOTALS[0])
+            average = to_totals(totals.to_dict() if totals else None).average
             await self._database.commit(
                 self._cut(each, keep[each.reference.parent.id], average)
                 for each in found
@@ -205,11 +206,6 @@ def _waiting(snapshot: DocumentSnapshot[Any]) -> Waiting:
     except (KeyError, TypeError) as error:
         fault = f"is no chunk as they are stored: {error!r}"
         return Waiting(snapshot.id, None, NOTHING, tries, snapshot.update_time, fault)
-
-
-def _totals(snapshot: DocumentSnapshot[Any] | None) -> Totals:
-    data = _fields(snapshot) if snapshot else {}
-    return Totals(data.get("documents", 0), data.get("length", 0))
 
 
 def _fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:

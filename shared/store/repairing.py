@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.domain.postings import Totals
 from shared.store.chunk_documents import COLLECTION as CHUNKS
-from shared.store.index_lists import FACETS, LEXICON, TOTALS
+from shared.store.index_lists import FACETS, LEXICON, TOTALS, to_totals
 from shared.store.marks import read_mark
 
 if TYPE_CHECKING:
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
+    from shared.domain.postings import Totals
     from shared.store.database import Database, Write
     from shared.store.marks import Indexed, ListName
 
@@ -76,8 +76,7 @@ class Repairing:
 
     async def totals(self) -> Totals:
         """The totals as they stand."""
-        data = (await self._database.get(self._database.document(*TOTALS))).to_dict() or {}
-        return Totals(data.get("documents", 0), data.get("length", 0))
+        return to_totals((await self._database.get(self._database.document(*TOTALS))).to_dict())
 
     async def correct(self, totals: Totals) -> None:
         """Write the totals as they are to be."""

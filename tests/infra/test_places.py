@@ -228,14 +228,26 @@ def test_a_run_ends_without_taking_the_database_from_another_client(machine: Mac
     assert host == machine.state.serving()
 
 
-def test_a_run_that_was_alone_ends_when_all_is_kept(machine: Machine) -> None:
+@pytest.mark.parametrize("moment", ["Opening the local database", "Ctrl-C ends it."])
+def test_a_run_that_was_alone_ends_when_all_is_kept(machine: Machine, moment: str) -> None:
     with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
         assert run.stdout
-        assert any("Ctrl-C ends it." in line for line in run.stdout)
+        assert any(moment in line for line in run.stdout)
         run.send_signal(signal.SIGINT)
         assert 0 == run.wait(timeout=PATIENCE)
     assert not machine.state.has_keeper()
     assert not machine.state.address.exists()
+
+
+def test_a_run_whose_database_dies_says_so_and_ends(machine: Machine) -> None:
+    with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
+        assert run.stdout
+        assert any("Ctrl-C ends it." in line for line in run.stdout)
+        [emulator] = machine.emulators()
+        os.kill(emulator, signal.SIGKILL)
+        assert 1 == run.wait(timeout=PATIENCE)
+        assert run.stderr
+        assert "The Firestore emulator died." in run.stderr.read()
 
 
 def test_one_can_put_texts_in_where_nothing_runs(

@@ -18,7 +18,7 @@ from shared.deps import Backend
 from shared.domain.postings import Totals
 from shared.job import Budget, Busy, Report, run_job
 from shared.retrieval.bm25 import best
-from shared.retrieval.newest import newest
+from shared.search.keep import newest
 from shared.store import Meter
 from tests.jobs.documents import ample, documents, leases, nothing, one_step
 from tests.jobs.lists import (

@@ -19,8 +19,9 @@ from tests.tools.searching import FIRST_DAY, cut_lists, many, one
 if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.domain.source import Source
-    from shared.search.listing import Listing, Place
+    from shared.search.listing import Listing
     from shared.store import Meter
+    from shared.store.chunk_lists import Place
 
 pytestmark = pytest.mark.anyio
 

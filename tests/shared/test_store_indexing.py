@@ -12,7 +12,7 @@ from shared.domain.facet import Kind, named
 from shared.domain.postings import pack
 from shared.domain.source import Section, Source
 from shared.retrieval.bm25 import best
-from shared.retrieval.newest import newest
+from shared.search.keep import newest
 from shared.store.database import Stale
 from shared.store.indexing import Indexing
 from shared.store.list_changes import Change, list_changes

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.jobs.index.job import KEEP
 from functions.tools.search_kb.tool import In, search_kb
 from shared.domain.source import Section, Source
 from shared.retrieval.diversity import diversify
 from shared.retrieval.fusion import Scores, fuse
 from shared.retrieval.terms import terms
+from shared.search.keep import KEEP
 from shared.store import chunk_documents
 from shared.store.indexing import Indexing
 from tests.fakes.embedder import cosine

@@ -11,29 +11,24 @@ from shared.clock import microseconds
 from shared.domain.facet import facets_of
 from shared.errors import PlatformFault
 from shared.job import Failure, Job, Report
-from shared.retrieval.bm25 import best
-from shared.retrieval.newest import newest
 from shared.retrieval.terms import ANALYSIS, terms
+from shared.search.keep import KEEP
 from shared.store.database import Stale
-from shared.store.index_lists import FACETS, LEXICON
 from shared.store.indexing import STEP
 from shared.store.list_changes import Change
 from shared.store.marks import NOTHING, Indexed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.job import Budget
-    from shared.store.indexing import Keep
     from shared.store.list_changes import Waiting
 
 PAGE: Final = 300
 """How many pending chunks are read at once. The more share a commit, the fewer writes: a list is
 written once for all of them."""
-KEEP: Final[Mapping[str, Keep]] = {LEXICON: best, FACETS: newest}
-"""What a list that has grown too long keeps: a term's best entries, a facet's newest."""
 
 
 async def index(deps: Deps, budget: Budget) -> Report:

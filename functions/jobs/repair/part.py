@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.domain.facet import facet_of
 from shared.domain.postings import CAP, Totals
-from shared.retrieval.bm25 import best
-from shared.retrieval.newest import newest
-from shared.store.index_lists import FACETS, LEXICON
+from shared.search.keep import KEEP
+from shared.store.index_lists import FACETS
 from shared.store.indexing import SLACK
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from shared.store.indexing import Keep
     from shared.store.marks import Indexed, ListName
 
-KEEP: Final[Mapping[str, Keep]] = {LEXICON: best, FACETS: newest}
-"""What a list that is too long keeps: a term's best entries, a facet's newest."""
 _LIST: Final = 3
 """Entries that take the memory of a list."""
 
