@@ -228,11 +228,19 @@ def test_a_run_ends_without_taking_the_database_from_another_client(machine: Mac
     assert host == machine.state.serving()
 
 
-@pytest.mark.parametrize("moment", ["Opening the local database", "Ctrl-C ends it."])
-def test_a_run_that_was_alone_ends_when_all_is_kept(machine: Machine, moment: str) -> None:
+def test_a_run_may_be_interrupted_while_it_opens_its_database(machine: Machine) -> None:
     with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
         assert run.stdout
-        assert any(moment in line for line in run.stdout)
+        assert any("Opening the local database" in line for line in run.stdout)
+        run.send_signal(signal.SIGINT)
+        assert 0 == run.wait(timeout=PATIENCE)
+    machine.await_nothing()  # a keeper that was just starting finds nobody, and leaves
+
+
+def test_a_run_that_was_alone_ends_when_all_is_kept(machine: Machine) -> None:
+    with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
+        assert run.stdout
+        assert any("Ctrl-C ends it." in line for line in run.stdout)
         run.send_signal(signal.SIGINT)
         assert 0 == run.wait(timeout=PATIENCE)
     assert not machine.state.has_keeper()
