@@ -14,19 +14,45 @@ class Tier(StrEnum):
     REGISTERED = "registered"
 
 
+class Scope(StrEnum):
+    """What a credential allows."""
+
+    READ = "carrel:read"
+    WRITE = "carrel:write"
+
+
+EVERYTHING = frozenset(Scope)
+"""All scopes."""
+
+
 class Caller(BaseModel):
     """The person or agent on whose behalf a call runs.
 
     Attributes:
         user_id: The user whose private data the call may touch; None for the anonymous.
         tier: The highest tier whose tools they may call.
+        scopes: What their credential allows.
+        task: The task that the call works in, if the credential names one.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     user_id: str | None = None
     tier: Tier = Tier.PUBLIC
+    scopes: frozenset[Scope] = frozenset({Scope.READ})
+    task: str | None = None
 
-    def may_call(self, tier: Tier) -> bool:
+    @classmethod
+    def of(
+        cls, user_id: str, scopes: frozenset[Scope] = EVERYTHING, task: str | None = None
+    ) -> Caller:
+        """Somebody whom the gateway knows."""
+        return cls(user_id=user_id, tier=Tier.REGISTERED, scopes=scopes, task=task)
+
+    def is_in(self, tier: Tier) -> bool:
         """Whether tools of `tier` are open to this caller."""
         return tier is Tier.PUBLIC or self.tier is Tier.REGISTERED
+
+    def may_call(self, tier: Tier, scope: Scope) -> bool:
+        """Whether a tool of `tier` that needs `scope` is open to this caller."""
+        return self.is_in(tier) and scope in self.scopes

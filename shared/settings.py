@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Literal
+from typing import Any, Final, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from shared.errors import InvalidInput
+
+LEAST_SECRET: Final = 32
+"""Characters of a secret that nobody guesses."""
 
 
 class Settings(BaseModel):
@@ -27,9 +31,62 @@ class Settings(BaseModel):
     firestore_database: str = Field(
         default="(default)", description="The Firestore database of knowledge and users' data."
     )
+    access_database: str = Field(
+        default="access",
+        description="The Firestore database of credentials, accounts, calls and limits.",
+    )
     public_url: str = Field(
         default="http://localhost:8080",
         description="Where clients reach the gateway; its host is the only one it answers to.",
+    )
+    access_secrets: tuple[SecretStr, ...] = Field(
+        default=(),
+        description="Secrets of at least 32 random characters: the first signs and hashes, all"
+        " verify. To rotate them, put a new one in front, and drop the old one months later.",
+    )
+    local_user: str | None = Field(
+        default=None,
+        description="Who calls without a credential, with all rights: on a laptop's loopback only.",
+    )
+    public_access: bool = Field(
+        default=False, description="Whether anybody may call PUBLIC tools without signing in."
+    )
+    trusted_proxies: int = Field(
+        default=0,
+        ge=0,
+        description="How many proxies in front each add an address to X-Forwarded-For: 1 on Cloud"
+        " Run. 0 takes the address that connects.",
+    )
+    reads_per_minute: int = Field(default=60, ge=1, description="Calls of READ tools, per user.")
+    writes_per_minute: int = Field(default=20, ge=1, description="Other calls, per user.")
+    anonymous_per_minute: int = Field(
+        default=10, ge=1, description="Calls without a credential, per address."
+    )
+    sign_ins_per_ten_minutes: int = Field(
+        default=10, ge=1, description="Attempts to sign in, per address."
+    )
+    registrations_per_hour: int = Field(
+        default=20, ge=1, description="Programs that register for sign-in, per address."
+    )
+    google_client_id: str | None = Field(
+        default=None, description="Of the OAuth client for Google sign-in; without it, by key."
+    )
+    google_client_secret: SecretStr | None = Field(default=None, description="Its secret.")
+    google_issuer: str = Field(
+        default="https://accounts.google.com", description="The OpenID Connect issuer."
+    )
+    allowed_emails: tuple[str, ...] = Field(default=(), description="Who may sign in with Google.")
+    allowed_domains: tuple[str, ...] = Field(
+        default=(), description="Google Workspace domains all of whose people may sign in."
+    )
+    billing_url: str | None = Field(
+        default=None, description="An external billing service; without it, accounts are ours."
+    )
+    billing_token: SecretStr | None = Field(
+        default=None, description="What the billing service takes as a bearer token."
+    )
+    tool_timeouts: dict[str, float] = Field(
+        default_factory=dict, description="Tool name to seconds, where its own are not right."
     )
     allowed_origins: tuple[str, ...] = Field(
         default=(), description="Origins of web pages that may call the gateway, beside its own."
@@ -63,6 +120,19 @@ class Settings(BaseModel):
     def __init__(self, **arguments: Any) -> None:
         """Take the arguments, else the environment, else the defaults."""
         super().__init__(**(_environment() | arguments))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether clients reach the gateway on this machine only."""
+        return urlsplit(self.public_url).hostname in ("localhost", "127.0.0.1", "::1")
+
+    @model_validator(mode="after")
+    def _safe(self) -> Self:
+        if self.local_user and not self.is_loopback:
+            raise ValueError("LOCAL_USER opens everything: only where PUBLIC_URL is a loopback one")
+        if any(len(secret.get_secret_value()) < LEAST_SECRET for secret in self.access_secrets):
+            raise ValueError(f"each of ACCESS_SECRETS needs at least {LEAST_SECRET} characters")
+        return self
 
 
 def _environment() -> dict[str, Any]:

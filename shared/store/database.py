@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
+import random
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from google.api_core import exceptions
 from google.cloud.firestore_v1.async_aggregation import AsyncAggregationQuery
@@ -14,7 +15,7 @@ from shared.errors import Conflict, PlatformFault, Unavailable
 from shared.logs import log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 
     from google.cloud.firestore import (
         AsyncClient,
@@ -32,6 +33,13 @@ if TYPE_CHECKING:
     Write = Callable[[AsyncWriteBatch], object]
     """Adds one write to a batch."""
 
+MOST_ATTEMPTS: Final = 10
+FIRST_PAUSE: Final = 0.01
+"""Seconds; it doubles with every race that is lost: ten of them make ten seconds at most."""
+
+ResultT = TypeVar("ResultT")
+
+_UNREACHABLE: Final = "The database cannot be reached right now. Nothing is wrong with the call."
 _DOWN = (
     exceptions.ServiceUnavailable,
     exceptions.DeadlineExceeded,
@@ -64,12 +72,14 @@ class Meter:
         documents_read: As Firestore bills documents: a missing one and an empty query count one.
             It bills the index entries that a vector query scans beside these.
         documents_written: Documents set, updated or deleted.
+        commits: How often something was sent to be written, whatever came of it.
         round_trips: How many requests may have had to wait for one another: one more than the
             deepest that was answered when the last one began.
     """
 
     documents_read: int = 0
     documents_written: int = 0
+    commits: int = 0
     round_trips: int = 0
     _answered: int = field(default=0, repr=False)
 
@@ -87,10 +97,20 @@ class Meter:
 class Database:
     """Firestore, for the length of one call or one run."""
 
-    def __init__(self, client: AsyncClient, meter: Meter) -> None:
-        """Use a client that belongs to the running event loop."""
+    def __init__(
+        self, client: AsyncClient, meter: Meter, request_seconds: float | None = None
+    ) -> None:
+        """Use a client that belongs to the running event loop.
+
+        Args:
+            client: The client.
+            meter: Counts what is read and written.
+            request_seconds: How long to wait for an answer; by default as long as Google's client
+                tries, which is a minute and more.
+        """
         self.client = client
         self.meter = meter
+        self._request_seconds = request_seconds
         self.lease: Lease | None = None
         self._one_commit = asyncio.Lock()
 
@@ -106,7 +126,7 @@ class Database:
         self, reference: AsyncDocumentReference, fields: Sequence[str] | None = None
     ) -> DocumentSnapshot[Any]:
         """Read one document; its snapshot may say that it does not exist."""
-        with self.meter.request(), _translated():
+        async with self._request():
             self.meter.documents_read += 1
             return await reference.get(field_paths=fields)
 
@@ -116,21 +136,21 @@ class Database:
         """Read documents in one request; those that do not exist are left out."""
         if not references:
             return []
-        with self.meter.request(), _translated():
+        async with self._request():
             self.meter.documents_read += len(references)
             snapshots = self.client.get_all(list(references), field_paths=fields)
             return [snapshot async for snapshot in snapshots if snapshot.exists]
 
     async def find(self, query: AsyncQuery | AsyncVectorQuery) -> list[DocumentSnapshot[Any]]:
         """Run a query that carries its own limit."""
-        with self.meter.request(), _translated():
+        async with self._request():
             found = [snapshot async for snapshot in query.stream()]
             self.meter.documents_read += max(1, len(found))
             return found
 
     async def count(self, query: AsyncQuery) -> int:
         """How many documents match, without reading them: one read per 1,000 index entries."""
-        with self.meter.request(), _translated():
+        async with self._request():
             [[result]] = await AsyncAggregationQuery(query).count().get()
             self.meter.documents_read += 1 + int(result.value) // 1_000
             return int(result.value)
@@ -167,6 +187,21 @@ class Database:
             return first + await self.commit_what_holds(writes[middle:])
         return len(writes)
 
+    async def until_it_holds(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """Read, decide and commit again for as long as somebody else commits in between.
+
+        Transactions would hold locks while they think; this holds none.
+
+        Raises:
+            Unavailable: It lost every race.
+        """
+        for number in range(MOST_ATTEMPTS):
+            try:
+                return await attempt()
+            except Stale:
+                await asyncio.sleep(random.uniform(0, FIRST_PAUSE * 2**number))  # noqa: S311
+        raise Unavailable("Too much is written there at once.", retry_after=1)
+
     async def renew_lease(self) -> None:
         """Keep the lease through a stretch of work that commits nothing.
 
@@ -198,6 +233,18 @@ class Database:
                 self.lease.update_time = renewal.update_time
                 return results
 
+    @asynccontextmanager
+    async def _request(self, stale: tuple[type[Exception], ...] = ()) -> AsyncIterator[None]:
+        """One request: counted, in time, and its errors as ours."""
+        try:
+            async with asyncio.timeout(self._request_seconds) as limit:
+                with self.meter.request(), _translated(stale):
+                    yield
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise Unavailable(_UNREACHABLE, retry_after=5) from error
+
     def _batch(self, writes: Sequence[Write]) -> AsyncWriteBatch:
         batch = self.client.batch()
         for write in writes:
@@ -205,7 +252,8 @@ class Database:
         return batch
 
     async def _send(self, batch: AsyncWriteBatch) -> Sequence[WriteResult]:
-        with self.meter.request(), _translated(stale=_STALE):
+        self.meter.commits += 1
+        async with self._request(stale=_STALE):
             results = await batch.commit()
         self.meter.documents_written += len(results)
         return list(results)
@@ -216,8 +264,7 @@ def _translated(stale: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     try:
         yield
     except _DOWN as error:
-        message = "The database cannot be reached right now. Nothing is wrong with the call."
-        raise Unavailable(message, retry_after=5) from error
+        raise Unavailable(_UNREACHABLE, retry_after=5) from error
     except stale as error:
         raise Stale(f"The database refused: {type(error).__name__}.") from error
     except (exceptions.FailedPrecondition, exceptions.NotFound) as error:

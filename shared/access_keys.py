@@ -1,0 +1,78 @@
+"""Making access keys, and knowing one when it is shown."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from shared.domain.access_key import AccessKey
+from shared.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from shared.caller import Scope
+    from shared.keyring import Keyring
+
+PREFIX: Final = "carrel_"
+_SECRET_BYTES: Final = 32
+_CHECK_LENGTH: Final = 8
+_FORM: Final = re.compile(r"carrel_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+_USER: Final = re.compile(r"[a-z0-9][a-z0-9.+@_-]{0,127}")
+_HASH, _CHECK = "access key", "access key check"
+
+
+def new_key(  # noqa: PLR0913 - each says something of its own
+    keyring: Keyring,
+    user_id: str,
+    name: str,
+    scopes: frozenset[Scope],
+    *,
+    created_at: datetime,
+    expires_at: datetime | None = None,
+) -> tuple[str, AccessKey]:
+    """Make a key: its text, to be shown once, and what to keep of it.
+
+    The text ends with a signature, so that a guess costs no look into the database.
+    """
+    key_id = secrets.token_hex(6)
+    body = f"{PREFIX}{key_id}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+    text = body + keyring.sign(_CHECK, body)[:_CHECK_LENGTH]
+    key = AccessKey(
+        key_id=key_id,
+        user_id=checked_user(user_id),
+        name=name,
+        scopes=scopes,
+        text_hash=keyring.sign(_HASH, text),
+        created_at=created_at,
+        expires_at=expires_at,
+    )
+    return text, key
+
+
+def key_id_of(keyring: Keyring, text: str) -> str | None:
+    """The id of the key with this text, if we may have made it."""
+    body, check = text[:-_CHECK_LENGTH], text[-_CHECK_LENGTH:]
+    form = _FORM.fullmatch(body)
+    known = form and keyring.verifies(_CHECK, body, check, length=_CHECK_LENGTH)
+    return form[1] if form and known else None
+
+
+def is_text_of(keyring: Keyring, text: str, key: AccessKey) -> bool:
+    """Whether this is the text of that key."""
+    return keyring.verifies(_HASH, text, key.text_hash)
+
+
+def checked_user(user_id: str) -> str:
+    """A user's id: an e-mail address or a name in lower case, which is a document's id as it is.
+
+    Raises:
+        InvalidInput: It is none.
+    """
+    if not _USER.fullmatch(user_id):
+        raise InvalidInput(
+            f"{user_id[:128]!r} is no user. Use an e-mail address or a name: lower-case letters,"
+            " digits and . + @ _ - up to 128, beginning with a letter or a digit."
+        )
+    return user_id

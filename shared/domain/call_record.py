@@ -1,0 +1,156 @@
+"""What a call is billed for, and the record of it that stays."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+KEPT: Final = timedelta(days=90)
+"""How long a record stays after the last news of its call: longer than any answer is replayed."""
+PAID_FOR: Final = timedelta(days=1)
+"""How long a paid call may be sent again without money: for as long its answer is surely kept."""
+OTHERS: Final = "(unknown)"
+"""Stands for all arguments that a tool does not have: what a name says may be content too."""
+
+
+class State(StrEnum):
+    """What became of a call's money; free is a call for which none was ever asked."""
+
+    FREE = "free"
+    RESERVED = "reserved"
+    SETTLED = "settled"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallEntry:
+    """What an audit learns of a call: names and sizes, never values.
+
+    Attributes:
+        started_at: When it came.
+        arguments: The size of each argument, as `argument_sizes` has it.
+        outcome: `ok` or the code of its error; None until it is known.
+        milliseconds: What it took.
+        documents_read: As Firestore bills them.
+        documents_written: As Firestore bills them.
+        replayed: Whether it had been done before, and its answer is the one of then.
+    """
+
+    started_at: datetime
+    arguments: Mapping[str, int] = field(default_factory=dict)
+    outcome: str | None = None
+    milliseconds: float = 0.0
+    documents_read: int = 0
+    documents_written: int = 0
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What a call may cost, and whom.
+
+    Attributes:
+        call_id: The same for the same call sent again.
+        user_id: Who pays; None for the anonymous.
+        tool: What is called.
+        entry: What is known of the call.
+        task: The task that it works in.
+        price: The most that it costs, in micro-dollars; 0 is free.
+        writes: Whether it may change something, so that a record stays even if it is free.
+    """
+
+    call_id: str
+    user_id: str | None
+    tool: str
+    entry: CallEntry
+    task: str | None = None
+    price: int = 0
+    writes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """What is kept of a call that cost or changed something.
+
+    The same call may run twice at once: a client sends it again before it has heard of the first.
+    Both then share one hold: it is charged once, when one of them succeeds, and given back when
+    none of them wants it any more. Were it given back by the first that fails, a call could be had
+    for nothing by sending a faulty one of the same name beside it.
+
+    Attributes:
+        bill: What it may cost, and the latest that is known of it.
+        state: What became of its money.
+        attempt: How many times money was set aside for it anew.
+        holders: The reservations that share the hold, by their random names.
+        held_until: When the hold expires.
+        paid_until: When sending it again takes money again, lest it be done again for nothing.
+        charged: What it has cost, in micro-dollars.
+    """
+
+    bill: Bill
+    state: State = State.FREE
+    attempt: int = 0
+    holders: tuple[str, ...] = ()
+    held_until: datetime | None = None
+    paid_until: datetime | None = None
+    charged: int = 0
+
+    def is_held(self, now: datetime) -> bool:
+        """Whether money is set aside for it."""
+        return self.held_until is not None and now < self.held_until
+
+    def is_paid(self, now: datetime) -> bool:
+        """Whether it may be sent again without money."""
+        return self.paid_until is not None and now < self.paid_until
+
+    def renewed(self, bill: Bill) -> CallRecord:
+        """The record with its money asked for anew."""
+        attempt = self.attempt + 1
+        return CallRecord(bill=bill, state=State.RESERVED, attempt=attempt, charged=self.charged)
+
+    def joined(self, holder: str, until: datetime) -> CallRecord:
+        """The record with one more reservation that shares the hold, which lasts longer for it."""
+        return replace(self, holders=(*self.holders, holder), held_until=until)
+
+    def left(self, holder: str, entry: CallEntry) -> CallRecord:
+        """The record without this reservation; without any, it is cancelled."""
+        others = tuple(each for each in self.holders if each != holder)
+        if others:
+            return replace(self, holders=others)
+        return replace(self.heard(entry), state=State.CANCELLED, holders=(), held_until=None)
+
+    def settled(self, charge: int, entry: CallEntry, now: datetime) -> CallRecord:
+        """The record of a call that was done, for this much more."""
+        return replace(
+            self.heard(entry),
+            state=State.SETTLED,
+            holders=(),
+            held_until=None,
+            # How long a replayed answer will still be kept is not known.
+            paid_until=now if entry.replayed else now + PAID_FOR,
+            charged=self.charged + charge,
+        )
+
+    def heard(self, entry: CallEntry) -> CallRecord:
+        """The record with what is known now."""
+        return replace(self, bill=replace(self.bill, entry=entry))
+
+
+def argument_sizes(arguments: Mapping[str, Any], known: Collection[str]) -> dict[str, int]:
+    """The size of each argument that the tool has, in characters of JSON; of all others, the sum.
+
+    Args:
+        arguments: As the client sent them.
+        known: The names that the tool declares.
+    """
+    sizes: dict[str, int] = {}
+    for name, value in arguments.items():
+        told = name if name in known else OTHERS
+        sizes[told] = sizes.get(told, 0) + len(json.dumps(value))
+    return sizes

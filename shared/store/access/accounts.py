@@ -1,0 +1,111 @@
+"""`accounts/{user_id}`: what users have, may spend and have spent."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore import DELETE_FIELD, SERVER_TIMESTAMP
+
+from shared.domain.account import Account, Hold
+from shared.errors import InvalidInput
+from shared.store.access.changes import put
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
+
+    from shared.store.database import Database, Write
+
+COLLECTION: Final = "accounts"
+
+
+class Accounts:
+    """Reads accounts, and changes them in ways that hold."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep them in this database."""
+        self._database = database
+
+    async def get(self, user_id: str) -> Account:
+        """A user's account: an empty one where nothing was ever written."""
+        return to_account(await self._database.get(self._at(user_id)))
+
+    async def credit(self, user_id: str, amount: int) -> Account:
+        """Add micro-dollars to a balance, or take some back; return the account.
+
+        Each credit leaves a document of its own beside the account, by which one that has landed is
+        known when the answer of its commit was lost.
+
+        Raises:
+            InvalidInput: More is taken back than is there and not held.
+        """
+        credit = self._at(user_id).collection("credits").document(uuid.uuid4().hex)
+
+        async def attempt() -> Account:
+            seen, landed = await asyncio.gather(
+                self._database.get(self._at(user_id)), self._database.get(credit)
+            )
+            account = to_account(seen)
+            if landed.exists:
+                return account
+            after = account.credit(amount)
+            noted = {"amount": amount, "at": SERVER_TIMESTAMP}
+            await self._database.commit([put(seen, money_of(after)), put(landed, noted)])
+            return after
+
+        return await self._database.until_it_holds(attempt)
+
+    async def set_budget(self, user_id: str, amount: int | None) -> None:
+        """Set what a month may cost, in micro-dollars; None for no limit.
+
+        Raises:
+            InvalidInput: It is negative.
+        """
+        if amount is not None and amount < 0:
+            raise InvalidInput("A budget is 0 or more; without one, there is no limit.")
+        await self._set(user_id, {"monthly_budget": amount})
+
+    async def revoke(self, user_id: str, now: datetime) -> None:
+        """End at once all credentials of a user that were made until now."""
+        await self._set(user_id, {"revoked_before": now})
+
+    async def ending(self, user_id: str, grant_id: str, until: datetime, now: datetime) -> Write:
+        """What ends a sign-in's access tokens at once, to be committed with the sign-in's own end.
+
+        They may live until `until`; those of other sign-ins, whose time is over, are forgotten.
+        """
+        account = await self.get(user_id)
+        over: dict[str, Any] = {
+            each: DELETE_FIELD for each, end in account.ended_grants.items() if end <= now
+        }
+        fields = {"ended_grants": over | {grant_id: until}}
+        return lambda batch: batch.set(self._at(user_id), fields, merge=True)
+
+    async def _set(self, user_id: str, fields: dict[str, Any]) -> None:
+        writes: list[Write] = [lambda batch: batch.set(self._at(user_id), fields, merge=True)]
+        await self._database.until_it_holds(lambda: self._database.commit(writes))
+
+    def _at(self, user_id: str) -> AsyncDocumentReference:
+        return self._database.document(COLLECTION, user_id)
+
+
+def to_account(snapshot: DocumentSnapshot[Any]) -> Account:
+    """The account that a document holds."""
+    fields: dict[str, Any] = snapshot.to_dict() or {}
+    held = {call_id: Hold(**hold) for call_id, hold in fields.pop("held", {}).items()}
+    return Account(user_id=snapshot.id, held=held, **fields)
+
+
+def money_of(account: Account) -> dict[str, Any]:
+    """The fields of an account that calls and credits change."""
+    held = {call_id: dataclasses.asdict(hold) for call_id, hold in account.held.items()}
+    return {
+        "balance": account.balance,
+        "month": account.month,
+        "spent": account.spent,
+        "held": held,
+    }

@@ -1,0 +1,136 @@
+"""`calls/{call_id}`: what became of calls that wrote or cost something, and of their money.
+
+A record and its user's account change in one commit, each preconditioned on what was read, so that
+a call is charged once however often it is sent. A commit whose answer was lost is recognised by
+what it wrote, when its second sending is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.domain.call_record import KEPT, Bill, CallEntry, CallRecord, State
+from shared.domain.ledger import Ledger
+from shared.store.access import accounts
+from shared.store.access.changes import put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
+
+    from shared.store.database import Database, Write
+
+_ENTRY: Final = [each.name for each in dataclasses.fields(CallEntry)]
+_BILL: Final = [each.name for each in dataclasses.fields(Bill) if each.name != "entry"]
+
+
+class CallRecords:
+    """Keeps records; and accounts with them, where these are `ours` and no service's outside."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep them in this database."""
+        self._database = database
+
+    async def get(self, call_id: str) -> CallRecord | None:
+        """The record of a call, if there is one."""
+        seen = await self._database.get(self._at(call_id))
+        return _record(seen) if seen.exists else None
+
+    async def record(self, bill: Bill, now: datetime) -> None:
+        """Keep a record of a call that costs nothing."""
+        fields = _fields(CallRecord(bill=bill), now)
+        writes: list[Write] = [lambda batch: batch.set(self._at(bill.call_id), fields)]
+        await self._database.until_it_holds(lambda: self._database.commit(writes))
+
+    async def reserve(
+        self, bill: Bill, holder: str, now: datetime, *, ours: bool = True
+    ) -> CallRecord:
+        """Set money aside for a call, under this name; its record may say that it was paid before.
+
+        Two round trips, as all that follows.
+
+        Raises:
+            PaymentRequired: The account does not cover it; nothing was written.
+        """
+        return await self._change(bill, ours, now, lambda seen: seen.reserved(bill, holder, now))
+
+    async def settle(self, bill: Bill, cost: int, now: datetime, *, ours: bool = True) -> int:
+        """Charge a call, unless it was charged before; return what it has cost, whenever."""
+        entry = bill.entry
+        record = await self._change(bill, ours, now, lambda seen: seen.settled(cost, entry, now))
+        return record.charged
+
+    async def cancel(self, bill: Bill, holder: str, now: datetime, *, ours: bool = True) -> bool:
+        """Give back what this name holds; return whether nobody holds money for the call now."""
+        entry = bill.entry
+        record = await self._change(
+            bill, ours, now, lambda seen: seen.cancelled(holder, entry, now)
+        )
+        return record.state is State.CANCELLED
+
+    async def keep(self, bill: Bill, now: datetime) -> None:
+        """Note what is known of a call whose money stays set aside."""
+        await self._change(bill, False, now, lambda seen: seen.heard(bill.entry))  # noqa: FBT003 - private
+
+    async def _change(
+        self,
+        bill: Bill,
+        ours: bool,  # noqa: FBT001 - private
+        now: datetime,
+        decide: Callable[[Ledger], Ledger],
+    ) -> CallRecord:
+        """Read, decide and write what has changed, until nobody came in between."""
+
+        async def attempt() -> CallRecord:
+            call, owner = await self._see(bill.call_id, bill.user_id if ours else None)
+            before = Ledger(
+                _record(call) if call.exists else CallRecord(bill=bill),
+                accounts.to_account(owner) if owner else None,
+            )
+            after = decide(before)
+            writes = []
+            if after.record is not before.record:
+                writes.append(put(call, _fields(after.record, now)))
+            if owner and after.account and after.account is not before.account:
+                writes.append(put(owner, accounts.money_of(after.account)))
+            await self._database.commit(writes)
+            return after.record
+
+        return await self._database.until_it_holds(attempt)
+
+    async def _see(
+        self, call_id: str, user_id: str | None
+    ) -> tuple[DocumentSnapshot[Any], DocumentSnapshot[Any] | None]:
+        if user_id is None:
+            return await self._database.get(self._at(call_id)), None
+        owner = self._database.document(accounts.COLLECTION, user_id)
+        call, account = await asyncio.gather(
+            self._database.get(self._at(call_id)), self._database.get(owner)
+        )
+        return call, account
+
+    def _at(self, call_id: str) -> AsyncDocumentReference:
+        return self._database.document("calls", call_id)
+
+
+def _fields(record: CallRecord, now: datetime) -> dict[str, Any]:
+    fields = dataclasses.asdict(record)
+    bill: dict[str, Any] = fields.pop("bill")
+    entry: dict[str, Any] = bill.pop("entry")
+    return {**fields, **bill, **entry, "expires_at": now + KEPT}
+
+
+def _record(seen: DocumentSnapshot[Any]) -> CallRecord:
+    fields: dict[str, Any] = {**(seen.to_dict() or {}), "call_id": seen.id}
+    entry = CallEntry(**{name: fields[name] for name in _ENTRY})
+    bill = Bill(entry=entry, **{name: fields[name] for name in _BILL})
+    return CallRecord(
+        bill=bill,
+        state=State(fields["state"]),
+        holders=tuple(fields["holders"]),
+        **{name: fields[name] for name in ("attempt", "held_until", "paid_until", "charged")},
+    )

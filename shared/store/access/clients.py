@@ -1,0 +1,51 @@
+"""`oauth_clients/{client_id}`: programs that registered. Their secrets are nowhere."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+from shared.domain.oauth_client import OAuthClient
+from shared.store.database import Stale
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncDocumentReference
+
+    from shared.store.database import Database
+
+COLLECTION: Final = "oauth_clients"
+
+
+class OAuthClients:
+    """Keeps registrations."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep them in this database."""
+        self._database = database
+
+    async def add(self, client: OAuthClient) -> None:
+        """Keep a new registration."""
+        fields = asdict(client) | {"redirect_uris": list(client.redirect_uris)}
+        await self._database.commit(
+            [lambda batch: batch.create(self._at(client.client_id), fields)]
+        )
+
+    async def get(self, client_id: str) -> OAuthClient | None:
+        """The registration of this id, if there is one, expired or not."""
+        snapshot = await self._database.get(self._at(client_id))
+        fields = snapshot.to_dict()
+        if fields is None:
+            return None
+        return OAuthClient(**(fields | {"redirect_uris": tuple(fields["redirect_uris"])}))
+
+    async def keep_until(self, client_id: str, moment: datetime) -> None:
+        """Let a registration last until then, if it is still there."""
+        fields = {"expires_at": moment}
+        with suppress(Stale):
+            await self._database.commit([lambda batch: batch.update(self._at(client_id), fields)])
+
+    def _at(self, client_id: str) -> AsyncDocumentReference:
+        return self._database.document(COLLECTION, client_id)

@@ -1,0 +1,90 @@
+"""`oauth_grants/{grant_id}`: what people allowed programs. Nothing in it is secret."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.caller import Scope
+from shared.domain.grant import TOKENS_OUTLIVE, Grant, Proof
+from shared.store.access.accounts import Accounts
+from shared.store.access.changes import put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
+
+    from shared.store.database import Database, Write
+
+COLLECTION: Final = "oauth_grants"
+
+
+class OAuthGrants:
+    """Keeps grants, one document each, and changes them in ways that hold."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep them in this database."""
+        self._database = database
+
+    async def add(self, grant: Grant) -> None:
+        """Keep a new grant."""
+        await self._database.commit([lambda b: b.create(self._at(grant.grant_id), _fields(grant))])
+
+    async def get(self, grant_id: str) -> Grant | None:
+        """The grant of this id, if there is one, whether it holds or not."""
+        snapshot = await self._database.get(self._at(grant_id))
+        return _grant(snapshot)
+
+    async def change(
+        self, grant_id: str, decide: Callable[[Grant], Grant], now: datetime
+    ) -> Grant | None:
+        """Make of a grant what `decide` makes of it, however many do so at once.
+
+        A grant that ends takes its access tokens along: its user's account, which is read with
+        every call, learns it in the same commit. One read; a change adds a commit, an end another
+        read.
+
+        Returns:
+            What became of it; None if there is no such grant.
+
+        Raises:
+            Unavailable: The database does not answer, and what became of it is unknown.
+        """
+        return await self._database.until_it_holds(lambda: self._attempt(grant_id, decide, now))
+
+    async def _attempt(
+        self, grant_id: str, decide: Callable[[Grant], Grant], now: datetime
+    ) -> Grant | None:
+        seen = await self._database.get(self._at(grant_id))
+        before = _grant(seen)
+        if before is None:
+            return None
+        after = decide(before)
+        if after != before:
+            ends = [await self._end(after, now)] if after.ended_at else []
+            await self._database.commit([put(seen, _fields(after)), *ends])
+        return after
+
+    async def _end(self, grant: Grant, now: datetime) -> Write:
+        accounts = Accounts(self._database)
+        return await accounts.ending(grant.user_id, grant.grant_id, now + TOKENS_OUTLIVE, now)
+
+    def _at(self, grant_id: str) -> AsyncDocumentReference:
+        return self._database.document(COLLECTION, grant_id)
+
+
+def _fields(grant: Grant) -> dict[str, Any]:
+    fields = asdict(grant) | {"scopes": sorted(grant.scopes)}
+    del fields["grant_id"]
+    return fields
+
+
+def _grant(snapshot: DocumentSnapshot[Any]) -> Grant | None:
+    fields = snapshot.to_dict()
+    if fields is None:
+        return None
+    scopes = frozenset(Scope(each) for each in fields["scopes"])
+    proof = Proof(**fields["proof"])
+    return Grant(**(fields | {"grant_id": snapshot.id, "scopes": scopes, "proof": proof}))

@@ -1,0 +1,80 @@
+"""`keys/{key_id}`: access keys, hashed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore import FieldFilter
+
+from shared.caller import Scope
+from shared.domain.access_key import AccessKey
+from shared.errors import NotFound
+from shared.store.database import Stale
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
+
+    from shared.store.database import Database
+
+MOST_LISTED: Final = 1_000
+
+
+class AccessKeys:
+    """Keeps keys, and finds them."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep them in this database."""
+        self._database = database
+
+    async def add(self, key: AccessKey) -> None:
+        """Keep a new key."""
+        fields = asdict(key) | {"scopes": sorted(key.scopes)}
+        await self._database.commit([lambda batch: batch.create(self._at(key.key_id), fields)])
+
+    async def get(self, key_id: str) -> AccessKey | None:
+        """The key of this id, if there is one, whether it holds or not."""
+        snapshot = await self._database.get(self._at(key_id))
+        return _key(snapshot) if snapshot.exists else None
+
+    async def all(self, user_id: str | None = None) -> list[AccessKey]:
+        """All keys, or one user's, the newest first."""
+        query = self._database.collection("keys").limit(MOST_LISTED)
+        if user_id is not None:
+            query = query.where(filter=FieldFilter("user_id", "==", user_id))
+        found = [_key(snapshot) for snapshot in await self._database.find(query)]
+        return sorted(found, key=lambda key: key.created_at, reverse=True)
+
+    async def revoke(self, key_id: str, now: datetime) -> AccessKey:
+        """End a key at once; one that was revoked before stays as it is.
+
+        Raises:
+            NotFound: There is none of this id.
+        """
+        key = await self.get(key_id)
+        if key is None:
+            raise NotFound(f"There is no key {key_id}. `carrel keys list` shows all.")
+        if key.revoked_at is None:
+            await self._update(key_id, {"revoked_at": now})
+        return key
+
+    async def used(self, key_id: str, now: datetime) -> None:
+        """Remember that a key is in use."""
+        await self._update(key_id, {"used_at": now})
+
+    async def _update(self, key_id: str, fields: dict[str, Any]) -> None:
+        try:
+            await self._database.commit([lambda batch: batch.update(self._at(key_id), fields)])
+        except Stale as gone:
+            raise NotFound(f"There is no key {key_id}.") from gone
+
+    def _at(self, key_id: str) -> AsyncDocumentReference:
+        return self._database.document("keys", key_id)
+
+
+def _key(snapshot: DocumentSnapshot[Any]) -> AccessKey:
+    fields = snapshot.to_dict() or {}
+    scopes = frozenset(Scope(each) for each in fields["scopes"])
+    return AccessKey(**(fields | {"scopes": scopes}))

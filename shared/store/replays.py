@@ -1,0 +1,55 @@
+"""`users/{user_id}/replays/{call_id}`: answers to calls that wrote something.
+
+Each is kept with what the call wrote, for when the same call is sent again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncDocumentReference
+
+    from shared.store.database import Database, Write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """What a call answered.
+
+    Attributes:
+        arguments: A digest of what it was called with.
+        result: Its result, as JSON.
+        price: What it cost in micro-dollars; None if what its tool costs.
+        expires_at: When it may be forgotten.
+    """
+
+    arguments: str
+    result: dict[str, Any]
+    price: int | None
+    expires_at: datetime
+
+
+class Replays:
+    """One user's answers."""
+
+    def __init__(self, database: Database, user_id: str) -> None:
+        """Keep them under the path of their user."""
+        self._database = database
+        self._collection = f"users/{user_id}/replays"
+
+    async def get(self, call_id: str) -> Replay | None:
+        """What the call answered, if it was ever finished and is not forgotten."""
+        snapshot = await self._database.get(self._at(call_id))
+        return Replay(**(snapshot.to_dict() or {})) if snapshot.exists else None
+
+    def write(self, call_id: str, replay: Replay) -> Write:
+        """The write that keeps an answer. The commit that holds it is refused the second time."""
+        reference, fields = self._at(call_id), asdict(replay)
+        return lambda batch: batch.create(reference, fields)
+
+    def _at(self, call_id: str) -> AsyncDocumentReference:
+        return self._database.document(self._collection, call_id)

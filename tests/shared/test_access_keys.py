@@ -1,0 +1,73 @@
+"""The texts of access keys."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from shared.access_keys import PREFIX, checked_user, is_text_of, key_id_of, new_key
+from shared.caller import EVERYTHING
+from shared.errors import InvalidInput
+from shared.keyring import Keyring
+
+RING = Keyring([SecretStr("s" * 32)])
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+TEXT, KEY = new_key(RING, "anna@example.com", "laptop", EVERYTHING, created_at=NOW)
+
+
+def test_a_key_is_known_by_its_text() -> None:
+    assert KEY.key_id == key_id_of(RING, TEXT)
+    assert is_text_of(RING, TEXT, KEY)
+
+
+def test_what_is_kept_of_a_key_does_not_contain_it() -> None:
+    secret = TEXT.removeprefix(f"{PREFIX}{KEY.key_id}_")
+    assert secret not in repr(KEY)
+
+
+def test_two_keys_differ() -> None:
+    other, kept = new_key(RING, "anna@example.com", "laptop", EVERYTHING, created_at=NOW)
+    assert other != TEXT
+    assert not is_text_of(RING, other, KEY)
+    assert KEY.key_id != kept.key_id
+
+
+@given(st.integers(0, len(TEXT) - 1), st.characters())
+def test_a_key_with_a_changed_character_is_none(place: int, character: str) -> None:
+    changed = TEXT[:place] + character + TEXT[place + 1 :]
+    assert (changed == TEXT) == (key_id_of(RING, changed) is not None)
+
+
+@given(st.text() | st.from_regex(r"carrel_[0-9a-f]{12}_[A-Za-z0-9_-]{51}", fullmatch=True))
+def test_a_made_up_key_is_none(text: str) -> None:
+    assert key_id_of(RING, text) is None
+
+
+def test_a_key_survives_the_rotation_of_the_secret() -> None:
+    rotated = Keyring([SecretStr("t" * 32), SecretStr("s" * 32)])
+    assert KEY.key_id == key_id_of(rotated, TEXT)
+    assert is_text_of(rotated, TEXT, KEY)
+    assert key_id_of(Keyring([SecretStr("t" * 32)]), TEXT) is None
+
+
+def test_a_key_ends_when_it_expires() -> None:
+    _, key = new_key(
+        RING, "anna", "laptop", EVERYTHING, created_at=NOW, expires_at=NOW + timedelta(days=1)
+    )
+    assert key.holds(NOW + timedelta(hours=23))
+    assert not key.holds(NOW + timedelta(days=1))
+
+
+@pytest.mark.parametrize("user", ["anna", "anna@example.com", "a.b-c_d+e@x.org", "0"])
+def test_a_name_or_an_address_is_a_user(user: str) -> None:
+    assert user == checked_user(user)
+
+
+@pytest.mark.parametrize("user", ["", "Anna", "a/b", "__anna__", ".", "a b", "a" * 129, "ä", "a\n"])
+def test_what_no_document_could_be_called_is_no_user(user: str) -> None:
+    with pytest.raises(InvalidInput, match="e-mail address or a name"):
+        checked_user(user)

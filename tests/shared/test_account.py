@@ -1,0 +1,244 @@
+"""Accounts: what is paid in is spent once, and nothing goes below zero."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from shared.domain.account import DOLLAR, HOLD_LASTS, Account, Hold, dollars
+from shared.errors import InvalidInput, PaymentRequired
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+SOON = NOON + timedelta(minutes=1)
+LATE = NOON + HOLD_LASTS
+RICH = Account(user_id="anna@example.com", balance=10 * DOLLAR)
+
+
+def test_what_is_held_is_not_available() -> None:
+    account = RICH.reserve("a", 4 * DOLLAR, NOON)
+    assert 6 * DOLLAR == account.available(NOON)
+    assert 10 * DOLLAR == account.balance
+
+
+def test_a_call_is_charged_its_cost_and_the_rest_of_its_hold_is_given_back() -> None:
+    account = RICH.reserve("a", 4 * DOLLAR, NOON).settle("a", DOLLAR, SOON)
+    assert (9 * DOLLAR, DOLLAR, {}) == (account.available(SOON), account.spent, account.held)
+
+
+def test_a_call_costs_no_more_than_it_holds() -> None:
+    account = RICH.reserve("a", DOLLAR, NOON).settle("a", 5 * DOLLAR, SOON)
+    assert 9 * DOLLAR == account.balance
+
+
+def test_a_call_that_cost_less_than_nothing_cost_nothing() -> None:
+    assert RICH.reserve("a", DOLLAR, NOON).settle("a", -DOLLAR, SOON).balance == RICH.balance
+
+
+def test_a_call_is_charged_once() -> None:
+    account = RICH.reserve("a", DOLLAR, NOON).settle("a", DOLLAR, SOON)
+    assert account == account.settle("a", DOLLAR, SOON)
+
+
+def test_a_cancelled_call_costs_nothing() -> None:
+    account = RICH.reserve("a", DOLLAR, NOON).cancel("a", SOON)
+    assert account.available(SOON) == RICH.balance
+    assert account == account.settle("a", DOLLAR, SOON)
+
+
+def test_a_hold_of_which_nothing_is_heard_blocks_the_money_for_an_hour() -> None:
+    account = RICH.reserve("a", 10 * DOLLAR, NOON)
+    just_before = LATE - timedelta(microseconds=1)
+    assert [account.available(each) for each in (just_before, LATE)] == [0, 10 * DOLLAR]
+
+
+def test_what_expired_is_charged_no_more() -> None:
+    account = RICH.reserve("a", DOLLAR, NOON).settle("a", DOLLAR, LATE)
+    assert (RICH.balance, {}) == (account.balance, account.held)
+
+
+def test_a_call_that_is_sent_again_holds_its_money_once_and_longer() -> None:
+    account = RICH.reserve("a", DOLLAR, NOON).reserve("a", DOLLAR, SOON)
+    assert {"a": Hold(DOLLAR, SOON + HOLD_LASTS)} == account.held
+
+
+def test_a_balance_that_does_not_cover_the_call_says_what_to_do() -> None:
+    account = RICH.reserve("a", 9_990_000, NOON)
+    with pytest.raises(PaymentRequired) as caught:
+        account.reserve("b", 20_000, NOON)
+    expected = (
+        "This call may cost $0.02, and $0.01 of the balance are free. Whoever runs this server can"
+        " add to it: carrel accounts credit anna@example.com AMOUNT"
+    )
+    assert expected == caught.value.message
+    assert {"price": 20_000, "available": 10_000} == caught.value.details
+
+
+def test_a_budget_that_does_not_cover_the_call_says_what_to_do() -> None:
+    account = Account(user_id="anna", balance=DOLLAR, monthly_budget=50_000)
+    with pytest.raises(PaymentRequired) as caught:
+        account.reserve("a", 40_000, NOON).reserve("b", 20_000, NOON)
+    expected = (
+        "This call may cost $0.02, and $0.01 of this month's budget of $0.05 are free. Wait for the"
+        " next month (UTC); or whoever runs this server can raise it:"
+        " carrel accounts limit anna AMOUNT"
+    )
+    assert expected == caught.value.message
+    assert {"price": 20_000, "budget_left": 10_000} == caught.value.details
+
+
+def test_a_budget_is_for_a_calendar_month_of_utc() -> None:
+    account = Account(user_id="anna", balance=DOLLAR, monthly_budget=10_000)
+    account = account.reserve("a", 10_000, NOON).settle("a", 10_000, SOON)
+    tokyo = timezone(timedelta(hours=9))
+    still_may = datetime(2024, 6, 1, 8, 59, tzinfo=tokyo)
+    june = datetime(2024, 6, 1, 9, 0, tzinfo=tokyo)
+    assert [account.budget_left(each) for each in (still_may, june)] == [0, 10_000]
+    account = account.reserve("b", 10_000, june).settle("b", 10_000, june)
+    assert ("2024-06", 10_000, 980_000) == (account.month, account.spent, account.balance)
+
+
+def test_a_clock_that_is_late_brings_back_no_month_that_is_over() -> None:
+    june = datetime(2024, 6, 1, tzinfo=UTC)
+    account = Account(user_id="anna", balance=DOLLAR, monthly_budget=10_000)
+    account = account.reserve("a", 10_000, june).settle("a", 10_000, june)
+    assert account.budget_left(june - timedelta(seconds=1)) == 0
+
+
+def test_a_call_that_spans_two_months_is_charged_to_the_second() -> None:
+    june = datetime(2024, 6, 1, tzinfo=UTC)
+    account = RICH.reserve("a", DOLLAR, june - timedelta(seconds=1)).settle("a", DOLLAR, june)
+    assert ("2024-06", DOLLAR) == (account.month, account.spent)
+
+
+def test_a_budget_that_is_cut_below_what_is_spent_leaves_nothing() -> None:
+    account = Account(user_id="a", monthly_budget=1, month="2024-05", spent=5)
+    assert account.budget_left(NOON) == 0
+
+
+def test_without_a_budget_the_balance_is_the_limit() -> None:
+    assert RICH.budget_left(NOON) is None
+    assert RICH.reserve("a", 10 * DOLLAR, NOON).available(NOON) == 0
+
+
+def test_a_credit_adds_and_a_negative_one_takes_back() -> None:
+    assert 12 * DOLLAR == RICH.credit(2 * DOLLAR).balance
+    assert RICH.credit(-10 * DOLLAR).balance == 0
+
+
+def test_what_is_held_cannot_be_taken_back() -> None:
+    account = RICH.reserve("a", 4 * DOLLAR, NOON)
+    with pytest.raises(
+        InvalidInput, match=r"\$7\.00 cannot .* \$10\.00, of which \$4\.00 are held"
+    ):
+        account.credit(-7 * DOLLAR)
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (0, "$0.00"),
+        (25, "$0.000025"),
+        (10_000, "$0.01"),
+        (12_500, "$0.0125"),
+        (1_500_000, "$1.50"),
+        (1_234_000_000, "$1,234.00"),
+        (-1_500_000, "-$1.50"),
+    ],
+)
+def test_amounts_read_as_people_write_them(amount: int, text: str) -> None:
+    assert text == dollars(amount)
+
+
+@given(st.integers(0, 10**15))
+def test_amounts_are_told_exactly(amount: int) -> None:
+    whole, _, cents = dollars(amount)[1:].replace(",", "").partition(".")
+    assert amount == int(whole) * DOLLAR + int(cents.ljust(6, "0"))
+
+
+CALL_IDS = st.sampled_from("abcd")
+AMOUNTS = st.integers(0, 100)
+
+
+class Bookkeeping(RuleBasedStateMachine):
+    """Any order of what can happen to an account."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = NOON
+        self.account = Account(user_id="anna", monthly_budget=150)
+        self.paid_in = 0
+        self.charged = 0
+
+    @rule(amount=AMOUNTS)
+    def credit(self, amount: int) -> None:
+        self.account = self.account.credit(amount)
+        self.paid_in += amount
+
+    @rule(amount=AMOUNTS)
+    def take_back(self, amount: int) -> None:
+        try:
+            self.account = self.account.credit(-amount)
+        except InvalidInput:
+            return
+        self.paid_in -= amount
+
+    @rule(call_id=CALL_IDS, amount=AMOUNTS)
+    def reserve(self, call_id: str, amount: int) -> None:
+        free = self.account.available(self.now)
+        shares = call_id in self.account.held
+        try:
+            self.account = self.account.reserve(call_id, amount, self.now)
+        except PaymentRequired:
+            return
+        assert shares or free - amount == self.account.available(self.now)
+
+    @rule(call_id=CALL_IDS, cost=AMOUNTS)
+    def settle(self, call_id: str, cost: int) -> None:
+        before = self.account
+        self.account = before.settle(call_id, cost, self.now)
+        charge = before.balance - self.account.balance
+        hold = before.held.get(call_id)
+        assert 0 <= charge <= (min(cost, hold.amount) if hold else 0)
+        self.charged += charge
+
+    @precondition(lambda self: self.account.held)
+    @rule(call_id=CALL_IDS)
+    def cancel(self, call_id: str) -> None:
+        self.account = self.account.cancel(call_id, self.now)
+
+    @rule(minutes=st.sampled_from([1, 30, 60, 60 * 24 * 31]))
+    def wait(self, minutes: int) -> None:
+        self.now += timedelta(minutes=minutes)
+
+    @invariant()
+    def money_is_conserved(self) -> None:
+        assert self.paid_in == self.account.balance + self.charged
+
+    @invariant()
+    def nothing_is_negative(self) -> None:
+        assert self.account.available(self.now) >= 0
+        assert self.account.balance >= 0
+
+    @invariant()
+    def no_month_costs_more_than_its_budget(self) -> None:
+        assert self.account.spent <= 150
+
+    @invariant()
+    def all_is_given_back_in_the_end(self) -> None:
+        assert self.account.available(self.now + HOLD_LASTS) == self.account.balance
+
+
+def test_money_is_conserved_whatever_happens() -> None:
+    few = hypothesis_settings(max_examples=60, stateful_step_count=40, deadline=None)
+    run_state_machine_as_test(Bookkeeping, settings=few)

@@ -1,0 +1,126 @@
+"""Token buckets, and what instances that share one let through together."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.domain.bucket import Bucket, Leased, Rate, Share
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+IDLE = timedelta(minutes=10)
+SIXTY = Rate(60, MINUTE)
+INSTANCES = 4
+
+RATES = st.builds(Rate, st.integers(1, 100), st.sampled_from([MINUTE, timedelta(hours=1)]))
+CALLS = st.lists(
+    st.tuples(
+        st.one_of(st.just(0.0), st.floats(0, 2), st.floats(0, 900)),
+        st.integers(0, INSTANCES - 1),
+    ),
+    max_size=200,
+)
+
+
+def emptied(rate: Rate) -> Bucket:
+    bucket = Bucket(rate)
+    while bucket.tokens(NOON):
+        _, bucket = bucket.lease(NOON)
+    return bucket
+
+
+def test_an_unused_bucket_is_full() -> None:
+    assert Bucket(SIXTY).tokens(NOON) == 60
+
+
+@pytest.mark.parametrize(("capacity", "block"), [(60, 10), (20, 3), (10, 1), (5, 1), (1, 1)])
+def test_a_lease_is_a_sixth_of_the_bucket_and_at_least_one(capacity: int, block: int) -> None:
+    leased, bucket = Bucket(Rate(capacity, MINUTE)).lease(NOON)
+    assert block == leased.tokens
+    assert capacity - block == bucket.tokens(NOON)
+
+
+def test_an_empty_bucket_gives_nothing_and_tells_when_it_will() -> None:
+    empty = emptied(SIXTY)
+    assert empty.lease(NOON) == (Leased(0, NOON + timedelta(seconds=1)), empty)
+
+
+def test_a_token_comes_back_after_its_interval() -> None:
+    empty = emptied(SIXTY)
+    just_before = NOON + timedelta(seconds=1) - timedelta(microseconds=1)
+    moments = [just_before, NOON + timedelta(seconds=1), NOON + MINUTE, NOON + 2 * MINUTE]
+    assert [empty.tokens(each) for each in moments] == [0, 1, 60, 60]
+
+
+def test_what_is_left_is_leased_where_it_is_less_than_a_block() -> None:
+    leased, _ = emptied(SIXTY).lease(NOON + timedelta(seconds=2))
+    assert leased.tokens == 2
+
+
+def test_a_clock_that_is_late_finds_fewer_tokens_and_makes_none() -> None:
+    _, bucket = Bucket(SIXTY).lease(NOON)
+    late = NOON - timedelta(seconds=5)
+    assert bucket.tokens(late) == 45
+    _, bucket = bucket.lease(late)
+    assert bucket.tokens(NOON) == 40
+
+
+def test_a_share_that_lay_idle_is_given_up() -> None:
+    share = Share()
+    share.add(Leased(10, NOON), NOON)
+    assert share.spend(NOON + IDLE, IDLE)
+    assert not share.spend(NOON + 2 * IDLE + MINUTE, IDLE)
+
+
+@given(RATES)
+def test_a_bucket_is_never_full_sooner_than_its_period(rate: Rate) -> None:
+    assert rate.capacity * rate.interval >= rate.period
+    assert emptied(rate).tokens(NOON + rate.period - timedelta(microseconds=1)) < rate.capacity
+
+
+@given(RATES, CALLS)
+def test_instances_together_let_through_what_is_guaranteed_and_no_more(
+    rate: Rate, calls: list[tuple[float, int]]
+) -> None:
+    """In any span of T minutes: N + N * T, and a block per instance."""
+    shares = [Share() for _ in range(INSTANCES)]
+    bucket, passed = Bucket(rate), []
+    moments = accumulate(timedelta(seconds=pause) for pause, _ in calls)
+    for after, (_, instance) in zip(moments, calls, strict=True):
+        share, now = shares[instance], NOON + after
+        if not share.tokens or not share.spend(now, IDLE):
+            leased, bucket = bucket.lease(now)
+            share.add(leased, now)
+            if not share.spend(now, IDLE):
+                continue
+        passed.append(now)
+    for first, start in enumerate(passed):
+        for last in range(first, len(passed)):
+            refilled = rate.capacity * ((passed[last] - start) / rate.period)
+            most = rate.capacity + refilled + INSTANCES * rate.block
+            assert last - first + 1 <= most
+
+
+@given(RATES, CALLS)
+def test_alone_an_instance_is_refused_nothing_that_the_bucket_holds(
+    rate: Rate, calls: list[tuple[float, int]]
+) -> None:
+    """Leasing in blocks costs a lone caller no call, except what lay idle and was given up."""
+    share, leased_bucket, plain = Share(), Bucket(rate), Bucket(Rate(rate.capacity, rate.period))
+    moments = accumulate(timedelta(seconds=min(pause, 2)) for pause, _ in calls)
+    for after in moments:
+        now = NOON + after
+        passes = share.spend(now, IDLE)
+        if not passes:
+            leased, leased_bucket = leased_bucket.lease(now)
+            share.add(leased, now)
+            passes = share.spend(now, IDLE)
+        could = plain.tokens(now) > 0
+        assert passes or not could
+        if could:
+            plain = Bucket(rate, max(plain.full_at, now) + rate.interval)

@@ -1,0 +1,86 @@
+"""How a sign-in goes from its code to its end, whatever comes in whichever order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.caller import EVERYTHING
+from shared.domain.grant import CODE_LIFETIME, IDLE_LIFETIME, OVERLAP, Grant, Proof
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+NEW = Grant(
+    grant_id="g",
+    user_id="ada",
+    client_id="c",
+    scopes=EVERYTHING,
+    code_challenge="x" * 43,
+    redirect_uri="https://program.example/back",
+    redirect_uri_given=True,
+    proof=Proof(user_id="ada", kind="google", email="ada@example.com"),
+    created_at=NOON,
+    expires_at=NOON + CODE_LIFETIME,
+)
+USED = NEW.exchanged(NOON).refreshed(1, NOON).refreshed(2, NOON)
+
+seconds = st.integers(0, 200).map(lambda count: timedelta(seconds=count))
+steps = st.lists(st.tuples(seconds, st.none() | st.integers(0, 5)), max_size=8)
+
+
+def test_a_code_makes_the_first_generation_and_lasts_five_minutes() -> None:
+    used = NEW.exchanged(NOON + timedelta(minutes=4))
+    assert (1, NOON + timedelta(minutes=4) + IDLE_LIFETIME) == (used.generation, used.expires_at)
+    assert NEW == NEW.exchanged(NOON + CODE_LIFETIME)
+    assert not NEW.holds(NOON + CODE_LIFETIME)
+
+
+def test_a_code_without_an_exchange_has_nothing_to_refresh() -> None:
+    assert NEW.refreshed(0, NOON).ended_at == NOON
+    assert NEW.refreshed(1, NOON).ended_at == NOON
+
+
+def test_the_current_token_rotates_and_the_last_one_overlaps() -> None:
+    assert 4 == USED.refreshed(3, NOON).generation
+    assert USED == USED.refreshed(2, NOON + OVERLAP)
+    assert USED.ended(NOON + OVERLAP * 2) == USED.refreshed(2, NOON + OVERLAP * 2)
+    assert USED.ended(NOON) == USED.refreshed(1, NOON)
+
+
+@given(seconds, st.integers(-3, 9), seconds)
+def test_what_ended_stays_ended(first: timedelta, generation: int, later: timedelta) -> None:
+    ended = USED.ended(NOON + first)
+    now = NOON + first + later
+    assert {ended} == {ended.exchanged(now), ended.refreshed(generation, now), ended.ended(now)}
+    assert not ended.holds(now)
+
+
+@given(steps)
+def test_a_generation_is_handed_out_once_except_to_those_who_come_together(
+    steps: list[tuple[timedelta, int | None]],
+) -> None:
+    grant, now, made = NEW, NOON, {0: NOON}
+    for wait, brought in steps:
+        now += wait
+        before = grant
+        grant = grant.exchanged(now) if brought is None else grant.refreshed(brought, now)
+        expected = 0 if brought is None else brought
+        assert grant.generation - before.generation in (0, 1)
+        if grant.generation > before.generation:
+            assert (before.generation, True) == (expected, grant.holds(now))
+            made[grant.generation] = now
+        elif grant.holds(now):
+            assert expected == grant.generation - 1 > 0
+            assert now - made[grant.generation] <= OVERLAP
+
+
+@given(st.integers(3, 9), seconds)
+def test_a_token_of_the_future_ends_the_sign_in(ahead: int, wait: timedelta) -> None:
+    assert USED.refreshed(USED.generation + ahead, NOON + wait).ended_at == NOON + wait
+
+
+def test_only_the_end_by_itself_needs_no_end() -> None:
+    expired = replace(USED, expires_at=NOON)
+    assert (expired, False) == (expired.refreshed(1, NOON), expired.holds(NOON))

@@ -1,0 +1,71 @@
+"""Signatures and hashes that only this deployment can make."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr, ValidationError
+
+from shared.errors import InvalidInput
+from shared.keyring import Keyring
+from shared.settings import Settings
+
+OLD, NEW = SecretStr("old-" * 8), SecretStr("new-" * 8)
+RING = Keyring([OLD])
+
+
+@given(st.text(), st.text())
+def test_a_signature_verifies(purpose: str, message: str) -> None:
+    assert RING.verifies(purpose, message, RING.sign(purpose, message))
+
+
+@given(st.text(), st.text(), st.text())
+def test_a_signature_holds_for_its_message_only(purpose: str, one: str, other: str) -> None:
+    assert (one == other) == RING.verifies(purpose, other, RING.sign(purpose, one))
+
+
+def test_a_signature_holds_for_its_purpose_only() -> None:
+    assert not RING.verifies("b", "message", RING.sign("a", "message"))
+
+
+@given(st.text())
+def test_no_text_that_somebody_makes_up_is_a_signature(made_up: str) -> None:
+    assert not RING.verifies("purpose", "message", made_up)
+
+
+def test_a_signature_of_another_deployment_does_not_hold() -> None:
+    assert not RING.verifies("a", "message", Keyring([NEW]).sign("a", "message"))
+
+
+def test_a_secret_is_rotated_without_breaking_what_it_signed() -> None:
+    both = Keyring([NEW, OLD])
+    assert both.verifies("a", "message", RING.sign("a", "message"))
+    assert Keyring([NEW]).sign("a", "message") == both.sign("a", "message")
+
+
+def test_a_start_of_a_signature_verifies_where_that_much_was_kept() -> None:
+    start = RING.sign("a", "message")[:8]
+    assert RING.verifies("a", "message", start, length=8)
+    assert not RING.verifies("a", "message", start)
+    assert not RING.verifies("a", "message", "", length=8)
+    assert not RING.verifies("a", "message", start[:7], length=8)
+
+
+def test_a_dropped_secret_gives_no_key() -> None:
+    with pytest.raises(KeyError):
+        Keyring([NEW]).key("a", RING.newest)
+
+
+def test_without_a_secret_nothing_starts_and_the_message_says_how_to_make_one() -> None:
+    with pytest.raises(InvalidInput, match="openssl rand"):
+        Keyring([])
+
+
+def test_a_short_secret_is_refused() -> None:
+    with pytest.raises(ValidationError, match="at least 32"):
+        Settings(access_secrets=[SecretStr("short")])
+
+
+def test_a_secret_is_not_printed_with_the_settings() -> None:
+    assert "old-" not in repr(Settings(access_secrets=[OLD]))

@@ -1,0 +1,109 @@
+"""The same call, sent several times at once: whatever the order, it is charged once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.domain.account import HOLD_LASTS, Account
+from shared.domain.call_record import PAID_FOR, Bill, CallEntry, CallRecord, State
+from shared.domain.ledger import Ledger
+from shared.errors import PaymentRequired
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+ENTRY = CallEntry(started_at=NOON)
+REPLAYED = replace(ENTRY, replayed=True)
+BILL = Bill(call_id="c1", user_id="anna", tool="try_out", price=30, entry=ENTRY)
+NEW = Ledger(CallRecord(bill=BILL), Account(user_id="anna", balance=100))
+SENDINGS = st.lists(st.sampled_from("abc"), max_size=30)
+ENDS = st.fixed_dictionaries(dict.fromkeys("abc", st.sampled_from(["settle", "cancel", "keep"])))
+
+
+def money(ledger: Ledger, now: datetime = NOON) -> tuple[int, int]:
+    assert ledger.account
+    return ledger.account.balance, ledger.account.available(now)
+
+
+def ended(ledger: Ledger, holder: str, end: str) -> Ledger:
+    match end:
+        case "settle":
+            return ledger.settled(30, ENTRY, NOON)
+        case "cancel":
+            return ledger.cancelled(holder, ENTRY, NOON)
+        case _:
+            return ledger.heard(ENTRY)
+
+
+@given(SENDINGS, ENDS)
+def test_whatever_the_order_a_call_that_succeeds_is_charged_once(
+    steps: list[str], ends: dict[str, str]
+) -> None:
+    """Each sending reserves at its first step and ends, as it does, at every later one."""
+    ledger, under_way, ended_so_far = NEW, set(), set()
+    for holder in steps:
+        if holder in under_way:
+            ledger = ended(ledger, holder, ends[holder])
+            ended_so_far.add(ends[holder])
+        else:
+            before = ledger
+            ledger = ledger.reserved(BILL, holder, NOON)
+            if ledger is before:
+                continue  # paid already: this sending has nothing to settle
+            under_way.add(holder)
+    assert (30 if "settle" in ended_so_far else 0) == ledger.record.charged
+    balance, available = money(ledger)
+    assert 100 - ledger.record.charged == balance
+    assert (balance - 30 if ledger.record.holders else balance) == available
+
+
+def test_a_commit_that_is_decided_twice_changes_nothing_the_second_time() -> None:
+    """What is sent again because its answer was lost finds itself in the documents."""
+    reserved = NEW.reserved(BILL, "one", NOON)
+    assert reserved is reserved.reserved(BILL, "one", NOON)
+    settled = reserved.settled(30, ENTRY, NOON)
+    assert settled is settled.settled(30, ENTRY, NOON)
+    cancelled = reserved.cancelled("one", ENTRY, NOON)
+    assert cancelled is cancelled.cancelled("one", ENTRY, NOON)
+
+
+def test_a_call_that_comes_back_after_its_hold_expired_is_not_charged() -> None:
+    ledger = NEW.reserved(BILL, "one", NOON).settled(30, ENTRY, NOON + HOLD_LASTS)
+    assert (State.SETTLED, 0) == (ledger.record.state, ledger.record.charged)
+    assert money(ledger) == (100, 100)
+
+
+@pytest.mark.parametrize(
+    ("entry", "later", "asks"),
+    [
+        (ENTRY, PAID_FOR - timedelta(microseconds=1), False),
+        (ENTRY, PAID_FOR, True),
+        (REPLAYED, timedelta(0), True),
+    ],
+)
+def test_a_paid_call_takes_money_again_once_its_answer_may_be_forgotten(
+    entry: CallEntry, later: timedelta, *, asks: bool
+) -> None:
+    paid = NEW.reserved(BILL, "one", NOON).settled(30, entry, NOON)
+    assert asks == (paid is not paid.reserved(BILL, "two", NOON + later))
+
+
+def test_what_was_paid_is_remembered_when_the_call_is_done_anew() -> None:
+    later = NOON + PAID_FOR
+    ledger = NEW.reserved(BILL, "one", NOON).settled(30, ENTRY, NOON)
+    ledger = ledger.reserved(BILL, "two", later).settled(20, ENTRY, later)
+    assert (2, 50) == (ledger.record.attempt, ledger.record.charged)
+    assert money(ledger, later) == (50, 50)
+
+
+def test_a_call_that_is_not_covered_leaves_all_as_it_was() -> None:
+    with pytest.raises(PaymentRequired):
+        NEW.reserved(replace(BILL, price=101), "one", NOON)
+
+
+def test_where_accounts_are_outside_a_call_costs_no_more_than_its_price() -> None:
+    ledger = Ledger(CallRecord(bill=BILL), None).reserved(BILL, "one", NOON)
+    assert ledger.settled(99, ENTRY, NOON).record.charged == 30

@@ -1,0 +1,121 @@
+"""Accounts in Firestore: what the owner does to them."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.domain.account import Account
+from shared.domain.call_record import Bill, CallEntry
+from shared.errors import InvalidInput
+from shared.store import Connection, Meter
+from shared.store.access import AccessStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+ANNA = "anna@example.com"
+BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, entry=CallEntry(started_at=NOON))
+
+
+@pytest.fixture
+async def access(project: str) -> AsyncIterator[Connection]:
+    """The database of accounts."""
+    connection = Connection(project, "access")
+    yield connection
+    await connection.aclose()
+
+
+@pytest.fixture
+def store(access: Connection, meter: Meter) -> AccessStore:
+    """The collections, counting what they cost."""
+    return AccessStore(access, meter)
+
+
+async def test_a_user_of_whom_nothing_is_known_has_an_empty_account(store: AccessStore) -> None:
+    assert Account(user_id=ANNA) == await store.accounts.get(ANNA)
+
+
+async def test_a_credit_opens_an_account(store: AccessStore) -> None:
+    assert Account(user_id=ANNA, balance=500) == await store.accounts.credit(ANNA, 500)
+    assert Account(user_id=ANNA, balance=500) == await store.accounts.get(ANNA)
+
+
+async def test_credits_add_up_and_each_is_noted(store: AccessStore, access: Connection) -> None:
+    for amount in (500, -200, 50):
+        await store.accounts.credit(ANNA, amount)
+    assert (await store.accounts.get(ANNA)).balance == 350
+    noted = [each.get("amount") async for each in _credits(access).stream()]
+    assert [-200, 50, 500] == sorted(noted)
+
+
+async def test_credits_at_once_are_all_kept(access: Connection) -> None:
+    stores = [AccessStore(access) for _ in range(8)]
+    await asyncio.gather(*(each.accounts.credit(ANNA, 1) for each in stores))
+    assert (await stores[0].accounts.get(ANNA)).balance == 8
+
+
+async def test_a_credit_whose_answer_was_lost_is_given_once(
+    store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.accounts.credit(ANNA, 100)
+    api = access.client._firestore_api  # noqa: SLF001 - where the network begins
+    commit = api.commit
+
+    async def commit_twice(**request: Any) -> Any:
+        """Let the commit land and its answer not, so that Google's client sends it once more."""
+        await commit(**request)
+        return await commit(**request)
+
+    monkeypatch.setattr(api, "commit", commit_twice)
+    assert (await store.accounts.credit(ANNA, 50)).balance == 150
+    assert (await store.accounts.get(ANNA)).balance == 150
+
+
+async def test_more_than_there_is_cannot_be_taken_back(store: AccessStore) -> None:
+    await store.accounts.credit(ANNA, 100)
+    with pytest.raises(InvalidInput, match="cannot be taken back"):
+        await store.accounts.credit(ANNA, -101)
+    assert (await store.accounts.get(ANNA)).balance == 100
+
+
+@pytest.mark.parametrize("amount", [0, 5_000_000, None])
+async def test_a_budget_is_set_and_lifted(store: AccessStore, amount: int | None) -> None:
+    await store.accounts.credit(ANNA, 100)
+    await store.accounts.set_budget(ANNA, 7)
+    await store.accounts.set_budget(ANNA, amount)
+    expected = Account(user_id=ANNA, balance=100, monthly_budget=amount)
+    found = await store.accounts.get(ANNA)
+    assert expected == found
+
+
+async def test_a_budget_below_zero_is_refused(store: AccessStore) -> None:
+    with pytest.raises(InvalidInput, match="0 or more"):
+        await store.accounts.set_budget(ANNA, -1)
+
+
+async def test_revoking_ends_what_was_made_until_now_and_nothing_later(store: AccessStore) -> None:
+    await store.accounts.revoke(ANNA, NOON)
+    account = await store.accounts.get(ANNA)
+    moments = [NOON - timedelta(seconds=1), NOON, NOON + timedelta(microseconds=1)]
+    assert [account.accepts(each) for each in moments] == [False, False, True]
+
+
+async def test_money_and_rights_are_kept_apart(store: AccessStore) -> None:
+    await store.accounts.credit(ANNA, 100)
+    await store.accounts.revoke(ANNA, NOON)
+    await store.calls.reserve(BILL, "one", NOON)
+    await store.accounts.set_budget(ANNA, 90)
+    account = await store.accounts.get(ANNA)
+    assert (100, 90, 70) == (account.balance, account.monthly_budget, account.available(NOON))
+    assert account.revoked_before == NOON
+
+
+def _credits(access: Connection) -> Any:
+    return access.client.collection(f"accounts/{ANNA}/credits")

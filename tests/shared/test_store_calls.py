@@ -1,0 +1,344 @@
+"""The ledger in Firestore: a call is charged once, whatever happens on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from google.api_core.exceptions import ServiceUnavailable
+
+from shared.domain.account import HOLD_LASTS
+from shared.domain.call_record import PAID_FOR, Bill, CallEntry, CallRecord, State
+from shared.errors import PaymentRequired, Unavailable
+from shared.store import Connection, Meter
+from shared.store.access import AccessStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    Commit = Callable[..., Awaitable[Any]]
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+SOON = NOON + timedelta(minutes=1)
+LATE = NOON + HOLD_LASTS
+ANNA = "anna@example.com"
+BEFORE = CallEntry(started_at=NOON, arguments={"query": 12})
+DONE = replace(BEFORE, outcome="ok", milliseconds=12.5, documents_read=7, documents_written=1)
+REFUSED = replace(BEFORE, outcome="VALIDATION_ERROR", milliseconds=1.5)
+BILL = Bill(
+    call_id="c1", user_id=ANNA, task="thesis", tool="try_out", price=30, writes=True, entry=BEFORE
+)
+PAID = replace(BILL, entry=DONE)
+FAILED = replace(BILL, entry=REFUSED)
+
+
+@pytest.fixture
+async def access(project: str) -> AsyncIterator[Connection]:
+    """The database of accounts and calls, where Anna has 100."""
+    connection = Connection(project, "access")
+    await AccessStore(connection).accounts.credit(ANNA, 100)
+    yield connection
+    await connection.aclose()
+
+
+@pytest.fixture
+def store(access: Connection, meter: Meter) -> AccessStore:
+    """The collections, counting what they cost."""
+    return AccessStore(access, meter)
+
+
+async def money(store: AccessStore, now: datetime = SOON) -> tuple[int, int]:
+    """Anna's balance, and what of it is available."""
+    account = await store.accounts.get(ANNA)
+    return account.balance, account.available(now)
+
+
+async def state(store: AccessStore, call_id: str = "c1") -> State | None:
+    record = await store.calls.get(call_id)
+    return record.state if record else None
+
+
+async def test_a_reservation_is_two_round_trips(store: AccessStore, meter: Meter) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    assert (meter.documents_read, meter.documents_written, meter.round_trips) == (2, 2, 2)
+    assert await money(store) == (100, 70)
+
+
+async def test_a_settled_call_is_charged_and_written_down(store: AccessStore) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    assert await store.calls.settle(PAID, 20, SOON) == 20
+    assert await money(store) == (80, 80)
+    expected = CallRecord(
+        bill=PAID, state=State.SETTLED, attempt=1, paid_until=SOON + PAID_FOR, charged=20
+    )
+    assert expected == await store.calls.get("c1")
+
+
+async def test_a_record_goes_after_ninety_days(store: AccessStore, access: Connection) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    stored = await access.client.document("calls/c1").get()
+    assert stored.get("expires_at") == NOON + timedelta(days=90)
+
+
+async def test_a_cancelled_call_costs_nothing_and_says_why(store: AccessStore) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    assert await store.calls.cancel(FAILED, "one", SOON)
+    assert await money(store) == (100, 100)
+    expected = CallRecord(bill=FAILED, state=State.CANCELLED, attempt=1)
+    assert expected == await store.calls.get("c1")
+
+
+async def test_a_call_that_is_not_covered_writes_nothing(store: AccessStore, meter: Meter) -> None:
+    with pytest.raises(PaymentRequired):
+        await store.calls.reserve(replace(BILL, price=101), "one", NOON)
+    assert await state(store) is None
+    assert meter.documents_written == 0
+
+
+async def test_a_call_that_was_paid_is_sent_again_for_nothing(store: AccessStore) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    await store.calls.settle(PAID, 30, SOON)
+    assert (await store.calls.reserve(BILL, "two", SOON)).state is State.SETTLED
+    assert await money(store) == (70, 70)
+
+
+async def test_a_call_that_was_paid_long_ago_takes_money_again(store: AccessStore) -> None:
+    """Nobody knows whether its answer is still kept, or whether it will be done once more."""
+    later = SOON + PAID_FOR
+    await store.calls.reserve(BILL, "one", NOON)
+    await store.calls.settle(PAID, 30, SOON)
+    record = await store.calls.reserve(BILL, "two", later)
+    assert (State.RESERVED, 2, 30) == (record.state, record.attempt, record.charged)
+    assert await money(store, later) == (70, 40)
+    await store.calls.settle(PAID, 20, later)
+    assert await money(store, later) == (50, 50)
+
+
+async def test_a_call_that_was_settled_by_its_old_answer_takes_money_again(
+    store: AccessStore,
+) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    await store.calls.settle(replace(PAID, entry=replace(DONE, replayed=True)), 30, SOON)
+    assert (await store.calls.reserve(BILL, "two", SOON)).state is State.RESERVED
+
+
+async def test_a_call_that_was_cancelled_is_reserved_anew(store: AccessStore) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    await store.calls.cancel(FAILED, "one", NOON)
+    record = await store.calls.reserve(BILL, "two", SOON)
+    assert (State.RESERVED, 2, ("two",)) == (record.state, record.attempt, record.holders)
+    assert await money(store) == (100, 70)
+
+
+async def test_the_same_call_at_once_from_two_gateways_is_charged_once(access: Connection) -> None:
+    gateways = [AccessStore(access) for _ in range(2)]
+
+    async def run(gateway: AccessStore, holder: str) -> int:
+        await gateway.calls.reserve(BILL, holder, NOON)
+        return await gateway.calls.settle(PAID, 30, SOON)
+
+    charged = await asyncio.gather(*map(run, gateways, ("one", "two")))
+    assert [30, 30] == charged
+    assert await money(gateways[0]) == (70, 70)
+
+
+async def test_the_same_call_at_once_holds_its_money_once(access: Connection) -> None:
+    gateways = [AccessStore(access) for _ in range(6)]
+    await asyncio.gather(
+        *(each.calls.reserve(BILL, str(name), NOON) for name, each in enumerate(gateways))
+    )
+    assert await money(gateways[0]) == (100, 70)
+
+
+async def test_a_shared_hold_is_given_back_when_none_wants_it_any_more(store: AccessStore) -> None:
+    """Else a call could be had for nothing, beside a faulty one of the same name."""
+    await store.calls.reserve(BILL, "faulty", NOON)
+    await store.calls.reserve(BILL, "good", NOON)
+    assert not await store.calls.cancel(FAILED, "faulty", SOON)
+    assert await money(store) == (100, 70)
+    assert await store.calls.settle(PAID, 30, SOON) == 30
+    assert await money(store) == (70, 70)
+
+
+async def test_a_shared_hold_that_nobody_wants_is_given_back(store: AccessStore) -> None:
+    for holder in ("one", "two"):
+        await store.calls.reserve(BILL, holder, NOON)
+    cancelled = [await store.calls.cancel(FAILED, holder, SOON) for holder in ("two", "one")]
+    assert [False, True] == cancelled
+    assert await money(store) == (100, 100)
+
+
+async def test_nobody_cancels_what_another_holds(store: AccessStore) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    assert not await store.calls.cancel(FAILED, "stranger", SOON)
+    assert await money(store) == (100, 70)
+
+
+async def test_a_paid_call_cannot_be_cancelled(store: AccessStore) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    await store.calls.settle(PAID, 30, SOON)
+    assert not await store.calls.cancel(FAILED, "one", SOON)
+    assert await money(store) == (70, 70)
+    assert await state(store) is State.SETTLED
+
+
+async def test_a_gateway_that_is_killed_blocks_the_money_for_an_hour(store: AccessStore) -> None:
+    """It never settles; nothing else tells of it."""
+    await store.calls.reserve(replace(BILL, price=100), "killed", NOON)
+    with pytest.raises(PaymentRequired):
+        await store.calls.reserve(replace(BILL, call_id="c2"), "two", SOON)
+    await store.calls.reserve(replace(BILL, call_id="c3"), "three", LATE)
+    assert await money(store, LATE) == (100, 70)
+
+
+async def test_an_unknown_outcome_is_settled_by_the_same_call_sent_again(
+    store: AccessStore,
+) -> None:
+    unknown = replace(BILL, entry=replace(BEFORE, outcome="UNAVAILABLE"))
+    await store.calls.reserve(BILL, "one", NOON)
+    await store.calls.keep(unknown, SOON)
+    record = await store.calls.get("c1")
+    assert record
+    assert (State.RESERVED, "UNAVAILABLE") == (record.state, record.bill.entry.outcome)
+    await store.calls.reserve(BILL, "two", SOON)
+    assert await store.calls.settle(PAID, 30, SOON) == 30
+    assert await money(store) == (70, 70)
+
+
+async def test_a_call_sent_again_just_before_its_hold_expires_is_charged(
+    store: AccessStore,
+) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    await store.calls.reserve(BILL, "two", LATE - timedelta(seconds=1))
+    assert await store.calls.settle(PAID, 30, LATE + timedelta(seconds=1)) == 30
+
+
+async def test_a_call_sent_again_after_its_hold_expired_is_charged(store: AccessStore) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    record = await store.calls.reserve(BILL, "two", LATE)
+    assert (2, ("two",)) == (record.attempt, record.holders)
+    assert await store.calls.settle(PAID, 30, LATE) == 30
+    assert await money(store, LATE) == (70, 70)
+
+
+async def test_what_is_known_too_late_changes_no_paid_call(store: AccessStore) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    await store.calls.settle(PAID, 30, SOON)
+    await store.calls.keep(FAILED, SOON)
+    record = await store.calls.get("c1")
+    assert record
+    assert (State.SETTLED, "ok") == (record.state, record.bill.entry.outcome)
+
+
+async def test_twenty_calls_at_once_spend_no_more_than_there_is(access: Connection) -> None:
+    gateways = [AccessStore(access) for _ in range(20)]
+
+    async def run(number: int, gateway: AccessStore) -> int:
+        bill = replace(PAID, call_id=f"c{number}")
+        try:
+            await gateway.calls.reserve(bill, "one", NOON)
+        except PaymentRequired:
+            return 0
+        return await gateway.calls.settle(bill, 30, SOON)
+
+    charged = await asyncio.gather(*(run(number, each) for number, each in enumerate(gateways)))
+    assert [0] * 17 + [30] * 3 == sorted(charged)
+    assert await money(gateways[0]) == (10, 10)
+
+
+async def test_a_month_costs_no_more_than_its_budget(store: AccessStore) -> None:
+    june = datetime(2024, 6, 1, tzinfo=UTC)
+    await store.accounts.set_budget(ANNA, 50)
+    await store.calls.reserve(BILL, "one", NOON)
+    await store.calls.settle(PAID, 30, NOON)
+    with pytest.raises(PaymentRequired, match="budget of"):
+        await store.calls.reserve(replace(BILL, call_id="c2"), "two", SOON)
+    await store.calls.reserve(replace(BILL, call_id="c2"), "two", june)
+    assert (await store.accounts.get(ANNA)).spent == 0
+
+
+async def test_a_free_call_that_wrote_is_written_down_and_opens_no_account(
+    access: Connection,
+) -> None:
+    store = AccessStore(access)
+    free = replace(PAID, user_id="ben", price=0)
+    await store.calls.record(free, SOON)
+    assert CallRecord(bill=free) == await store.calls.get("c1")
+    assert not (await access.client.document("accounts/ben").get()).exists
+
+
+async def test_where_accounts_are_kept_outside_only_records_are_ours(
+    store: AccessStore, meter: Meter
+) -> None:
+    record = await store.calls.reserve(BILL, "one", NOON, ours=False)
+    assert (State.RESERVED, 1) == (record.state, record.attempt)
+    assert await store.calls.settle(PAID, 40, SOON, ours=False) == 30
+    assert (meter.documents_read, meter.documents_written) == (2, 2)
+    assert await money(store) == (100, 100)
+
+
+def lose_answers(access: Connection, monkeypatch: pytest.MonkeyPatch, *, heard: bool) -> None:
+    """Let commits land and their answers not.
+
+    Google's client then sends them a second time, or, where none of that is `heard`, gives up.
+    """
+    api = access.client._firestore_api  # noqa: SLF001 - where the network begins
+    commit: Commit = api.commit
+
+    async def commit_twice(**request: Any) -> Any:
+        await commit(**request)
+        if heard:
+            return await commit(**request)
+        raise ServiceUnavailable("no answer")  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(api, "commit", commit_twice)
+
+
+async def test_a_call_whose_answers_were_lost_is_charged_once(
+    store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_answers(access, monkeypatch, heard=True)
+    record = await store.calls.reserve(BILL, "one", NOON)
+    assert (1, ("one",)) == (record.attempt, record.holders)
+    assert await money(store) == (100, 70)
+    assert await store.calls.settle(PAID, 30, SOON) == 30
+    assert await money(store) == (70, 70)
+
+
+async def test_a_cancellation_whose_answer_was_lost_gives_back_once(
+    store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    lose_answers(access, monkeypatch, heard=True)
+    assert await store.calls.cancel(FAILED, "one", SOON)
+    assert await money(store) == (100, 100)
+
+
+async def test_a_reservation_that_landed_unheard_is_shared_by_the_next_try(
+    store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        lose_answers(access, broken, heard=False)
+        with pytest.raises(Unavailable):
+            await store.calls.reserve(BILL, "one", NOON)
+    await store.calls.reserve(BILL, "two", SOON)
+    assert await money(store) == (100, 70)
+    assert await store.calls.settle(PAID, 30, SOON) == 30
+    assert await money(store) == (70, 70)
+
+
+async def test_a_settlement_that_landed_unheard_is_not_charged_again(
+    store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    with monkeypatch.context() as broken:
+        lose_answers(access, broken, heard=False)
+        with pytest.raises(Unavailable):
+            await store.calls.settle(PAID, 30, SOON)
+    assert await store.calls.settle(PAID, 30, SOON) == 30
+    assert await money(store) == (70, 70)

@@ -1,0 +1,76 @@
+"""Leases of tokens, from buckets in Firestore."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.domain.bucket import Leased, Rate
+from shared.store import Connection, Meter
+from shared.store.access import AccessStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.store.access.limits import Limits
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+TWENTY = Rate(20, timedelta(minutes=1))
+
+
+@pytest.fixture
+async def access(project: str) -> AsyncIterator[Connection]:
+    """The database of limits."""
+    connection = Connection(project, "access")
+    yield connection
+    await connection.aclose()
+
+
+@pytest.fixture
+def limits(access: Connection, meter: Meter) -> Limits:
+    """The limits, counting what they cost."""
+    return AccessStore(access, meter).limits
+
+
+async def test_a_lease_costs_a_read_and_a_write(limits: Limits, meter: Meter) -> None:
+    assert await limits.lease("read-1", TWENTY, NOON) == Leased(3, NOON)
+    assert (meter.documents_read, meter.documents_written, meter.round_trips) == (1, 1, 2)
+
+
+async def test_leases_empty_the_bucket(limits: Limits) -> None:
+    leases = [await limits.lease("read-1", TWENTY, NOON) for _ in range(8)]
+    assert [each.tokens for each in leases] == [3, 3, 3, 3, 3, 3, 2, 0]
+    assert leases[-1].more_at == NOON + timedelta(seconds=3)
+
+
+async def test_an_empty_bucket_costs_no_write(limits: Limits, meter: Meter) -> None:
+    for _ in range(7):
+        await limits.lease("read-1", TWENTY, NOON)
+    written = meter.documents_written
+    await limits.lease("read-1", TWENTY, NOON)
+    assert written == meter.documents_written
+
+
+async def test_buckets_of_different_callers_do_not_meet(limits: Limits) -> None:
+    for _ in range(8):
+        await limits.lease("read-1", TWENTY, NOON)
+    assert await limits.lease("read-2", TWENTY, NOON) == Leased(3, NOON)
+
+
+async def test_leases_at_once_take_no_token_twice(access: Connection) -> None:
+    instances = [AccessStore(access).limits for _ in range(10)]
+    leases = await asyncio.gather(*(each.lease("read-1", TWENTY, NOON) for each in instances))
+    assert sum(each.tokens for each in leases) == 20
+
+
+async def test_a_document_may_go_when_its_bucket_is_full(
+    limits: Limits, access: Connection
+) -> None:
+    await limits.lease("read-1", TWENTY, NOON)
+    stored = await access.client.document("limits/read-1").get()
+    assert stored.to_dict() == {"expires_at": NOON + timedelta(seconds=9)}

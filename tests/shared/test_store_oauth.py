@@ -1,0 +1,135 @@
+"""Grants and registrations in the database, and what each costs."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from operator import methodcaller
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.caller import EVERYTHING
+from shared.domain.grant import CODE_LIFETIME, TOKENS_OUTLIVE, Grant, Proof
+from shared.domain.oauth_client import UNUSED_LIFETIME, OAuthClient
+from shared.store import Connection, Meter
+from shared.store.access import AccessStore
+from shared.store.database import Stale
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+GRANT = Grant(
+    grant_id="0123456789abcdef" * 2,
+    user_id="ada@example.com",
+    client_id="https://claude.example/client.json",
+    scopes=EVERYTHING,
+    code_challenge="x" * 43,
+    redirect_uri="https://program.example/back",
+    redirect_uri_given=True,
+    proof=Proof(user_id="ada@example.com", kind="google", email="ada@example.com"),
+    created_at=NOON,
+    expires_at=NOON + CODE_LIFETIME,
+)
+CLIENT = OAuthClient(
+    client_id="c.d",
+    name=None,
+    redirect_uris=("https://program.example/back", "http://localhost/"),
+    has_secret=True,
+    created_at=NOON,
+    expires_at=NOON + UNUSED_LIFETIME,
+)
+
+
+@pytest.fixture
+async def store(settings: Settings, meter: Meter) -> AsyncIterator[AccessStore]:
+    connection = Connection(settings.google_cloud_project, settings.access_database)
+    yield AccessStore(connection, meter)
+    await connection.aclose()
+
+
+def counted(meter: Meter) -> tuple[int, int, int]:
+    """Documents read, documents written, round trips."""
+    return meter.documents_read, meter.documents_written, meter.round_trips
+
+
+async def test_a_grant_comes_back_as_it_was(store: AccessStore) -> None:
+    used = replace(GRANT, generation=3, rotated_at=NOON, ended_at=NOON)
+    await store.grants.add(used)
+    assert used == await store.grants.get(GRANT.grant_id)
+    assert await store.grants.get("none") is None
+    with pytest.raises(Stale):
+        await store.grants.add(GRANT)
+
+
+async def test_a_change_costs_a_read_and_a_write(store: AccessStore, meter: Meter) -> None:
+    await store.grants.add(GRANT)
+    before = counted(meter)
+    after = await store.grants.change(GRANT.grant_id, lambda g: g.exchanged(NOON), NOON)
+    assert after == await store.grants.get(GRANT.grant_id)
+    assert ((0, 1, 1), (2, 2, 4)) == (before, counted(meter))
+
+
+async def test_a_decision_that_changes_nothing_writes_nothing(
+    store: AccessStore, meter: Meter
+) -> None:
+    await store.grants.add(GRANT)
+    assert GRANT == await store.grants.change(GRANT.grant_id, lambda grant: grant, NOON)
+    assert await store.grants.change("none", lambda grant: grant, NOON) is None
+    assert (2, 1, 3) == counted(meter)
+
+
+async def test_a_grant_ends_together_with_its_access_tokens(
+    store: AccessStore, meter: Meter
+) -> None:
+    await store.grants.add(GRANT)
+    await store.accounts.credit(GRANT.user_id, 5)
+    before = counted(meter)
+    await store.grants.change(GRANT.grant_id, lambda grant: grant.ended(NOON), NOON)
+    assert (before[0] + 2, before[1] + 2, before[2] + 3) == counted(meter)
+    account = await store.accounts.get(GRANT.user_id)
+    assert ({GRANT.grant_id: NOON + TOKENS_OUTLIVE}, 5) == (account.ended_grants, account.balance)
+    assert not account.accepts(NOON, GRANT.grant_id)
+
+
+async def test_an_end_forgets_those_whose_tokens_are_over(store: AccessStore) -> None:
+    grants = [replace(GRANT, grant_id=f"{each}" * 32) for each in range(3)]
+    for number, grant in enumerate(grants):
+        await store.grants.add(grant)
+        now = NOON + number * TOKENS_OUTLIVE / 2
+        await store.grants.change(grant.grant_id, methodcaller("ended", now), now)
+    account = await store.accounts.get(GRANT.user_id)
+    assert {"1" * 32, "2" * 32} == set(account.ended_grants)
+
+
+async def test_of_changes_at_once_each_sees_the_one_before(store: AccessStore) -> None:
+    await store.grants.add(GRANT)
+    await asyncio.gather(*(store.grants.change(GRANT.grant_id, _one_more, NOON) for _ in range(5)))
+    grant = await store.grants.get(GRANT.grant_id)
+    assert 5 == (grant.generation if grant else None)
+
+
+def _one_more(grant: Grant) -> Grant:
+    return replace(grant, generation=grant.generation + 1)
+
+
+async def test_a_registration_comes_back_as_it_was(store: AccessStore, meter: Meter) -> None:
+    await store.clients.add(CLIENT)
+    assert CLIENT == await store.clients.get(CLIENT.client_id)
+    assert await store.clients.get("none") is None
+    assert (2, 1, 3) == counted(meter)
+
+
+async def test_a_registration_is_kept_only_if_it_is_there(store: AccessStore) -> None:
+    later = NOON + timedelta(days=90)
+    await store.clients.add(CLIENT)
+    await store.clients.keep_until(CLIENT.client_id, later)
+    await store.clients.keep_until("none", later)
+    assert replace(CLIENT, expires_at=later) == await store.clients.get(CLIENT.client_id)
+    assert await store.clients.get("none") is None
