@@ -1,0 +1,147 @@
+"""Clients that introduce themselves by a URL, where a document says who they are.
+
+"OAuth Client ID Metadata Document" (draft-ietf-oauth-client-id-metadata-document-02). One rule of
+its section 5.2 is broken on purpose: a failure is remembered for a minute, or whoever opens our
+sign-in page in a loop would have us knock at a third party's door as often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from mcp.shared.auth import OAuthClientMetadata
+from pydantic import ValidationError
+
+from functions.gateway.oauth.clients import is_redirect
+from functions.gateway.oauth.refused import Refused
+from functions.gateway.oauth.safe_fetch import PublicUrl, SafeFetch
+from shared.clock import utc_now
+from shared.logs import log
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from shared.clock import Clock
+
+LONGEST: Final = timedelta(hours=1)
+"""How long a document is taken to be as it was, whatever its server says."""
+USUAL: Final = timedelta(minutes=15)
+"""The same, where its server says nothing."""
+AFTER_FAILURE: Final = timedelta(minutes=1)
+MOST_KEPT: Final = 200
+MOST_AT_ONCE: Final = 16
+"""Fetches at one time; whoever comes then has to come again."""
+_MAX_AGE: Final = re.compile(r"max-age=\"?(\d{1,9})\"?", re.ASCII)
+_SECRETS: Final = ("client_secret", "client_secret_expires_at")
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    client: OAuthClientMetadata | None
+    keep: timedelta
+
+
+class ClientDocuments:
+    """Looks clients up by the URL of their document, and remembers them for a while."""
+
+    def __init__(self, fetch: SafeFetch | None = None, clock: Clock = utc_now) -> None:
+        """Fetch with `fetch`."""
+        self._fetch = fetch or SafeFetch()
+        self._clock = clock
+        self._kept: OrderedDict[str, tuple[OAuthClientMetadata | None, datetime]] = OrderedDict()
+        self._running: dict[str, asyncio.Task[OAuthClientMetadata | None]] = {}
+
+    async def get(self, client_id: str) -> OAuthClientMetadata | None:
+        """The client with this id, a URL; None if no valid document says so.
+
+        Its `token_endpoint_auth_method` is always `none`.
+        """
+        client, until = self._kept.get(client_id, (None, None))
+        if until and self._clock() < until:
+            return client
+        try:
+            looking = self._running.get(client_id) or self._start(client_id)
+        except Refused as refused:
+            log.warning("client_document_refused", reason=refused.reason)
+            return None
+        # The first who asks may leave before the answer comes; the others still want it.
+        return await asyncio.shield(looking)
+
+    def _start(self, client_id: str) -> asyncio.Task[OAuthClientMetadata | None]:
+        url = PublicUrl.parse(client_id)
+        if len(self._running) >= MOST_AT_ONCE:
+            raise Refused("busy")
+        started = asyncio.create_task(self._found(url), name="client document")
+        self._running[client_id] = started
+        started.add_done_callback(lambda _: self._running.pop(client_id))
+        return started
+
+    async def _found(self, url: PublicUrl) -> OAuthClientMetadata | None:
+        try:
+            answer = await self._read(url)
+        except Refused as refused:
+            log.warning("client_document_refused", host=url.host, reason=refused.reason)
+            answer = _Answer(None, AFTER_FAILURE)
+        self._keep(url.text, answer)
+        return answer.client
+
+    async def _read(self, url: PublicUrl) -> _Answer:
+        fetched = await self._fetch.get(url)
+        return _Answer(client_in(fetched.body, url.text), _lifetime(fetched.cache_control))
+
+    def _keep(self, client_id: str, answer: _Answer) -> None:
+        self._kept.pop(client_id, None)
+        if answer.keep:
+            self._kept[client_id] = (answer.client, self._clock() + answer.keep)
+        if len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+
+
+def client_in(body: bytes, client_id: str) -> OAuthClientMetadata:
+    """The client that a document describes.
+
+    Raises:
+        Refused: It describes none, another, or one that we cannot serve.
+    """
+    document = _object(body)
+    if document.get("client_id") != client_id:
+        raise Refused("client_id")
+    if any(name in document for name in _SECRETS):
+        raise Refused("client_secret")
+    if document.get("token_endpoint_auth_method", "none") != "none":
+        raise Refused("auth_method")
+    uris = document.get("redirect_uris")
+    if not isinstance(uris, list) or not uris:
+        raise Refused("redirect_uris")
+    if not all(isinstance(each, str) and is_redirect(each) for each in uris):
+        raise Refused("redirect_uris")
+    try:
+        client = OAuthClientMetadata.model_validate(document)
+    except ValidationError as error:
+        raise Refused("metadata") from error
+    return client.model_copy(update={"token_endpoint_auth_method": "none"})
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Refused("json") from error
+    if not isinstance(document, dict):
+        raise Refused("json")
+    return document
+
+
+def _lifetime(cache_control: str) -> timedelta:
+    """How long to keep a document; of all that HTTP caching knows, what servers say in practice."""
+    said = [part.strip().lower() for part in cache_control.split(",")]
+    if "no-store" in said or "no-cache" in said:
+        return timedelta()
+    ages = [int(found[1]) for part in said if (found := _MAX_AGE.fullmatch(part))]
+    return min(timedelta(seconds=min(ages)), LONGEST) if ages else USUAL

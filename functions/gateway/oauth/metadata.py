@@ -1,0 +1,70 @@
+"""What programs read before they sign anybody in: RFC 8414 of us, RFC 9728 of the MCP endpoint."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mcp.server.auth.handlers.metadata import MetadataHandler, ProtectedResourceMetadataHandler
+from mcp.server.auth.routes import (
+    AUTHORIZATION_PATH,
+    REGISTRATION_PATH,
+    REVOCATION_PATH,
+    TOKEN_PATH,
+    cors_middleware,
+)
+from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
+from starlette.routing import Route
+
+from functions.gateway.auth.challenges import METADATA_PATH, RESOURCE_PATH
+from functions.gateway.oauth.client import ALL_SCOPES, IN_FORM, PUBLIC
+from functions.gateway.oauth.exchange import GRANT_TYPES
+
+SERVER_PATH: Final = "/.well-known/oauth-authorization-server"
+_AUTH_METHODS: Final = [PUBLIC, IN_FORM]
+_READ: Final = ["GET", "OPTIONS"]
+
+
+def server_metadata(issuer: str) -> OAuthMetadata:
+    """What we are able to do, as an authorization server."""
+    # Validated from text, an issuer keeps its form: programs compare it to the letter.
+    return OAuthMetadata.model_validate(
+        {
+            "issuer": issuer,
+            "authorization_endpoint": issuer + AUTHORIZATION_PATH,
+            "token_endpoint": issuer + TOKEN_PATH,
+            "registration_endpoint": issuer + REGISTRATION_PATH,
+            "revocation_endpoint": issuer + REVOCATION_PATH,
+            "scopes_supported": ALL_SCOPES,
+            "response_types_supported": ["code"],
+            "response_modes_supported": ["query"],
+            "grant_types_supported": GRANT_TYPES,
+            "token_endpoint_auth_methods_supported": _AUTH_METHODS,
+            "revocation_endpoint_auth_methods_supported": _AUTH_METHODS,
+            "code_challenge_methods_supported": ["S256"],
+            "client_id_metadata_document_supported": True,
+            "authorization_response_iss_parameter_supported": True,
+        }
+    )
+
+
+def resource_metadata(issuer: str, resource: str) -> ProtectedResourceMetadata:
+    """What the MCP endpoint takes, and whose tokens."""
+    return ProtectedResourceMetadata.model_validate(
+        {
+            "resource": resource,
+            "authorization_servers": [issuer],
+            "scopes_supported": ALL_SCOPES,
+            "resource_name": "Carrel",
+        }
+    )
+
+
+def metadata_routes(issuer: str, resource: str) -> list[Route]:
+    """Each at its place, and at the one with `/mcp` in the end, where some programs look."""
+    server = MetadataHandler(server_metadata(issuer)).handle
+    guarded = ProtectedResourceMetadataHandler(resource_metadata(issuer, resource)).handle
+    return [
+        Route(path + end, cors_middleware(handle, _READ), methods=_READ)
+        for path, handle in ((SERVER_PATH, server), (METADATA_PATH, guarded))
+        for end in ("", RESOURCE_PATH)
+    ]
