@@ -1,0 +1,67 @@
+"""What a call's bill says before it, and what its answer means for the money."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from shared.clock import utc_now
+from shared.domain.call_record import Bill, CallEntry, argument_sizes
+from shared.errors import PlatformFault, Unavailable
+from shared.outages import Outcome
+from shared.tool import Effect
+
+if TYPE_CHECKING:
+    from functions.gateway.billing import Billing, Reservation
+    from functions.gateway.catalog import Declaration
+    from shared.call import CallAnswer, CallRequest
+
+_IN_DOUBT: Final = (Unavailable.code, PlatformFault.code)
+"""Errors after which a call may have been done; all others say that it was not."""
+
+
+def bill_for(tool: Declaration, request: CallRequest) -> Bill:
+    """The bill of a call that is about to be sent."""
+    known = tool.input_schema.get("properties", {})
+    return Bill(
+        call_id=request.call_id,
+        user_id=request.caller.user_id,
+        tool=tool.name,
+        task=request.caller.task,
+        price=tool.price,
+        writes=tool.effect is not Effect.READ,
+        entry=CallEntry(started_at=utc_now(), arguments=argument_sizes(request.arguments, known)),
+    )
+
+
+async def close(
+    billing: Billing, reservation: Reservation, tool: Declaration, answer: CallAnswer
+) -> int:
+    """Charge a call that was answered, or give the money back; return what it has cost."""
+    entry = _heard(reservation.bill.entry, answer)
+    if answer.error is None:
+        cost = tool.price if answer.receipt.price is None else answer.receipt.price
+        return await billing.settle(reservation, cost, entry)
+    if _is_in_doubt(tool, answer):
+        await billing.keep(reservation, entry)
+    else:
+        await billing.cancel(reservation, entry)
+    return 0
+
+
+def _is_in_doubt(tool: Declaration, answer: CallAnswer) -> bool:
+    """Whether a call that failed may have changed something. What is only read is not charged."""
+    if answer.error is None or tool.effect is Effect.READ or answer.error.code not in _IN_DOUBT:
+        return False
+    return answer.error.details.get("outcome") != Outcome.NOTHING_DONE
+
+
+def _heard(entry: CallEntry, answer: CallAnswer) -> CallEntry:
+    return replace(
+        entry,
+        outcome=answer.error.code if answer.error else "ok",
+        milliseconds=answer.receipt.milliseconds,
+        documents_read=answer.receipt.documents_read,
+        documents_written=answer.receipt.documents_written,
+        replayed=bool(answer.receipt.replayed),
+    )
