@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from shared.caller import Caller
 
@@ -39,12 +39,20 @@ class Receipt(BaseModel):
         documents_written: As Firestore bills them.
         round_trips: How many requests to Firestore had to wait for one another.
         milliseconds: From the arguments to the result.
+        embedding_ms: Of these, waiting for the embedding model; None where it was not asked.
+        bm25_ms: Of these, reading and scoring the lists of words; None where there was no need.
+        price: What the call cost its caller, in millionths of a dollar; None: what the tool costs.
+        replayed: True if the call had been done before, and this is the answer of then.
     """
 
     documents_read: int = 0
     documents_written: int = 0
     round_trips: int = 0
     milliseconds: float = 0.0
+    embedding_ms: float | None = None
+    bm25_ms: float | None = None
+    price: int | None = Field(default=None, ge=0)
+    replayed: bool | None = None
 
 
 class WireError(BaseModel):

@@ -1,4 +1,4 @@
-"""One call of a tool: parse, run within the deadline, map errors, log. No HTTP and no MCP."""
+"""One call of a tool: parse, run within the deadline, map errors. No HTTP and no MCP."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pydantic import BaseModel, ValidationError
 from shared.call import CallAnswer, Receipt
 from shared.errors import InvalidInput, PlatformFault, ToolFailure, Unavailable
 from shared.logs import describe, log
+from shared.once import Replayed, as_json, once
+from shared.outages import Outcome, explained, outage
 from shared.store import Meter
 
 if TYPE_CHECKING:
@@ -20,23 +22,21 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from shared.call import CallRequest
-    from shared.deps import Backend
+    from shared.deps import Backend, Deps
     from shared.tool import Arguments, Result, Tool
 
 
 async def call(tool: Tool[Any, Any], request: CallRequest, backend: Backend) -> CallAnswer:
     """Run one call to its end; whatever goes wrong becomes an error on the wire."""
     meter = Meter()
+    deps = backend.deps(request.caller, meter)
     started = time.perf_counter()
     try:
-        result = await _run(tool, request, backend, meter)
-        outcome: dict[str, Any] = {"result": result.model_dump(mode="json", exclude_none=True)}
+        outcome: dict[str, Any] = {"result": await _run(tool, request, deps)}
     except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
         outcome = {"error": _told(error, request, tool)}
     milliseconds = round((time.perf_counter() - started) * 1000, 1)
-    answer = CallAnswer(**outcome, receipt=_receipt(meter, milliseconds))
-    _log_call(tool, request, answer)
-    return answer
+    return CallAnswer(**outcome, receipt=_receipt(deps, meter, milliseconds))
 
 
 def parse(tool: Tool[Any, Any], arguments: dict[str, Any]) -> Arguments:
@@ -57,22 +57,45 @@ def parse(tool: Tool[Any, Any], arguments: dict[str, Any]) -> Arguments:
     return parsed
 
 
-async def _run(
-    tool: Tool[Any, Any], request: CallRequest, backend: Backend, meter: Meter
-) -> Result:
+async def _run(tool: Tool[Any, Any], request: CallRequest, deps: Deps) -> dict[str, Any]:
+    """Run within the deadline, which the gateway took from the declaration or a setting."""
     arguments = parse(tool, request.arguments)
-    seconds = min(tool.timeout, request.deadline - time.time())
+    seconds = request.deadline - time.time()
     if seconds <= 0:
-        raise Unavailable(f"{tool.name} was not run: its time was up.", retry_after=5)
+        problem = f"{tool.name} was not run, as its time was up"
+        raise outage(tool, request, problem, Outcome.NOTHING_DONE)
     try:
-        async with asyncio.timeout(seconds):
-            result: Result = await tool.run(arguments, backend.deps(request.caller, meter))
+        async with asyncio.timeout(seconds) as time_limit:
+            return await _once(tool, arguments, request, deps)
     except TimeoutError:
-        message = (
-            f"{tool.name} did not finish within {max(seconds, 0):.0f} s. Try again in a moment."
-        )
-        raise Unavailable(message, retry_after=5) from None
-    return result
+        if not time_limit.expired():
+            raise
+        problem = f"{tool.name} did not finish within {round(seconds, 1):g} s"
+        raise outage(tool, request, problem, _outcome(deps)) from None
+    except Unavailable as error:
+        raise explained(tool, request, error, _outcome(deps)) from error
+
+
+def _outcome(deps: Deps) -> Outcome:
+    """What became of a call that did not finish: where nothing was sent to be written, nothing."""
+    return Outcome.UNKNOWN if deps.meter.commits else Outcome.NOTHING_DONE
+
+
+async def _once(
+    tool: Tool[Any, Any], arguments: Arguments, request: CallRequest, deps: Deps
+) -> dict[str, Any]:
+    """Run the handler, or answer as the first time."""
+    deps.once = once(arguments, request, deps)
+    try:
+        if deps.once:
+            await deps.once.refuse_repetition()
+        result: Result = await tool.run(arguments, deps)
+        if deps.once and not deps.once.is_kept:  # there was nothing to change
+            await deps.once.commit([], result)
+        return as_json(result)
+    except Replayed as replayed:
+        deps.price, deps.replayed = replayed.replay.price, True
+        return replayed.replay.result
 
 
 def _told(error: Exception, request: CallRequest, tool: Tool[Any, Any]) -> dict[str, Any]:
@@ -86,31 +109,17 @@ def _told(error: Exception, request: CallRequest, tool: Tool[Any, Any]) -> dict[
     return PlatformFault(message, details={"call_id": request.call_id}).to_wire()
 
 
-def _receipt(meter: Meter, milliseconds: float) -> Receipt:
+def _receipt(deps: Deps, meter: Meter, milliseconds: float) -> Receipt:
     return Receipt(
         documents_read=meter.documents_read,
         documents_written=meter.documents_written,
         round_trips=meter.round_trips,
         milliseconds=milliseconds,
+        embedding_ms=deps.milliseconds.get("embedding"),
+        bm25_ms=deps.milliseconds.get("bm25"),
+        price=deps.price,
+        replayed=deps.replayed or None,
     )
-
-
-def _log_call(tool: Tool[Any, Any], request: CallRequest, answer: CallAnswer) -> None:
-    log.info(
-        "tool_call",
-        tool=tool.name,
-        call_id=request.call_id,
-        user=request.caller.user_id,
-        outcome=answer.error.code if answer.error else "ok",
-        arguments=_sizes(tool, request.arguments),
-        **answer.receipt.model_dump(),
-    )
-
-
-def _sizes(tool: Tool[Any, Any], arguments: dict[str, Any]) -> dict[str, int]:
-    """How long each argument is. A name that the tool does not know may itself be content."""
-    known = tool.input.model_fields
-    return {name: len(json.dumps(value)) for name, value in arguments.items() if name in known}
 
 
 def _whole(value: Any) -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
+from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from shared.ai.embedding import Purpose
 from shared.clock import utc_now
@@ -13,11 +15,19 @@ from shared.errors import Unavailable
 from shared.store import Connection, Meter, Store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from shared.ai.embedding import Embedder, Vector
     from shared.caller import Caller
     from shared.clock import Clock
+    from shared.once import Once
     from shared.settings import Settings
+    from shared.store.database import Write
+    from shared.tool import Result
 
+ResultT = TypeVar("ResultT", bound="Result")
+Part = Literal["embedding", "bm25"]
+"""A part of a call whose time is worth knowing."""
 REMEMBERED: Final = 256
 """Query vectors that a process keeps: walking through pages embeds nothing twice."""
 
@@ -27,18 +37,31 @@ class Deps:
 
     Attributes:
         caller: On whose behalf it runs.
-        store: The database, counting what this call reads and writes.
+        meter: What its requests to the database cost so far.
         clock: What time it is.
         settings: Everything else that was configured.
+        milliseconds: How long each part took that the call needed.
+        price: What it cost its caller, in millionths of a dollar; None where nobody said.
+        once: What keeps the call from happening twice, where it has an idempotency key.
+        replayed: Whether it had happened before, and its answer is the one of then.
     """
 
     def __init__(self, backend: Backend, caller: Caller, meter: Meter) -> None:
         """Draw on what the process has open."""
         self.caller = caller
-        self.store = Store(backend.connection, meter)
         self.clock = backend.clock
         self.settings = backend.settings
+        self.milliseconds: dict[Part, float] = {}
+        self.price: int | None = None
+        self.once: Once | None = None
+        self.replayed = False
         self._backend = backend
+        self.meter = meter
+
+    @cached_property
+    def store(self) -> Store:
+        """The database, counting what this call reads and writes."""
+        return Store(self._backend.connection, self.meter)
 
     @property
     def embedder(self) -> Embedder:
@@ -51,11 +74,42 @@ class Deps:
         if query in vectors:
             vectors.move_to_end(query)
             return vectors[query]
-        [vector] = await self.embedder.embed([query], Purpose.QUERY)
+        embedder = self.embedder  # loading it is no embedding
+        with self.timed("embedding"):
+            [vector] = await embedder.embed([query], Purpose.QUERY)
         vectors[query] = vector
         if len(vectors) > REMEMBERED:
             vectors.popitem(last=False)
         return vector
+
+    @contextmanager
+    def timed(self, part: Part) -> Iterator[None]:
+        """Add the time until the block ends to that of a part."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            passed = (time.perf_counter() - began) * 1000
+            self.milliseconds[part] = round(self.milliseconds.get(part, 0.0) + passed, 1)
+
+    async def commit(self, writes: Sequence[Write], result: ResultT) -> ResultT:
+        """Write what a call changes, all of it or nothing, and return what it answers.
+
+        Every tool that writes ends with this: the answer is kept with the effect, so that the same
+        call, sent again, is not done again. What it costs must be known by now.
+
+        Raises:
+            Stale: A document changed since it was read; `until_it_holds` tries again.
+        """
+        if self.once:
+            await self.once.commit(writes, result)
+        else:
+            await self.store.database.commit(writes)
+        return result
+
+    def charge(self, micro_dollars: int) -> None:
+        """Add to what the call costs its caller, in place of the price that its tool declares."""
+        self.price = (self.price or 0) + micro_dollars
 
 
 class Backend:

@@ -18,6 +18,7 @@ from shared.deps import Backend
 from shared.errors import CarrelError, InvalidInput, PlatformFault, status_of
 from shared.logs import describe, log
 from shared.settings import Settings
+from shared.tracing import traced
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -51,7 +52,7 @@ def serve(tool: Tool[Any, Any]) -> Handler:
             return JSONResponse({"error": refusal.to_wire()}, status_code=refusal.status)
         return _response(await call(tool, wanted, backend))
 
-    return _entry_point(answer)
+    return _entry_point(answer, backend)
 
 
 def serve_job(job: Job) -> Handler:
@@ -76,13 +77,16 @@ def serve_job(job: Job) -> Handler:
         body = {"state": state, "counts": outcome.counts, "failures": failures}
         return JSONResponse(body)
 
-    return _entry_point(answer)
+    return _entry_point(answer, backend)
 
 
-def _entry_point(answer: Handler) -> Handler:
+def _entry_point(answer: Handler, backend: Backend) -> Handler:
     # The framework looks functions up by their own name, which must be the deployed target's.
-    answer.__name__ = "handle"
-    entry = cast("Handler", functions_framework.aio.http(answer))
+    async def handle(request: Request) -> JSONResponse:
+        with traced(request.headers, backend.settings.google_cloud_project):
+            return await answer(request)
+
+    entry = cast("Handler", functions_framework.aio.http(handle))
     cold_start.over()
     return entry
 

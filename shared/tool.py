@@ -6,7 +6,9 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from shared.caller import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -19,6 +21,18 @@ class Arguments(BaseModel):
     """The base of every tool's input: unknown fields are refused, values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Repeatable(Arguments):
+    """The base of the input of tools that write: sent again with the same key, they write once."""
+
+    idempotency_key: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Any text of your own that names this call. When no answer came, send the same"
+        " call again with the same key: it is done once, and answered as the first time.",
+    )
 
 
 class Result(BaseModel):
@@ -42,6 +56,11 @@ class Effect(StrEnum):
     READ = "read"
     WRITE = "write"
     DESTROY = "destroy"
+
+    @property
+    def scope(self) -> Scope:
+        """What a credential must allow for it."""
+        return Scope.READ if self is Effect.READ else Scope.WRITE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +100,8 @@ class Links:
     walk: dict[str, str] = field(default_factory=dict)
 
 
+READ_SECONDS: Final = 10.0
+OTHER_SECONDS: Final = 30.0
 _NULL: Final = {"type": "null"}
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
@@ -100,7 +121,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
         run: The handler. It sees its arguments and its capabilities, never a request.
         effect: What it does to data.
         tier: Who may call it.
-        timeout: Seconds it may take.
+        timeout: Seconds it may take; by default 10 to read, and 30 for anything else.
+        price: The most that a call may cost its caller, in millionths of a dollar.
         resource: What its answer is as a resource, if it is one.
         links: Which part of its result names resources, if any does.
         internal: Whether it serves the gateway alone, and no client may see or call it.
@@ -116,11 +138,19 @@ class Tool(Generic[ArgumentsT, ResultT]):
     run: Callable[[ArgumentsT, Deps], Awaitable[ResultT]]
     effect: Effect
     tier: Tier
-    timeout: float = 10.0
+    timeout: float | None = None
+    price: int = 0
     resource: ResourceTemplate | None = None
     links: Links | None = None
     internal: bool = False
     completes: tuple[str, ...] = ()
+
+    @property
+    def time_limit(self) -> float:
+        """Seconds it may take, where no setting says otherwise."""
+        if self.timeout is not None:
+            return self.timeout
+        return READ_SECONDS if self.effect is Effect.READ else OTHER_SECONDS
 
     def declaration(self) -> dict[str, Any]:
         """The tool as data: what the gateway's catalogue holds of it."""
@@ -132,7 +162,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
             "outputSchema": _lean(_schema(self.output.model_json_schema(mode="serialization"))),
             "effect": self.effect.value,
             "tier": self.tier.value,
-            "timeout": self.timeout,
+            "timeout": self.time_limit,
+            "price": self.price,
             "resource": self.resource and asdict(self.resource),
             "links": self.links and asdict(self.links),
             "internal": self.internal,

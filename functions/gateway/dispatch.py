@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import httpx2
 from pydantic import ValidationError
 
 from functions.gateway.id_tokens import IdTokens
+from shared.breaker import Breaker
 from shared.call import CallAnswer
 from shared.errors import PlatformFault, Unavailable
 from shared.logs import log
-from shared.tool import Effect
+from shared.outages import RETRY_AFTER, Outcome, outage
+from shared.tracing import traceparent
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from functions.gateway.catalog import Declaration
     from shared.call import CallRequest
     from shared.errors import CarrelError
 
-RETRY_AFTER = 5.0
-"""Seconds after which calling a dead function again makes sense: instances start in less."""
+BROKEN: Final = frozenset({Unavailable.code, PlatformFault.code})
+"""Codes by which a function that answers says that it does not work."""
+GRACE: Final = 1.0
+"""Seconds past a call's deadline, which the tool keeps itself, for its answer to arrive."""
 
 
 class Dispatcher(Protocol):
@@ -38,29 +42,63 @@ class Dispatcher(Protocol):
         ...
 
 
+class _Tried(NamedTuple):
+    """What came of sending a call.
+
+    Attributes:
+        answer: What the tool answered, or what there is to say instead.
+        well: Whether the function is; None where that was not to be learned.
+    """
+
+    answer: CallAnswer
+    well: bool | None
+
+
 class HttpDispatcher:
-    """Calls each tool's own function, with a Google ID token where it is reached over HTTPS."""
+    """Calls each tool's own function, with a Google ID token where it is reached over HTTPS.
+
+    A function that keeps failing is left alone for a while: its calls are refused at once.
+    """
 
     def __init__(
         self,
         urls: Mapping[str, str],
         tokens: IdTokens | None = None,
         names: Collection[str] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Reach the tools at these URLs, by name; those of `names` that have none are missed."""
+        """Reach the tools at these URLs.
+
+        Args:
+            urls: Of each tool's function, by name.
+            tokens: Prove to them who calls.
+            names: Tools that there should be; those without a URL are missed.
+            clock: Seconds, by which functions are left alone.
+        """
         self._names = names
         self._urls = urls
         self._tokens = tokens or IdTokens()
+        self._breakers = {name: Breaker(name, clock) for name in urls}
         # Whole calls are timed below: a tool that drips may keep each single read short.
         self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(None, connect=3))
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
-        """Post the call to the tool's function."""
+        """Post the call to the tool's function, unless that has been failing."""
+        url, breaker = self._urls.get(tool.name), self._breakers.get(tool.name)
+        if url is None or breaker is None:
+            log.error("tool_without_url", tool=tool.name)
+            return _failure(PlatformFault(f"{tool.name} is not deployed."))
         try:
-            return await self._post(tool, request)
-        except (httpx2.HTTPError, OSError, TimeoutError) as error:
-            log.warning("tool_unreachable", tool=tool.name, error=type(error).__name__)
-            return _failure(_unreachable(tool))
+            breaker.check()
+        except Unavailable as error:
+            return _unreachable(tool, request, Outcome.NOTHING_DONE, error.retry_after)
+        try:
+            tried = await self._try(url, tool, request)
+        except BaseException:  # whoever waited for it left
+            breaker.abandoned()
+            raise
+        _report(breaker, tried)
+        return tried.answer
 
     async def health(self) -> dict[str, str]:
         """Ask every tool's function how it is."""
@@ -68,23 +106,29 @@ class HttpDispatcher:
         missing = dict.fromkeys(self._names, "not deployed")
         return missing | dict(zip(self._urls, states, strict=True))
 
-    async def _post(self, tool: Declaration, request: CallRequest) -> CallAnswer:
-        url = self._urls.get(tool.name)
-        if url is None:
-            log.error("tool_without_url", tool=tool.name)
-            return _failure(PlatformFault(f"{tool.name} is not deployed."))
-        # The tool keeps the deadline itself; a second more lets its own answer arrive.
-        async with asyncio.timeout(max(0, request.deadline - time.time()) + 1):
-            response = await self._client.post(
-                url,
-                content=request.model_dump_json(),
-                headers={"content-type": "application/json", **await self._tokens.header(url)},
-            )
+    async def _try(self, url: str, tool: Declaration, request: CallRequest) -> _Tried:
+        sent = False
         try:
-            return CallAnswer.model_validate_json(response.content)
-        except ValidationError:
-            log.warning("tool_unreachable", tool=tool.name, status=response.status_code)
-            return _failure(_unreachable(tool))
+            async with asyncio.timeout(max(0, request.deadline - time.time()) + GRACE):
+                headers = await self._tokens.header(url)
+                sent = True
+                response = await self._post(url, request, headers)
+        except (httpx2.HTTPError, OSError, TimeoutError) as error:
+            reason = type(error).__name__
+            log.warning("tool_unreachable", tool=tool.name, call_id=request.call_id, error=reason)
+            never_sent = not sent or isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+            outcome = Outcome.NOTHING_DONE if never_sent else Outcome.UNKNOWN
+            return _Tried(_unreachable(tool, request, outcome), well=False)
+        return _read(response, tool, request)
+
+    async def _post(
+        self, url: str, request: CallRequest, headers: Mapping[str, str]
+    ) -> httpx2.Response:
+        return await self._client.post(
+            url,
+            content=request.model_dump_json(),
+            headers={"content-type": "application/json", **headers, **traceparent()},
+        )
 
     async def _health(self, url: str) -> str:
         try:
@@ -99,15 +143,37 @@ class HttpDispatcher:
         await self._client.aclose()
 
 
-def _unreachable(tool: Declaration) -> Unavailable:
-    advice = (
-        f"Go on without it, or call it again in {RETRY_AFTER:.0f} s."
-        if tool.effect is Effect.READ
-        else "Whether it did anything is unknown: look before you call it again."
-    )
-    message = f"{tool.name} is temporarily unreachable. {advice}"
-    return Unavailable(message, details={"tool": tool.name}, retry_after=RETRY_AFTER)
+def _read(response: httpx2.Response, tool: Declaration, request: CallRequest) -> _Tried:
+    broken = httpx2.codes.is_server_error(response.status_code)
+    try:
+        answer = CallAnswer.model_validate_json(response.content)
+    except ValidationError:
+        status = response.status_code
+        log.warning("tool_unreachable", tool=tool.name, call_id=request.call_id, status=status)
+        # The front end refuses with 4xx whom and what it does not let through to the function.
+        refused = httpx2.codes.is_client_error(status)
+        outcome = Outcome.NOTHING_DONE if refused else Outcome.UNKNOWN
+        return _Tried(_unreachable(tool, request, outcome), well=False if broken else None)
+    failing = broken and answer.error is not None and answer.error.code in BROKEN
+    return _Tried(answer, well=not failing)
+
+
+def _report(breaker: Breaker, tried: _Tried) -> None:
+    match tried.well:
+        case True:
+            breaker.succeeded()
+        case False:
+            breaker.failed()
+        case None:
+            breaker.abandoned()
+
+
+def _unreachable(
+    tool: Declaration, request: CallRequest, outcome: Outcome, retry_after: float | None = None
+) -> CallAnswer:
+    problem = f"{tool.name} is temporarily unreachable"
+    return _failure(outage(tool, request, problem, outcome, retry_after or RETRY_AFTER))
 
 
 def _failure(error: CarrelError) -> CallAnswer:
-    return CallAnswer(error=error.to_wire())
+    return CallAnswer.model_validate({"error": error.to_wire()})

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose, Vector, require_unicode, unit_vector
-from shared.errors import InvalidInput, PlatformFault
+from shared.breaker import Breaker
+from shared.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _TASK_TYPES = {Purpose.DOCUMENT: "RETRIEVAL_DOCUMENT", Purpose.QUERY: "RETRIEVAL_QUERY"}
 _ATTEMPTS_IN_TIME = 3
 """How many attempts that hang fit into the time limit: a dead connection must not eat it all."""
+QUERY_SECONDS: Final = 5.0
+"""How long a query waits for its vector: a search has ten seconds, and can go on by words alone."""
 
 
 class VertexEmbedder:
@@ -42,6 +45,7 @@ class VertexEmbedder:
         time_limit: float = 30.0,
         credentials: Credentials | None = None,
         base_url: str | None = None,
+        breaker: Breaker | None = None,
     ) -> None:
         """Connect to nothing yet: importing the client takes most of a second.
 
@@ -54,6 +58,7 @@ class VertexEmbedder:
             time_limit: Seconds that one call of `embed` may take, retries and pauses included.
             credentials: Whose name to call in; without, the application default credentials.
             base_url: Another endpoint than Google's.
+            breaker: Leaves it alone while it is down; one of its own by default.
         """
         self.model = model
         self.dimension = dimension
@@ -62,13 +67,35 @@ class VertexEmbedder:
         self._credentials = credentials
         self._base_url = base_url
         self._time_limit = time_limit
+        self._breaker = breaker or Breaker("Vertex AI")
         self._slots = asyncio.Semaphore(concurrency)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         """Embed each text, several at a time; the first failure ends the others."""
         require_unicode(texts)
+        if not texts:
+            return []
+        self._breaker.check()
+        try:
+            vectors = await self._embed_all(texts, purpose)
+        except Unavailable:
+            self._breaker.failed()
+            raise
+        except CarrelError:
+            self._breaker.succeeded()  # it is up, though it refuses
+            raise
+        except BaseException:
+            self._breaker.abandoned()
+            raise
+        self._breaker.succeeded()
+        return vectors
+
+    async def _embed_all(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         config = self._config(purpose)
-        deadline = asyncio.get_running_loop().time() + self._time_limit
+        seconds = self._time_limit
+        if purpose is Purpose.QUERY:
+            seconds = min(seconds, QUERY_SECONDS)
+        deadline = asyncio.get_running_loop().time() + seconds
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [

@@ -34,6 +34,8 @@ DEPTH: Final = 200
 """How deep one can page into what words alone found."""
 MOST: Final = 1_000
 """As many passages as are checked against the filters; Firestore's vector search gives no more."""
+MOST_FOR_STRANGERS: Final = WIDE
+"""The same for callers whom nobody knows: each passage is a read on the owner's bill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,14 @@ class Known:
         plan: What the lists say of these.
         words: Its words.
         meaning: Its vector, if there is one.
+        most: As many passages as are checked against the filters.
     """
 
     selection: Selection
     plan: Plan
     words: Words
     meaning: Meaning
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ async def _by_words(known: Known, store: Chunks) -> Pool:
     elif plan.exact:
         found = [words.listed(name) for name in words.best(DEPTH)]
     else:
-        chunks = await store.get_all(words.best(MOST))
+        chunks = await store.get_all(words.best(known.most))
         found = [
             words.listed(chunk.chunk_id, chunk) for chunk in chunks if known.selection.admits(chunk)
         ]
@@ -95,7 +99,7 @@ def _words_missed(known: Known, found: int) -> bool:
     """Whether passages that pass may be missing, and one could page on to them."""
     if known.plan.scope in (Scope.EVERYTHING, Scope.FEW) or found >= DEPTH:
         return False
-    return known.words.cut or len(known.words.scores) > MOST
+    return known.words.cut or len(known.words.scores) > known.most
 
 
 async def _by_both(known: Known, vector: Vector, store: Chunks) -> Pool:
@@ -116,7 +120,7 @@ async def _by_both(known: Known, vector: Vector, store: Chunks) -> Pool:
     # What has no vector cannot be compared, but words find it all the same.
     seen = {*_ids(nearest), *_ids(others)}
     candidates += [known.words.listed(name) for name in lexical if name not in seen]
-    return Pool(candidates, truncated=len(nearest) >= MOST and len(near) < DENSE_POOL)
+    return Pool(candidates, truncated=len(nearest) >= known.most and len(near) < DENSE_POOL)
 
 
 async def _nearest(known: Known, vector: Vector, store: Chunks) -> Sequence[Neighbour]:
@@ -125,17 +129,17 @@ async def _nearest(known: Known, vector: Vector, store: Chunks) -> Sequence[Neig
         return known.meaning.nearest
     if known.plan.scope is Scope.FEW:
         return await store.similarities(vector, known.plan.few)
-    facets, size = known.plan.prefilter.facets, known.plan.prefilter.size or MOST
+    facets, size = known.plan.prefilter.facets, known.plan.prefilter.size or known.most
     if known.selection.single:
         return await store.nearest(vector, DENSE_POOL, facets)
     found = await store.nearest(vector, min(WIDE, size), facets)
     passing = sum(known.selection.admits(each.chunk) for each in found)
-    if passing >= DENSE_POOL or len(found) < WIDE:
+    if passing >= DENSE_POOL or len(found) < WIDE or known.most <= WIDE:
         return found
     # What is nearest does not pass: one more round trip, for all that may.
-    if known.plan.scope is Scope.SURE and len(known.plan.dates or ()) < min(MOST, size):
+    if known.plan.scope is Scope.SURE and len(known.plan.dates or ()) < min(known.most, size):
         return await store.similarities(vector, list(known.plan.dates or ()))
-    return await store.nearest(vector, min(MOST, size), facets)
+    return await store.nearest(vector, min(known.most, size), facets)
 
 
 def _ids(neighbours: Sequence[Neighbour]) -> list[str]:

@@ -14,6 +14,7 @@ Then the scores are fused, the sources take turns, and the evidence tells whethe
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -25,19 +26,21 @@ from shared.retrieval.relevance import Evidence, anything_matches, coverage, inf
 from shared.retrieval.terms import terms
 from shared.search.meaning import meaning_of
 from shared.search.plan import plan
-from shared.search.pool import Known, pool
+from shared.search.pool import MOST, MOST_FOR_STRANGERS, Known, pool
 from shared.search.selection import unknown
 from shared.search.tuning import tuning
 from shared.search.words import Words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from shared.deps import Deps
     from shared.search.candidate import Candidate
     from shared.search.meaning import NoMeaning
     from shared.search.selection import Group, Selection
     from shared.search.tuning import Tuning
+    from shared.store.index_lists import Lists
 
 MAX_TERMS: Final = 48
 """Different terms of a question whose lists are read; each costs a document."""
@@ -109,12 +112,12 @@ async def rank(question: Question, deps: Deps) -> Ranking:
     selection = question.selection
     asked = _bounded(terms(question.text))
     read = asked if question.by_words else []
-    lists, meaning = await asyncio.gather(
-        deps.store.index_lists.read(read, selection.facets), meaning_of(question, deps)
-    )
+    lists, meaning = await asyncio.gather(_lists(read, selection, deps), meaning_of(question, deps))
     planned = plan(selection, lists.facets)
-    words = Words(read, lists, planned.dates)
-    found = await pool(Known(selection, planned, words, meaning), deps.store.chunks)
+    with _timed(read, deps):
+        words = Words(read, lists, planned.dates)
+    most = MOST if deps.caller.user_id else MOST_FOR_STRANGERS
+    found = await pool(Known(selection, planned, words, meaning, most), deps.store.chunks)
     tuned = tuning(deps.embedder.model)
     mode = Mode.LEXICAL if meaning.vector is None else question.mode
     return Ranking(
@@ -126,6 +129,16 @@ async def rank(question: Question, deps: Deps) -> Ranking:
         matches=_matches(found.candidates, words, tuned),
         truncated=found.truncated,
     )
+
+
+async def _lists(read: Sequence[str], selection: Selection, deps: Deps) -> Lists:
+    with _timed(read, deps):
+        return await deps.store.index_lists.read(read, selection.facets)
+
+
+def _timed(read: Sequence[str], deps: Deps) -> AbstractContextManager[None]:
+    """Count the time to BM25, where words count."""
+    return deps.timed("bm25") if read else nullcontext()
 
 
 def _in_order(candidates: Sequence[Candidate], mode: Mode, tuned: Tuning) -> tuple[Candidate, ...]:

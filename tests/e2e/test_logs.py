@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
+from pydantic import SecretStr
 
+from infra.deploy.discovery import ROOT
 from infra.local.processes import free_port
-from tests.e2e.running import GATEWAY, MARK, run_gateway
-from tests.e2e.wire import MODERN, TOOL_NAMES, call, initialize, message, post, post_modern
+from shared.access_keys import new_key
+from shared.caller import EVERYTHING
+from shared.clock import utc_now
+from shared.keyring import Keyring
+from shared.settings import Settings
+from shared.store import Connection
+from shared.store.access import AccessStore
+from tests.e2e.planting import calls, plant
+from tests.e2e.running import GATEWAY, MARK, SECRET, run_gateway
+from tests.e2e.wire import TOOL_NAMES, call, post
+from tests.infra.log_metrics import entry_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.running import Running
+    from tests.e2e.running import Library, Running
+
+
+FAULTY = ROOT / "tests" / "e2e" / "faulty_gateway.py"
 
 
 @pytest.fixture(scope="module")
@@ -28,58 +43,100 @@ def cut_off(log: Path) -> Iterator[Running]:
         yield running
 
 
-def talk(running: Running) -> str:
-    """Say the mark in every place where a client can say anything; return all answers."""
-    there = running.endpoint
-    found = post(there, call("search_kb", {"query": f"the {MARK}"}))
-    chunks = found.json()["result"].get("structuredContent", {}).get("results", [])
-    answers = [
-        found,
-        *(post(there, call("get_chunk", {"chunk_id": c["chunk_id"]})) for c in chunks),
-    ]
-    bad: list[tuple[str, Any]] = [
-        ("search_kb", {"query": MARK, MARK: MARK}),
-        ("search_kb", {"query": MARK * 500}),
-        ("search_kb", {"query": {MARK: MARK}}),
-        ("search_kb", {"query": MARK, "limit": MARK}),
-        ("search_kb", MARK),
-        ("get_chunk", {"chunk_id": MARK}),
-        ("get_chunk", {"chunk_id": f"{MARK}/{MARK}"}),
-        (MARK, {}),
-    ]
-    answers += [post(there, call(tool, arguments)) for tool, arguments in bad]
-    answers += [post_modern(there, "tools/call", name=name, arguments=given) for name, given in bad]
-    bodies = [f'{{"{MARK}', f'["{MARK}"]', f'"{MARK}"', f'{{"jsonrpc": "2.0", "method": "{MARK}"}}']
-    versions: list[str | None] = [MODERN, None]
-    for version in versions:
-        header = {"mcp-protocol-version": version}
-        answers += [post(there, body.encode(), header) for body in bodies]
-    answers += [post(there, initialize(MARK)), post(there, message(MARK, **{MARK: MARK}))]
-    answers += [post(f"{there}?{MARK}={MARK}", message("ping"))]
-    answers += [post(there, message("ping"), {"authorization": f"Bearer {MARK}"})]
-    answers += [httpx2.get(f"{running.url}/{MARK}")]
-    answers += [httpx2.post(tool.url, content=MARK) for tool in running.tools.values()]
-    return "".join(answer.text for answer in answers)
+@pytest.fixture(scope="module", params=["false", "true"])
+def faulty(log: Path, request: pytest.FixtureRequest) -> Iterator[Running]:
+    """A gateway that breaks wherever it is touched, with and without the framework's own log."""
+    environment = {"LOG_EXECUTION_ID": request.param}
+    with run_gateway(FAULTY, environment, log) as running:
+        yield running
 
 
 @pytest.mark.parametrize("kind", ["inline", "functions", "cut_off"])
 def test_nothing_that_people_wrote_is_logged(request: pytest.FixtureRequest, kind: str) -> None:
     running: Running = request.getfixturevalue(kind)
     before = running.log.stat().st_size
-    answers = talk(running)
-    logged = running.log.read_text("utf-8")
+    answers = plant(running)
+    logged = running.log.read_text("utf-8", "replace")
     assert MARK in answers
     assert '"message": "tool_' in logged[before:]
     assert [] == [line for line in logged.splitlines() if MARK in line.lower()]
 
 
-def test_a_call_is_one_line_of_json_with_its_cost(inline: Running) -> None:
+def test_a_key_that_holds_is_not_logged_but_who_owns_it(inline: Running, library: Library) -> None:
+    text = asyncio.run(new_key_of("ada", library.project))
+    ways = [
+        {"authorization": f"Bearer {text}"},
+        {"x-api-key": text},
+        {"authorization": f"Bearer essay@{text}"},
+    ]
     before = inline.log.stat().st_size
-    post(inline.endpoint, call("search_kb", {"query": "bread", "limit": 2}))
-    with inline.log.open("rb") as file:
+    for headers in ways:
+        result = post(inline.endpoint, call("get_stats", {}), {**headers}).json()["result"]
+        assert not result["isError"]
+    logged = written_since(before, inline.log)
+    fields = [entry_of(line)["jsonPayload"] for line in logged]
+    assert [("ada", None), ("ada", None), ("ada", "essay")] == [
+        (each["user"], each.get("task")) for each in fields
+    ]
+    secret = text.rpartition("_")[2]
+    assert [] == [line for line in logged if secret in line or secret[:8] in line]
+
+
+async def new_key_of(user_id: str, project: str) -> str:
+    """The text of a key that the gateways of these tests accept."""
+    keyring = Keyring([SecretStr(SECRET)])
+    text, key = new_key(keyring, user_id, "laptop", EVERYTHING, created_at=utc_now())
+    connection = Connection(project, Settings().access_database)
+    await AccessStore(connection).keys.add(key)
+    await connection.aclose()
+    return text
+
+
+def test_a_fault_says_where_it_is_and_nothing_that_people_wrote(faulty: Running) -> None:
+    before = faulty.log.stat().st_size
+    health = httpx2.get(f"{faulty.url}/health")
+    assert all(reply.status_code for reply in calls(faulty))
+    logged = written_since(before, faulty.log)
+    assert [] == [line for line in logged if MARK in line.lower()]
+    assert [] == [line for line in logged if "faulty_gateway.py" not in line]
+    assert (500, False) == (health.status_code, MARK in health.text)
+
+
+def test_a_call_is_one_line_of_json_with_its_cost(inline: Running) -> None:
+    question = call("search_kb", {"query": "bread", "limit": 2})
+    post(inline.endpoint, question)
+    before = inline.log.stat().st_size
+    post(inline.endpoint, question, {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"})
+    [line] = written_since(before, inline.log)
+    entry = entry_of(line)
+    fields = entry["jsonPayload"]
+    assert ("search_kb", "ok", "local") == (fields["tool"], fields["outcome"], fields["user"])
+    assert {"query": len('"bread"'), "limit": 1} == fields["arguments"]
+    assert (9, 1) == (fields["documents_read"], fields["round_trips"])
+    assert fields["milliseconds"] > 0
+    assert ("INFO", True) == (entry["severity"], entry["traceSampled"])
+    assert f"/traces/{'a' * 32}" in entry["trace"]
+    assert {"tool_calls_total", "tool_latency_seconds", "bm25_latency_seconds"} == values_of(
+        line
+    ).keys()
+
+
+def test_a_tools_function_logs_the_trace_of_the_call_that_reached_it(
+    functions: Running,
+) -> None:
+    before = functions.log.stat().st_size
+    trace = f"00-{'c' * 32}-{'d' * 16}-01"
+    request = {"call_id": "c-1", "arguments": {}, "caller": {}, "deadline": 0}
+    url = functions.tools["get_stats"].url
+    httpx2.post(url, json=request, headers={"traceparent": trace})
+    [line] = written_since(before, functions.log)
+    entry = entry_of(line)
+    assert ("unavailable", "WARNING") == (entry["jsonPayload"]["message"], entry["severity"])
+    assert f"/traces/{'c' * 32}" in entry["trace"]
+
+
+def written_since(before: int, log: Path) -> list[str]:
+    """The lines of a log past its first bytes."""
+    with log.open("rb") as file:
         file.seek(before)
-        [line] = [json.loads(line) for line in file if b"tool_call" in line]
-    assert ("search_kb", "ok", "INFO") == (line["tool"], line["outcome"], line["severity"])
-    assert {"query": len('"bread"'), "limit": 1} == line["arguments"]
-    assert (9, 1) == (line["documents_read"], line["round_trips"])
-    assert line["milliseconds"] > 0
+        return file.read().decode("utf-8", "replace").splitlines()

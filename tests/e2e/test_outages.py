@@ -61,7 +61,7 @@ def test_a_crashed_tool_is_named_and_the_others_go_on(maimed: Maimed) -> None:
     error = error_of(post(endpoint, call("get_chunk", {"chunk_id": "a"})))
     assert ("UNAVAILABLE", {"tool": "get_chunk"}) == (error["code"], error["details"])
     assert error["retry_after"] > 0
-    assert "get_chunk is temporarily unreachable" in error["message"]
+    assert "get_chunk is temporarily unreachable: go on without it, or call" in error["message"]
     found = post(endpoint, call("search_kb", {"query": "bread"})).json()["result"]
     assert found["structuredContent"]["results"]
     listed = post(endpoint, message("tools/list")).json()["result"]["tools"]
@@ -115,3 +115,21 @@ def test_a_tool_without_its_database_gives_up_in_time_and_in_words(
     assert "UNAVAILABLE" == error["code"]
     assert error["retry_after"] > 0
     assert time.monotonic() - began < 12
+
+
+def test_a_tool_that_keeps_failing_is_left_alone_for_half_a_minute(log: Path) -> None:
+    urls = {"TOOL_URLS": json.dumps({"get_chunk": f"http://127.0.0.1:{free_port()}"})}
+    with run_gateway(GATEWAY, urls, log) as running:
+        question = call("get_chunk", {"chunk_id": "a"})
+        waits = [error_of(post(running.endpoint, question))["retry_after"] for _ in range(6)]
+    *tried, refused = waits
+    assert [5] * 5 == tried
+    assert 20 < refused <= 30
+
+
+def test_a_deployment_may_give_a_tool_another_time(log: Path, library: Library) -> None:
+    hasty = {**library.environment, "TOOL_TIMEOUTS": json.dumps({"search_kb": 0.001})}
+    with run_gateway(INLINE, hasty, log) as running:
+        error = error_of(post(running.endpoint, call("search_kb", {"query": "bread"})))
+    assert "UNAVAILABLE" == error["code"]
+    assert "search_kb did not finish within 0 s: go on without it" in error["message"]

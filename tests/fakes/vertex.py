@@ -93,6 +93,7 @@ class FakeVertex(ThreadingHTTPServer):
     Attributes:
         calls: The requests so far, in order of arrival.
         script: Replies to the next requests, in order; used up, `usual` answers.
+        refuses: A text that contains this is refused, if it is not empty.
         peak: The most requests that were under way at once.
     """
 
@@ -104,6 +105,7 @@ class FakeVertex(ThreadingHTTPServer):
         self.calls: list[Call] = []
         self.script = deque(script)
         self.usual = usual or Reply()
+        self.refuses = ""
         self.peak = 0
         self.closing = threading.Event()
         self._under_way = 0
@@ -133,6 +135,8 @@ class FakeVertex(ThreadingHTTPServer):
             self.calls.append(call)
             self._under_way += 1
             self.peak = max(self.peak, self._under_way)
+            if self.refuses and self.refuses in call.text:
+                return refusal(400, "INVALID_ARGUMENT")
             return self.script.popleft() if self.script else self.usual
 
     def leave(self) -> None:

@@ -49,6 +49,7 @@ class ToolServer(ThreadingHTTPServer):
         reply: What it answers from now on.
         bodies: The body of each `POST` so far.
         authorizations: The `Authorization` header of each request so far.
+        traces: The `traceparent` header of each request so far.
         both: Where two servers' requests wait for each other, if anywhere.
     """
 
@@ -60,6 +61,7 @@ class ToolServer(ThreadingHTTPServer):
         self.reply = reply or Reply()
         self.bodies: list[bytes] = []
         self.authorizations: list[str | None] = []
+        self.traces: list[str | None] = []
         self.both: threading.Barrier | None = None
         self.closing = threading.Event()
         self.url = f"http://127.0.0.1:{self.server_port}"
@@ -96,6 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         reply = self.server.reply
         self.server.authorizations.append(self.headers["Authorization"])
+        self.server.traces.append(self.headers["traceparent"])
         if self.server.both:
             with contextlib.suppress(threading.BrokenBarrierError):
                 self.server.both.wait(timeout=1)

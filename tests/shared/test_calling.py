@@ -14,7 +14,8 @@ from pydantic import Field, ValidationError
 from shared.call import CallAnswer, CallRequest, WireError
 from shared.caller import Caller, Tier
 from shared.calling import call, parse
-from shared.errors import Conflict, InvalidInput, PlatformFault, RateLimited
+from shared.errors import Conflict, InvalidInput, PlatformFault, RateLimited, Unavailable
+from shared.store import Meter
 from shared.tool import Arguments, Effect, Result, Tool
 
 if TYPE_CHECKING:
@@ -66,7 +67,11 @@ TOOL = Tool(
     effect=Effect.READ,
     tier=Tier.PUBLIC,
 )
-SLOW = replace(TOOL, run=wait_for_ever, timeout=0.01)
+SLOW = replace(TOOL, run=wait_for_ever)
+
+
+def writing(tool: Tool[In, Out]) -> Tool[In, Out]:
+    return replace(tool, effect=Effect.WRITE)
 
 
 def raising(error: Exception) -> Tool[In, Out]:
@@ -101,22 +106,115 @@ async def test_a_receipt_counts_documents_and_how_deep_a_call_went(backend: Back
     assert (receipt.documents_read, receipt.documents_written, receipt.round_trips) == (3, 1, 3)
 
 
-async def test_a_tool_that_takes_too_long_is_unavailable(backend: Backend) -> None:
-    error = await refused(SLOW, request(word="so"), backend)
-    assert (error["code"], error["retry_after"]) == ("UNAVAILABLE", 5)
-    assert error["message"] == "repeat_word did not finish within 0 s. Try again in a moment."
-
-
-async def test_a_call_ends_at_its_deadline_even_where_the_tool_has_more_time(
+async def test_a_receipt_times_the_parts_that_a_call_needed_and_leaves_out_the_others(
     backend: Backend,
 ) -> None:
-    error = await refused(replace(SLOW, timeout=60), request(0.01, word="so"), backend)
-    assert error["code"] == "UNAVAILABLE"
+    async def embed(_args: In, deps: Deps) -> Out:
+        await deps.query_vector("bread")
+        return Out(words=[])
+
+    first, again = [
+        (await call(replace(TOOL, run=embed), request(word="so"), backend)).receipt
+        for _ in range(2)
+    ]
+    assert first.embedding_ms is not None
+    assert 0 < first.embedding_ms <= first.milliseconds
+    assert (None, None, None) == (first.bm25_ms, first.price, again.embedding_ms)
 
 
-async def test_a_call_whose_deadline_has_passed_is_not_waited_for(backend: Backend) -> None:
-    error = await refused(replace(SLOW, timeout=60), request(-3600, word="so"), backend)
-    assert error["message"] == "repeat_word was not run: its time was up."
+async def test_a_part_that_takes_several_turns_is_timed_together(backend: Backend) -> None:
+    deps = backend.deps(Caller(), Meter())
+    for _ in range(2):
+        with deps.timed("bm25"):
+            await asyncio.sleep(0.002)
+    assert deps.milliseconds["bm25"] >= 4
+
+
+async def test_a_receipt_says_what_the_handler_charged(backend: Backend) -> None:
+    async def charge(_args: In, deps: Deps) -> Out:
+        deps.charge(30)
+        deps.charge(12)
+        return Out(words=[])
+
+    answer = await call(replace(TOOL, run=charge, price=100), request(word="so"), backend)
+    assert 42 == answer.receipt.price
+
+
+async def test_a_read_that_takes_too_long_is_gone_on_without(backend: Backend) -> None:
+    error = await refused(SLOW, request(0.5, word="so"), backend)
+    assert error == {
+        "code": "UNAVAILABLE",
+        "message": "repeat_word did not finish within 0.5 s: go on without it, or call it again in"
+        " 5 s.",
+        "details": {"tool": "repeat_word"},
+        "retry_after": 5,
+    }
+
+
+async def test_a_write_that_takes_too_long_before_it_writes_did_nothing(backend: Backend) -> None:
+    error = await refused(writing(SLOW), request(0.5, word="so"), backend)
+    assert {"tool": "repeat_word", "outcome": "nothing_done"} == error["details"]
+    assert error["message"] == (
+        "repeat_word did not finish within 0.5 s. Nothing was stored: call it again in 5 s."
+    )
+
+
+async def test_what_a_write_that_takes_too_long_did_is_unknown(backend: Backend) -> None:
+    async def write_and_wait(args: In, deps: Deps) -> Out:
+        await look_around(args, deps)
+        return await wait_for_ever(args, deps)
+
+    tool = writing(replace(TOOL, run=write_and_wait))
+    error = await refused(tool, request(1.0, word="so"), backend)
+    assert {"tool": "repeat_word", "outcome": "unknown"} == error["details"]
+    assert error["message"] == (
+        "repeat_word did not finish within 1 s. Whether it did anything is unknown: look before"
+        " you call it again."
+    )
+
+
+async def test_a_call_whose_deadline_has_passed_is_not_begun(backend: Backend) -> None:
+    error = await refused(writing(SLOW), request(-3600, word="so"), backend)
+    assert {"tool": "repeat_word", "outcome": "nothing_done"} == error["details"]
+    assert error["message"] == (
+        "repeat_word was not run, as its time was up. Nothing was stored: call it again in 5 s."
+    )
+
+
+async def test_what_a_read_needs_and_cannot_have_is_told_with_how_to_go_on(
+    backend: Backend,
+) -> None:
+    failure = Unavailable("The oven is off.", details={"oven": "off"}, retry_after=9)
+    error = await refused(raising(failure), request(word="so"), backend)
+    assert ({"oven": "off"}, 9) == (error["details"], error["retry_after"])
+    assert error["message"] == (
+        "The oven is off. Go on without repeat_word, or call it again in 9 s."
+    )
+
+
+@pytest.mark.parametrize("outcome", ["nothing_done", "unknown"])
+async def test_a_write_may_know_what_became_of_it(backend: Backend, outcome: str) -> None:
+    failure = Unavailable("The oven is off.", details={"outcome": outcome})
+    error = await refused(writing(raising(failure)), request(word="so"), backend)
+    assert ({"outcome": outcome}, 5) == (error["details"], error["retry_after"])
+
+
+async def test_a_write_that_does_not_say_what_became_of_it_is_not_to_be_trusted(
+    backend: Backend,
+) -> None:
+    async def write_and_fail(args: In, deps: Deps) -> Out:
+        await look_around(args, deps)
+        raise Unavailable("Off.")
+
+    tool = writing(replace(TOOL, run=write_and_fail))
+    error = await refused(tool, request(word="so"), backend)
+    assert {"outcome": "unknown"} == error["details"]
+    assert "Off. Whether repeat_word did anything is unknown: look before" in error["message"]
+
+
+async def test_a_time_out_that_is_not_the_calls_is_a_fault(backend: Backend) -> None:
+    error = await refused(raising(TimeoutError(SECRET)), request(word="so"), backend)
+    assert error["code"] == "INTERNAL_ERROR"
 
 
 @pytest.mark.parametrize(
@@ -170,6 +268,13 @@ async def test_arguments_are_not_logged(
     await call(TOOL, request(word=SECRET), backend)
     await call(TOOL, request(times=SECRET, **{SECRET: 1}), backend)
     assert SECRET not in capsys.readouterr().err
+
+
+async def test_what_goes_well_is_the_gateways_to_log(
+    backend: Backend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await call(TOOL, request(word="so"), backend)
+    assert "" == capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

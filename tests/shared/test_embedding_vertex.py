@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 import traceback
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ from google.auth.credentials import AnonymousCredentials
 from google.oauth2.credentials import Credentials
 
 from shared.ai.embedding import Purpose, unit_vector
-from shared.ai.vertex_embedding import VertexEmbedder
+from shared.ai.vertex_embedding import QUERY_SECONDS, VertexEmbedder
+from shared.breaker import FAILURES, Breaker
 from shared.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
 from tests.fakes.vertex import (
     CUT_CONNECTION,
@@ -182,6 +184,56 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
         pass
     failure = await failure_of(server, time_limit=0.3)
     assert type(failure) is Unavailable
+
+
+async def fail(embedder: VertexEmbedder, times: int) -> None:
+    for _ in range(times):
+        with pytest.raises(CarrelError):
+            await embedder.embed([SECRET], Purpose.QUERY)
+
+
+async def test_after_five_failures_in_a_row_it_is_left_alone_for_a_while() -> None:
+    now = 0.0
+    breaker = Breaker("Vertex AI", lambda: now)
+    with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
+        async with connected(server, breaker=breaker) as embedder:
+            await fail(embedder, FAILURES)
+            with pytest.raises(Unavailable) as caught:
+                await embedder.embed([SECRET], Purpose.DOCUMENT)
+            assert await embedder.embed([], Purpose.QUERY) == []
+            server.usual, now = Reply(), 30.0
+            await embedder.embed(["one", "two"], Purpose.QUERY)
+            await embedder.embed(["three"], Purpose.QUERY)
+    assert (caught.value.retry_after, SECRET in caught.value.message) == (30, False)
+    assert len(server.calls) == FAILURES + 3
+
+
+async def test_texts_that_are_refused_do_not_count_as_failures() -> None:
+    with FakeVertex(usual=refusal(400, "INVALID_ARGUMENT")) as server:
+        async with connected(server) as embedder:
+            await fail(embedder, FAILURES + 2)
+    assert len(server.calls) == FAILURES + 2
+
+
+async def test_a_probe_whose_caller_leaves_makes_room_for_another() -> None:
+    breaker = Breaker("Vertex AI", pause=0)
+    with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
+        async with connected(server, breaker=breaker) as embedder:
+            await fail(embedder, FAILURES)
+            server.usual = HANG
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(embedder.embed(["one"], Purpose.QUERY), 0.1)
+            server.usual = Reply()
+            await embedder.embed(["two"], Purpose.QUERY)
+
+
+async def test_a_query_leaves_a_search_time_to_go_on_without_it() -> None:
+    began = time.monotonic()
+    with FakeVertex(usual=HANG) as server:
+        async with connected(server, time_limit=60) as embedder:
+            with pytest.raises(Unavailable):
+                await embedder.embed(["one"], Purpose.QUERY)
+    assert time.monotonic() - began < QUERY_SECONDS + 1
 
 
 async def test_a_refused_text_is_named_by_its_place() -> None:

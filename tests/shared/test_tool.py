@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from pydantic import Field
 
-from shared.caller import Tier
+from shared.caller import Scope, Tier
 from shared.tool import Arguments, Effect, Result, Tool
 
 if TYPE_CHECKING:
@@ -98,6 +100,7 @@ def test_a_declaration_says_all_but_how_it_runs() -> None:
         "effect": "read",
         "tier": "registered",
         "timeout": 3.0,
+        "price": 0,
         "resource": None,
         "links": None,
         "internal": False,
@@ -141,3 +144,14 @@ def test_a_field_called_title_is_kept_and_generated_titles_are_not() -> None:
 def test_a_declaration_is_made_anew_each_time() -> None:
     schema("inputSchema")["properties"].clear()
     assert set(schema("inputSchema")["properties"]) == {"order", "title"}
+
+
+@pytest.mark.parametrize(
+    ("effect", "seconds"), [(Effect.READ, 10.0), (Effect.WRITE, 30.0), (Effect.DESTROY, 30.0)]
+)
+def test_a_write_has_more_time_than_a_read(effect: Effect, seconds: float) -> None:
+    assert seconds == replace(TOOL, effect=effect, timeout=None).declaration()["timeout"]
+
+
+def test_what_changes_data_needs_the_scope_to_write() -> None:
+    assert [Scope.READ, Scope.WRITE, Scope.WRITE] == [each.scope for each in Effect]

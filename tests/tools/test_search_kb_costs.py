@@ -33,10 +33,13 @@ def embedder() -> WordEmbedder:
     return WordEmbedder()
 
 
-async def cost(backend: Backend, **arguments: Any) -> tuple[int, int]:
+READER = Caller.of("reader")
+
+
+async def cost(backend: Backend, caller: Caller = READER, /, **arguments: Any) -> tuple[int, int]:
     """Round trips and documents read, of a call that writes nothing."""
     meter = Meter()
-    await search_kb(In.model_validate(arguments), backend.deps(Caller(), meter))
+    await search_kb(In.model_validate(arguments), backend.deps(caller, meter))
     assert 0 == meter.documents_written
     return meter.round_trips, meter.documents_read
 
@@ -124,6 +127,18 @@ async def test_two_broad_filters_read_all_that_passes_where_what_is_near_does_no
     )
     asked = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}, "mode": "semantic"}
     assert TOTALS + 2 + WIDE + FEW + 10 + WAITING == (await cost(backend, **asked))[1]
+
+
+async def test_a_stranger_makes_us_read_the_nearest_only(deps: Deps, backend: Backend) -> None:
+    both, more = [f"anchor {number}" for number in range(FEW + 10)], ["a bell"] * (WIDE + 10)
+    await put_in(
+        deps,
+        many(both, "both", author="Ann", tags=("sea",)),
+        many(more, "tagged", tags=("sea",)),
+        many(more, "written", author="Ann"),
+    )
+    asked = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}, "mode": "semantic"}
+    assert TOTALS + 2 + WIDE + WAITING == (await cost(backend, Caller(), **asked))[1]
 
 
 async def test_a_filter_of_days_reads_the_lists_of_their_months(

@@ -1,0 +1,57 @@
+"""One line of the log for each call: who, what, how long, for how much. Never what was said.
+
+The log-based metrics in `infra/deploy/log_metrics.json` read these fields. A distribution cannot
+convert units, so what they read is in seconds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from shared.domain.call_record import argument_sizes
+from shared.logs import log
+
+if TYPE_CHECKING:
+    from functions.gateway.catalog import Declaration
+    from shared.call import CallAnswer, CallRequest
+
+EVENT: Final = "tool_call"
+
+
+def log_call(
+    tool: Declaration, request: CallRequest, answer: CallAnswer, *, seconds: float
+) -> None:
+    """Write the line.
+
+    Args:
+        tool: What was called.
+        request: The call.
+        answer: What came of it; its receipt holds what it cost the caller in the end.
+        seconds: From the call's arrival to its answer.
+    """
+    receipt = answer.receipt
+    known = {
+        "task": request.caller.task,
+        "code": answer.error and answer.error.code,
+        "embedding_seconds": _seconds(receipt.embedding_ms),
+        "bm25_seconds": _seconds(receipt.bm25_ms),
+    }
+    log.info(
+        EVENT,
+        tool=tool.name,
+        call_id=request.call_id,
+        user=request.caller.user_id,
+        outcome="error" if answer.error else "ok",
+        price=receipt.price or 0,
+        arguments=argument_sizes(request.arguments, tool.input_schema.get("properties", {})),
+        documents_read=receipt.documents_read,
+        documents_written=receipt.documents_written,
+        round_trips=receipt.round_trips,
+        milliseconds=receipt.milliseconds,
+        seconds=round(seconds, 4),
+        **{name: value for name, value in known.items() if value is not None},
+    )
+
+
+def _seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else round(milliseconds / 1000, 4)

@@ -1,0 +1,101 @@
+"""What a caller is told when a tool could not do its work: how to go on without it.
+
+A read is let go of, or called again. Of a write one must know what became of it, which `details`
+says to programs too: `nothing_done` or `unknown`.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from shared.errors import Unavailable
+from shared.tool import Effect
+
+if TYPE_CHECKING:
+    from shared.call import CallRequest
+
+RETRY_AFTER: Final = 5.0
+"""Seconds after which calling again makes sense: an instance of a function starts in less."""
+IDEMPOTENCY_KEY: Final = "idempotency_key"
+"""The argument by which a call that is sent again is known to be the same one."""
+
+
+class Outcome(StrEnum):
+    """What became of a call that was not answered as it should have been."""
+
+    NOTHING_DONE = "nothing_done"
+    UNKNOWN = "unknown"
+
+
+class Called(Protocol):
+    """A tool, as far as it matters here."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def effect(self) -> Effect:
+        """What it does to data."""
+        ...
+
+
+def outage(
+    tool: Called,
+    request: CallRequest,
+    problem: str,
+    outcome: Outcome,
+    retry_after: float = RETRY_AFTER,
+) -> Unavailable:
+    """The error for a tool that could not be reached, or had no time.
+
+    Args:
+        tool: The tool.
+        request: The call.
+        problem: What is wrong, without a full stop: `get_chunk is temporarily unreachable`.
+        outcome: What became of the call.
+        retry_after: Seconds until another call makes sense.
+    """
+    reads = tool.effect is Effect.READ
+    advice = _advice(tool, request, outcome, retry_after)
+    message = f"{problem}: {advice}" if reads else f"{problem}. {_sentence(advice)}"
+    return _unavailable(tool, message, outcome, {"tool": tool.name}, retry_after)
+
+
+def explained(
+    tool: Called, request: CallRequest, error: Unavailable, outcome: Outcome
+) -> Unavailable:
+    """What a tool itself raised, with how to go on. It may know better, in `details`."""
+    outcome = Outcome(error.details.get("outcome", outcome))
+    retry_after = error.retry_after or RETRY_AFTER
+    advice = _sentence(_advice(tool, request, outcome, retry_after, it=tool.name))
+    message = f"{error.message} {advice}"
+    return _unavailable(tool, message, outcome, error.details, retry_after)
+
+
+def _advice(
+    tool: Called, request: CallRequest, outcome: Outcome, retry_after: float, it: str = "it"
+) -> str:
+    again = f"call it again in {math.ceil(retry_after)} s."
+    if tool.effect is Effect.READ:
+        return f"go on without {it}, or {again}"
+    if outcome is Outcome.NOTHING_DONE:
+        return f"nothing was stored: {again}"
+    if request.arguments.get(IDEMPOTENCY_KEY) is None:
+        return f"whether {it} did anything is unknown: look before you call it again."
+    same = f"send the same call again with the same {IDEMPOTENCY_KEY}"
+    return f"whether {it} did anything is unknown: look first, or {same}."
+
+
+def _unavailable(
+    tool: Called, message: str, outcome: Outcome, details: dict[str, Any], retry_after: float
+) -> Unavailable:
+    told = {} if tool.effect is Effect.READ else {"outcome": outcome.value}
+    return Unavailable(message, details=details | told, retry_after=retry_after)
+
+
+def _sentence(advice: str) -> str:
+    return advice[0].upper() + advice[1:]

@@ -1,0 +1,101 @@
+"""Which trace a request belongs to: its log lines, and those of the functions it calls, show it.
+
+Cloud Run's front end puts both headers on every request. `traceparent` is the W3C's Trace Context
+(https://www.w3.org/TR/trace-context/), `X-Cloud-Trace-Context` what Google had before.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from structlog.contextvars import bound_contextvars, get_contextvars
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from starlette.datastructures import Headers
+
+TRACE: Final = "logging.googleapis.com/trace"
+SPAN: Final = "logging.googleapis.com/spanId"
+SAMPLED: Final = "logging.googleapis.com/trace_sampled"
+
+_TRACEPARENT: Final = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+_CLOUD_TRACE: Final = re.compile(r"([0-9a-fA-F]{32})(?:/([0-9]{1,20}))?(?:;o=([0-9]))?")
+_FIRST_VERSION: Final = "00"
+_SPAN_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A place in a trace.
+
+    Attributes:
+        trace_id: 32 hexadecimal digits, not all of them 0.
+        span_id: 16 hexadecimal digits, not all of them 0; None where no span was named.
+        sampled: Whether the trace is recorded.
+    """
+
+    trace_id: str
+    span_id: str | None
+    sampled: bool
+
+
+def trace_in(headers: Headers) -> Trace | None:
+    """The trace that a request belongs to; None where no header says so in its proper form."""
+    return _traceparent(headers) or _cloud_trace(headers)
+
+
+def traced(headers: Headers, project: str) -> AbstractContextManager[object]:
+    """While this is entered, log lines show the trace that a request belongs to."""
+    trace = trace_in(headers)
+    if trace is None:
+        return nullcontext()
+    fields: dict[str, Any] = {
+        TRACE: f"projects/{project}/traces/{trace.trace_id}",
+        SAMPLED: trace.sampled,
+    }
+    return bound_contextvars(**fields, **({SPAN: trace.span_id} if trace.span_id else {}))
+
+
+def traceparent() -> dict[str, str]:
+    """The header that takes the trace on to another function; none where there is no trace."""
+    fields = get_contextvars()
+    if TRACE not in fields:
+        return {}
+    trace_id = fields[TRACE].rpartition("/")[2]
+    # The header demands a span, even where nobody named one.
+    span_id = fields.get(SPAN) or secrets.token_hex(_SPAN_BYTES)
+    return {"traceparent": f"{_FIRST_VERSION}-{trace_id}-{span_id}-{fields[SAMPLED]:02x}"}
+
+
+def _traceparent(headers: Headers) -> Trace | None:
+    found = headers.getlist("traceparent")
+    form = _TRACEPARENT.match(found[0].strip()) if len(found) == 1 else None
+    if not form:
+        return None
+    version, trace_id, span_id, flags = form.groups()
+    rest = form.string[form.end() :]
+    # A later version may say more, but nothing of this changes its place.
+    whole = not rest or (rest.startswith("-") and version != _FIRST_VERSION)
+    if not whole or not _named(trace_id) or not _named(span_id):
+        return None
+    return Trace(trace_id, span_id, bool(int(flags, 16) & 1))
+
+
+def _cloud_trace(headers: Headers) -> Trace | None:
+    """`TRACE_ID/SPAN_ID;o=OPTIONS`, the span as a decimal number; it and the options may miss."""
+    found = headers.getlist("x-cloud-trace-context")
+    form = _CLOUD_TRACE.fullmatch(found[0].strip()) if len(found) == 1 else None
+    if not form or not _named(form[1]):
+        return None
+    span_id = f"{int(form[2] or 0):016x}"
+    named = _named(span_id) and len(span_id) == 2 * _SPAN_BYTES
+    return Trace(form[1].lower(), span_id if named else None, form[3] == "1")
+
+
+def _named(identifier: str) -> bool:
+    return set(identifier) != {"0"}

@@ -1,0 +1,74 @@
+"""What Cloud Logging makes of our lines: entries, and from these the metrics.
+
+It knows of the query language and of the extractors what `infra/deploy/log_metrics.json` uses.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from infra.deploy.discovery import ROOT
+
+METRICS: Final[list[dict[str, Any]]] = json.loads(
+    (ROOT / "infra" / "deploy" / "log_metrics.json").read_text("utf-8")
+)
+_TAKEN_OUT: Final = {
+    "severity": "severity",
+    "time": "timestamp",
+    "logging.googleapis.com/trace": "trace",
+    "logging.googleapis.com/spanId": "spanId",
+    "logging.googleapis.com/trace_sampled": "traceSampled",
+}
+"""Fields of a line that Cloud Logging takes for its own, and what they are called there."""
+_COMPARISON: Final = re.compile(r'(?P<path>[\w.]+)(?:="(?P<value>[^"]*)"|(?P<there>:\*))')
+_EXTRACTOR: Final = re.compile(r"EXTRACT\((?P<path>[\w.]+)\)")
+
+
+def entry_of(line: str) -> dict[str, Any]:
+    """The log entry that a line of a function becomes."""
+    fields = json.loads(line)
+    own = {name: fields.pop(key) for key, name in _TAKEN_OUT.items() if key in fields}
+    return {"resource": {"type": "cloud_run_revision"}, "jsonPayload": fields, **own}
+
+
+def labels_of(metric: dict[str, Any], entry: dict[str, Any]) -> dict[str, str]:
+    """The labels of an entry's data point; what is missing is empty."""
+    extractors = metric["labelExtractors"].items()
+    return {key: str(_extracted(each, entry) or "") for key, each in extractors}
+
+
+def value_of(metric: dict[str, Any], entry: dict[str, Any]) -> float | None:
+    """What an entry adds to a metric: 1 to a counter, its value to a distribution, or nothing."""
+    if not all(_holds(each, entry) for each in metric["filter"].split(" AND ")):
+        return None
+    extractor = metric.get("valueExtractor")
+    return float(_extracted(extractor, entry)) if extractor else 1.0
+
+
+def values_of(line: str) -> dict[str, float]:
+    """What a line adds to each metric, by name; those are missing to which it adds nothing."""
+    entry = entry_of(line)
+    values = {metric["name"]: value_of(metric, entry) for metric in METRICS}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _holds(comparison: str, entry: dict[str, Any]) -> bool:
+    form = _COMPARISON.fullmatch(comparison)
+    assert form, comparison
+    found = _at(form["path"], entry)
+    return found is not None if form["there"] else found == form["value"]
+
+
+def _extracted(extractor: str, entry: dict[str, Any]) -> Any:
+    form = _EXTRACTOR.fullmatch(extractor)
+    assert form, extractor
+    return _at(form["path"], entry)
+
+
+def _at(path: str, entry: dict[str, Any]) -> Any:
+    found: Any = entry
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found

@@ -1,0 +1,121 @@
+"""Which trace a request belongs to, by its headers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.datastructures import Headers
+
+from shared.logs import log
+from shared.tracing import Trace, trace_in, traced, traceparent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
+SPAN_ID = "00f067aa0ba902b7"
+W3C = f"00-{TRACE_ID}-{SPAN_ID}-01"
+
+
+def sent(*fields: tuple[str, str]) -> Headers:
+    return Headers(raw=[(name.lower().encode(), value.encode("latin-1")) for name, value in fields])
+
+
+@pytest.mark.parametrize(
+    ("header", "sampled"),
+    [
+        (W3C, True),
+        (f"00-{TRACE_ID}-{SPAN_ID}-00", False),
+        (f"00-{TRACE_ID}-{SPAN_ID}-03", True),
+        (f"01-{TRACE_ID}-{SPAN_ID}-01-what-comes-later", True),
+    ],
+)
+def test_traceparent_names_trace_and_span(header: str, *, sampled: bool) -> None:
+    assert Trace(TRACE_ID, SPAN_ID, sampled) == trace_in(sent(("traceparent", header)))
+
+
+@pytest.mark.parametrize(
+    ("header", "span_id", "sampled"),
+    [
+        (f"{TRACE_ID}/{int(SPAN_ID, 16)};o=1", SPAN_ID, True),
+        (f"{TRACE_ID}/{int(SPAN_ID, 16)}", SPAN_ID, False),
+        (f"{TRACE_ID.upper()}/1;o=0", "0000000000000001", False),
+        (f"{TRACE_ID};o=1", None, True),
+        (f"{TRACE_ID}/0;o=1", None, True),
+        (f"{TRACE_ID}/99999999999999999999", None, False),
+        (TRACE_ID, None, False),
+    ],
+)
+def test_googles_older_header_names_them_too(
+    header: str, span_id: str | None, *, sampled: bool
+) -> None:
+    found = trace_in(sent(("X-Cloud-Trace-Context", header)))
+    assert Trace(TRACE_ID, span_id, sampled) == found
+
+
+def test_traceparent_comes_first() -> None:
+    other = f"{'b' * 32}/7;o=0"
+    headers = sent(("x-cloud-trace-context", other), ("traceparent", W3C))
+    assert Trace(TRACE_ID, SPAN_ID, sampled=True) == trace_in(headers)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [],
+        [("traceparent", "")],
+        [("traceparent", f"ff-{TRACE_ID}-{SPAN_ID}-01")],
+        [("traceparent", f"00-{'0' * 32}-{SPAN_ID}-01")],
+        [("traceparent", f"00-{TRACE_ID}-{'0' * 16}-01")],
+        [("traceparent", f"00-{TRACE_ID.upper()}-{SPAN_ID}-01")],
+        [("traceparent", f"{W3C}-more")],
+        [("traceparent", f"{W3C}1")],
+        [("traceparent", f"01-{TRACE_ID}-{SPAN_ID}-01more")],
+        [("traceparent", W3C), ("traceparent", W3C)],
+        [("traceparent", "a secret")],
+        [("x-cloud-trace-context", "a secret")],
+        [("x-cloud-trace-context", f"{'0' * 32}/1")],
+        [("x-cloud-trace-context", f"{TRACE_ID}/a secret")],
+        [("x-cloud-trace-context", f"{TRACE_ID}/1;o=secret")],
+    ],
+)
+def test_what_has_no_proper_form_is_no_trace(fields: Sequence[tuple[str, str]]) -> None:
+    assert trace_in(sent(*fields)) is None
+
+
+@given(st.text(st.characters(max_codepoint=255)), st.text(st.characters(max_codepoint=255)))
+def test_no_header_is_an_error(one: str, other: str) -> None:
+    trace_in(sent(("traceparent", one), ("x-cloud-trace-context", other)))
+
+
+def test_lines_that_are_written_meanwhile_show_the_trace(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with traced(sent(("traceparent", W3C)), "shelf"):
+        log.info("inside")
+    log.info("outside")
+    inside, outside = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert {
+        "logging.googleapis.com/trace": f"projects/shelf/traces/{TRACE_ID}",
+        "logging.googleapis.com/spanId": SPAN_ID,
+        "logging.googleapis.com/trace_sampled": True,
+    }.items() <= inside.items()
+    assert {"message", "severity", "time"} == outside.keys()
+
+
+def test_the_trace_is_taken_on_as_it_came() -> None:
+    with traced(sent(("traceparent", W3C)), "shelf"):
+        assert {"traceparent": W3C} == traceparent()
+    assert {} == traceparent()
+
+
+def test_a_trace_without_a_span_is_taken_on_with_one() -> None:
+    with traced(sent(("x-cloud-trace-context", TRACE_ID)), "shelf"):
+        taken = trace_in(Headers(traceparent()))
+    assert taken is not None
+    assert (TRACE_ID, False) == (taken.trace_id, taken.sampled)
+    assert taken.span_id is not None
