@@ -1,15 +1,18 @@
-"""The `carrel` command: run it on a laptop, put texts in, call a tool, keep generated files."""
+"""The `carrel` command: run it on a laptop, put texts in, call a tool, decide who may call."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 
 import click
 from pydantic import ValidationError
 
+from infra.commands.accounts import accounts
+from infra.commands.keys import keys
 from infra.local import places
 from infra.local.emulator import EmulatorError
 from shared.errors import CarrelError
@@ -37,6 +40,10 @@ def main(*, cloud: bool) -> None:
         places.work_locally()
 
 
+main.add_command(accounts)
+main.add_command(keys)
+
+
 @main.command()
 @click.option("--port", default=8080, show_default=True, help="Where the gateway listens.")
 @click.option(
@@ -47,14 +54,24 @@ def main(*, cloud: bool) -> None:
     help="Tools in the gateway's process, or each in its own as in the cloud.",
 )
 @click.option("--sample/--no-sample", default=True, help="Load the sample knowledge base.")
-def up(port: int, topology: str, *, sample: bool) -> None:
+@click.option(
+    "--sign-in", is_flag=True, help="Let nobody in without a credential, as in the cloud."
+)
+def up(port: int, topology: str, *, sample: bool, sign_in: bool) -> None:
     """Start the emulator, load the sample, serve the gateway."""
     from infra.local.processes import NotStarted
     from infra.local.up import Choices
     from infra.local.up import up as run
 
     try:
-        run(Choices(port=port, functions=topology == "functions", sample=sample))
+        run(
+            Choices(
+                port=port,
+                functions=topology == "functions",
+                sample=sample,
+                sign_in=sign_in,
+            )
+        )
     except NotStarted as error:
         raise click.ClickException(str(error)) from error
 
@@ -98,7 +115,10 @@ def run_job(name: str) -> None:
 @click.argument("arguments", default="{}")
 @click.option("--url", default="http://localhost:8080/mcp", show_default=True)
 def call(tool: str, arguments: str, url: str) -> None:
-    """Call TOOL over MCP with ARGUMENTS, a JSON object, and print the answer."""
+    """Call TOOL over MCP with ARGUMENTS, a JSON object, and print the answer.
+
+    Where a credential is needed, put a key into the environment variable CARREL_KEY.
+    """
     from infra.local.client import call_tool
 
     try:
@@ -107,7 +127,7 @@ def call(tool: str, arguments: str, url: str) -> None:
         raise click.ClickException(f"ARGUMENTS is not JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise click.ClickException("ARGUMENTS must be a JSON object, such as '{\"limit\": 3}'.")
-    well, text = asyncio.run(call_tool(url, tool, parsed))
+    well, text = asyncio.run(call_tool(url, tool, parsed, os.environ.get("CARREL_KEY")))
     click.echo(text, err=not well)
     sys.exit(not well)
 
@@ -121,6 +141,7 @@ def stdio() -> None:
     from infra.local.stdio import serve_stdio
     from shared.settings import Settings
 
+    places.share_secret()
     with places.knowledge_base():
         asyncio.run(serve_stdio(Settings()))
 

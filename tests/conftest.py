@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from shared.deps import Deps
 
-pytest_plugins = ["tests.infra.index_proof"]
+pytest_plugins = ["tests.infra.index_proof", "tests.e2e.browser"]
 
 _EMULATOR = pytest.StashKey[ExitStack]()
 
@@ -90,5 +90,5 @@ def meter() -> Meter:
 
 @pytest.fixture
 def deps(backend: Backend, meter: Meter) -> Deps:
-    """The capabilities of one call by an anonymous caller."""
-    return backend.deps(Caller(), meter)
+    """The capabilities of one call."""
+    return backend.deps(Caller.of("reader"), meter)

@@ -1,7 +1,9 @@
-"""One call of a tool, for whichever MCP method needs it, and what its answer becomes."""
+"""One call of a tool, for whichever MCP method needs it: let in, paid, sent, written down."""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
 import time
 import uuid
@@ -10,15 +12,22 @@ from typing import TYPE_CHECKING, Any, Final
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from shared.call import CallRequest
+from functions.gateway.call_log import log_call
+from functions.gateway.charging import bill_for, close
+from shared.call import CallAnswer, CallRequest
+from shared.errors import CarrelError, Unavailable
+from shared.outages import IDEMPOTENCY_KEY
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mcp.server.context import ServerRequestContext
 
+    from functions.gateway.auth.visitor import Visitor
+    from functions.gateway.billing import Billing
     from functions.gateway.catalog import Declaration
     from functions.gateway.dispatch import Dispatcher
-    from shared.call import CallAnswer
-    from shared.caller import Caller
+    from functions.gateway.limits import CallLimits
 
     Context = ServerRequestContext[Any, Any]
 
@@ -26,17 +35,85 @@ RECEIPT: Final = "carrel/receipt"
 """The key of a call's receipt in `_meta`."""
 
 
-async def call(
-    dispatcher: Dispatcher, tool: Declaration, arguments: dict[str, Any], caller: Caller
-) -> CallAnswer:
-    """Call a tool that the caller may use."""
-    request = CallRequest(
-        call_id=uuid.uuid4().hex,
-        arguments=arguments,
-        caller=caller,
-        deadline=time.time() + tool.timeout,
-    )
-    return await dispatcher.call(tool, request)
+class Calls:
+    """Takes calls to their tools."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        limits: CallLimits | None = None,
+        billing: Billing | None = None,
+        timeouts: Mapping[str, float] | None = None,
+    ) -> None:
+        """Send calls by this dispatcher.
+
+        Args:
+            dispatcher: Brings them to their tools.
+            limits: How often callers may call; by default, as often as they like.
+            billing: Who charges them; by default, nobody.
+            timeouts: Seconds that tools may take, where their own are not right.
+        """
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._billing = billing
+        self._timeouts = timeouts or {}
+
+    async def call(
+        self, tool: Declaration, arguments: dict[str, Any], visitor: Visitor
+    ) -> CallAnswer:
+        """Call a tool that the visitor may call. Whatever happens becomes an answer."""
+        began = time.perf_counter()
+        request = CallRequest(
+            call_id=call_id(tool, arguments, visitor),
+            arguments=arguments,
+            caller=visitor.caller,
+            deadline=time.time() + self._timeouts.get(tool.name, tool.timeout),
+        )
+        try:
+            answer = await self._admitted(tool, request, visitor)
+        except CarrelError as error:
+            answer = _failed(error)
+        except asyncio.CancelledError:
+            log_call(tool, request, _UNANSWERED, seconds=time.perf_counter() - began)
+            raise
+        log_call(tool, request, answer, seconds=time.perf_counter() - began)
+        visitor.reply.retry_after = answer.error.retry_after if answer.error else None
+        return answer
+
+    async def _admitted(
+        self, tool: Declaration, request: CallRequest, visitor: Visitor
+    ) -> CallAnswer:
+        if self._limits:
+            await self._limits.take(visitor, tool.effect)
+        return await self._paid(tool, request)
+
+    async def _paid(self, tool: Declaration, request: CallRequest) -> CallAnswer:
+        """Reserve what the call may cost before any work; charge what it did cost."""
+        if self._billing is None:
+            return await self._dispatcher.call(tool, request)
+        reservation = await self._billing.reserve(bill_for(tool, request))
+        answer = await self._dispatcher.call(tool, request)
+        price = await close(self._billing, reservation, tool, answer)
+        receipt = answer.receipt.model_copy(update={"price": price if tool.price else None})
+        return answer.model_copy(update={"receipt": receipt})
+
+
+def _failed(error: CarrelError) -> CallAnswer:
+    return CallAnswer.model_validate({"error": error.to_wire()})
+
+
+_UNANSWERED: Final = _failed(Unavailable("The caller left before there was an answer."))
+"""What the log says of such a call. Money that was set aside for it is given back after a while."""
+
+
+def call_id(tool: Declaration, arguments: dict[str, Any], visitor: Visitor) -> str:
+    """What names a call; the same call of the same user, sent again, has the same name."""
+    key, user_id = arguments.get(IDEMPOTENCY_KEY), visitor.caller.user_id
+    if not isinstance(key, str) or user_id is None:
+        return uuid.uuid4().hex
+    named = json.dumps([user_id, tool.name, key])
+    return hashlib.sha256(named.encode()).hexdigest()[:32]
 
 
 def result_of(answer: CallAnswer) -> dict[str, Any]:
@@ -53,7 +130,7 @@ def result_of(answer: CallAnswer) -> dict[str, Any]:
 
 def meta(answer: CallAnswer) -> dict[str, Any]:
     """What a call cost, where MCP has room for it."""
-    return {RECEIPT: answer.receipt.model_dump()}
+    return {RECEIPT: answer.receipt.model_dump(exclude_none=True)}
 
 
 def compact(value: dict[str, Any]) -> str:

@@ -30,10 +30,15 @@ class Declaration(BaseModel):
     effect: Effect
     tier: Tier
     timeout: float
+    price: int = 0
     resource: ResourceTemplate | None = None
     links: Links | None = None
     internal: bool = False
     completes: list[str] = []
+
+    def is_open_to(self, caller: Caller) -> bool:
+        """Whether this caller may call it."""
+        return caller.may_call(self.tier, self.effect.scope)
 
     def to_mcp(self) -> types.Tool:
         """The tool as MCP lists it."""
@@ -74,6 +79,11 @@ class Catalog:
         """The tools that this caller may call."""
         return [each for each in self._reached_by(caller) if not each.internal]
 
+    def closed_to(self, name: str, caller: Caller) -> Declaration | None:
+        """The tool of this name, if there is one and the caller needs more rights to call it."""
+        found = self._by_name.get(name)
+        return found if found and not found.internal and not found.is_open_to(caller) else None
+
     def get(self, name: str, caller: Caller) -> Declaration | None:
         """The tool of this name, if there is one and the caller may call it."""
         return next((each for each in self.open_to(caller) if each.name == name), None)
@@ -97,4 +107,4 @@ class Catalog:
         return found.input_schema if found else None
 
     def _reached_by(self, caller: Caller) -> list[Declaration]:
-        return [each for each in self._by_name.values() if caller.may_call(each.tier)]
+        return [each for each in self._by_name.values() if each.is_open_to(caller)]

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Final
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.auth import identify
-from functions.gateway.calls import call
+from functions.gateway.auth.visitor import visitor_of
 from functions.gateway.uris import variable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from functions.gateway.calls import Context
+    from functions.gateway.auth.visitor import Visitor
+    from functions.gateway.calls import Calls, Context
     from functions.gateway.catalog import Catalog
-    from functions.gateway.dispatch import Dispatcher
     from functions.gateway.prompts import Prompts
-    from shared.caller import Caller
 
 MOST: Final = 100
 """Values that the protocol allows in one answer."""
@@ -28,51 +26,51 @@ _ID: Final = "_id"
 class Completions:
     """Answers `completion/complete`."""
 
-    def __init__(self, catalog: Catalog, dispatcher: Dispatcher, prompts: Prompts) -> None:
+    def __init__(self, catalog: Catalog, calls: Calls, prompts: Prompts) -> None:
         """Complete arguments of these prompts, and of the catalogue's resource templates."""
         self._catalog = catalog
-        self._dispatcher = dispatcher
+        self._calls = calls
         self._prompts = prompts
 
     async def complete(
         self, context: Context, params: types.CompleteRequestParams
     ) -> types.CompleteResult:
         """Complete a value: of a prompt's argument to names, of a template's variable to ids."""
-        caller, argument = identify(context.request), params.argument
+        visitor, argument = visitor_of(context.request), params.argument
         if isinstance(params.ref, types.PromptReference):
-            return await self._name(params.ref.name, argument, caller)
-        return await self._id(params.ref.uri, argument, caller)
+            return await self._name(params.ref.name, argument, visitor)
+        return await self._id(params.ref.uri, argument, visitor)
 
     async def _name(
-        self, prompt: str, argument: types.CompletionArgument, caller: Caller
+        self, prompt: str, argument: types.CompletionArgument, visitor: Visitor
     ) -> types.CompleteResult:
         wanted = self._prompts.named(prompt).argument(argument.name)
         if wanted and wanted.choices:
             return _result([each for each in wanted.choices if each.startswith(argument.value)])
         if wanted and wanted.kind:
-            return await self._ask(wanted.kind, "name", argument.value, caller)
+            return await self._ask(wanted.kind, "name", argument.value, visitor)
         return _result([])
 
     async def _id(
-        self, uri: str, argument: types.CompletionArgument, caller: Caller
+        self, uri: str, argument: types.CompletionArgument, visitor: Visitor
     ) -> types.CompleteResult:
-        known = [template.uri for _, template in self._catalog.readable(caller)]
+        known = [template.uri for _, template in self._catalog.readable(visitor.caller)]
         if uri not in known:
             message = f"There is no resource template {uri[:200]!r}. There are: {', '.join(known)}"
             raise MCPError(types.INVALID_PARAMS, message)
         if argument.name != variable(uri) or not argument.name.endswith(_ID):
             return _result([])
-        return await self._ask(argument.name.removesuffix(_ID), "id", argument.value, caller)
+        return await self._ask(argument.name.removesuffix(_ID), "id", argument.value, visitor)
 
     async def _ask(
-        self, kind: str, field: str, prefix: str, caller: Caller
+        self, kind: str, field: str, prefix: str, visitor: Visitor
     ) -> types.CompleteResult:
         """Ask the tool that completes this kind. While it fails, nothing is completed."""
-        tool = self._catalog.completing(kind, caller)
+        tool = self._catalog.completing(kind, visitor.caller)
         if tool is None:
             return _result([])
         arguments = {"kind": kind, "prefix": prefix}
-        answer = await call(self._dispatcher, tool, arguments, caller)
+        answer = await self._calls.call(tool, arguments, visitor)
         if answer.result is None:
             return _result([])
         found = answer.result

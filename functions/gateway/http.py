@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import functions_framework.aio
-import mcp_types as types
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from functions.gateway.access import Access
+from functions.gateway.auth.challenges import RESOURCE_PATH
+from functions.gateway.auth.middleware import Authentication
 from functions.gateway.catalog import Catalog
+from functions.gateway.faults import Faults
+from functions.gateway.refusals import refusal
 from functions.gateway.server import mcp_server
+from functions.gateway.tracing import Tracing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,7 +38,6 @@ if TYPE_CHECKING:
 
     Handler = Callable[[Request], Awaitable[ASGIApp]]
 
-PATH = "/mcp"
 HEALTH_SECONDS = 5.0
 """How long all parts, once seen to be well, are taken to be so."""
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -43,9 +47,11 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
 
 
-def gateway(settings: Settings, dispatcher: Dispatcher) -> Handler:
-    """Make the Cloud Function, which offers what the generated catalogue holds."""
-    return as_function(mcp_app(settings, dispatcher, mcp_server(Catalog.load(), dispatcher)))
+def gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog | None = None) -> Handler:
+    """Make the Cloud Function, which offers what the generated catalogue holds, or another."""
+    access = Access(settings)
+    server = mcp_server(catalog or Catalog.load(), access.calls(dispatcher))
+    return as_function(mcp_app(access, dispatcher, server))
 
 
 def as_function(app: Starlette) -> Handler:
@@ -60,28 +66,48 @@ def as_function(app: Starlette) -> Handler:
     return cast("Handler", functions_framework.aio.http(cast("Any", handle)))
 
 
-def mcp_app(settings: Settings, dispatcher: Dispatcher, server: Server[Any]) -> Starlette:
-    """The ASGI app: `/mcp`, without sessions and with JSON answers, and `/health`."""
-    health = Health(dispatcher)
+def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Starlette:
+    """The ASGI app: `/mcp`, without sessions and with JSON answers, sign-in, and `/health`."""
+    settings, health = access.settings, Health(dispatcher)
 
     app = server.streamable_http_app(
-        streamable_http_path=PATH,
+        streamable_http_path=RESOURCE_PATH,
         json_response=True,
         stateless_http=True,
         max_request_body_size=settings.max_request_bytes,
         transport_security=_security(settings),
-        custom_starlette_routes=[Route("/health", health.answer, methods=["GET"])],
+        custom_starlette_routes=[
+            Route("/health", health.answer, methods=["GET"]),
+            *access.sign_in(),
+        ],
     )
     # A redirect would quote a Host that nobody has checked.
     app.router.redirect_slashes = False
-    app.add_middleware(OnlyPosts)
-    app.add_middleware(
-        CORSMiddleware,
-        allow_origins=settings.allowed_origins,
-        allow_methods=["POST"],
-        allow_headers=["*"],
-    )
+    app.add_middleware(Endpoint, access=access)
+    app.add_middleware(Faults)
+    app.add_middleware(Tracing, project=settings.google_cloud_project)
     return app
+
+
+class Endpoint:
+    """Guards the MCP endpoint; an app's other paths have rules of their own."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        """Let web pages of allowed origins ask, then posts through, then whom the gateway knows."""
+        settings = access.settings
+        self._app = app
+        self._guarded = CORSMiddleware(
+            OnlyPosts(Authentication(app, settings, access.callers)),
+            allow_origins=settings.allowed_origins,
+            allow_methods=["POST"],
+            allow_headers=["*"],
+            expose_headers=["www-authenticate", "retry-after"],
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the request through the guards, or past them."""
+        is_guarded = scope["type"] == "http" and scope["path"].rstrip("/") == RESOURCE_PATH
+        await (self._guarded if is_guarded else self._app)(scope, receive, send)
 
 
 class Lifespan:
@@ -127,26 +153,17 @@ class OnlyPosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or say what to send instead."""
-        refusal = _refusal(scope) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
+        await (_refusal(scope) or self._app)(scope, receive, send)
 
 
 def _refusal(scope: Scope) -> JSONResponse | None:
-    if scope["path"].rstrip("/") != PATH:
-        return None
     if scope["method"] != "POST":
         message = "This is an MCP endpoint: add its URL to an MCP client. It takes POST only."
-        return _error(405, message, {"allow": "POST"})
+        return refusal(405, message, {"allow": "POST"})
     content_type = Headers(scope=scope).get("content-type", "")
     if content_type.partition(";")[0].strip().lower() != "application/json":
-        return _error(415, "Send the JSON-RPC message with Content-Type: application/json.")
+        return refusal(415, "Send the JSON-RPC message with Content-Type: application/json.")
     return None
-
-
-def _error(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    error = {"code": types.INVALID_REQUEST, "message": message}
-    body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": error}
-    return JSONResponse(body, status_code=status, headers=headers)
 
 
 def _security(settings: Settings) -> TransportSecuritySettings:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.calls import call, result_of
+from functions.gateway.calls import result_of
 from functions.gateway.links import linked
 from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from functions.gateway.auth.visitor import Visitor
+    from functions.gateway.calls import Calls
     from functions.gateway.catalog import Catalog, Declaration
-    from functions.gateway.dispatch import Dispatcher
-    from shared.caller import Caller
     from shared.tool import Links
 
 START_OVER: Final = "This cursor is none of ours, or no longer holds. Start over without a cursor."
@@ -25,18 +25,18 @@ START_OVER: Final = "This cursor is none of ours, or no longer holds. Start over
 class ResourceList:
     """Walks the tools whose results are lists of resources."""
 
-    def __init__(self, catalog: Catalog, dispatcher: Dispatcher) -> None:
+    def __init__(self, catalog: Catalog, calls: Calls) -> None:
         """Walk the tools that the catalogue says are listed."""
         self._catalog = catalog
-        self._dispatcher = dispatcher
+        self._calls = calls
 
-    async def page(self, caller: Caller, cursor: str | None) -> types.ListResourcesResult:
+    async def page(self, visitor: Visitor, cursor: str | None) -> types.ListResourcesResult:
         """One page: the first one, or the one at a cursor that an earlier page ended with.
 
         Raises:
             MCPError: The cursor is broken, or a tool failed.
         """
-        waiting = self._catalog.listed(caller)
+        waiting = self._catalog.listed(visitor.caller)
         inner = None
         if cursor is not None:
             name, inner = from_cursor(cursor)
@@ -44,28 +44,28 @@ class ResourceList:
             if name not in names:
                 raise MCPError(types.INVALID_PARAMS, START_OVER)
             waiting = waiting[names.index(name) :]
-        return await self._first_of(waiting, inner, caller)
+        return await self._first_of(waiting, inner, visitor)
 
     async def _first_of(
-        self, waiting: list[tuple[Declaration, Links]], cursor: str | None, caller: Caller
+        self, waiting: list[tuple[Declaration, Links]], cursor: str | None, visitor: Visitor
     ) -> types.ListResourcesResult:
         """The next page that holds something, of the first tool or of one behind it."""
         if not waiting:
             return types.ListResourcesResult(resources=[])
         (tool, links), *behind = waiting
-        result = await self._call(tool, links, cursor, caller)
+        result = await self._call(tool, links, cursor, visitor)
         found, rest = linked(result, links), result.get("next_cursor")
         if not found and not rest:
-            return await self._first_of(behind, None, caller)
+            return await self._first_of(behind, None, visitor)
         positions = [(tool.name, rest)] if rest else [(each.name, None) for each, _ in behind]
         following = to_cursor(*positions[0]) if positions else None
         return types.ListResourcesResult(resources=found, next_cursor=following)
 
     async def _call(
-        self, tool: Declaration, links: Links, cursor: str | None, caller: Caller
+        self, tool: Declaration, links: Links, cursor: str | None, visitor: Visitor
     ) -> dict[str, Any]:
         arguments = {**links.walk, "cursor": cursor} if cursor else dict(links.walk)
-        answer = await call(self._dispatcher, tool, arguments, caller)
+        answer = await self._calls.call(tool, arguments, visitor)
         if cursor and answer.error and answer.error.code == InvalidInput.code:
             raise MCPError(types.INVALID_PARAMS, START_OVER)
         return result_of(answer)

@@ -8,19 +8,18 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from functions.gateway.auth import identify
-from functions.gateway.calls import call, compact, meta, result_of
+from functions.gateway.auth.visitor import visitor_of
+from functions.gateway.calls import compact, meta, result_of
 from functions.gateway.links import MIME_TYPE
 from functions.gateway.resource_list import ResourceList
 from functions.gateway.uris import match
 from shared.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from functions.gateway.calls import Context
+    from functions.gateway.auth.visitor import Visitor
+    from functions.gateway.calls import Calls, Context
     from functions.gateway.catalog import Catalog
-    from functions.gateway.dispatch import Dispatcher
     from shared.call import CallAnswer
-    from shared.caller import Caller
 
 NOT_FOUND_WITH_HANDSHAKE: Final = -32002
 """What the revisions with a handshake call a missing resource; the later ones retired the code."""
@@ -29,17 +28,18 @@ NOT_FOUND_WITH_HANDSHAKE: Final = -32002
 class Resources:
     """Answers `resources/list`, `resources/templates/list` and `resources/read`."""
 
-    def __init__(self, catalog: Catalog, dispatcher: Dispatcher) -> None:
+    def __init__(self, catalog: Catalog, calls: Calls) -> None:
         """Offer what the catalogue says is a resource."""
         self._catalog = catalog
-        self._dispatcher = dispatcher
-        self._list = ResourceList(catalog, dispatcher)
+        self._calls = calls
+        self._list = ResourceList(catalog, calls)
 
     async def show(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         """List resources, a page at a time."""
-        return await self._list.page(identify(context.request), params.cursor if params else None)
+        visitor = visitor_of(context.request)
+        return await self._list.page(visitor, params.cursor if params else None)
 
     async def show_templates(
         self, context: Context, _params: types.PaginatedRequestParams | None
@@ -53,7 +53,7 @@ class Resources:
                 description=each.description,
                 mime_type=MIME_TYPE,
             )
-            for _, each in self._catalog.readable(identify(context.request))
+            for _, each in self._catalog.readable(visitor_of(context.request).caller)
         ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
@@ -61,10 +61,10 @@ class Resources:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         """Read one: call the tool that answers under its URI."""
-        caller = identify(context.request)
-        answer = await self._answer(params.uri, caller)
+        visitor = visitor_of(context.request)
+        answer = await self._answer(params.uri, visitor)
         if answer is None or (answer.error and answer.error.code == InvalidInput.code):
-            known = ", ".join(each.uri for _, each in self._catalog.readable(caller))
+            known = ", ".join(each.uri for _, each in self._catalog.readable(visitor.caller))
             message = f"There is no resource {params.uri[:200]!r}. They look like this: {known}"
             raise _not_found(context, params.uri, message)
         if answer.error and answer.error.code == NotFound.code:
@@ -73,10 +73,10 @@ class Resources:
         content = types.TextResourceContents(uri=params.uri, mime_type=MIME_TYPE, text=text)
         return types.ReadResourceResult(contents=[content], _meta=meta(answer))
 
-    async def _answer(self, uri: str, caller: Caller) -> CallAnswer | None:
-        for tool, template in self._catalog.readable(caller):
+    async def _answer(self, uri: str, visitor: Visitor) -> CallAnswer | None:
+        for tool, template in self._catalog.readable(visitor.caller):
             if arguments := match(template.uri, uri):
-                return await call(self._dispatcher, tool, arguments, caller)
+                return await self._calls.call(tool, arguments, visitor)
         return None
 
 

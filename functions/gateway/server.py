@@ -17,8 +17,8 @@ from functions.gateway.tools import Tools
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from functions.gateway.calls import Calls
     from functions.gateway.catalog import Catalog
-    from functions.gateway.dispatch import Dispatcher
     from functions.gateway.prompt import Prompt
 
 INSTRUCTIONS: Final = (
@@ -32,12 +32,10 @@ INSTRUCTIONS: Final = (
 _FRESH: Final = CacheHint(ttl_ms=5 * 60 * 1000, scope="private")
 
 
-def mcp_server(
-    catalog: Catalog, dispatcher: Dispatcher, prompts: Sequence[Prompt] = PROMPTS
-) -> Server[Any]:
+def mcp_server(catalog: Catalog, calls: Calls, prompts: Sequence[Prompt] = PROMPTS) -> Server[Any]:
     """Build the server object."""
-    tools = Tools(catalog, dispatcher)
-    resources = Resources(catalog, dispatcher)
+    tools = Tools(catalog, calls)
+    resources = Resources(catalog, calls)
     prompting = Prompts(prompts)
     return Server(
         "carrel",
@@ -60,5 +58,5 @@ def mcp_server(
         on_read_resource=resources.read,
         on_list_prompts=prompting.show,
         on_get_prompt=prompting.get,
-        on_completion=Completions(catalog, dispatcher, prompting).complete,
+        on_completion=Completions(catalog, calls, prompting).complete,
     )

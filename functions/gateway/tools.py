@@ -8,14 +8,15 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import is_version_at_least
 
-from functions.gateway.auth import identify
-from functions.gateway.calls import call, compact, meta
+from functions.gateway.auth.refusing import closed
+from functions.gateway.auth.visitor import visitor_of
+from functions.gateway.calls import compact, meta
 from functions.gateway.links import blocks
 
 if TYPE_CHECKING:
-    from functions.gateway.calls import Context
+    from functions.gateway.auth.visitor import Visitor
+    from functions.gateway.calls import Calls, Context
     from functions.gateway.catalog import Catalog
-    from functions.gateway.dispatch import Dispatcher
     from shared.call import CallAnswer
     from shared.tool import Links
 
@@ -26,31 +27,36 @@ KNOWS_LINKS: Final = "2025-06-18"
 class Tools:
     """Answers `tools/list` and `tools/call`."""
 
-    def __init__(self, catalog: Catalog, dispatcher: Dispatcher) -> None:
+    def __init__(self, catalog: Catalog, calls: Calls) -> None:
         """Offer what the catalogue holds."""
         self._catalog = catalog
-        self._dispatcher = dispatcher
+        self._calls = calls
 
     async def show(
         self, context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """List the tools that the caller may call."""
-        declarations = self._catalog.open_to(identify(context.request))
+        declarations = self._catalog.open_to(visitor_of(context.request).caller)
         return types.ListToolsResult(tools=[each.to_mcp() for each in declarations])
 
     async def call(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """Call one of them."""
-        caller = identify(context.request)
-        tool = self._catalog.get(params.name, caller)
+        visitor = visitor_of(context.request)
+        tool = self._catalog.get(params.name, visitor.caller)
         if tool is None:
-            names = ", ".join(each.name for each in self._catalog.open_to(caller))
-            message = f"There is no tool {params.name[:80]!r}. The tools are: {names}."
-            raise MCPError(types.INVALID_PARAMS, message)
-        answer = await call(self._dispatcher, tool, params.arguments or {}, caller)
+            raise self._refusal(params.name, visitor)
+        answer = await self._calls.call(tool, params.arguments or {}, visitor)
         knows_links = is_version_at_least(context.protocol_version, KNOWS_LINKS)
         return to_result(answer, tool.links if knows_links else None)
+
+    def _refusal(self, name: str, visitor: Visitor) -> MCPError:
+        if tool := self._catalog.closed_to(name, visitor.caller):
+            return closed(tool, visitor)
+        names = ", ".join(each.name for each in self._catalog.open_to(visitor.caller))
+        message = f"There is no tool {name[:80]!r}. The tools are: {names}."
+        return MCPError(types.INVALID_PARAMS, message)
 
 
 def to_result(answer: CallAnswer, links: Links | None = None) -> types.CallToolResult:

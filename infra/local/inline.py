@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from infra.deploy.discovery import tools
 from shared.calling import call
 from shared.errors import CarrelError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from functions.gateway.catalog import Declaration
     from shared.call import CallAnswer, CallRequest
     from shared.deps import Backend
+    from shared.tool import Tool
 
 
 class InlineDispatcher:
     """Calls each tool's handler directly."""
 
-    def __init__(self, backend: Backend) -> None:
-        """Run every tool on this backend."""
+    def __init__(self, backend: Backend, known: Sequence[Tool[Any, Any]] = ()) -> None:
+        """Run on this backend the tools that are known; by default, all of Carrel's."""
         self._backend = backend
-        self._tools = {tool.name: tool for tool in tools()}
+        self._tools = {tool.name: tool for tool in known or tools()}
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         """Run the call here."""

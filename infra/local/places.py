@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -12,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from infra.deploy.discovery import ROOT
-from infra.local.emulator import LOOPBACK, PROJECT, EmulatorError, export_data
+from infra.local.emulator import DATABASES, LOOPBACK, PROJECT, EmulatorError, export_data
 from infra.local.file_lock import locked
 from infra.local.keeper import StateFolder
 from infra.local.processes import answers
+from infra.local.secret import local_secret
 from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -53,6 +55,15 @@ def work_in_the_cloud() -> None:
     wanted = ("GOOGLE_CLOUD_PROJECT", "EMBEDDING_PROVIDER")
     if unset := [name for name in wanted if name not in os.environ]:
         raise InvalidInput(f"For --cloud, set {' and '.join(unset)} in the environment.")
+
+
+def share_secret() -> None:
+    """Have this process sign and hash as all local runs do, unless it is told its secrets.
+
+    In the cloud it must be told: no machine's file may become the secret of a deployment.
+    """
+    if "FIRESTORE_EMULATOR_HOST" in os.environ and not os.environ.get("ACCESS_SECRETS"):
+        os.environ["ACCESS_SECRETS"] = json.dumps([local_secret(STATE)])
 
 
 @contextmanager
@@ -111,10 +122,11 @@ def await_end() -> None:
 
 
 def keep() -> None:
-    """Write the local database's contents to disk now, so that not even a crash loses them."""
+    """Write the local databases' contents to disk now, so that not even a crash loses them."""
     host = _STATE.serving()
     if host and host == os.environ.get("FIRESTORE_EMULATOR_HOST"):
-        export_data(host, _STATE.data / "(default)", PROJECT)
+        for name in DATABASES:
+            export_data(host, _STATE.data / name, PROJECT, name)
 
 
 def _find_or_start() -> str:

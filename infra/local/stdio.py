@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mcp.server.stdio import stdio_server
 
+from functions.gateway.access import Access
 from functions.gateway.catalog import Catalog
 from functions.gateway.server import mcp_server
 from infra.local.inline import InlineDispatcher
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 
 async def serve_stdio(settings: Settings) -> None:
     """Answer one client until it closes our standard input."""
-    backend = Backend(settings)
-    server = mcp_server(Catalog.load(), InlineDispatcher(backend))
+    backend, access = Backend(settings), Access(settings)
+    server = mcp_server(Catalog.load(), access.calls(InlineDispatcher(backend)))
     try:
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
     finally:
         await backend.aclose()
+        await access.connection.aclose()

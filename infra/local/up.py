@@ -9,24 +9,24 @@ import subprocess
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 import click
 
 from infra.deploy.discovery import ROOT, tools
 from infra.local.emulator import PROJECT
 from infra.local.jobs import load_sample
-from infra.local.places import STATE, await_end, database, is_served
+from infra.local.places import STATE, await_end, database, is_served, share_secret
 from infra.local.processes import answers, serve, serve_tools
+from infra.local.welcome import welcome
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import FrameType
 
     from infra.local.processes import Served
 
 
-DEFAULT_URL: Final = "http://localhost:8080/mcp"
+LOCAL_USER: Final = "local"
+"""Whose the private data is where nobody signs in, as over standard input."""
 LOOK_SECONDS: Final = 0.5
 """How often to look whether the database still lives."""
 
@@ -39,11 +39,13 @@ class Choices:
         port: Where the gateway listens.
         functions: Whether each tool is a process of its own, as in the cloud.
         sample: Whether to load the sample knowledge base.
+        sign_in: Whether to let nobody in without a credential, as in the cloud.
     """
 
     port: int
     functions: bool
     sample: bool
+    sign_in: bool
 
 
 def up(choices: Choices) -> None:
@@ -63,24 +65,25 @@ def _run(stack: ExitStack, choices: Choices) -> None:
     stack.callback(await_end)
     host = stack.enter_context(database())
     os.environ |= {"FIRESTORE_EMULATOR_HOST": host, "GOOGLE_CLOUD_PROJECT": PROJECT}
+    share_secret()
     if choices.sample:
         click.echo("Loading the sample knowledge base ...")
         load_sample()
     gateway = _serve(stack, choices)
-    click.echo(_welcome(gateway.url))
+    click.echo(welcome(choices))
     _wait(gateway)
 
 
 def _serve(stack: ExitStack, choices: Choices) -> Served:
-    url = f"http://localhost:{choices.port}"
-    environment = {"PUBLIC_URL": url}
+    environment = {"PUBLIC_URL": f"http://localhost:{choices.port}", **_access(choices)}
     log = STATE / f"functions-{choices.port}.log"
     log.unlink(missing_ok=True)
     source = ROOT / "infra" / "local" / "gateway_main.py"
     if choices.functions:
         click.echo("Starting each tool as a function of its own ...")
         names = [tool.name for tool in tools()]
-        served = stack.enter_context(serve_tools(names, environment, log=log))
+        without = {**environment, "ACCESS_SECRETS": ""}  # only the gateway holds them in the cloud
+        served = stack.enter_context(serve_tools(names, without, log=log))
         environment["TOOL_URLS"] = json.dumps({name: one.url for name, one in served.items()})
         source = ROOT / "functions" / "gateway" / "main.py"
     return stack.enter_context(serve(source, environment, port=choices.port, log=log))
@@ -111,34 +114,8 @@ def _refuse_taken_port(port: int) -> None:
         raise click.ClickException(f"{message} Choose another: make run ARGS='--port 9090'")
 
 
-def _welcome(served_at: str) -> str:
-    url = f"http://localhost:{urlsplit(served_at).port}/mcp"
-    elsewhere = "" if url == DEFAULT_URL else f" --url {url}"
-    desktop = {"mcpServers": {"carrel": {"command": str(_command()), "args": ["stdio"]}}}
-    return f"""
-Carrel is running. Its MCP endpoint is
-
-    {url}
-
-Add it to Claude Code:
-
-    claude mcp add --transport http carrel {url}
-
-Add it to Claude Desktop (Settings, Developer, Edit Config):
-
-    {json.dumps(desktop)}
-
-Try a call, in another window:
-
-    .venv/bin/carrel call search_kb '{{"query": "why do flaky tests hurt?", "limit": 3}}'{elsewhere}
-
-Put your own texts in:
-
-    .venv/bin/carrel ingest ~/notes
-
-There is no sign-in: whoever reaches this machine's loopback address may read. Ctrl-C ends it.
-"""
-
-
-def _command() -> Path:
-    return ROOT / ".venv" / "bin" / "carrel"
+def _access(choices: Choices) -> dict[str, str]:
+    """Who gets in: what the environment says of it is for a deployment, not for this run."""
+    if choices.sign_in:
+        return {"LOCAL_USER": "", "PUBLIC_ACCESS": "false"}
+    return {"LOCAL_USER": LOCAL_USER, "PUBLIC_ACCESS": "true"}

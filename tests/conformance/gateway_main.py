@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mcp.shared.exceptions import MCPError
 from mcp_types import MISSING_REQUIRED_CLIENT_CAPABILITY
 
+from functions.gateway.access import Access
 from functions.gateway.catalog import Catalog, Declaration
 from functions.gateway.http import as_function, mcp_app
 from functions.gateway.prompt import Argument, Prompt
@@ -71,5 +72,7 @@ def declared(name: str) -> Declaration:
 
 
 _tools = SuiteTools()
-_server = mcp_server(Catalog([declared(name) for name in TOOLS]), _tools, [PROMPT])
-handle = as_function(mcp_app(Settings(), _tools, _server))
+_access = Access(Settings())
+_catalog = Catalog([declared(name) for name in TOOLS])
+_server = mcp_server(_catalog, _access.calls(_tools), [PROMPT])
+handle = as_function(mcp_app(_access, _tools, _server))

@@ -14,8 +14,11 @@ import pytest
 from functions.gateway.uris import variable
 from infra.deploy import generated
 from infra.deploy.discovery import tools
+from shared.caller import Tier
 from shared.calling import parse
 from shared.errors import InvalidInput
+from shared.tool import Effect, Repeatable
+from tests.access.notebook import TOOLS as NOTEBOOK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +29,13 @@ TOOLS = tools()
 FORBIDDEN = {"mcp", "mcp_types", "flask", "starlette", "functions_framework", "functions", "infra"}
 
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+
+
+def test_a_tool_that_writes_is_for_people_we_know_and_may_be_sent_twice() -> None:
+    writing = [tool for tool in (*TOOLS, *NOTEBOOK) if tool.effect is not Effect.READ]
+    assert writing
+    assert {Tier.REGISTERED} == {tool.tier for tool in writing}
+    assert [] == [tool.name for tool in writing if not issubclass(tool.input, Repeatable)]
 
 
 def module_of(tool: Tool[Any, Any]) -> Path:
@@ -139,7 +149,7 @@ def test_a_handler_says_how_deep_it_goes(tool: Tool[Any, Any]) -> None:
 
 @every_tool
 def test_a_tool_has_time_to_answer_but_not_for_ever(tool: Tool[Any, Any]) -> None:
-    assert 0 < tool.timeout <= 60
+    assert 0 < tool.time_limit <= 60
 
 
 @every_tool

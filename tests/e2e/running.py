@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 INLINE = ROOT / "infra" / "local" / "gateway_main.py"
 GATEWAY = ROOT / "functions" / "gateway" / "main.py"
 ALLOWED_ORIGIN = "https://notebook.example"
+SECRET = "a-secret-of-tests-that-opens-nothing"
+"""What the gateways of tests sign and hash with."""
 MARK = "zyzzyva"
 """A word that stands nowhere but in what people wrote."""
 
@@ -79,6 +81,8 @@ def run_gateway(
     port = free_port()
     usual = {
         "PUBLIC_URL": f"http://127.0.0.1:{port}",
+        "ACCESS_SECRETS": json.dumps([SECRET]),
+        "LOCAL_USER": "local",
         "TOOL_URLS": json.dumps({name: served.url for name, served in tools.items()}),
         "ALLOWED_ORIGINS": json.dumps([ALLOWED_ORIGIN]),
     }

@@ -5,16 +5,37 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from click.testing import CliRunner
 
 from infra.cli import main
+from tests.e2e.running import INLINE, SECRET, run_gateway
 from tests.e2e.wire import TOOL_NAMES
 from tests.knowledge import BAKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from click.testing import Result
 
-    from tests.e2e.running import Running
+    from tests.e2e.running import Library, Running
+
+
+@pytest.fixture(scope="module")
+def closed(library: Library, log: Path) -> Iterator[Running]:
+    """A gateway that lets nobody in without a credential."""
+    with run_gateway(INLINE, {**library.environment, "LOCAL_USER": ""}, log) as running:
+        yield running
+
+
+@pytest.fixture
+def key(library: Library, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A key for that gateway."""
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", library.project)
+    monkeypatch.setenv("ACCESS_SECRETS", json.dumps([SECRET]))
+    command = ["keys", "create", "--user", "ann", "--name", "terminal"]
+    return CliRunner().invoke(main, command).stdout.strip()
 
 
 def called(running: Running, *arguments: str) -> Result:
@@ -52,3 +73,36 @@ def test_arguments_that_are_no_object_are_refused_in_words(carrel: Running) -> N
         assert (1, "") == (result.exit_code, result.stdout)
         assert "Traceback" not in result.stderr
         assert result.stderr.strip()
+
+
+def test_a_key_comes_from_the_environment(closed: Running, key: str) -> None:
+    without = called(closed, "get_stats")
+    assert (1, "") == (without.exit_code, without.stdout)
+    for words in ("Sign in first", "carrel keys create", "CARREL_KEY"):
+        assert words in without.stderr
+    result = CliRunner(env={"CARREL_KEY": key}).invoke(
+        main, ["call", "get_stats", "--url", closed.endpoint]
+    )
+    assert (0, "") == (result.exit_code, result.stderr)
+    assert json.loads(result.stdout)["chunks"]
+
+
+@pytest.mark.parametrize("wrong", ["nonsense", f"carrel_0123456789ab_{'x' * 51}", "é", "a\nb"])
+def test_a_key_that_does_not_hold_is_told_in_words_and_not_quoted(
+    closed: Running, wrong: str
+) -> None:
+    result = CliRunner(env={"CARREL_KEY": wrong}).invoke(
+        main, ["call", "get_stats", "--url", closed.endpoint]
+    )
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "key" in result.stderr.lower()
+    assert "Traceback" not in result.stderr
+    assert wrong not in result.stderr
+
+
+def test_a_key_is_not_sent_in_the_clear() -> None:
+    result = CliRunner(env={"CARREL_KEY": "k"}).invoke(
+        main, ["call", "get_stats", "--url", "http://carrel.example/mcp"]
+    )
+    assert 1 == result.exit_code
+    assert "over https only" in result.stderr

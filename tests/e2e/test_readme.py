@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 README = (ROOT / "README.md").read_text("utf-8")
 COMMANDS = [block.strip() for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)]
-RUN, ADD, CALL, INGEST, TEST = COMMANDS[:5]
+RUN, ADD, CALL, INGEST, SIGN_IN, KEY, TEST = COMMANDS[:7]
 START_SECONDS = 300
 
 

@@ -4,20 +4,75 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import anyio
 import httpx2
 import pytest
 
+from infra.deploy.discovery import ROOT
+from infra.local.processes import free_port
 from tests.e2e.running import GATEWAY, run_gateway
 from tests.e2e.wire import HEADERS, message
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
 LISTING = message("tools/list")
+CARREL = [sys.executable, "-c", "from infra.cli import main; main()"]
+OTHERS = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "ACCESS_SECRETS"}
+"""Variables that would have a command share in what the tests run."""
+
+
+def machine(folder: Path) -> dict[str, str]:
+    """The environment of a machine where nothing ran yet."""
+    ours = {"CARREL_STATE": str(folder / "state"), "EMULATOR_PORT": str(free_port())}
+    return {name: value for name, value in os.environ.items() if name not in OTHERS} | ours
+
+
+@contextmanager
+def up(port: int, environment: dict[str, str], *options: str) -> Iterator[str]:
+    """Run `carrel up` until the block ends; the block begins with all that it said."""
+    command = [*CARREL, "up", "--no-sample", "--port", str(port), *options]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        said = []
+        try:
+            for line in process.stdout:
+                said.append(line)
+                if "Ctrl-C ends it." in line:
+                    break
+            yield "".join(said)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+
+
+def carrel(environment: dict[str, str], *arguments: str) -> tuple[int, str, str]:
+    """What a command does beside it: its exit code, what it prints and what it complains of."""
+    done = subprocess.run(
+        [*CARREL, *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def listing(port: int, **headers: str) -> int:
+    """The status of a list of tools."""
+    sent = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
+    return httpx2.post(f"http://localhost:{port}/mcp", json=LISTING, headers=sent).status_code
 
 
 @pytest.mark.anyio
@@ -40,3 +95,42 @@ def test_a_gateway_ends_cleanly_when_it_is_told_to(log: Path) -> None:
         httpx2.post(running.endpoint, json=LISTING, headers=HEADERS)
         os.killpg(running.gateway.process.pid, signal.SIGTERM)
         assert 0 == running.gateway.process.wait(timeout=10)
+
+
+def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
+    port = free_port()
+    with up(port, machine(tmp_path) | {"PUBLIC_ACCESS": "false"}) as said:
+        assert "There is no sign-in: whoever reaches this machine's loopback address" in said
+        assert "ARGS=--sign-in" in said
+        assert 200 == listing(port)
+        assert 401 == listing(port, x_api_key="carrel_nonsense")
+
+
+def test_a_run_with_sign_in_lets_in_who_has_a_key_and_says_how_to_make_one(tmp_path: Path) -> None:
+    port, environment = free_port(), machine(tmp_path)
+    inherited = {"LOCAL_USER": "somebody", "PUBLIC_ACCESS": "true"}
+    with up(port, environment | inherited, "--sign-in") as said:
+        for words in ("Nobody gets in without a credential", "keys create", "sign-in page"):
+            assert words in said
+        assert 401 == listing(port)
+        _, key, _ = carrel(environment, "keys", "create", "--user", "ann", "--name", "test")
+        assert 200 == listing(port, x_api_key=key.strip())
+        _, listed, _ = carrel(environment, "keys", "list")
+        carrel(environment, "keys", "revoke", listed.splitlines()[1].split()[0])
+        assert 401 == listing(port, x_api_key=key.strip())
+
+
+def test_a_key_outlives_a_database_that_is_killed_right_after(tmp_path: Path) -> None:
+    port, environment = free_port(), machine(tmp_path)
+    with up(port, environment, "--sign-in"):
+        _, key, _ = carrel(environment, "keys", "create", "--user", "ann", "--name", "test")
+        os.kill(keeper(tmp_path / "state"), signal.SIGKILL)
+    with up(port, environment, "--sign-in"):
+        assert 200 == listing(port, x_api_key=key.strip())
+
+
+def keeper(state: Path) -> int:
+    """The process that keeps a database."""
+    listed = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
+    [line] = [each for each in listed.splitlines() if f"infra.local.keeper {state} " in each]
+    return int(line.split()[0])

@@ -18,6 +18,7 @@ from mcp.client.stdio import StdioServerParameters
 from infra.deploy.discovery import ROOT
 from infra.local.keeper import StateFolder
 from infra.local.processes import free_port
+from tests.e2e.running import SECRET
 from tests.e2e.wire import HANDSHAKE, MODERN, TOOL_NAMES, call, initialize, message
 
 if TYPE_CHECKING:
@@ -33,7 +34,11 @@ OTHERS = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
 
 def environment(library: Library) -> dict[str, str]:
     """What the server needs beside the usual variables."""
-    return {**library.environment, "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"]}
+    return {
+        **library.environment,
+        "ACCESS_SECRETS": json.dumps([SECRET]),
+        "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
+    }
 
 
 @pytest.mark.anyio

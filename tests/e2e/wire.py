@@ -52,9 +52,12 @@ def post(
     return httpx2.post(url, json=body, headers=given, timeout=30)
 
 
-def post_modern(url: str, method: str, **params: Any) -> httpx2.Response:
+def post_modern(
+    url: str, method: str, more: dict[str, str | None] | None = None, /, **params: Any
+) -> httpx2.Response:
     """Post a request of the revision 2026-07-28, whose headers repeat what it says."""
     headers: dict[str, str | None] = {"mcp-protocol-version": MODERN, "mcp-method": method}
+    headers |= more or {}
     if named := params.get("name") or params.get("uri"):
         headers["mcp-name"] = named
     return post(url, message(method, **params, _meta=_ENVELOPE), headers)

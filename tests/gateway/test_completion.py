@@ -11,6 +11,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
+from functions.gateway.calls import Calls
 from functions.gateway.catalog import Catalog
 from functions.gateway.dispatch import HttpDispatcher
 from functions.gateway.prompt import Argument, Prompt
@@ -56,7 +57,7 @@ async def completing(server: ToolServer, mode: str = "2026-07-28") -> AsyncItera
     """A client of a gateway whose completing tool is served by this."""
     dispatcher = HttpDispatcher({"complete_name": server.url})
     try:
-        async with Client(mcp_server(CATALOG, dispatcher, [PRAISE]), mode=mode) as client:
+        async with Client(mcp_server(CATALOG, Calls(dispatcher), [PRAISE]), mode=mode) as client:
             yield client
     finally:
         await dispatcher.aclose()
@@ -173,7 +174,7 @@ async def test_while_the_tool_is_down_there_is_nothing_to_complete_to() -> None:
 
 
 async def test_without_a_tool_that_completes_there_is_nothing_to_complete_to() -> None:
-    server = mcp_server(Catalog([declared("try_out")]), Desk(lambda *_: {}), [PRAISE])
+    server = mcp_server(Catalog([declared("try_out")]), Calls(Desk(lambda *_: {})), [PRAISE])
     async with Client(server) as client:
         result = await client.complete(PROMPT, {"name": "by", "value": ""})
     assert [] == result.completion.values

@@ -11,6 +11,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from functions.gateway.calls import Calls
 from functions.gateway.catalog import Catalog
 from functions.gateway.prompt import LONGEST, Prompt
 from functions.gateway.prompt_texts import PERIODS, PROMPTS
@@ -163,7 +164,7 @@ def test_a_period_that_nobody_knows_is_refused_with_those_there_are() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_bad_prompts_and_arguments_are_invalid_parameters(mode: str) -> None:
-    server = mcp_server(CATALOG, Desk(lambda *_: {}), PROMPTS[:2])
+    server = mcp_server(CATALOG, Calls(Desk(lambda *_: {})), PROMPTS[:2])
     async with Client(server, mode=mode) as client:
         with pytest.raises(MCPError) as unknown:
             await client.get_prompt("x" * 5_000)

@@ -1,0 +1,102 @@
+"""The gateway's composition root: settings become who may call, how often and for how much."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from functions.gateway.auth.access_tokens import AccessTokens
+from functions.gateway.auth.callers import Callers
+from functions.gateway.auth.challenges import issuer_of, resource_of
+from functions.gateway.billing import LedgerBilling
+from functions.gateway.calls import Calls
+from functions.gateway.external_billing import ExternalBilling
+from functions.gateway.limits import LOGINS, REGISTRATIONS, CallLimits
+from functions.gateway.oauth.approval import Approvals
+from functions.gateway.oauth.client_documents import ClientDocuments
+from functions.gateway.oauth.consent import Consent
+from functions.gateway.oauth.google import Google
+from functions.gateway.oauth.routes import routes
+from shared.clock import utc_now
+from shared.keyring import Keyring
+from shared.store import Connection
+
+if TYPE_CHECKING:
+    from starlette.routing import Route
+
+    from functions.gateway.billing import Billing
+    from functions.gateway.dispatch import Dispatcher
+    from shared.clock import Clock
+    from shared.domain.grant import Proof
+    from shared.settings import Settings
+
+
+class Access:
+    """What decides about callers. Opens nothing before it is used.
+
+    Attributes:
+        settings: What was configured.
+        clock: What time it is.
+        connection: The database of credentials, accounts, calls and limits.
+        keyring: What only this deployment knows.
+        tokens: Makes and verifies access tokens.
+        callers: Verifies credentials.
+        limits: How often callers may call, sign in and register.
+        billing: Who charges for calls.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock = utc_now) -> None:
+        """Read the settings.
+
+        Raises:
+            InvalidInput: There are no secrets.
+        """
+        self.settings = settings
+        self.clock = clock
+        self.connection = Connection(settings.google_cloud_project, settings.access_database)
+        self.keyring = Keyring(settings.access_secrets)
+        issuer, resource = issuer_of(settings), resource_of(settings)
+        self.tokens = AccessTokens(self.keyring, issuer, resource, clock)
+        self.callers = Callers(settings, self.keyring, self.tokens, self.connection, clock)
+        self.limits = CallLimits(settings, self.connection, clock)
+        self.billing = self._billing()
+
+    def calls(self, dispatcher: Dispatcher) -> Calls:
+        """Calls to tools through this dispatcher, limited and paid."""
+        return Calls(
+            dispatcher,
+            limits=self.limits,
+            billing=self.billing,
+            timeouts=self.settings.tool_timeouts,
+        )
+
+    def sign_in(self) -> list[Route]:
+        """Where clients and people sign in."""
+        settings, keyring, clock = self.settings, self.keyring, self.clock
+        google = Google(settings, keyring, clock) if settings.google_client_id else None
+        consent = Consent(
+            settings=settings,
+            keyring=keyring,
+            callers=self.callers,
+            approvals=Approvals(keyring, self.connection, issuer_of(settings), clock),
+            clock=clock,
+            login_limit=partial(self.limits.take_for, LOGINS),
+            google=google,
+        )
+        still_allowed = google.still_allowed if google else _nobody
+        registering = partial(self.limits.take_for, REGISTRATIONS)
+        return [
+            *routes(self, ClientDocuments(clock=clock), still_allowed, registering),
+            *consent.routes(),
+        ]
+
+    def _billing(self) -> Billing:
+        url, token = self.settings.billing_url, self.settings.billing_token
+        if url is None:
+            return LedgerBilling(self.connection, self.clock)
+        return ExternalBilling(url, token, self.connection, self.clock)
+
+
+def _nobody(_proof: Proof) -> bool:
+    """Where there is no sign-in with Google, nobody stays signed in by it."""
+    return False

@@ -1,0 +1,114 @@
+"""From a credential to the caller whom it speaks for."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from functions.gateway.auth.visitor import Visitor
+from shared.access_keys import is_text_of, key_id_of
+from shared.caller import Caller
+from shared.domain.names import safe_id
+from shared.errors import Unauthorized
+from shared.store.access import AccessStore
+
+if TYPE_CHECKING:
+    from functions.gateway.auth.access_tokens import AccessTokens
+    from functions.gateway.auth.credentials import Credential
+    from shared.clock import Clock
+    from shared.domain.access_key import AccessKey
+    from shared.domain.account import Account
+    from shared.keyring import Keyring
+    from shared.settings import Settings
+    from shared.store import Connection
+
+USED_EVERY: Final = timedelta(hours=1)
+"""How exact a key's last use is known: each time costs a write."""
+_REMEMBERED: Final = 1_000
+_NO_KEY: Final = "This key does not hold: it is unknown, expired or revoked. Make another one."
+
+
+class Callers:
+    """Verifies credentials. A credential costs one round trip, and no write."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        keyring: Keyring,
+        tokens: AccessTokens,
+        access: Connection,
+        clock: Clock,
+    ) -> None:
+        """Look keys and accounts up through `access`."""
+        self._settings = settings
+        self._keyring = keyring
+        self._tokens = tokens
+        self._access = access
+        self._clock = clock
+        self._owners: dict[str, str] = {}
+
+    async def identify(self, credential: Credential | None, address: str) -> Visitor:
+        """Who shows this credential, or who comes without one from this address.
+
+        Raises:
+            Unauthorized: It does not hold, or there must be one.
+            Unavailable: Whether it holds cannot be found out now.
+        """
+        if credential is None:
+            return self._without(address)
+        caller = await (self._by_key if credential.is_key else self._by_token)(credential)
+        return Visitor(caller, f"user:{caller.user_id}")
+
+    def _without(self, address: str) -> Visitor:
+        if self._settings.local_user:
+            return Visitor(Caller.of(self._settings.local_user), None)
+        if self._settings.public_access:
+            return Visitor(Caller(), f"address:{address}")
+        raise Unauthorized(
+            "Sign in first: add this server's URL to your MCP client, or send a key."
+        )
+
+    async def _by_token(self, credential: Credential) -> Caller:
+        token = self._tokens.read(credential.text)
+        account = await AccessStore(self._access).accounts.get(token.user_id)
+        if not account.accepts(token.made_at, token.grant_id):
+            raise Unauthorized("This sign-in was revoked. Sign in again.")
+        return Caller.of(token.user_id, token.scopes)
+
+    async def _by_key(self, credential: Credential) -> Caller:
+        key, account = await self.key(credential.text)
+        task = safe_id(credential.identity) if credential.identity else None
+        return Caller.of(account.user_id, key.scopes, task)
+
+    async def key(self, text: str) -> tuple[AccessKey, Account]:
+        """The key with this text, and the account of its user.
+
+        Raises:
+            Unauthorized: It does not hold.
+        """
+        key_id = key_id_of(self._keyring, text)
+        if key_id is None:
+            raise Unauthorized(_NO_KEY)
+        key, account = await self._look_up(key_id)
+        now = self._clock()
+        holds = key and is_text_of(self._keyring, text, key) and key.holds(now)
+        if not key or not account or not holds or not account.accepts(key.created_at):
+            raise Unauthorized(_NO_KEY)
+        if key.used_at is None or now - key.used_at > USED_EVERY:
+            await AccessStore(self._access).keys.used(key_id, now)
+        return key, account
+
+    async def _look_up(self, key_id: str) -> tuple[AccessKey | None, Account | None]:
+        """A key and its user's account, at once where the user is remembered."""
+        store = AccessStore(self._access)
+        owner = self._owners.get(key_id)
+        if owner:
+            return await asyncio.gather(store.keys.get(key_id), store.accounts.get(owner))
+        key = await store.keys.get(key_id)
+        if key is None:
+            return None, None
+        if len(self._owners) >= _REMEMBERED:
+            self._owners.clear()
+        self._owners[key_id] = key.user_id
+        return key, await store.accounts.get(key.user_id)

@@ -1,0 +1,69 @@
+"""Nobody reaches the MCP endpoint whom the gateway has not let in: 401 is HTTP, not MCP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.datastructures import Headers, MutableHeaders
+
+from functions.gateway.auth.addresses import address_of
+from functions.gateway.auth.challenges import challenge
+from functions.gateway.auth.credentials import credential_in
+from functions.gateway.refusals import refusal, seconds
+from shared.caller import EVERYTHING
+from shared.errors import CarrelError, Unauthorized
+
+if TYPE_CHECKING:
+    from starlette.responses import JSONResponse
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from functions.gateway.auth.callers import Callers
+    from functions.gateway.auth.visitor import Reply
+    from shared.settings import Settings
+
+
+class Authentication:
+    """Lets nobody through whom the gateway does not know."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, callers: Callers) -> None:
+        """Let in whom `callers` knows."""
+        self._app = app
+        self._settings = settings
+        self._callers = callers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with its visitor, or say how to sign in."""
+        headers = Headers(scope=scope)
+        try:
+            address = address_of(scope, self._settings.trusted_proxies)
+            visitor = await self._callers.identify(credential_in(headers), address)
+        except CarrelError as error:
+            await self._refusal(error, headers)(scope, receive, send)
+            return
+        visitor.enter(scope)
+        await self._app(scope, receive, self._adding(visitor.reply, send))
+
+    def _refusal(self, error: CarrelError, headers: Headers) -> JSONResponse:
+        added = {}
+        if isinstance(error, Unauthorized):
+            sent = "authorization" in headers or "x-api-key" in headers
+            code = "invalid_token" if sent else None
+            added["www-authenticate"] = challenge(self._settings, EVERYTHING, code)
+        if error.retry_after is not None:
+            added["retry-after"] = seconds(error.retry_after)
+        return refusal(error.status, error.message, added)
+
+    def _adding(self, reply: Reply, send: Send) -> Send:
+        """Send an answer with what its handler wants of HTTP."""
+
+        async def adding(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                if reply.challenge:
+                    message["status"], code, scopes = reply.challenge
+                    headers["www-authenticate"] = challenge(self._settings, scopes, code)
+                if reply.retry_after is not None:
+                    headers["retry-after"] = seconds(reply.retry_after)
+            await send(message)
+
+        return adding

@@ -1,0 +1,57 @@
+"""What a run says once it answers: where, how to add it to a client, and who gets in."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from infra.deploy.discovery import ROOT
+
+if TYPE_CHECKING:
+    from infra.local.up import Choices
+
+DEFAULT_URL: Final = "http://localhost:8080/mcp"
+_COMMAND: Final = ROOT / ".venv" / "bin" / "carrel"
+_OPEN: Final = """\
+There is no sign-in: whoever reaches this machine's loopback address may read and write. To run it
+as the cloud does, with sign-in: make run ARGS=--sign-in
+"""
+_CLOSED: Final = """\
+Nobody gets in without a credential, as in the cloud. Make a key, which is shown once:
+
+    .venv/bin/carrel keys create --user YOU --name laptop
+
+Claude Code opens a sign-in page, with /mcp or on its first call: paste the key there, or use Google
+if that is configured. The call above takes a key from the environment: export CARREL_KEY=...
+"""
+
+
+def welcome(choices: Choices) -> str:
+    """The whole text, for the run that was chosen."""
+    url = f"http://localhost:{choices.port}/mcp"
+    elsewhere = "" if url == DEFAULT_URL else f" --url {url}"
+    desktop = {"mcpServers": {"carrel": {"command": str(_COMMAND), "args": ["stdio"]}}}
+    return f"""
+Carrel is running. Its MCP endpoint is
+
+    {url}
+
+Add it to Claude Code:
+
+    claude mcp add --transport http carrel {url}
+
+Add it to Claude Desktop (Settings, Developer, Edit Config):
+
+    {json.dumps(desktop)}
+
+Try a call, in another window:
+
+    .venv/bin/carrel call search_kb '{{"query": "why do flaky tests hurt?", "limit": 3}}'{elsewhere}
+
+Put your own texts in:
+
+    .venv/bin/carrel ingest ~/notes
+
+{_CLOSED if choices.sign_in else _OPEN}
+Ctrl-C ends it.
+"""

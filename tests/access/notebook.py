@@ -1,0 +1,125 @@
+"""A small private notebook that exists only for tests: tools that write, cost, dawdle and break."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Literal
+
+from google.cloud.firestore import LastUpdateOption
+from pydantic import Field
+
+from shared.caller import Tier
+from shared.errors import NotFound
+from shared.tool import Arguments, Effect, Repeatable, Result, Tool
+
+if TYPE_CHECKING:
+    from google.cloud.firestore import AsyncDocumentReference
+
+    from shared.deps import Deps
+    from shared.store.database import Write
+
+PRICE = 1_000
+"""What a note costs, in micro-dollars."""
+
+
+class Note(Repeatable):
+    """A note to write down."""
+
+    text: str = Field(description="What to write down.", max_length=1_000)
+    then: Literal["answer", "break", "dawdle", "refuse"] = Field(
+        default="answer", description="What to do once it is written; refuse comes before."
+    )
+
+
+class Written(Result):
+    """A note that was written down."""
+
+    number: int = Field(description="How many notes there are now.")
+
+
+class Nothing(Arguments):
+    """Nothing."""
+
+
+class Notes(Result):
+    """All notes."""
+
+    texts: list[str] = Field(description="What they say, in order.")
+
+
+def notebook(deps: Deps) -> AsyncDocumentReference:
+    """The caller's own, for the task that they work in."""
+    path = f"users/{deps.caller.user_id}/notebook"
+    return deps.store.database.document(path, deps.caller.task or "notes")
+
+
+async def write_note(args: Note, deps: Deps) -> Written:
+    """Add a note to the caller's notebook."""
+    if args.then == "refuse":
+        raise NotFound("There is no such notebook.")
+    deps.charge(len(args.text))
+    database, notes = deps.store.database, notebook(deps)
+
+    async def attempt() -> Written:
+        snapshot = await database.get(notes)
+        if not snapshot.exists:
+            first: Write = lambda batch: batch.create(notes, {"texts": [args.text]})  # noqa: E731
+            return await deps.commit([first], Written(number=1))
+        texts = [*snapshot.get("texts"), args.text]
+        unchanged = LastUpdateOption(snapshot.update_time)
+        more: Write = lambda batch: batch.update(notes, {"texts": texts}, unchanged)  # noqa: E731
+        return await deps.commit([more], Written(number=len(texts)))
+
+    written = await database.until_it_holds(attempt)
+    if args.then == "break":
+        raise RuntimeError(args.text)
+    if args.then == "dawdle":
+        await asyncio.Event().wait()
+    return written
+
+
+async def read_notes(_args: Nothing, deps: Deps) -> Notes:
+    """Read the caller's notebook."""
+    snapshot = await deps.store.database.get(notebook(deps))
+    return Notes(texts=snapshot.get("texts") if snapshot.exists else [])
+
+
+async def read_sign(_args: Nothing, _deps: Deps) -> Notes:
+    """Read what hangs on the door."""
+    return Notes(texts=["Welcome."])
+
+
+TOOLS: list[Tool[Any, Any]] = [
+    Tool(
+        name="write_note",
+        title="Write a note",
+        description="Adds a note to the caller's own notebook. It exists for tests.",
+        input=Note,
+        output=Written,
+        run=write_note,
+        effect=Effect.WRITE,
+        tier=Tier.REGISTERED,
+        price=PRICE,
+        timeout=2.0,
+    ),
+    Tool(
+        name="read_notes",
+        title="Read notes",
+        description="Reads the caller's own notebook. It exists for tests.",
+        input=Nothing,
+        output=Notes,
+        run=read_notes,
+        effect=Effect.READ,
+        tier=Tier.REGISTERED,
+    ),
+    Tool(
+        name="read_sign",
+        title="Read the sign",
+        description="Reads what hangs on the door, for everybody. It exists for tests.",
+        input=Nothing,
+        output=Notes,
+        run=read_sign,
+        effect=Effect.READ,
+        tier=Tier.PUBLIC,
+    ),
+]

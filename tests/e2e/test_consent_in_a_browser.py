@@ -1,0 +1,353 @@
+"""The consent page as a person meets it, in headless Chromium."""
+
+from __future__ import annotations
+
+import base64
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx2
+import pytest
+from pydantic import SecretStr
+
+from shared.access_keys import new_key
+from shared.caller import EVERYTHING
+from shared.clock import utc_now
+from shared.keyring import Keyring
+from shared.store import Connection
+from shared.store.access import AccessStore
+from tests.e2e.running import INLINE, SECRET, run_gateway
+from tests.e2e.sites import page, serving, way_to
+from tests.fakes.google import FakeGoogle
+from tests.gateway.doorway import Doorway, asking, hidden_in
+from tests.gateway.signing_in import letting_in_ada
+from tests.gateway.tool_server import write_certificate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from starlette.applications import Starlette
+
+    from shared.settings import Settings
+    from tests.e2e.browser import Browser, Browsers
+
+pytestmark = pytest.mark.anyio
+
+ARRIVED = page("<h1>Arrived</h1>")
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Doorway]:
+    """The pages of sign-in, served where they say they are."""
+    made: list[Doorway] = []
+
+    def app_at(url: str) -> Starlette:
+        made.append(Doorway(settings.model_copy(update={"public_url": url})))
+        return made[0].app
+
+    async with serving(app_at):
+        yield made[0]
+    await made[0].access.aclose()
+
+
+@pytest.fixture
+async def doorway(settings: Settings) -> AsyncIterator[Doorway]:
+    """The pages, where people sign in by key."""
+    async with opened(settings) as found:
+        yield found
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[str]:
+    """The address of a program that waits for the answer."""
+    async with serving(lambda _: ARRIVED) as url:
+        yield url
+
+
+def told(url: str) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(url).query)
+
+
+async def test_a_person_pastes_a_key_and_the_program_gets_its_code(
+    browsers: Browsers, doorway: Doorway, client: str
+) -> None:
+    key, _ = await doorway.make_key()
+    async with browsers.window(scripts=False) as browser:
+        assert 200 == await browser.open(doorway.url(asking(redirect_uri=f"{client}/cb")))
+        await browser.fill("Your access key", key)
+        await browser.press("Allow")
+        answer = told(await browser.arrive(f"{client}/cb?"))
+        assert [] == browser.complaints
+    assert {"code", "state", "iss"} == answer.keys()
+    assert 1 == await doorway.grants()
+
+
+async def test_the_enter_key_allows(browser: Browser, doorway: Doorway, client: str) -> None:
+    key, _ = await doorway.make_key()
+    await browser.open(doorway.url(asking(redirect_uri=f"{client}/cb")))
+    await browser.fill("Your access key", key)
+    await browser.page.keyboard.press("Enter")
+    assert "code" in told(await browser.arrive(f"{client}/cb?"))
+
+
+async def test_a_loopback_address_by_name_is_reached_too(
+    browser: Browser, doorway: Doorway, client: str
+) -> None:
+    key, _ = await doorway.make_key()
+    by_name = client.replace("127.0.0.1", "localhost")
+    await browser.open(doorway.url(asking(redirect_uri=f"{by_name}/cb")))
+    await browser.fill("Your access key", key)
+    await browser.press("Allow")
+    await browser.arrive(f"{by_name}/cb?code=")
+    assert [] == browser.complaints
+
+
+async def test_a_program_on_the_web_may_send_the_browser_on(
+    browsers: Browsers, doorway: Doorway, tmp_path: Path
+) -> None:
+    key, _ = await doorway.make_key()
+    certificate = tmp_path / "certificate.pem"
+    write_certificate(certificate)
+    async with (
+        serving(lambda _: ARRIVED, certificate=certificate) as home,
+        serving(lambda _: way_to(f"{home}/done"), certificate=certificate) as site,
+        browsers.window() as browser,
+    ):
+        await browser.open(doorway.url(asking(redirect_uri=f"{site}/cb")))
+        await browser.fill("Your access key", key)
+        await browser.press("Allow")
+        await browser.arrive(f"{home}/done")
+        assert [] == browser.complaints
+
+
+async def test_an_app_is_opened_by_its_own_scheme(browser: Browser, doorway: Doorway) -> None:
+    key, _ = await doorway.make_key()
+    await browser.open(doorway.url(asking(redirect_uri="cursor://anysphere/cb")))
+    await browser.fill("Your access key", key)
+    async with browser.page.expect_event("requestfailed") as failed:  # there is no such app here
+        await browser.press("Allow")
+    assert (await failed.value).url.startswith("cursor://anysphere/cb?code=")
+    assert [] == browser.complaints
+
+
+async def test_after_a_wrong_key_the_page_says_so_and_waits_for_another(
+    browser: Browser, doorway: Doorway, client: str
+) -> None:
+    key, _ = await doorway.make_key()
+    await browser.open(doorway.url(asking(redirect_uri=f"{client}/cb")))
+    await browser.fill("Your access key", "carrel_wrong")
+    await browser.press("Allow")
+    await browser.sees("This key does not hold")
+    field = browser.page.get_by_label("Your access key")
+    assert ("", True) == (
+        await field.input_value(),
+        await field.evaluate("field => field === document.activeElement"),
+    )
+    assert "alert" == await browser.page.locator("#error").get_attribute("role")
+    await browser.fill("Your access key", key)
+    await browser.press("Allow")
+    await browser.arrive(f"{client}/cb?code=")
+
+
+async def test_without_a_key_the_browser_sends_nothing(browser: Browser, doorway: Doorway) -> None:
+    await browser.open(doorway.url())
+    await browser.press("Allow")
+    assert [doorway.url()] == browser.requests
+    assert [] == doorway.tries.seen
+
+
+async def test_deny_needs_no_key_and_goes_back(
+    browser: Browser, doorway: Doorway, client: str
+) -> None:
+    await browser.open(doorway.url(asking(redirect_uri=f"{client}/cb")))
+    await browser.press("Deny")
+    answer = told(await browser.arrive(f"{client}/cb?"))
+    assert ["access_denied"] == answer["error"]
+    assert 0 == await doorway.grants()
+
+
+async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
+    browser: Browser, doorway: Doorway
+) -> None:
+    await browser.open(doorway.url())
+    cookie = (await browser.cookies())["carrel"]
+    assert (True, "Lax", -1) == (cookie["httpOnly"], cookie["sameSite"], cookie["expires"])
+
+
+async def test_nobody_can_frame_the_page(browser: Browser, doorway: Doorway) -> None:
+    frame = f'<iframe src="{doorway.url()}"></iframe>'
+    async with serving(lambda _: page(frame)) as evil:
+        await browser.open(evil)
+    [complaint] = browser.complaints
+    assert "frame-ancestors 'none'" in complaint
+    assert 0 == await browser.page.frame_locator("iframe").get_by_role("button").count()
+
+
+async def test_a_form_that_another_site_submits_is_refused(
+    browser: Browser, doorway: Doorway
+) -> None:
+    key, _ = await doorway.make_key()
+    async with doorway.client() as attacker:
+        fields = hidden_in(await attacker.get(doorway.address())) | {"decision": "allow"}
+    inputs = "".join(
+        f'<input name="{name}" value="{value}">' for name, value in {**fields, "key": key}.items()
+    )
+    action = f"{doorway.settings.public_url}/consent"
+    form = f'<form method="post" action="{action}">{inputs}<button>A prize</button></form>'
+    await browser.open(doorway.url())
+    async with serving(lambda _: page(form)) as evil:
+        await browser.open(evil.replace("127.0.0.1", "localhost"))
+        await browser.press("A prize")
+        await browser.sees("Your answer was not taken")
+    assert 0 == await doorway.grants()
+
+
+async def test_a_hostile_name_runs_nothing_and_hides_nothing(
+    browser: Browser, doorway: Doorway
+) -> None:
+    name = '</title><script>document.title = ""</script><img src="/x">\u202e' + "x" * 10_000
+    address = doorway.url(asking(client_name=name))
+    assert 200 == await browser.open(address)
+    assert (await browser.page.title()).startswith("</title><script>document.title")
+    assert [address] == browser.requests
+    assert [] == browser.complaints
+    assert "claude.example" in await browser.read()
+    assert await browser.page.get_by_role("button", name="Deny").is_visible()
+
+
+_CONTRASTS = """() => {
+  const channels = (text) => text.match(/[\\d.]+/g).map(Number);
+  const luminance = ([r, g, b]) => [r, g, b]
+    .map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (each) => {
+    const color = channels(getComputedStyle(each).backgroundColor);
+    return color.length === 4 && color[3] === 0 ? behind(each.parentElement) : color;
+  };
+  return [...document.body.querySelectorAll("*")]
+    .filter((each) => [...each.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
+    .map((each) => {
+      const text = luminance(channels(getComputedStyle(each).color));
+      const [light, dark] = [text, luminance(behind(each))].sort((a, b) => b - a);
+      return [each.innerText, (light + 0.05) / (dark + 0.05)];
+    });
+}"""
+"""What each piece of text has as its contrast (WCAG 2.2, 1.4.3)."""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_all_text_stands_out_in_light_and_dark(
+    browsers: Browsers, doorway: Doorway, scheme: Literal["light", "dark"]
+) -> None:
+    async with browsers.window(scheme=scheme) as browser:
+        await browser.open(doorway.url())
+        await browser.fill("Your access key", "wrong")
+        await browser.press("Allow")
+        await browser.sees("This key does not hold")
+        contrasts = await browser.page.evaluate(_CONTRASTS)
+    assert len(contrasts) > 10
+    assert [] == [(text, ratio) for text, ratio in contrasts if ratio < 4.5]
+
+
+@pytest.mark.parametrize("width", [320, 390, 1024])
+async def test_nothing_sticks_out_on_a_narrow_screen(
+    browsers: Browsers, doorway: Doorway, width: int
+) -> None:
+    asked = asking(client_name="W" * 200, redirect_uri=f"https://{'a' * 60}.example.com/cb")
+    async with browsers.window(width=width) as browser:
+        await browser.open(doorway.url(asked))
+        assert width == await browser.page.evaluate("document.documentElement.scrollWidth")
+
+
+async def test_the_page_can_be_read_and_used_without_seeing_it(
+    browser: Browser, doorway: Doorway
+) -> None:
+    await browser.open(doorway.url())
+    assert "en" == await browser.page.locator("html").get_attribute("lang")
+    told_of_it = await browser.page.locator("main").aria_snapshot()
+    assert 'heading "Claude asks for access to Carrel" [level=1]' in told_of_it
+    assert 'textbox "Your access key"' in told_of_it
+    reached = []
+    for _ in range(3):
+        await browser.page.keyboard.press("Tab")
+        reached.append(await browser.page.evaluate("document.activeElement.innerText"))
+    assert ["", "Allow", "Deny"] == reached
+
+
+async def test_a_request_that_is_over_says_where_to_start_again(
+    browser: Browser, doorway: Doorway
+) -> None:
+    address = doorway.url()
+    doorway.clock.turn(minutes=11)
+    assert 400 == await browser.open(address)
+    assert "Start again from the program" in await browser.read()
+
+
+async def test_a_person_signs_in_with_google_and_the_program_gets_its_code(
+    browsers: Browsers, settings: Settings, client: str
+) -> None:
+    with FakeGoogle() as google:
+        async with (
+            opened(letting_in_ada(settings, google)) as doorway,
+            browsers.window(scripts=False) as browser,
+        ):
+            await browser.open(doorway.url(asking(redirect_uri=f"{client}/cb")))
+            await browser.press("Continue with Google")
+            answer = told(await browser.arrive(f"{client}/cb?"))
+            assert [] == browser.complaints
+            assert 1 == await doorway.grants()
+    assert {"code", "state", "iss"} == answer.keys()
+
+
+async def test_the_whole_way_from_registering_ends_with_a_token(
+    browser: Browser, settings: Settings, client: str, log: Path
+) -> None:
+    keyring = Keyring([SecretStr(SECRET)])
+    key, kept = new_key(keyring, "ada", "a key", EVERYTHING, created_at=utc_now())
+    access = Connection(settings.google_cloud_project, settings.access_database)
+    await AccessStore(access).keys.add(kept)
+    await access.aclose()
+    verifier, callback = "v" * 43, f"{client}/cb"
+    challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest())
+    environment = {"GOOGLE_CLOUD_PROJECT": settings.google_cloud_project, "LOCAL_USER": ""}
+    with run_gateway(INLINE, environment, log) as running:
+        program = await _registered(running.url, callback)
+        question = {
+            "response_type": "code",
+            "client_id": program["client_id"],
+            "redirect_uri": callback,
+            "code_challenge": challenge.decode().rstrip("="),
+            "code_challenge_method": "S256",
+            "state": "a state",
+        }
+        await browser.open(f"{running.url}/authorize?{urlencode(question)}")
+        await browser.sees("Notes on a train asks for access to Carrel")
+        await browser.fill("Your access key", key)
+        await browser.press("Allow")
+        answer = told(await browser.arrive(f"{callback}?"))
+        form = {
+            "grant_type": "authorization_code",
+            "code": answer["code"][0],
+            "client_id": program["client_id"],
+            "redirect_uri": callback,
+            "code_verifier": verifier,
+        }
+        async with httpx2.AsyncClient() as sender:
+            given = await sender.post(f"{running.url}/token", data=form)
+    assert (["a state"], []) == (answer["state"], browser.complaints)
+    assert "Bearer" == given.json()["token_type"]
+
+
+async def _registered(gateway: str, callback: str) -> dict[str, str]:
+    about = {
+        "client_name": "Notes on a train",
+        "redirect_uris": [callback],
+        "token_endpoint_auth_method": "none",
+    }
+    async with httpx2.AsyncClient() as sender:
+        answer = await sender.post(f"{gateway}/register", json=about)
+    registered: dict[str, str] = answer.json()
+    return registered

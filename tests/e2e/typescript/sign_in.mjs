@@ -1,0 +1,70 @@
+// Sign in to Carrel as official TypeScript clients do, call a tool, and print what happened as JSON.
+//
+// Usage: CARREL_KEY=... node --input-type=module - URL CLIENT < sign_in.mjs, where the clients are
+// installed. CLIENT is "v2" or "v1". The person at the browser is played here too.
+
+const [url, kind] = process.argv.slice(-2);
+const endpoint = new URL(url);
+const identity = { name: 'carrel-tests', version: '1.0.0' };
+const callback = 'http://127.0.0.1:51112/callback';
+
+async function decide(authorize) {
+    const sent = await fetch(authorize, { redirect: 'manual' });
+    const page = await fetch(new URL(sent.headers.get('location'), authorize));
+    const fields = { key: process.env.CARREL_KEY, decision: 'allow' };
+    for (const [, name, value] of (await page.text()).matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g))
+        fields[name] = value;
+    const cookie = page.headers.getSetCookie().map((each) => each.split(';')[0]).join('; ');
+    const body = new URLSearchParams(fields);
+    const done = await fetch(new URL('/consent', authorize), {
+        method: 'POST', body, headers: { cookie }, redirect: 'manual',
+    });
+    return new URL(done.headers.get('location')).searchParams;
+}
+
+class Provider {
+    visits = 0;
+    get redirectUrl() { return callback; }
+    get clientMetadata() {
+        return { client_name: 'TypeScript tests', redirect_uris: [callback] };
+    }
+    clientInformation() { return this.client; }
+    saveClientInformation(client) { this.client = client; }
+    tokens() { return this.kept; }
+    saveTokens(tokens) { this.kept = tokens; }
+    state() { return 'a state'; }
+    async redirectToAuthorization(address) { this.visits += 1; this.answer = await decide(address); }
+    saveCodeVerifier(verifier) { this.verifier = verifier; }
+    codeVerifier() { return this.verifier; }
+    saveDiscoveryState(state) { this.discovery = state; }
+    discoveryState() { return this.discovery; }
+}
+
+const v1 = kind === 'v1';
+const { Client } = await import(v1 ? '@modelcontextprotocol/sdk/client/index.js' : '@modelcontextprotocol/client');
+const { StreamableHTTPClientTransport } = await import(
+    v1 ? '@modelcontextprotocol/sdk/client/streamableHttp.js' : '@modelcontextprotocol/client'
+);
+
+const authProvider = new Provider();
+const open = () => new StreamableHTTPClientTransport(endpoint, { authProvider });
+const first = open();
+let refused = false;
+try {
+    await new Client(identity).connect(first);
+} catch (error) {
+    if (!authProvider.answer) throw error;
+    refused = true;
+}
+await first.finishAuth(v1 ? authProvider.answer.get('code') : authProvider.answer);
+const client = new Client(identity);
+await client.connect(open());
+const written = await client.callTool({ name: 'write_note', arguments: { text: 'from TypeScript' } });
+authProvider.kept = { ...authProvider.kept, access_token: 'over' };
+const read = await client.callTool({ name: 'read_notes', arguments: {} });
+await client.close();
+const { visits, answer, kept, client: registered } = authProvider;
+console.log(JSON.stringify({
+    refused, visits, written, read, scope: kept.scope, iss: answer.get('iss'),
+    method: registered.token_endpoint_auth_method ?? null,
+}));

@@ -1,0 +1,223 @@
+"""From a credential to the caller, against the database."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import SecretStr
+
+from functions.gateway.access import Access
+from functions.gateway.auth.credentials import Credential
+from shared.access_keys import new_key
+from shared.caller import EVERYTHING, Caller, Scope, Tier
+from shared.errors import Unauthorized
+from shared.settings import Settings
+from shared.store.access import AccessStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.domain.access_key import AccessKey
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+ADDRESS = "1.2.3.4"
+
+
+class Time:
+    """A clock that stands until somebody moves it."""
+
+    def __init__(self) -> None:
+        """Stand at noon."""
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        """What time it is."""
+        return self.now
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+async def access(project: str, time: Time) -> AsyncIterator[Access]:
+    settings = Settings(google_cloud_project=project, access_secrets=[SecretStr("s" * 32)])
+    opened = Access(settings, time)
+    yield opened
+    await opened.connection.aclose()
+
+
+@pytest.fixture
+def store(access: Access) -> AccessStore:
+    return AccessStore(access.connection)
+
+
+async def key_of(
+    access: Access,
+    user: str,
+    *,
+    scopes: frozenset[Scope] = EVERYTHING,
+    expires_at: datetime | None = None,
+) -> tuple[str, AccessKey]:
+    text, key = new_key(
+        access.keyring, user, "laptop", scopes, created_at=NOON, expires_at=expires_at
+    )
+    await AccessStore(access.connection).keys.add(key)
+    return text, key
+
+
+async def caller_with(access: Access, text: str, identity: str | None = None) -> Caller:
+    visitor = await access.callers.identify(Credential(text, identity), ADDRESS)
+    assert f"user:{visitor.caller.user_id}" == visitor.counted_as
+    return visitor.caller
+
+
+async def test_a_key_decides_the_user_and_what_they_may_do(access: Access) -> None:
+    text, _ = await key_of(access, "anna", scopes=frozenset({Scope.READ}))
+    caller = await caller_with(access, text)
+    assert ("anna", Tier.REGISTERED, frozenset({Scope.READ})) == (
+        caller.user_id,
+        caller.tier,
+        caller.scopes,
+    )
+
+
+async def test_what_stands_before_a_key_names_a_task_and_no_user(access: Access) -> None:
+    text, _ = await key_of(access, "anna")
+    caller = await caller_with(access, text, "ben@example.com")
+    assert "anna" == caller.user_id
+    assert caller.task
+    assert caller.task.startswith("ben-example-com")
+
+
+async def test_an_unknown_key_does_not_hold_and_costs_nothing(access: Access) -> None:
+    with pytest.raises(Unauthorized, match="does not hold"):
+        await access.callers.key("carrel_" + "0" * 12 + "_" + "x" * 51)
+    assert "client" not in access.connection.__dict__
+
+
+async def test_a_key_of_another_deployment_does_not_hold(access: Access, project: str) -> None:
+    other = Access(
+        Settings(google_cloud_project=project, access_secrets=[SecretStr("t" * 32)]), access.clock
+    )
+    text, _ = await key_of(access, "anna")
+    with pytest.raises(Unauthorized):
+        await other.callers.key(text)
+
+
+async def test_a_revoked_key_does_not_hold_from_now_on(access: Access, store: AccessStore) -> None:
+    text, key = await key_of(access, "anna")
+    assert await caller_with(access, text)
+    await store.keys.revoke(key.key_id, NOON)
+    with pytest.raises(Unauthorized, match="revoked"):
+        await caller_with(access, text)
+
+
+async def test_a_key_that_has_expired_does_not_hold(access: Access, time: Time) -> None:
+    text, _ = await key_of(access, "anna", expires_at=NOON + timedelta(days=1))
+    assert await caller_with(access, text)
+    time.now += timedelta(days=1)
+    with pytest.raises(Unauthorized, match="expired"):
+        await caller_with(access, text)
+
+
+async def test_another_text_with_the_id_of_a_key_does_not_hold(
+    access: Access, store: AccessStore
+) -> None:
+    text, key = await key_of(access, "anna")
+    other, _ = new_key(access.keyring, "ben", "x", EVERYTHING, created_at=NOON)
+    await store.database.commit(
+        [
+            lambda batch: batch.update(
+                store.database.document("keys", key.key_id),
+                {"text_hash": access.keyring.sign("access key", other)},
+            )
+        ]
+    )
+    with pytest.raises(Unauthorized):
+        await caller_with(access, text)
+
+
+async def test_revoking_a_user_ends_their_keys_and_tokens_at_once(
+    access: Access, store: AccessStore, time: Time
+) -> None:
+    text, _ = await key_of(access, "anna")
+    token = access.tokens.issue(user_id="anna", client_id="c", scopes=EVERYTHING, grant_id="g")
+    others, _ = await key_of(access, "ben")
+    for credential in (text, token, others):
+        assert await caller_with(access, credential)
+    time.now += timedelta(minutes=1)
+    await store.accounts.revoke("anna", time.now)
+    for credential in (text, token):
+        with pytest.raises(Unauthorized):
+            await caller_with(access, credential)
+    assert await caller_with(access, others)
+
+
+async def test_a_key_made_after_the_user_was_revoked_holds(
+    access: Access, store: AccessStore
+) -> None:
+    await store.accounts.revoke("anna", NOON - timedelta(seconds=1))
+    text, _ = await key_of(access, "anna")
+    assert await caller_with(access, text)
+
+
+async def test_a_tokens_sign_in_that_was_ended_takes_the_token_with_it(
+    access: Access, store: AccessStore
+) -> None:
+    one, other = (
+        access.tokens.issue(user_id="anna", client_id="c", scopes=EVERYTHING, grant_id=grant)
+        for grant in ("g-1", "g-2")
+    )
+    until = NOON + timedelta(hours=1)
+    await store.database.commit([await store.accounts.ending("anna", "g-1", until, NOON)])
+    with pytest.raises(Unauthorized, match="revoked"):
+        await caller_with(access, one)
+    assert await caller_with(access, other)
+
+
+async def test_a_keys_last_use_is_written_once_an_hour(
+    access: Access, store: AccessStore, time: Time
+) -> None:
+    text, key = await key_of(access, "anna")
+    for minutes in (0, 30, 90):
+        time.now = NOON + timedelta(minutes=minutes)
+        await caller_with(access, text)
+    found = await store.keys.get(key.key_id)
+    assert found
+    assert NOON + timedelta(minutes=90) == found.used_at
+
+
+async def test_without_a_credential_one_must_sign_in(access: Access) -> None:
+    with pytest.raises(Unauthorized, match="Sign in first"):
+        await access.callers.identify(None, ADDRESS)
+
+
+async def test_with_public_access_a_stranger_may_read_and_is_counted_by_address() -> None:
+    settings = Settings(access_secrets=[SecretStr("s" * 32)], public_access=True)
+    visitor = await Access(settings).callers.identify(None, ADDRESS)
+    assert (Caller(), f"address:{ADDRESS}") == (visitor.caller, visitor.counted_as)
+    assert not visitor.caller.may_call(Tier.REGISTERED, Scope.READ)
+    assert not visitor.caller.may_call(Tier.PUBLIC, Scope.WRITE)
+
+
+async def test_on_a_laptop_the_local_user_needs_no_credential_and_has_no_limits() -> None:
+    settings = Settings(access_secrets=[SecretStr("s" * 32)], local_user="local")
+    visitor = await Access(settings).callers.identify(None, ADDRESS)
+    assert (Caller.of("local"), None) == (visitor.caller, visitor.counted_as)
+
+
+async def test_on_a_laptop_a_credential_is_verified_all_the_same() -> None:
+    settings = Settings(access_secrets=[SecretStr("s" * 32)], local_user="local")
+    with pytest.raises(Unauthorized):
+        await Access(settings).callers.identify(Credential("nonsense"), ADDRESS)
+
+
+def test_a_local_user_anywhere_but_on_loopback_is_refused() -> None:
+    with pytest.raises(ValueError, match="LOCAL_USER opens everything"):
+        Settings(local_user="local", public_url="https://carrel.example")

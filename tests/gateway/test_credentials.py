@@ -1,0 +1,79 @@
+"""What requests show, in all the forms that people and programs send it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.datastructures import Headers
+
+from functions.gateway.auth.credentials import Credential, credential_in
+from shared.errors import Unauthorized
+
+KEY = "carrel_0123456789ab_" + "k" * 51
+
+
+def shown(*headers: tuple[str, str]) -> Credential | None:
+    raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers]
+    return credential_in(Headers(raw=raw))
+
+
+def test_a_request_without_a_credential_has_none() -> None:
+    assert shown(("accept", "*/*")) is None
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_a_token_is_a_bearer_credential_in_whatever_case(scheme: str) -> None:
+    assert Credential("abc.def") == shown(("authorization", f"{scheme} abc.def"))
+
+
+@pytest.mark.parametrize("header", [("authorization", f"Bearer {KEY}"), ("x-api-key", KEY)])
+def test_a_key_comes_in_either_header(header: tuple[str, str]) -> None:
+    found = shown(header)
+    assert Credential(KEY) == found
+    assert found.is_key
+
+
+@pytest.mark.parametrize("identity", ["notes", "a@b", "Projekt-7"])
+def test_what_stands_before_a_key_names_a_task(identity: str) -> None:
+    assert Credential(KEY, identity) == shown(("authorization", f"Bearer {identity}@{KEY}"))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        ("authorization", ""),
+        ("authorization", "Bearer"),
+        ("authorization", "Bearer "),
+        ("authorization", KEY),
+        ("authorization", "Basic YTpi"),
+        ("authorization", "Bearer two words"),
+        ("authorization", f"Bearer @{KEY}"),
+        ("authorization", "Bearer tök en"),
+        ("authorization", "Bearer \x00"),
+        ("authorization", "Bearer " + "x" * 5000),
+        ("x-api-key", ""),
+        ("x-api-key", "no key"),
+        ("x-api-key", "abc.def.ghi"),
+    ],
+)
+def test_what_is_no_credential_is_refused_in_words(header: tuple[str, str]) -> None:
+    with pytest.raises(Unauthorized, match="X-API-Key"):
+        shown(header)
+
+
+def test_two_credentials_are_refused() -> None:
+    both = [("authorization", f"Bearer {KEY}"), ("x-api-key", KEY)]
+    for headers in (both, both[:1] * 2, both[1:] * 2):
+        with pytest.raises(Unauthorized, match="more than one"):
+            shown(*headers)
+
+
+@given(st.text(st.characters(max_codepoint=255)))
+def test_whatever_stands_there_is_a_credential_or_refused(value: str) -> None:
+    try:
+        found = shown(("authorization", value))
+    except Unauthorized:
+        return
+    assert found
+    assert found.text.isascii()

@@ -1,0 +1,235 @@
+"""`carrel keys` and `carrel accounts`: what an owner can do about who may call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+from click.testing import CliRunner
+from pydantic import SecretStr
+
+from infra.cli import main
+from infra.commands.wording import micro_dollars
+from shared.access_keys import key_id_of, new_key
+from shared.caller import EVERYTHING, Scope
+from shared.keyring import Keyring
+from shared.store import Connection
+from shared.store.access import AccessStore
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from click.testing import Result
+
+    from shared.domain.access_key import AccessKey
+
+SECRET = "a-secret-of-tests-that-opens-nothing"
+KEYRING = Keyring([SecretStr(SECRET)])
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
+    """A database of one's own, and a secret."""
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
+    monkeypatch.setenv("ACCESS_SECRETS", json.dumps([SECRET]))
+
+
+def carrel(*arguments: str) -> Result:
+    """What the command does."""
+    return CliRunner().invoke(main, arguments)
+
+
+def stored(project: str, work: Callable[[AccessStore], Awaitable[object]]) -> object:
+    """What the store does."""
+
+    async def working() -> object:
+        connection = Connection(project, "access")
+        try:
+            return await work(AccessStore(connection))
+        finally:
+            await connection.aclose()
+
+    return asyncio.run(working())
+
+
+def keys_in(project: str) -> list[AccessKey]:
+    found = stored(project, lambda store: store.keys.all())
+    assert isinstance(found, list)
+    return found
+
+
+def created(*options: str, user: str = "ann@example.com") -> str:
+    """The text of a new key."""
+    result = carrel("keys", "create", "--user", user, "--name", "laptop", *options)
+    assert 0 == result.exit_code, result.stderr
+    return result.stdout.strip()
+
+
+def refusal(*arguments: str) -> str:
+    """What a command says that refuses."""
+    result = carrel(*arguments)
+    assert 0 != result.exit_code
+    assert "" == result.stdout
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+def test_a_new_key_stands_alone_on_standard_output_and_its_use_is_told_beside(project: str) -> None:
+    result = carrel("keys", "create", "--user", "ann@example.com", "--name", "laptop")
+    [text] = result.stdout.splitlines()
+    [key] = keys_in(project)
+    assert key.key_id == key_id_of(KEYRING, text)
+    assert ("ann@example.com", "laptop", EVERYTHING) == (key.user_id, key.name, key.scopes)
+    assert None is key.expires_at
+    for word in ("Authorization: Bearer", "X-API-Key", "TASK@KEY", "sign-in page", "CARREL_KEY"):
+        assert word in result.stderr
+    assert text not in result.stderr
+
+
+def test_a_key_allows_what_is_asked_for_and_ends_when_it_is_told(project: str) -> None:
+    created("--scope", "read", "--expires-in-days", "30")
+    [key] = keys_in(project)
+    assert frozenset({Scope.READ}) == key.scopes
+    assert timedelta(days=30) == (key.expires_at or key.created_at) - key.created_at
+
+
+def test_a_list_shows_what_is_known_of_keys_and_nothing_that_opens() -> None:
+    text = created()
+    created("--scope", "write", "--expires-in-days", "1", user="bob")
+    result = carrel("keys", "list")
+    head, bob, ann = result.stdout.splitlines()
+    assert head.split("  ")[0].strip() == "ID"
+    assert [text[7:19], "laptop", "ann@example.com", "read", "write"] == ann.split()[:5]
+    assert ["never", "never", "active"] == ann.split()[-3:]
+    assert ["bob", "write"] == bob.split()[2:4]
+    assert {len(head[: head.index("STATE")])} == {line.index("active") for line in (ann, bob)}
+    assert text[20:] not in result.output
+
+
+def test_a_list_may_be_one_users() -> None:
+    created()
+    created(user="bob")
+    assert 2 == len(carrel("keys", "list", "--user", "bob").stdout.splitlines())
+    assert "There is no key." in carrel("keys", "list", "--user", "eve").stdout
+
+
+def test_a_list_tells_keys_that_have_ended(project: str) -> None:
+    past = datetime.now(UTC) - timedelta(days=2)
+    _, old = new_key(
+        KEYRING,
+        "old",
+        "k",
+        EVERYTHING,
+        created_at=past,
+        expires_at=past + timedelta(days=1),
+    )
+    stored(project, lambda store: store.keys.add(old))
+    carrel("keys", "revoke", created(user="bob")[7:19])
+    created(user="cy")
+    carrel("accounts", "revoke", "cy")
+    created(user="dee")
+    rows = [line.split() for line in carrel("keys", "list").stdout.splitlines()[1:]]
+    expected = [("dee", "active"), ("cy", "revoked"), ("bob", "revoked"), ("old", "expired")]
+    assert expected == [(row[2], row[-1]) for row in rows]
+
+
+def test_a_key_that_is_pasted_whole_is_revoked_and_not_quoted(project: str) -> None:
+    text = created()
+    result = carrel("keys", "revoke", text)
+    assert 0 == result.exit_code
+    assert text[20:] not in result.output
+    [key] = keys_in(project)
+    assert key.revoked_at
+
+
+def test_what_names_no_key_revokes_nothing() -> None:
+    assert "There is no key 0123456789ab." in refusal("keys", "revoke", "0123456789ab")
+    assert "12 characters" in refusal("keys", "revoke", "laptop")
+    assert "12 characters" in refusal("keys", "revoke", "../accounts/ann")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--user", "Ann", "--name", "x"], "'Ann' is no user"),
+        (["--user", "a/b", "--name", "x"], "'a/b' is no user"),
+        (["--user", "ann", "--name", " "], "1 to 100 printable"),
+        (["--user", "ann", "--name", "a\x1b[2J"], "1 to 100 printable"),
+        (["--user", "ann", "--name", "x", "--scope", "admin"], "'admin'"),
+        (["--user", "ann", "--name", "x", "--expires-in-days", "0"], "0 is not in the range"),
+        (["--user", "ann"], "--name"),
+    ],
+)
+def test_a_key_that_makes_no_sense_is_not_made(
+    project: str, options: list[str], words: str
+) -> None:
+    assert words in refusal("keys", "create", *options)
+    assert [] == keys_in(project)
+
+
+def test_in_the_cloud_a_key_is_made_with_the_deployments_own_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "set, so that it is put back afterwards")
+    monkeypatch.setenv("EMBEDDING_PROVIDER", "vertex")
+    monkeypatch.delenv("ACCESS_SECRETS")
+    said = refusal("--cloud", "keys", "create", "--user", "ann", "--name", "x")
+    assert "ACCESS_SECRETS is not set" in said
+
+
+def test_money_is_credited_taken_back_and_shown_exactly() -> None:
+    assert "ann now has $5.00." in carrel("accounts", "credit", "ann", "5").stdout
+    assert "ann now has $5.000001." in carrel("accounts", "credit", "ann", "0.000001").stdout
+    assert "ann now has $4.500001." in carrel("accounts", "credit", "ann", "-0.50").stdout
+    assert "$4.500001, of which $0.00 are held" in carrel("accounts", "show", "ann").stdout
+    assert "cannot be taken back" in refusal("accounts", "credit", "ann", "-5")
+
+
+def test_a_month_has_a_limit_until_it_is_lifted() -> None:
+    assert "monthly limit  none" in carrel("accounts", "show", "ann").stdout
+    assert "$10.00 at most" in carrel("accounts", "limit", "ann", "10").stdout
+    assert "monthly limit  $10.00" in carrel("accounts", "show", "ann").stdout
+    assert "as much as is there" in carrel("accounts", "limit", "ann", "none").stdout
+    assert "monthly limit  none" in carrel("accounts", "show", "ann").stdout
+
+
+def test_a_user_who_is_revoked_keeps_the_account() -> None:
+    carrel("accounts", "credit", "ann", "5")
+    assert "opens nothing any more" in carrel("accounts", "revoke", "ann").stdout
+    said = carrel("accounts", "show", "ann").stdout
+    assert "$5.00" in said
+    assert "whatever was made before 20" in said
+
+
+@pytest.mark.parametrize("command", ["show", "revoke"])
+def test_what_is_no_user_has_no_account(command: str) -> None:
+    assert "'Ann' is no user" in refusal("accounts", command, "Ann")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("5", 5_000_000),
+        ("0.50", 500_000),
+        ("$1.25", 1_250_000),
+        (".000001", 1),
+        ("1e2", 100_000_000),
+        ("0.1", 100_000),
+        ("-3", -3_000_000),
+        ("1000000", 1_000_000_000_000),
+    ],
+)
+def test_dollars_are_exact_to_the_micro_dollar(text: str, expected: int) -> None:
+    assert expected == micro_dollars(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "five", "NaN", "inf", "-inf", "0.0000001", "1,5", "1000000.01", "1e999", "1e-999"]
+)
+def test_what_is_no_amount_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        micro_dollars(text)

@@ -1,0 +1,51 @@
+"""The secret of local runs: one for all of them, for this machine's user alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from infra.deploy.discovery import ROOT
+from infra.local.secret import local_secret
+from shared.settings import LEAST_SECRET
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PRINT = """
+import sys
+from pathlib import Path
+from infra.local.secret import local_secret
+sys.stdin.readline()
+print(local_secret(Path(sys.argv[1])))
+"""
+
+
+def test_it_is_made_once_and_long_enough(tmp_path: Path) -> None:
+    secret = local_secret(tmp_path / "state")
+    assert secret == local_secret(tmp_path / "state")
+    assert len(secret) >= LEAST_SECRET
+    assert secret != local_secret(tmp_path / "other")
+
+
+def test_nobody_else_on_the_machine_may_read_it(tmp_path: Path) -> None:
+    local_secret(tmp_path)
+    [path] = tmp_path.iterdir()
+    assert ("secret", 0o600) == (path.name, path.stat().st_mode & 0o777)
+
+
+def test_processes_that_start_at_one_moment_have_the_same(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PRINT, str(tmp_path / "state")]
+    started = [
+        subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    for process in started:  # all are waiting by now, or about to
+        assert process.stdin
+        process.stdin.write("\n")
+        process.stdin.flush()
+    secrets = {process.communicate(timeout=60)[0] for process in started}
+    assert {local_secret(tmp_path / "state") + "\n"} == secrets
