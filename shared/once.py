@@ -1,12 +1,15 @@
-"""A call that is sent twice, with the same idempotency key, happens once."""
+"""A call that writes happens once: sent twice with one idempotency key, or answered too late."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import uuid
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.errors import Conflict
+from shared.outages import IDEMPOTENCY_KEY
 from shared.store.database import Stale
 from shared.store.replays import Replay, Replays
 from shared.tool import Repeatable
@@ -37,37 +40,35 @@ class Replayed(Exception):
 
 
 class Once:
-    """One call that may have been sent before.
+    """One call that writes, and may have been sent before.
+
+    Google's client sends a commit again whose answer was lost, and the second one is refused: what
+    is kept with the effect tells then that it was this very call that landed.
 
     Attributes:
-        is_kept: Whether its answer is, so that it will not be done again.
+        is_kept: Whether its answer is kept, so that it will not be done again.
     """
 
     def __init__(self, arguments: Repeatable, request: CallRequest, deps: Deps) -> None:
         """Look for its answer under the path of its user."""
-        said = arguments.model_dump_json(exclude_defaults=True, exclude={"idempotency_key"})
+        said = arguments.model_dump_json(exclude_defaults=True, exclude={IDEMPOTENCY_KEY})
         self._arguments = hashlib.sha256(said.encode()).hexdigest()
+        self._run = uuid.uuid4().hex
         self._call_id = request.call_id
-        self.is_kept = False
         self._deps = deps
+        self._has_key = arguments.idempotency_key is not None
         self._replays = Replays(deps.store.database, str(request.caller.user_id))
+        self.is_kept = False
 
     async def refuse_repetition(self) -> None:
-        """Return if the call was not finished yet.
+        """Return if the call was not finished yet. Without a key, nobody can have sent it before.
 
         Raises:
             Replayed: It was.
             Conflict: Another call was, which had the same key.
         """
-        replay = await self._replays.get(self._call_id)
-        if replay is None:
-            return
-        if replay.arguments != self._arguments:
-            raise Conflict(
-                "This idempotency_key was used for another call. Take a new one for each new call,"
-                " and the same one only to send the same call again."
-            )
-        raise Replayed(replay)
+        if self._has_key:
+            await self._look()
 
     async def commit(self, writes: Sequence[Write], result: Result) -> None:
         """Commit the effect of the call and its answer together.
@@ -77,8 +78,9 @@ class Once:
             Stale: A document changed since it was read.
         """
         replay = Replay(
+            run=self._run,
             arguments=self._arguments,
-            result=as_json(result),
+            text=json.dumps(as_json(result)),
             price=self._deps.price,
             expires_at=self._deps.clock() + REMEMBERED,
         )
@@ -86,16 +88,31 @@ class Once:
         try:
             await self._deps.store.database.commit([*writes, remembering])
         except Stale:
-            await self.refuse_repetition()
-            raise
+            await self._look()
+            if not self.is_kept:
+                raise
         self.is_kept = True
+
+    async def _look(self) -> None:
+        replay = await self._replays.get(self._call_id)
+        if replay is None:
+            return
+        if replay.run == self._run:
+            self.is_kept = True
+            return
+        if replay.arguments != self._arguments:
+            raise Conflict(
+                f"This {IDEMPOTENCY_KEY} was used for another call. Take a new one for each new"
+                " call, and the same one only to send the same call again."
+            )
+        raise Replayed(replay)
 
 
 def once(arguments: Arguments, request: CallRequest, deps: Deps) -> Once | None:
-    """The guard of a call that has an idempotency key; None if it has none."""
-    if not isinstance(arguments, Repeatable) or arguments.idempotency_key is None:
+    """The guard of a call that writes; None for any other."""
+    if not isinstance(arguments, Repeatable) or request.caller.user_id is None:
         return None
-    return Once(arguments, request, deps) if request.caller.user_id else None
+    return Once(arguments, request, deps)
 
 
 def as_json(result: Result) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
     Write = Callable[[AsyncWriteBatch], object]
     """Adds one write to a batch."""
 
-MOST_ATTEMPTS: Final = 10
+RACE_SECONDS: Final = 20.0
+"""How long to try again where somebody else is always faster; a call's own time may end sooner."""
 FIRST_PAUSE: Final = 0.01
-"""Seconds; it doubles with every race that is lost: ten of them make ten seconds at most."""
+LONGEST_PAUSE: Final = 0.5
+"""Seconds. The pause doubles with every race that is lost."""
 
 ResultT = TypeVar("ResultT")
 
@@ -193,14 +196,17 @@ class Database:
         Transactions would hold locks while they think; this holds none.
 
         Raises:
-            Unavailable: It lost every race.
+            Unavailable: It lost every race, and nothing was written.
         """
-        for number in range(MOST_ATTEMPTS):
+        pause, over = FIRST_PAUSE, time.monotonic() + RACE_SECONDS
+        while time.monotonic() < over:
             try:
                 return await attempt()
             except Stale:
-                await asyncio.sleep(random.uniform(0, FIRST_PAUSE * 2**number))  # noqa: S311
-        raise Unavailable("Too much is written there at once.", retry_after=1)
+                await asyncio.sleep(random.uniform(0, pause))  # noqa: S311 - no secret
+                pause = min(2 * pause, LONGEST_PAUSE)
+        message = "Too much is written there at once."
+        raise Unavailable(message, details={"outcome": "nothing_done"}, retry_after=1)
 
     async def renew_lease(self) -> None:
         """Keep the lease through a stretch of work that commits nothing.

@@ -5,8 +5,11 @@ Each is kept with what the call wrote, for when the same call is sent again.
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from shared.store.changes import known
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,16 +24,24 @@ class Replay:
     """What a call answered.
 
     Attributes:
+        run: Names the run that wrote this, so that it knows its own work again.
         arguments: A digest of what it was called with.
-        result: Its result, as JSON.
+        text: Its result, as JSON in a text: Firestore takes no list in a list.
         price: What it cost in micro-dollars; None if what its tool costs.
         expires_at: When it may be forgotten.
     """
 
+    run: str
     arguments: str
-    result: dict[str, Any]
+    text: str
     price: int | None
     expires_at: datetime
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """Its result."""
+        result: dict[str, Any] = json.loads(self.text)
+        return result
 
 
 class Replays:
@@ -44,7 +55,7 @@ class Replays:
     async def get(self, call_id: str) -> Replay | None:
         """What the call answered, if it was ever finished and is not forgotten."""
         snapshot = await self._database.get(self._at(call_id))
-        return Replay(**(snapshot.to_dict() or {})) if snapshot.exists else None
+        return Replay(**known(Replay, snapshot)) if snapshot.exists else None
 
     def write(self, call_id: str, replay: Replay) -> Write:
         """The write that keeps an answer. The commit that holds it is refused the second time."""

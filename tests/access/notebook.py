@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Literal
 
-from google.cloud.firestore import LastUpdateOption
 from pydantic import Field
 
 from shared.caller import Tier
 from shared.errors import NotFound
+from shared.store.changes import put
 from shared.tool import Arguments, Effect, Repeatable, Result, Tool
 
 if TYPE_CHECKING:
     from google.cloud.firestore import AsyncDocumentReference
 
     from shared.deps import Deps
-    from shared.store.database import Write
 
 PRICE = 1_000
 """What a note costs, in micro-dollars."""
@@ -61,14 +60,9 @@ async def write_note(args: Note, deps: Deps) -> Written:
     database, notes = deps.store.database, notebook(deps)
 
     async def attempt() -> Written:
-        snapshot = await database.get(notes)
-        if not snapshot.exists:
-            first: Write = lambda batch: batch.create(notes, {"texts": [args.text]})  # noqa: E731
-            return await deps.commit([first], Written(number=1))
-        texts = [*snapshot.get("texts"), args.text]
-        unchanged = LastUpdateOption(snapshot.update_time)
-        more: Write = lambda batch: batch.update(notes, {"texts": texts}, unchanged)  # noqa: E731
-        return await deps.commit([more], Written(number=len(texts)))
+        seen = await database.get(notes)
+        texts = [*(seen.get("texts") if seen.exists else []), args.text]
+        return await deps.commit([put(seen, {"texts": texts})], Written(number=len(texts)))
 
     written = await database.until_it_holds(attempt)
     if args.then == "break":

@@ -13,9 +13,9 @@ import click
 from infra.local.emulator import PROJECT, EmulatorError, run_emulator
 from infra.local.places import STATE
 from infra.local.processes import NotStarted
-from tests.conformance.npm import NotInstalled
 from tests.conformance.run import REVISIONS, gateways, run_all
 from tests.conformance.suite import Outcome, Suite
+from tests.npm import NotInstalled
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tests.conformance.npm import NotInstalled, installed
+from tests.npm import NotInstalled, installed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

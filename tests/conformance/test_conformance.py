@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.conformance.npm import NotInstalled
 from tests.conformance.run import REVISIONS, gateways, run_all
 from tests.conformance.suite import Suite
+from tests.npm import NotInstalled
 
 if TYPE_CHECKING:
     from pathlib import Path

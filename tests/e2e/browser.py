@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
 
-from tests.conformance.npm import NotInstalled, installed
+from tests.npm import NotInstalled, installed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from infra.deploy.discovery import ROOT
-from tests.conformance.npm import NotInstalled, installed
+from tests.npm import NotInstalled, installed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

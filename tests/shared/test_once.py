@@ -112,3 +112,27 @@ async def test_a_call_that_was_refused_is_tried_again_with_the_same_key(backend:
     refused = await write(backend, text="one", then="refuse", idempotency_key="k")
     assert refused.error
     assert (await write(backend, text="one", idempotency_key="k")).result == {"number": 1}
+
+
+async def test_a_commit_whose_answer_is_lost_is_known_to_have_landed(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = backend.connection.client._firestore_api  # noqa: SLF001 - where the network begins
+    commit = api.commit
+
+    async def commit_twice(**request: Any) -> Any:
+        await commit(**request)  # Google's client sends it again where the answer is lost
+        return await commit(**request)
+
+    for arguments in ({"text": "one"}, {"text": "two", "idempotency_key": "k"}):
+        monkeypatch.setattr(api, "commit", commit_twice)
+        answer = await write(backend, **arguments)
+        monkeypatch.undo()
+        assert (None, None) == (answer.error, answer.receipt.replayed)
+    assert ["one", "two"] == await notes(backend)
+
+
+async def test_fifty_calls_at_once_are_all_done(backend: Backend) -> None:
+    answers = await asyncio.gather(*(write(backend, text=f"{n}") for n in range(50)))
+    assert [None] * 50 == [answer.error for answer in answers]
+    assert {str(n) for n in range(50)} == set(await notes(backend))

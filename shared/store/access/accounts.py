@@ -11,7 +11,7 @@ from google.cloud.firestore import DELETE_FIELD, SERVER_TIMESTAMP
 
 from shared.domain.account import Account, Hold
 from shared.errors import InvalidInput
-from shared.store.access.changes import put
+from shared.store.changes import known, put
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -95,9 +95,9 @@ class Accounts:
 
 def to_account(snapshot: DocumentSnapshot[Any]) -> Account:
     """The account that a document holds."""
-    fields: dict[str, Any] = snapshot.to_dict() or {}
-    held = {call_id: Hold(**hold) for call_id, hold in fields.pop("held", {}).items()}
-    return Account(user_id=snapshot.id, held=held, **fields)
+    fields = known(Account, snapshot)
+    held = {call_id: Hold(**hold) for call_id, hold in fields.get("held", {}).items()}
+    return Account(**(fields | {"user_id": snapshot.id, "held": held}))
 
 
 def money_of(account: Account) -> dict[str, Any]:

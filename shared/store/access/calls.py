@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.domain.call_record import KEPT, Bill, CallEntry, CallRecord, State
 from shared.domain.ledger import Ledger
 from shared.store.access import accounts
-from shared.store.access.changes import put
+from shared.store.changes import put
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from shared.domain.oauth_client import OAuthClient
+from shared.store.changes import known
 from shared.store.database import Stale
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ class OAuthClients:
     async def get(self, client_id: str) -> OAuthClient | None:
         """The registration of this id, if there is one, expired or not."""
         snapshot = await self._database.get(self._at(client_id))
-        fields = snapshot.to_dict()
-        if fields is None:
+        if not snapshot.exists:
             return None
+        fields = known(OAuthClient, snapshot)
         return OAuthClient(**(fields | {"redirect_uris": tuple(fields["redirect_uris"])}))
 
     async def keep_until(self, client_id: str, moment: datetime) -> None:

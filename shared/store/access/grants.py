@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.caller import Scope
 from shared.domain.grant import TOKENS_OUTLIVE, Grant, Proof
 from shared.store.access.accounts import Accounts
-from shared.store.access.changes import put
+from shared.store.changes import known, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,9 +82,9 @@ def _fields(grant: Grant) -> dict[str, Any]:
 
 
 def _grant(snapshot: DocumentSnapshot[Any]) -> Grant | None:
-    fields = snapshot.to_dict()
-    if fields is None:
+    if not snapshot.exists:
         return None
+    fields = known(Grant, snapshot)
     scopes = frozenset(Scope(each) for each in fields["scopes"])
     proof = Proof(**fields["proof"])
     return Grant(**(fields | {"grant_id": snapshot.id, "scopes": scopes, "proof": proof}))

@@ -10,6 +10,7 @@ from google.cloud.firestore import FieldFilter
 from shared.caller import Scope
 from shared.domain.access_key import AccessKey
 from shared.errors import NotFound
+from shared.store.changes import known
 from shared.store.database import Stale
 
 if TYPE_CHECKING:
@@ -75,6 +76,6 @@ class AccessKeys:
 
 
 def _key(snapshot: DocumentSnapshot[Any]) -> AccessKey:
-    fields = snapshot.to_dict() or {}
+    fields = known(AccessKey, snapshot)
     scopes = frozenset(Scope(each) for each in fields["scopes"])
     return AccessKey(**(fields | {"scopes": scopes}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from shared.domain.bucket import Bucket
-from shared.store.access.changes import put
+from shared.store.changes import put
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -1,0 +1,46 @@
+"""After a rollback, what a newer version of us wrote is read all the same."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import SecretStr
+
+from shared.access_keys import new_key
+from shared.caller import EVERYTHING
+from shared.keyring import Keyring
+from shared.store import Connection
+from shared.store.access import AccessStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def store(project: str) -> AsyncIterator[AccessStore]:
+    connection = Connection(project, "access")
+    yield AccessStore(connection)
+    await connection.aclose()
+
+
+async def add_field(store: AccessStore, collection: str, document_id: str) -> None:
+    reference = store.database.document(collection, document_id)
+    await store.database.commit([lambda batch: batch.set(reference, {"new": 1}, merge=True)])
+
+
+async def test_an_account_with_a_field_that_we_do_not_know_is_read(store: AccessStore) -> None:
+    await store.accounts.credit("anna", 5)
+    await add_field(store, "accounts", "anna")
+    assert 5 == (await store.accounts.get("anna")).balance
+
+
+async def test_a_key_with_a_field_that_we_do_not_know_is_read(store: AccessStore) -> None:
+    ring = Keyring([SecretStr("s" * 32)])
+    _, key = new_key(ring, "anna", "x", EVERYTHING, created_at=datetime.now(UTC))
+    await store.keys.add(key)
+    await add_field(store, "keys", key.key_id)
+    assert key == await store.keys.get(key.key_id)
