@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from shared.call import CallRequest
     from shared.deps import Backend, Deps
     from shared.tool import Arguments, Result, Tool
+
+MOST_ARGUMENTS: Final = 100
+MOST_TOLD: Final = 20
+"""Problems that are told: a model learns nothing from more, and a stranger may cause thousands."""
+LONGEST_NAME: Final = 80
+"""Characters of a field's name that are quoted."""
 
 
 async def call(tool: Tool[Any, Any], request: CallRequest, backend: Backend) -> CallAnswer:
@@ -45,16 +51,26 @@ def parse(tool: Tool[Any, Any], arguments: dict[str, Any]) -> Arguments:
     Raises:
         InvalidInput: With one entry per offending field in `details`.
     """
+    if len(arguments) > MOST_ARGUMENTS:
+        raise _invalid(tool, {"arguments": f"{len(arguments)} are too many"})
     try:
         # As JSON, strictly: "5" is no number and true is no 1, but an enumeration is its string.
         text = json.dumps(_whole(arguments))
         parsed: Arguments = tool.input.model_validate_json(text, strict=True)
+    except RecursionError:
+        raise _invalid(tool, {"arguments": "nested too deeply"}) from None
     except ValidationError as error:
-        details = {_field(each["loc"]): _problem(tool, each) for each in error.errors()}
-        wrong = "; ".join(f"{name}: {message}" for name, message in details.items())
-        message = f"{tool.name} was not run. {wrong}. Correct this and call {tool.name} again."
-        raise InvalidInput(message, details=details) from None
+        problems = error.errors(include_url=False, include_input=False)
+        details = {_field(each["loc"]): _problem(tool, each) for each in problems[:MOST_TOLD]}
+        raise _invalid(tool, details, more=len(problems) - len(details)) from None
     return parsed
+
+
+def _invalid(tool: Tool[Any, Any], details: dict[str, str], more: int = 0) -> InvalidInput:
+    wrong = "; ".join(f"{name}: {message}" for name, message in details.items())
+    wrong += f"; and {more} more" if more else ""
+    message = f"{tool.name} was not run. {wrong}. Correct this and call {tool.name} again."
+    return InvalidInput(message, details=details)
 
 
 async def _run(tool: Tool[Any, Any], request: CallRequest, deps: Deps) -> dict[str, Any]:
@@ -166,4 +182,4 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _field(location: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in location) or "arguments"
+    return ".".join(str(part)[:LONGEST_NAME] for part in location) or "arguments"

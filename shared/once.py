@@ -52,7 +52,8 @@ class Once:
     def __init__(self, arguments: Repeatable, request: CallRequest, deps: Deps) -> None:
         """Look for its answer under the path of its user."""
         said = arguments.model_dump_json(exclude_defaults=True, exclude={IDEMPOTENCY_KEY})
-        self._arguments = hashlib.sha256(said.encode()).hexdigest()
+        told = json.dumps([request.caller.task, said])
+        self._arguments = hashlib.sha256(told.encode()).hexdigest()
         self._run = uuid.uuid4().hex
         self._call_id = request.call_id
         self._deps = deps

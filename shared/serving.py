@@ -45,8 +45,12 @@ def serve(tool: Tool[Any, Any]) -> Handler:
     async def answer(request: Request) -> JSONResponse:
         if request.method == "GET":
             return await _health(tool.name, backend)
+        # A web page can send anything but this without asking first: on a laptop it could reach us.
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         try:
-            wanted = CallRequest.model_validate_json(await request.body())
+            wanted = CallRequest.model_validate_json(
+                await request.body() if kind == "application/json" else b""
+            )
         except ValidationError:
             refusal = InvalidInput("This function takes a call request from Carrel's gateway.")
             return JSONResponse({"error": refusal.to_wire()}, status_code=refusal.status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -66,3 +67,10 @@ def test_a_call_that_nobody_waits_for_any_more_is_not_run(url: str) -> None:
 def test_a_get_tells_its_health(url: str) -> None:
     response = httpx2.get(url, timeout=20)
     assert (200, {"name": "get_chunk", "status": "ok"}) == (response.status_code, response.json())
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_what_any_web_page_could_send_is_refused(url: str, kind: str) -> None:
+    body = json.dumps(request(arguments={"chunk_id": "a"}))
+    response = httpx2.post(url, content=body, headers={"content-type": kind}, timeout=10)
+    assert 400 == response.status_code

@@ -305,3 +305,24 @@ WRONG = WireError(code="NOT_FOUND", message="There is none.", details={})
 def test_an_answer_is_a_result_or_an_error(parts: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="a result or an error"):
         CallAnswer(**parts)
+
+
+async def test_of_many_problems_the_first_are_told_and_the_others_counted(backend: Backend) -> None:
+    odd = {f"{number}{'x' * 500}": 0 for number in range(50)}
+    error = await refused(TOOL, request(word="so", **odd), backend)
+    assert 20 == len(error["details"])
+    assert all(len(name) <= 80 for name in error["details"])
+    assert len(error["message"]) < 4_000
+
+
+async def test_too_many_arguments_are_not_even_looked_at(backend: Backend) -> None:
+    error = await refused(TOOL, request(**{f"k{n}": 0 for n in range(100_000)}), backend)
+    assert {"arguments": "100000 are too many"} == error["details"]
+
+
+async def test_arguments_that_are_nested_too_deeply_are_refused(backend: Backend) -> None:
+    deep: Any = "so"
+    for _ in range(900):
+        deep = [deep]
+    error = await refused(TOOL, request(word=deep), backend)
+    assert "VALIDATION_ERROR" == error["code"]

@@ -25,9 +25,11 @@ WRITE, READ, _ = TOOLS
 WRITING = Declaration.model_validate(WRITE.declaration())
 
 
-async def write(backend: Backend, user: str = "anna", **arguments: Any) -> CallAnswer:
+async def write(
+    backend: Backend, user: str = "anna", task: str | None = None, **arguments: Any
+) -> CallAnswer:
     """Call it as the gateway does."""
-    visitor = Visitor(Caller.of(user), None)
+    visitor = Visitor(Caller.of(user, task=task), None)
     request = CallRequest(
         call_id=call_id(WRITING, arguments, visitor),
         arguments=arguments,
@@ -72,6 +74,13 @@ async def test_the_same_key_with_other_arguments_is_a_conflict_that_does_nothing
     assert other.error
     assert "CONFLICT" == other.error.code
     assert ["one"] == await notes(backend)
+
+
+async def test_the_same_key_in_another_task_is_a_conflict(backend: Backend) -> None:
+    await write(backend, task="one", text="one", idempotency_key="k")
+    other = await write(backend, task="two", text="one", idempotency_key="k")
+    assert other.error
+    assert "CONFLICT" == other.error.code
 
 
 async def test_without_a_key_nothing_is_remembered(backend: Backend) -> None:
