@@ -11,30 +11,37 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shared.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 FAILURES: Final = 5
 """Failures in a row that are no chance any more."""
 PAUSE: Final = 30.0
 """Seconds that the other side is left alone."""
-SOON: Final = 5.0
+SOON: Final = 5
 """Seconds to suggest to those who come while a probe is under way."""
-LOST_AFTER: Final = 3
-"""Pauses after which a probe that has not reported never will."""
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """A call that was let through.
+
+    Attributes:
+        well: Whether the other side is, whatever it answered. None: nothing was learned, for the
+            call was cancelled, or never sent.
+    """
+
+    well: bool | None = None
 
 
 class Breaker:
-    """Guards the calls of one function or one upstream, on one event loop.
-
-    A `check` that lets a call through is followed by what became of the call: `succeeded`, `failed`
-    or `abandoned`. Reports name no call: while calls last no longer than the pause, whoever reports
-    after it is the probe.
-    """
+    """Guards the calls of one function or one upstream, on one event loop."""
 
     def __init__(
         self,
@@ -57,39 +64,40 @@ class Breaker:
         self._pause = pause
         self._in_a_row = 0
         self._refusing_until = -math.inf
-        self._probing = False
+        self._probe: Attempt | None = None
 
-    def check(self) -> None:
-        """Let a call through, or not.
+    @contextmanager
+    def attempt(self) -> Iterator[Attempt]:
+        """Let a call through, or not, and learn from what the call says of the other side.
 
         Raises:
             Unavailable: The breaker is open, or a probe is under way; `retry_after` says how long.
         """
+        attempt = Attempt()
+        self._admit(attempt)
+        try:
+            yield attempt
+        finally:
+            self._learn(attempt)
+
+    def _admit(self, attempt: Attempt) -> None:
         if self._in_a_row < self._most:
             return
         wait = self._refusing_until - self._clock()
-        if wait <= 0:
-            self._probing = True
-            self._refusing_until = self._clock() + LOST_AFTER * self._pause
+        if wait <= 0 and self._probe is None:
+            self._probe = attempt
             return
-        seconds = math.ceil(min(wait, SOON) if self._probing else wait)
+        seconds = math.ceil(wait) if wait > 0 else SOON
         message = f"{self._name} is temporarily unavailable: try again in {seconds} s."
         raise Unavailable(message, retry_after=seconds)
 
-    def succeeded(self) -> None:
-        """The other side is well, whatever it answered."""
-        self._in_a_row = 0
-        self._probing = False
-
-    def failed(self) -> None:
-        """The other side did not answer, or answered that it is broken."""
-        if self._probing or self._in_a_row < self._most:
+    def _learn(self, attempt: Attempt) -> None:
+        """Whoever succeeds closes it. Of failures, those that come late do not prolong a pause."""
+        is_probe = attempt is self._probe
+        if is_probe:
+            self._probe = None
+        if attempt.well:
+            self._in_a_row = 0
+        elif attempt.well is False and (is_probe or self._in_a_row < self._most):
             self._in_a_row += 1
-            self._probing = False
             self._refusing_until = self._clock() + self._pause
-
-    def abandoned(self) -> None:
-        """Nothing was learned: the call was cancelled, or never sent."""
-        if self._probing:
-            self._probing = False
-            self._refusing_until = self._clock()

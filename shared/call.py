@@ -6,11 +6,14 @@ self sends, so unknown fields are ignored and new ones have defaults.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from shared.caller import Caller
+
+if TYPE_CHECKING:
+    from shared.errors import CarrelError
 
 
 class CallRequest(BaseModel):
@@ -74,6 +77,11 @@ class CallAnswer(BaseModel):
     result: dict[str, Any] | None = None
     error: WireError | None = None
     receipt: Receipt = Receipt()
+
+    @classmethod
+    def failed(cls, error: CarrelError) -> Self:
+        """What is answered where this went wrong."""
+        return cls(error=WireError.model_validate(error.to_wire()))
 
     @model_validator(mode="after")
     def _one_of_the_two(self) -> Self:

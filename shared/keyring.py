@@ -6,11 +6,11 @@ the purpose under the secret. Several secrets at once are a rotation: the first 
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 from typing import TYPE_CHECKING, Final
 
+from shared.base64url import to_base64url
 from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -75,4 +75,4 @@ class Keyring:
     def _signature(self, purpose: str, message: str, secret_id: str) -> str:
         key = self.key(purpose, secret_id)
         digest = hmac.digest(key, message.encode("utf-8", "surrogatepass"), "sha256")
-        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+        return to_base64url(digest)

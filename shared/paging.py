@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from itertools import accumulate
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from pydantic import Field, StringConstraints, TypeAdapter
 
+from shared.base64url import from_base64url, to_base64url
 from shared.errors import InvalidInput
 from shared.periods import ALWAYS
 
@@ -44,7 +44,7 @@ def write_cursor(args: Arguments, position: Sequence[str | int]) -> str:
     """Where the next page of this call begins; only for a call of the same arguments."""
     text = json.dumps(position, ensure_ascii=False, separators=(",", ":"))
     checked = _digest(args, text) + text
-    return base64.urlsafe_b64encode(checked.encode()).decode().rstrip("=")
+    return to_base64url(checked.encode())
 
 
 def read_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) -> Any | None:
@@ -80,7 +80,7 @@ def fitting(items: Sequence[ItemT]) -> list[ItemT]:
 
 def _position(args: Arguments, cursor: str) -> str:
     """What a cursor says; nothing, if it is damaged or belongs to a call of other arguments."""
-    text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+    text = from_base64url(cursor).decode()
     digest, position = text[:_DIGITS], text[_DIGITS:]
     return position if digest == _digest(args, position) else ""
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from shared.errors import InvalidInput
+from shared.loopback import is_loopback
 
 LEAST_SECRET: Final = 32
 """Characters of a secret that nobody guesses."""
+_ORIGIN: Final = re.compile(
+    r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?/?", re.IGNORECASE | re.ASCII
+)
 
 
 class Settings(BaseModel):
@@ -23,7 +28,8 @@ class Settings(BaseModel):
     `pydantic-settings` does this too, for 7 % of a tool function's cold start.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # What is wrong is said in the log, where no secret may stand.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     google_cloud_project: str = Field(
         default="carrel-local", description="The Google Cloud project; on the emulator, any name."
@@ -37,7 +43,8 @@ class Settings(BaseModel):
     )
     public_url: str = Field(
         default="http://localhost:8080",
-        description="Where clients reach the gateway; its host is the only one it answers to.",
+        description="Where clients reach the gateway: an https origin, or an http one on loopback."
+        " Its host is the only one that the gateway answers to.",
     )
     access_secrets: tuple[SecretStr, ...] = Field(
         default=(),
@@ -68,10 +75,10 @@ class Settings(BaseModel):
     registrations_per_hour: int = Field(
         default=20, ge=1, description="Programs that register for sign-in, per address."
     )
-    google_client_id: str | None = Field(
-        default=None, description="Of the OAuth client for Google sign-in; without it, by key."
+    google_client_id: str = Field(
+        default="", description="Of the OAuth client for Google sign-in; without it, by key."
     )
-    google_client_secret: SecretStr | None = Field(default=None, description="Its secret.")
+    google_client_secret: SecretStr = Field(default=SecretStr(""), description="Its secret.")
     google_issuer: str = Field(
         default="https://accounts.google.com", description="The OpenID Connect issuer."
     )
@@ -121,17 +128,19 @@ class Settings(BaseModel):
         """Take the arguments, else the environment, else the defaults."""
         super().__init__(**(_environment() | arguments))
 
-    @property
-    def is_loopback(self) -> bool:
-        """Whether clients reach the gateway on this machine only."""
-        return urlsplit(self.public_url).hostname in ("localhost", "127.0.0.1", "::1")
-
     @model_validator(mode="after")
     def _safe(self) -> Self:
-        if self.local_user and not self.is_loopback:
+        if not _ORIGIN.fullmatch(self.public_url):
+            raise ValueError("PUBLIC_URL is https://host or https://host:port, and nothing more")
+        url = urlsplit(self.public_url)
+        if url.scheme != "https" and not is_loopback(url):
+            raise ValueError("PUBLIC_URL begins with https, unless it is a loopback one")
+        if self.local_user and not is_loopback(url):
             raise ValueError("LOCAL_USER opens everything: only where PUBLIC_URL is a loopback one")
         if any(len(secret.get_secret_value()) < LEAST_SECRET for secret in self.access_secrets):
             raise ValueError(f"each of ACCESS_SECRETS needs at least {LEAST_SECRET} characters")
+        if bool(self.google_client_id) != bool(self.google_client_secret):
+            raise ValueError("GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET are set both, or neither")
         return self
 
 
@@ -146,5 +155,6 @@ def _value(name: str, text: str) -> Any:
         return text
     try:
         return json.loads(text)
-    except ValueError as error:
-        raise InvalidInput(f"{name.upper()} is not JSON: {error}") from error
+    except ValueError:  # whose words may quote a secret
+        message = f"{name.upper()} begins as a JSON list or object does, but is none."
+        raise InvalidInput(message) from None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from functions.gateway.auth.access_tokens import AccessTokens
 from functions.gateway.auth.callers import Callers
-from functions.gateway.auth.challenges import issuer_of, resource_of
+from functions.gateway.auth.public_url import issuer_of, resource_of
 from functions.gateway.billing import LedgerBilling
 from functions.gateway.calls import Calls
 from functions.gateway.external_billing import ExternalBilling
@@ -63,12 +63,7 @@ class Access:
 
     def calls(self, dispatcher: Dispatcher) -> Calls:
         """Calls to tools through this dispatcher, limited and paid."""
-        return Calls(
-            dispatcher,
-            limits=self.limits,
-            billing=self.billing,
-            timeouts=self.settings.tool_timeouts,
-        )
+        return Calls(dispatcher, self.limits, self.billing, self.clock)
 
     def sign_in(self) -> list[Route]:
         """Where clients and people sign in."""
@@ -89,6 +84,11 @@ class Access:
             *routes(self, ClientDocuments(clock=clock), still_allowed, registering),
             *consent.routes(),
         ]
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self.billing.aclose()
+        await self.connection.aclose()
 
     def _billing(self) -> Billing:
         url, token = self.settings.billing_url, self.settings.billing_token

@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from shared.domain.account import dollars
-from shared.domain.call_record import State
+from shared.domain.call_record import CallRecord
 from shared.errors import Unauthorized
 from shared.logs import describe, log
 from shared.store.access import AccessStore
+from shared.store.access.calls import CallRecords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from shared.clock import Clock
     from shared.domain.call_record import Bill, CallEntry
     from shared.store import Connection
-    from shared.store.access.calls import CallRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +35,13 @@ class Reservation:
 
     Attributes:
         bill: What it may cost.
+        record: What is written down of the call, which may have been sent before.
         holder: Names this reservation among those that share the call's hold.
-        attempt: How many times money was set aside for this call anew.
-        is_open: Whether there is money to charge or give back: not for a free call, nor for one
-            that was paid lately and is sent again.
-        was_paid: Whether the call was paid some time ago: then its old answer costs nothing.
     """
 
     bill: Bill
+    record: CallRecord
     holder: str = ""
-    attempt: int = 0
-    is_open: bool = False
-    was_paid: bool = False
-
-    def charge(self, cost: int, entry: CallEntry) -> int:
-        """What is to be paid for a call that has cost this much."""
-        return 0 if self.was_paid and entry.replayed else min(max(0, cost), self.bill.price)
 
 
 class Billing(Protocol):
@@ -78,6 +69,10 @@ class Billing(Protocol):
         """Leave the money of a call set aside whose outcome is unknown."""
         ...
 
+    async def aclose(self) -> None:
+        """Close what it has opened itself."""
+        ...
+
 
 class LedgerBilling:
     """Keeps the accounts in the database `access`, and a record of each call that cost or wrote."""
@@ -91,24 +86,21 @@ class LedgerBilling:
     async def reserve(self, bill: Bill) -> Reservation:
         """Set aside what a call may cost: two round trips."""
         if not bill.price:
-            return Reservation(bill)
+            return Reservation(bill, CallRecord(bill=bill))
         if bill.user_id is None:
             raise Unauthorized(
                 f"{bill.tool} costs {dollars(bill.price)} a call: sign in first. Without signing in"
                 " there are only tools that cost nothing."
             )
         holder = uuid.uuid4().hex
-        record = await self._records.reserve(bill, holder, self._clock(), ours=self._accounts)
-        is_open, was_paid = record.state is State.RESERVED, record.charged > 0
-        return Reservation(bill, holder, record.attempt, is_open, was_paid)
+        return Reservation(bill, await self._records.reserve(bill, holder, self._clock()), holder)
 
     async def settle(self, reservation: Reservation, cost: int, entry: CallEntry) -> int:
         """Charge a call."""
         bill = replace(reservation.bill, entry=entry)
         with not_failing("settle", bill):
-            if reservation.is_open:
-                charge, now = reservation.charge(cost, entry), self._clock()
-                return await self._records.settle(bill, charge, now, ours=self._accounts)
+            if reservation.record.is_open:
+                return await self._records.settle(bill, cost, self._clock())
             await self._record_if_free(bill)
         return 0
 
@@ -120,19 +112,21 @@ class LedgerBilling:
         """Give back what a call holds; return whether nothing is held for it any more."""
         bill = replace(reservation.bill, entry=entry)
         with not_failing("cancel", bill):
-            if reservation.is_open:
-                now, holder = self._clock(), reservation.holder
-                return await self._records.cancel(bill, holder, now, ours=self._accounts)
+            if reservation.record.is_open:
+                return await self._records.cancel(bill, reservation.holder, self._clock())
         return False
 
     async def keep(self, reservation: Reservation, entry: CallEntry) -> None:
         """Note what is known."""
         bill = replace(reservation.bill, entry=entry)
         with not_failing("keep", bill):
-            if reservation.is_open:
+            if reservation.record.is_open:
                 await self._records.keep(bill, self._clock())
             else:
                 await self._record_if_free(bill)
+
+    async def aclose(self) -> None:
+        """Close nothing: the database is not its own."""
 
     async def _record_if_free(self, bill: Bill) -> None:
         if bill.writes and not bill.price:
@@ -140,7 +134,7 @@ class LedgerBilling:
 
     @property
     def _records(self) -> CallRecords:
-        return AccessStore(self._access).calls
+        return CallRecords(AccessStore(self._access).database, ours=self._accounts)
 
 
 @contextmanager

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from functions.gateway.auth.refusing import ask_to_sign_in
 from functions.gateway.call_log import log_call
 from functions.gateway.charging import bill_for, close
 from shared.call import CallAnswer, CallRequest
-from shared.errors import CarrelError, Unavailable
+from shared.errors import CarrelError, Unauthorized, Unavailable
 from shared.outages import IDEMPOTENCY_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mcp.server.context import ServerRequestContext
 
     from functions.gateway.auth.visitor import Visitor
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
     from functions.gateway.dispatch import Dispatcher
     from functions.gateway.limits import CallLimits
+    from shared.clock import Clock
 
     Context = ServerRequestContext[Any, Any]
 
@@ -41,23 +41,15 @@ class Calls:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        *,
-        limits: CallLimits | None = None,
-        billing: Billing | None = None,
-        timeouts: Mapping[str, float] | None = None,
+        limits: CallLimits,
+        billing: Billing,
+        clock: Clock,
     ) -> None:
-        """Send calls by this dispatcher.
-
-        Args:
-            dispatcher: Brings them to their tools.
-            limits: How often callers may call; by default, as often as they like.
-            billing: Who charges them; by default, nobody.
-            timeouts: Seconds that tools may take, where their own are not right.
-        """
+        """Send calls by this dispatcher, as often as the limits allow and if somebody pays."""
         self._dispatcher = dispatcher
         self._limits = limits
         self._billing = billing
-        self._timeouts = timeouts or {}
+        self._clock = clock
 
     async def call(
         self, tool: Declaration, arguments: dict[str, Any], visitor: Visitor
@@ -68,12 +60,15 @@ class Calls:
             call_id=call_id(tool, arguments, visitor),
             arguments=arguments,
             caller=visitor.caller,
-            deadline=time.time() + self._timeouts.get(tool.name, tool.timeout),
+            deadline=time.time() + tool.timeout,
         )
         try:
-            answer = await self._admitted(tool, request, visitor)
+            await self._limits.take(visitor, tool.effect)
+            answer = await self._paid(tool, request)
         except CarrelError as error:
-            answer = _failed(error)
+            answer = CallAnswer.failed(error)
+            if isinstance(error, Unauthorized):
+                ask_to_sign_in(tool, visitor)
         except asyncio.CancelledError:
             log_call(tool, request, _UNANSWERED, seconds=time.perf_counter() - began)
             raise
@@ -81,29 +76,16 @@ class Calls:
         visitor.reply.retry_after = answer.error.retry_after if answer.error else None
         return answer
 
-    async def _admitted(
-        self, tool: Declaration, request: CallRequest, visitor: Visitor
-    ) -> CallAnswer:
-        if self._limits:
-            await self._limits.take(visitor, tool.effect)
-        return await self._paid(tool, request)
-
     async def _paid(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         """Reserve what the call may cost before any work; charge what it did cost."""
-        if self._billing is None:
-            return await self._dispatcher.call(tool, request)
-        reservation = await self._billing.reserve(bill_for(tool, request))
+        reservation = await self._billing.reserve(bill_for(tool, request, self._clock()))
         answer = await self._dispatcher.call(tool, request)
         price = await close(self._billing, reservation, tool, answer)
         receipt = answer.receipt.model_copy(update={"price": price if tool.price else None})
         return answer.model_copy(update={"receipt": receipt})
 
 
-def _failed(error: CarrelError) -> CallAnswer:
-    return CallAnswer.model_validate({"error": error.to_wire()})
-
-
-_UNANSWERED: Final = _failed(Unavailable("The caller left before there was an answer."))
+_UNANSWERED: Final = CallAnswer.failed(Unavailable("The caller left before there was an answer."))
 """What the log says of such a call. Money that was set aside for it is given back after a while."""
 
 

@@ -9,9 +9,12 @@ import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from shared.caller import Tier
+from shared.errors import InvalidInput
 from shared.tool import Effect, Links, ResourceTemplate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from shared.caller import Caller
 
 PATH: Final = Path(__file__).with_name("catalog.json")
@@ -69,6 +72,22 @@ class Catalog:
     def load(cls) -> Catalog:
         """Read the generated file beside this one."""
         return cls(TypeAdapter(list[Declaration]).validate_json(PATH.read_bytes()))
+
+    def timed(self, timeouts: Mapping[str, float]) -> Catalog:
+        """The same tools, some of which may take other numbers of seconds than their own.
+
+        Raises:
+            InvalidInput: There is no tool of some name.
+        """
+        if unknown := sorted(timeouts.keys() - self._by_name.keys()):
+            known = ", ".join(self.names)
+            wrong = ", ".join(unknown)
+            raise InvalidInput(f"TOOL_TIMEOUTS names {wrong}, and the tools are: {known}.")
+        timed = {
+            name: self._by_name[name].model_copy(update={"timeout": seconds})
+            for name, seconds in timeouts.items()
+        }
+        return Catalog(list((self._by_name | timed).values()))
 
     @property
     def names(self) -> list[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from shared.clock import utc_now
-from shared.domain.call_record import Bill, CallEntry, argument_sizes
+from shared.domain.call_record import DONE, Bill, CallEntry, argument_sizes
 from shared.errors import PlatformFault, Unavailable
 from shared.outages import Outcome
 from shared.tool import Effect
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from functions.gateway.billing import Billing, Reservation
     from functions.gateway.catalog import Declaration
     from shared.call import CallAnswer, CallRequest
@@ -20,7 +21,7 @@ _IN_DOUBT: Final = (Unavailable.code, PlatformFault.code)
 """Errors after which a call may have been done; all others say that it was not."""
 
 
-def bill_for(tool: Declaration, request: CallRequest) -> Bill:
+def bill_for(tool: Declaration, request: CallRequest, now: datetime) -> Bill:
     """The bill of a call that is about to be sent."""
     known = tool.input_schema.get("properties", {})
     return Bill(
@@ -30,7 +31,7 @@ def bill_for(tool: Declaration, request: CallRequest) -> Bill:
         task=request.caller.task,
         price=tool.price,
         writes=tool.effect is not Effect.READ,
-        entry=CallEntry(started_at=utc_now(), arguments=argument_sizes(request.arguments, known)),
+        entry=CallEntry(started_at=now, arguments=argument_sizes(request.arguments, known)),
     )
 
 
@@ -59,7 +60,7 @@ def _is_in_doubt(tool: Declaration, answer: CallAnswer) -> bool:
 def _heard(entry: CallEntry, answer: CallAnswer) -> CallEntry:
     return replace(
         entry,
-        outcome=answer.error.code if answer.error else "ok",
+        outcome=answer.error.code if answer.error else DONE,
         milliseconds=answer.receipt.milliseconds,
         documents_read=answer.receipt.documents_read,
         documents_written=answer.receipt.documents_written,

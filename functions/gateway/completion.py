@@ -36,7 +36,7 @@ class Completions:
         self, context: Context, params: types.CompleteRequestParams
     ) -> types.CompleteResult:
         """Complete a value: of a prompt's argument to names, of a template's variable to ids."""
-        visitor, argument = visitor_of(context.request), params.argument
+        visitor, argument = visitor_of(context), params.argument
         if isinstance(params.ref, types.PromptReference):
             return await self._name(params.ref.name, argument, visitor)
         return await self._id(params.ref.uri, argument, visitor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import httpx2
 from pydantic import ValidationError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from functions.gateway.catalog import Declaration
     from shared.call import CallRequest
-    from shared.errors import CarrelError
 
 BROKEN: Final = frozenset({Unavailable.code, PlatformFault.code})
 """Codes by which a function that answers says that it does not work."""
@@ -40,18 +39,6 @@ class Dispatcher(Protocol):
     async def health(self) -> dict[str, str]:
         """What each part that calls depend on says of itself: `ok`, or what is wrong."""
         ...
-
-
-class _Tried(NamedTuple):
-    """What came of sending a call.
-
-    Attributes:
-        answer: What the tool answered, or what there is to say instead.
-        well: Whether the function is; None where that was not to be learned.
-    """
-
-    answer: CallAnswer
-    well: bool | None
 
 
 class HttpDispatcher:
@@ -87,18 +74,13 @@ class HttpDispatcher:
         url, breaker = self._urls.get(tool.name), self._breakers.get(tool.name)
         if url is None or breaker is None:
             log.error("tool_without_url", tool=tool.name)
-            return _failure(PlatformFault(f"{tool.name} is not deployed."))
+            return CallAnswer.failed(PlatformFault(f"{tool.name} is not deployed."))
         try:
-            breaker.check()
+            with breaker.attempt() as attempt:
+                answer, attempt.well = await self._try(url, tool, request)
         except Unavailable as error:
             return _unreachable(tool, request, Outcome.NOTHING_DONE, error.retry_after)
-        try:
-            tried = await self._try(url, tool, request)
-        except BaseException:  # whoever waited for it left
-            breaker.abandoned()
-            raise
-        _report(breaker, tried)
-        return tried.answer
+        return answer
 
     async def health(self) -> dict[str, str]:
         """Ask every tool's function how it is."""
@@ -106,7 +88,10 @@ class HttpDispatcher:
         missing = dict.fromkeys(self._names, "not deployed")
         return missing | dict(zip(self._urls, states, strict=True))
 
-    async def _try(self, url: str, tool: Declaration, request: CallRequest) -> _Tried:
+    async def _try(
+        self, url: str, tool: Declaration, request: CallRequest
+    ) -> tuple[CallAnswer, bool | None]:
+        """What there is to say of a call, and whether the function is well, if that was learned."""
         sent = False
         try:
             async with asyncio.timeout(max(0, request.deadline - time.time()) + GRACE):
@@ -118,7 +103,7 @@ class HttpDispatcher:
             log.warning("tool_unreachable", tool=tool.name, call_id=request.call_id, error=reason)
             never_sent = not sent or isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
             outcome = Outcome.NOTHING_DONE if never_sent else Outcome.UNKNOWN
-            return _Tried(_unreachable(tool, request, outcome), well=False)
+            return _unreachable(tool, request, outcome), False
         return _read(response, tool, request)
 
     async def _post(
@@ -143,7 +128,9 @@ class HttpDispatcher:
         await self._client.aclose()
 
 
-def _read(response: httpx2.Response, tool: Declaration, request: CallRequest) -> _Tried:
+def _read(
+    response: httpx2.Response, tool: Declaration, request: CallRequest
+) -> tuple[CallAnswer, bool | None]:
     broken = httpx2.codes.is_server_error(response.status_code)
     try:
         answer = CallAnswer.model_validate_json(response.content)
@@ -153,27 +140,13 @@ def _read(response: httpx2.Response, tool: Declaration, request: CallRequest) ->
         # The front end refuses with 4xx whom and what it does not let through to the function.
         refused = httpx2.codes.is_client_error(status)
         outcome = Outcome.NOTHING_DONE if refused else Outcome.UNKNOWN
-        return _Tried(_unreachable(tool, request, outcome), well=False if broken else None)
+        return _unreachable(tool, request, outcome), False if broken else None
     failing = broken and answer.error is not None and answer.error.code in BROKEN
-    return _Tried(answer, well=not failing)
-
-
-def _report(breaker: Breaker, tried: _Tried) -> None:
-    match tried.well:
-        case True:
-            breaker.succeeded()
-        case False:
-            breaker.failed()
-        case None:
-            breaker.abandoned()
+    return answer, not failing
 
 
 def _unreachable(
     tool: Declaration, request: CallRequest, outcome: Outcome, retry_after: float | None = None
 ) -> CallAnswer:
     problem = f"{tool.name} is temporarily unreachable"
-    return _failure(outage(tool, request, problem, outcome, retry_after or RETRY_AFTER))
-
-
-def _failure(error: CarrelError) -> CallAnswer:
-    return CallAnswer.model_validate({"error": error.to_wire()})
+    return CallAnswer.failed(outage(tool, request, problem, outcome, retry_after or RETRY_AFTER))

@@ -67,7 +67,7 @@ class ExternalBilling:
     async def reserve(self, bill: Bill) -> Reservation:
         """Set aside what a call may cost: in a record of ours, then at the service."""
         reservation = await self._records.reserve(bill)
-        if reservation.is_open:
+        if reservation.record.is_open:
             try:
                 await self._ask("reserve", reservation, bill.price)
             except PaymentRequired:
@@ -77,8 +77,9 @@ class ExternalBilling:
 
     async def settle(self, reservation: Reservation, cost: int, entry: CallEntry) -> int:
         """Charge a call; where that fails, its record goes on saying `reserved`."""
-        charge = reservation.charge(cost, entry)
-        if reservation.is_open and not await self._tried("settle", reservation, charge):
+        record = reservation.record
+        charge = record.charge(cost, entry)
+        if record.is_open and not await self._tried("settle", reservation, charge):
             await self._records.keep(reservation, entry)
             return 0
         return await self._records.settle(reservation, cost, entry)
@@ -93,7 +94,7 @@ class ExternalBilling:
         await self._records.keep(reservation, entry)
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections to the service."""
         await self._client.aclose()
 
     async def _tried(self, operation: Operation, reservation: Reservation, amount: int) -> bool:
@@ -110,18 +111,15 @@ class ExternalBilling:
             PlatformFault: It refused what we sent.
             Unavailable: It is down, busy, or answers nonsense.
         """
-        self._breaker.check()
-        try:
-            async with asyncio.timeout(self._timeout):
-                response = await self._answer(operation, reservation, amount)
-        except (httpx2.HTTPError, OSError, TimeoutError, _Nonsense) as error:
-            self._breaker.failed()
-            message = "The billing service cannot be reached. The call was not started."
-            raise Unavailable(message, retry_after=RETRY_AFTER) from error
-        except BaseException:
-            self._breaker.abandoned()
-            raise
-        self._breaker.succeeded()
+        with self._breaker.attempt() as attempt:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    response = await self._answer(operation, reservation, amount)
+            except (httpx2.HTTPError, OSError, TimeoutError, _Nonsense) as error:
+                attempt.well = False
+                message = "The billing service cannot be reached. The call was not started."
+                raise Unavailable(message, retry_after=RETRY_AFTER) from error
+            attempt.well = True
         _refuse(response, reservation.bill)
 
     async def _answer(
@@ -129,7 +127,7 @@ class ExternalBilling:
     ) -> httpx2.Response:
         """Its answer that has a meaning, at the second try if need be."""
         bill = reservation.bill
-        call_id = f"{bill.call_id}-{reservation.attempt}"
+        call_id = f"{bill.call_id}-{reservation.record.attempt}"
         request = self._client.build_request(
             "POST",
             f"/{operation}",

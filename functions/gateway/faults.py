@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from functions.gateway.refusals import refusal, seconds
+from functions.gateway.refusals import refused
 from shared.errors import PlatformFault, ToolFailure
 from shared.logs import describe, log
 
@@ -46,8 +46,6 @@ class Faults:
 def _answer(error: Exception) -> JSONResponse:
     if isinstance(error, ToolFailure):
         log.warning("refused", code=error.code, **describe(error))
-        wait = error.retry_after
-        added = {} if wait is None else {"retry-after": seconds(wait)}
-        return refusal(error.status, error.message, added)
+        return refused(error)
     log.error("fault", **describe(error))
-    return refusal(PlatformFault.status, "Carrel failed on its side. Try again later.")
+    return refused(PlatformFault("Carrel failed on its side. Try again later."))

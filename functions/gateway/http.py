@@ -7,7 +7,6 @@ import logging
 import math
 import time
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
 
 import functions_framework.aio
 from mcp.server.transport_security import TransportSecuritySettings
@@ -17,9 +16,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from functions.gateway.access import Access
-from functions.gateway.auth.challenges import RESOURCE_PATH
 from functions.gateway.auth.middleware import Authentication
-from functions.gateway.catalog import Catalog
+from functions.gateway.auth.public_url import RESOURCE_PATH, hosts_of, origins_of
 from functions.gateway.faults import Faults
 from functions.gateway.refusals import refusal
 from functions.gateway.server import mcp_server
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from functions.gateway.catalog import Catalog
     from functions.gateway.dispatch import Dispatcher
     from shared.settings import Settings
 
@@ -40,17 +39,16 @@ if TYPE_CHECKING:
 
 HEALTH_SECONDS = 5.0
 """How long all parts, once seen to be well, are taken to be so."""
-_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 # The SDK quotes the Host and Origin that it refuses: what strangers send does not go into the log.
 logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
 
 
-def gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog | None = None) -> Handler:
-    """Make the Cloud Function, which offers what the generated catalogue holds, or another."""
+def gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -> Handler:
+    """Make the Cloud Function, which offers what the catalogue holds."""
     access = Access(settings)
-    server = mcp_server(catalog or Catalog.load(), access.calls(dispatcher))
+    server = mcp_server(catalog, access.calls(dispatcher))
     return as_function(mcp_app(access, dispatcher, server))
 
 
@@ -168,15 +166,9 @@ def _refusal(scope: Scope) -> JSONResponse | None:
 
 def _security(settings: Settings) -> TransportSecuritySettings:
     """Answer to the public address only: another Host or Origin is a rebinding attack."""
-    url = urlsplit(settings.public_url)
-    hosts = _LOOPBACK if url.hostname in _LOOPBACK else (url.hostname,)
-    addresses = [f"{host}:{url.port}" if url.port else str(host) for host in hosts]
     return TransportSecuritySettings(
-        allowed_hosts=addresses,
-        allowed_origins=[
-            *(f"{url.scheme}://{address}" for address in addresses),
-            *settings.allowed_origins,
-        ],
+        allowed_hosts=hosts_of(settings),
+        allowed_origins=[*origins_of(settings), *settings.allowed_origins],
     )
 
 

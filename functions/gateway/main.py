@@ -8,6 +8,6 @@ from functions.gateway.http import gateway
 from shared.settings import Settings
 
 _settings = Settings()
-_names = Catalog.load().names
-handle = gateway(_settings, HttpDispatcher(_settings.tool_urls, names=_names))
+_catalog = Catalog.load().timed(_settings.tool_timeouts)
+handle = gateway(_settings, HttpDispatcher(_settings.tool_urls, names=_catalog.names), _catalog)
 cold_start.over()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from starlette.responses import JSONResponse
+
+if TYPE_CHECKING:
+    from shared.errors import CarrelError
 
 
 def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -14,6 +17,14 @@ def refusal(status: int, message: str, headers: dict[str, str] | None = None) ->
     error = {"code": types.INVALID_REQUEST, "message": message}
     body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": error}
     return JSONResponse(body, status_code=status, headers=headers)
+
+
+def refused(error: CarrelError, headers: dict[str, str] | None = None) -> JSONResponse:
+    """What a client hears of an error of ours."""
+    answer = refusal(error.status, error.message, headers)
+    if error.retry_after is not None:
+        answer.headers["retry-after"] = seconds(error.retry_after)
+    return answer
 
 
 def seconds(wait: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 from functions.gateway.calls import result_of
 from functions.gateway.links import linked
+from shared.base64url import from_base64url, to_base64url
 from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -73,8 +73,7 @@ class ResourceList:
 
 def to_cursor(tool: str, cursor: str | None) -> str:
     """Where the list goes on: at a page of this tool, by default its first."""
-    position = json.dumps([tool, cursor]).encode()
-    return base64.urlsafe_b64encode(position).decode()
+    return to_base64url(json.dumps([tool, cursor]).encode())
 
 
 def from_cursor(cursor: str) -> tuple[str, str | None]:
@@ -84,7 +83,7 @@ def from_cursor(cursor: str) -> tuple[str, str | None]:
         MCPError: This is no such cursor.
     """
     try:
-        position = json.loads(base64.b64decode(cursor, altchars=b"-_", validate=True))
+        position = json.loads(from_base64url(cursor))
     except (ValueError, RecursionError):
         position = None
     match position:

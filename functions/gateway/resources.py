@@ -38,7 +38,7 @@ class Resources:
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         """List resources, a page at a time."""
-        visitor = visitor_of(context.request)
+        visitor = visitor_of(context)
         return await self._list.page(visitor, params.cursor if params else None)
 
     async def show_templates(
@@ -53,7 +53,7 @@ class Resources:
                 description=each.description,
                 mime_type=MIME_TYPE,
             )
-            for _, each in self._catalog.readable(visitor_of(context.request).caller)
+            for _, each in self._catalog.readable(visitor_of(context).caller)
         ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
@@ -61,7 +61,7 @@ class Resources:
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         """Read one: call the tool that answers under its URI."""
-        visitor = visitor_of(context.request)
+        visitor = visitor_of(context)
         answer = await self._answer(params.uri, visitor)
         if answer is None or (answer.error and answer.error.code == InvalidInput.code):
             known = ", ".join(each.uri for _, each in self._catalog.readable(visitor.caller))

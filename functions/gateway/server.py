@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,7 @@ from functions.gateway.tools import Tools
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from functions.gateway.auth.visitor import Visitor
     from functions.gateway.calls import Calls
     from functions.gateway.catalog import Catalog
     from functions.gateway.prompt import Prompt
@@ -32,8 +34,14 @@ INSTRUCTIONS: Final = (
 _FRESH: Final = CacheHint(ttl_ms=5 * 60 * 1000, scope="private")
 
 
-def mcp_server(catalog: Catalog, calls: Calls, prompts: Sequence[Prompt] = PROMPTS) -> Server[Any]:
-    """Build the server object."""
+def mcp_server(
+    catalog: Catalog,
+    calls: Calls,
+    prompts: Sequence[Prompt] = PROMPTS,
+    *,
+    alone: Visitor | None = None,
+) -> Server[Any]:
+    """Build the server object; `alone` sends all requests that come by no HTTP."""
     tools = Tools(catalog, calls)
     resources = Resources(catalog, calls)
     prompting = Prompts(prompts)
@@ -50,6 +58,7 @@ def mcp_server(catalog: Catalog, calls: Calls, prompts: Sequence[Prompt] = PROMP
             "resources/read": _FRESH,
             "server/discover": _FRESH,
         },
+        lifespan=lambda _: nullcontext(alone),
         get_tool_input_schema=catalog.input_schema,
         on_list_tools=tools.show,
         on_call_tool=tools.call,

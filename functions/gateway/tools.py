@@ -36,14 +36,14 @@ class Tools:
         self, context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """List the tools that the caller may call."""
-        declarations = self._catalog.open_to(visitor_of(context.request).caller)
+        declarations = self._catalog.open_to(visitor_of(context).caller)
         return types.ListToolsResult(tools=[each.to_mcp() for each in declarations])
 
     async def call(
         self, context: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """Call one of them."""
-        visitor = visitor_of(context.request)
+        visitor = visitor_of(context)
         tool = self._catalog.get(params.name, visitor.caller)
         if tool is None:
             raise self._refusal(params.name, visitor)

@@ -51,7 +51,9 @@ def show(user: str) -> None:
 @click.argument("amount", callback=_amount)
 def credit(user: str, amount: int) -> None:
     """Add AMOUNT dollars, such as 5 or 0.50, to what USER has; -5 takes 5 back."""
-    account = change(lambda store: store.accounts.credit(user, amount))
+    from shared.clock import utc_now
+
+    account = change(lambda store: store.accounts.credit(user, amount, utc_now()))
     click.echo(f"{user} now has {dollars(account.balance)}.")
 
 

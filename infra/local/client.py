@@ -12,6 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from shared.errors import InvalidInput, Unauthorized, Unavailable
+from shared.loopback import is_loopback
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -72,7 +73,7 @@ def _headers(url: str, key: str | None) -> dict[str, str]:
     if not key.isascii() or not key.isprintable():
         raise InvalidInput("CARREL_KEY holds no key: it has characters that no key has.")
     parts = urlsplit(url)
-    if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+    if parts.scheme != "https" and not is_loopback(parts):
         raise InvalidInput(f"A key travels over https only, or on this machine: not to {url}")
     return {"x-api-key": key}
 

@@ -1,9 +1,11 @@
 """The gateway for a laptop: the same function, with the tools in its own process."""
 
+from functions.gateway.catalog import Catalog
 from functions.gateway.http import gateway
 from infra.local.inline import InlineDispatcher
 from shared.deps import Backend
 from shared.settings import Settings
 
 _settings = Settings()
-handle = gateway(_settings, InlineDispatcher(Backend(_settings)))
+_catalog = Catalog.load().timed(_settings.tool_timeouts)
+handle = gateway(_settings, InlineDispatcher(Backend(_settings)), _catalog)

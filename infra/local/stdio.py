@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from mcp.server.stdio import stdio_server
 
 from functions.gateway.access import Access
+from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.catalog import Catalog
 from functions.gateway.server import mcp_server
 from infra.local.inline import InlineDispatcher
+from shared.caller import Caller
 from shared.deps import Backend
 
 if TYPE_CHECKING:
@@ -19,10 +21,13 @@ if TYPE_CHECKING:
 async def serve_stdio(settings: Settings) -> None:
     """Answer one client until it closes our standard input."""
     backend, access = Backend(settings), Access(settings)
-    server = mcp_server(Catalog.load(), access.calls(InlineDispatcher(backend)))
+    catalog = Catalog.load().timed(settings.tool_timeouts)
+    calls = access.calls(InlineDispatcher(backend))
+    owner = Visitor(Caller.of(LOCAL_USER), counted_as=None)
+    server = mcp_server(catalog, calls, alone=owner)
     try:
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
     finally:
         await backend.aclose()
-        await access.connection.aclose()
+        await access.aclose()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from functions.gateway.auth.visitor import LOCAL_USER
 from infra.deploy.discovery import ROOT, tools
 from infra.local.emulator import PROJECT
 from infra.local.jobs import load_sample
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from infra.local.processes import Served
 
 
-LOCAL_USER: Final = "local"
-"""Whose the private data is where nobody signs in, as over standard input."""
 LOOK_SECONDS: Final = 0.5
 """How often to look whether the database still lives."""
 

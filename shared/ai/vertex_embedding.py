@@ -75,19 +75,13 @@ class VertexEmbedder:
         require_unicode(texts)
         if not texts:
             return []
-        self._breaker.check()
-        try:
-            vectors = await self._embed_all(texts, purpose)
-        except Unavailable:
-            self._breaker.failed()
-            raise
-        except CarrelError:
-            self._breaker.succeeded()  # it is up, though it refuses
-            raise
-        except BaseException:
-            self._breaker.abandoned()
-            raise
-        self._breaker.succeeded()
+        with self._breaker.attempt() as attempt:
+            try:
+                vectors = await self._embed_all(texts, purpose)
+            except CarrelError as error:
+                attempt.well = not isinstance(error, Unavailable)  # one that refuses is up
+                raise
+            attempt.well = True
         return vectors
 
     async def _embed_all(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:

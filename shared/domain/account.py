@@ -83,10 +83,9 @@ class Account:
         return replace(current, held={**current.held, call_id: extended})
 
     def settle(self, call_id: str, cost: int, now: datetime) -> Account:
-        """Charge a call, at most what it holds: nothing where the hold has expired."""
+        """Charge a call what it has cost, which its hold covers: nothing where that has expired."""
         current = self._at(now)
-        hold = current.held.get(call_id)
-        charge = min(max(0, cost), hold.amount) if hold else 0
+        charge = cost if call_id in current.held else 0
         return replace(
             current.cancel(call_id, now),
             balance=current.balance - charge,
@@ -98,19 +97,20 @@ class Account:
         current = self._at(now)
         return replace(current, held=_without(current.held, call_id))
 
-    def credit(self, amount: int) -> Account:
+    def credit(self, amount: int, now: datetime) -> Account:
         """Add to the balance, or take back by a negative amount what is not held.
 
         Raises:
             InvalidInput: That is more than can be taken back.
         """
-        left = self.balance + amount
-        if amount < 0 and left < _total(self.held):
+        current = self._at(now)
+        left, held = current.balance + amount, _total(current.held)
+        if amount < 0 and left < held:
             raise InvalidInput(
                 f"{dollars(-amount)} cannot be taken back: the balance of {self.user_id} is"
-                f" {dollars(self.balance)}, of which {dollars(_total(self.held))} are held."
+                f" {dollars(self.balance)}, of which {dollars(held)} are held."
             )
-        return replace(self, balance=left)
+        return replace(current, balance=left)
 
     def _at(self, now: datetime) -> Account:
         """The account as it stands at that moment: expired holds given back, the month begun."""

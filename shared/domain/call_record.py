@@ -15,6 +15,8 @@ KEPT: Final = timedelta(days=90)
 """How long a record stays after the last news of its call: longer than any answer is replayed."""
 PAID_FOR: Final = timedelta(days=1)
 """How long a paid call may be sent again without money: for as long its answer is surely kept."""
+DONE: Final = "ok"
+"""The outcome of a call that was done; all others are codes of errors."""
 OTHERS: Final = "(unknown)"
 """Stands for all arguments that a tool does not have: what a name says may be content too."""
 
@@ -35,7 +37,7 @@ class CallEntry:
     Attributes:
         started_at: When it came.
         arguments: The size of each argument, as `argument_sizes` has it.
-        outcome: `ok` or the code of its error; None until it is known.
+        outcome: DONE or the code of its error; None until it is known.
         milliseconds: What it took.
         documents_read: As Firestore bills them.
         documents_written: As Firestore bills them.
@@ -101,6 +103,11 @@ class CallRecord:
     paid_until: datetime | None = None
     charged: int = 0
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is money to charge or give back; not where it is free or paid already."""
+        return self.state is State.RESERVED
+
     def is_held(self, now: datetime) -> bool:
         """Whether money is set aside for it."""
         return self.held_until is not None and now < self.held_until
@@ -108,6 +115,10 @@ class CallRecord:
     def is_paid(self, now: datetime) -> bool:
         """Whether it may be sent again without money."""
         return self.paid_until is not None and now < self.paid_until
+
+    def charge(self, cost: int, entry: CallEntry) -> int:
+        """What is to be paid for a call that has cost this much: its old answer is paid once."""
+        return 0 if self.charged and entry.replayed else min(max(0, cost), self.bill.price)
 
     def renewed(self, bill: Bill) -> CallRecord:
         """The record with its money asked for anew."""

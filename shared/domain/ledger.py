@@ -44,12 +44,12 @@ class Ledger:
     def settled(self, cost: int, entry: CallEntry, now: datetime) -> Ledger:
         """Charge the call: at most what is held for it, and once, whoever asks."""
         record, account = self.record, self.account
-        if record.state is not State.RESERVED:
+        if not record.is_open:
             return self
+        charge = record.charge(cost, entry)
         if account is None:
-            charge = min(max(0, cost), record.bill.price)
             return Ledger(record.settled(charge, entry, now), None)
-        after = account.settle(record.bill.call_id, cost, now)
+        after = account.settle(record.bill.call_id, charge, now)
         return Ledger(record.settled(account.balance - after.balance, entry, now), after)
 
     def cancelled(self, holder: str, entry: CallEntry, now: datetime) -> Ledger:
@@ -64,6 +64,6 @@ class Ledger:
 
     def heard(self, entry: CallEntry) -> Ledger:
         """Note what is known of a call whose money stays set aside."""
-        if self.record.state is not State.RESERVED:
+        if not self.record.is_open:
             return self
         return replace(self, record=self.record.heard(entry))

@@ -91,7 +91,7 @@ def make_key(realm: str) -> MakeKey:
 
         async def keep(store: AccessStore) -> None:
             await store.keys.add(key)
-            await store.accounts.credit(user, FUNDS)
+            await store.accounts.credit(user, FUNDS, key.created_at)
 
         in_access(realm, keep)
         return text

@@ -83,6 +83,11 @@ async def read_sign(_args: Nothing, _deps: Deps) -> Notes:
     return Notes(texts=["Welcome."])
 
 
+async def read_fortune(_args: Nothing, _deps: Deps) -> Notes:
+    """Read what will be."""
+    return Notes(texts=["You will read a lot."])
+
+
 TOOLS: list[Tool[Any, Any]] = [
     Tool(
         name="write_note",
@@ -115,5 +120,16 @@ TOOLS: list[Tool[Any, Any]] = [
         run=read_sign,
         effect=Effect.READ,
         tier=Tier.PUBLIC,
+    ),
+    Tool(
+        name="read_fortune",
+        title="Read a fortune",
+        description="Reads what will be, for whoever pays. It exists for tests.",
+        input=Nothing,
+        output=Notes,
+        run=read_fortune,
+        effect=Effect.READ,
+        tier=Tier.PUBLIC,
+        price=PRICE,
     ),
 ]

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from tests.access.conftest import MakeKey
     from tests.e2e.running import Running
 
-ALL = {"read_notes", "read_sign", "write_note"}
-READING = {"read_notes", "read_sign"}
+PUBLIC = {"read_fortune", "read_sign"}
+READING = {"read_notes", *PUBLIC}
+ALL = {"write_note", *READING}
 
 
 def bearer(key: str) -> dict[str, str | None]:
@@ -157,7 +158,7 @@ def test_a_tool_that_needs_more_names_all_scopes_it_needs(
 
 
 def test_a_stranger_sees_and_calls_what_is_public(open_gateway: Running) -> None:
-    assert {"read_sign"} == tools(open_gateway)
+    assert PUBLIC == tools(open_gateway)
     found = post(open_gateway.endpoint, call("read_sign", {})).json()["result"]
     assert ["Welcome."] == found["structuredContent"]["texts"]
 
@@ -168,6 +169,15 @@ def test_a_stranger_who_guesses_a_name_is_told_to_sign_in(open_gateway: Running,
     assert 401 == response.status_code
     assert "error" not in challenge(response)
     assert f"Sign in to call {tool}." == response.json()["error"]["message"]
+
+
+def test_a_stranger_who_calls_what_costs_is_told_where_to_sign_in(open_gateway: Running) -> None:
+    """By HTTP, which is where clients look for it."""
+    response = post(open_gateway.endpoint, call("read_fortune", {}))
+    assert 401 == response.status_code
+    assert "carrel:read" == challenge(response)["scope"]
+    assert "error" not in challenge(response)
+    assert "read_fortune costs $0.001 a call: sign in first" in response.text
 
 
 def test_a_name_that_nobody_knows_is_no_tool_for_anybody(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.clock import utc_now
 from tests.access.conftest import FUNDS, in_access
 from tests.access.notebook import PRICE
 from tests.e2e.wire import call, post
@@ -75,7 +76,7 @@ def test_who_cannot_pay_is_told_so_and_nothing_is_done(
     gateway: Running, make_key: MakeKey, realm: str, account: Look
 ) -> None:
     key = make_key("money.poor")
-    in_access(realm, lambda store: store.accounts.credit("money.poor", 1 - FUNDS))
+    in_access(realm, lambda store: store.accounts.credit("money.poor", 1 - FUNDS, utc_now()))
     refused = write(gateway, key, text="x")
     assert refused["isError"]
     assert "PAYMENT_REQUIRED" in refused["content"][0]["text"]

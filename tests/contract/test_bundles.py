@@ -40,3 +40,16 @@ def test_a_function_starts_without_what_it_does_not_need(entry: str, unwanted: l
         [sys.executable, "-c", code], capture_output=True, check=True, env=environment
     )
     assert sorted(set(unwanted) & set(json.loads(started.stdout))) == []
+
+
+def test_the_gateway_reads_its_catalogue_once() -> None:
+    code = """
+import sys
+seen = []
+sys.addaudithook(lambda event, told: seen.append(str(told[0])) if event == "open" else None)
+import functions.gateway.main
+print(sum(each.endswith("catalog.json") for each in seen))
+"""
+    environment = {**os.environ, "ACCESS_SECRETS": json.dumps([SECRET])}
+    command = [sys.executable, "-c", code]
+    assert b"1\n" == subprocess.check_output(command, env=environment)

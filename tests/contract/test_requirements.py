@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from mcp import Client
 
-from functions.gateway.calls import Calls
 from functions.gateway.catalog import Catalog
-from functions.gateway.server import mcp_server
 from functions.tools.get_chunk.tool import TOOL as GET_CHUNK
 from functions.tools.get_chunk.tool import RelatedChunk
 from infra.deploy.discovery import tools
 from infra.local.inline import InlineDispatcher
 from shared.calling import parse
 from shared.errors import InvalidInput
+from tests.gateway.shelf import served
 from tests.knowledge import BAKING, SAILING, put_in, write
 
 if TYPE_CHECKING:
@@ -183,7 +182,7 @@ async def test_one_call_brings_card_cluster_related_chunks_and_urls(
     card = {"summary": "Knead and rest.", "takeaways": ["Smooth dough", "Warm place"]}
     await write(deps, f"chunks/{chunk.chunk_id}", {"knowledge_card": card, "cluster_id": ["c-1"]})
     await write(deps, "clusters/c-1", {"name": "Dough", "description": "Flour and water."})
-    async with Client(mcp_server(Catalog.load(), Calls(InlineDispatcher(backend)))) as client:
+    async with Client(served(InlineDispatcher(backend), Catalog.load())) as client:
         result = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
     found = result.structured_content or {}
     assert card == found["knowledge_card"]

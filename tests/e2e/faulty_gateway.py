@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from functions.gateway.catalog import Catalog
 from functions.gateway.http import gateway
 from shared.settings import Settings
 from tests.e2e.running import MARK
@@ -25,4 +26,4 @@ class Faulty:
         raise RuntimeError(MARK)
 
 
-handle = gateway(Settings(), Faulty())
+handle = gateway(Settings(), Faulty(), Catalog.load())

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 
 from functions.gateway.auth.access_tokens import AccessTokens
 from functions.gateway.auth.callers import Callers
-from functions.gateway.auth.challenges import issuer_of, resource_of
+from functions.gateway.auth.public_url import issuer_of, resource_of
 from functions.gateway.oauth.approval import Approvals
 from functions.gateway.oauth.authorization import AuthorizationRequest, seal
 from functions.gateway.oauth.consent import Consent
@@ -104,7 +104,7 @@ class Doorway:
         self.tries = TriesByAddress()
         issuer, resource = issuer_of(settings), resource_of(settings)
         tokens = AccessTokens(self.keyring, issuer, resource, self.clock)
-        by_google = settings.google_client_id is not None
+        by_google = bool(settings.google_client_id)
         google = Google(settings, self.keyring, self.clock) if by_google else None
         consent = Consent(
             settings=settings,

@@ -19,6 +19,7 @@ from functions.gateway.access import Access
 from functions.gateway.oauth.approval import Approvals
 from functions.gateway.oauth.authorization import unseal
 from functions.gateway.oauth.routes import routes
+from shared.caller import EVERYTHING
 from shared.domain.grant import Proof
 from shared.settings import Settings
 from shared.store.access import AccessStore
@@ -161,7 +162,7 @@ class House:
     async def code(self, client_id: str, proof: Proof = PERSON, **changes: str | None) -> str:
         """The code that a program gets when the person approves."""
         request = await self.asked(client_id, **changes)
-        location = await self.approvals.approve(request, proof)
+        location = await self.approvals.approve(request, proof, EVERYTHING)
         return parse_qs(urlsplit(location).query)["code"][0]
 
     async def token(self, client: OAuthClientInformationFull, **fields: str) -> httpx2.Response:

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pydantic import SecretStr
+
+from functions.gateway.access import Access
+from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.catalog import Catalog, Declaration
+from functions.gateway.prompt_texts import PROMPTS
+from functions.gateway.server import mcp_server
 from shared.call import CallAnswer, Receipt
-from shared.caller import Tier
+from shared.caller import Caller, Tier
 from shared.errors import CarrelError
+from shared.settings import Settings
 from shared.tool import Effect, Links, ResourceTemplate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from mcp.server.lowlevel import Server
+
+    from functions.gateway.calls import Calls
+    from functions.gateway.dispatch import Dispatcher
+    from functions.gateway.prompt import Prompt
     from shared.call import CallRequest
 
     Answer = dict[str, Any] | CarrelError
@@ -52,6 +64,19 @@ CATALOG = Catalog(
 )
 
 
+def calls_to(dispatcher: Dispatcher) -> Calls:
+    """Calls through this dispatcher; of what is free, by whom nobody counts, nothing is stored."""
+    return Access(Settings(access_secrets=[SecretStr("s" * 32)])).calls(dispatcher)
+
+
+def served(
+    dispatcher: Dispatcher, catalog: Catalog = CATALOG, prompts: Sequence[Prompt] = PROMPTS
+) -> Server[Any]:
+    """A server whose one client is whom `carrel stdio` has, the machine's owner."""
+    owner = Visitor(Caller.of(LOCAL_USER), counted_as=None)
+    return mcp_server(catalog, calls_to(dispatcher), prompts, alone=owner)
+
+
 class Desk:
     """A dispatcher that answers by itself, and remembers who was asked what.
 
@@ -69,7 +94,7 @@ class Desk:
         self.asked.append((tool.name, request.arguments))
         answer = self._answer(tool.name, request.arguments)
         if isinstance(answer, CarrelError):
-            return CallAnswer.model_validate({"error": answer.to_wire()})
+            return CallAnswer.failed(answer)
         return CallAnswer(result=answer, receipt=Receipt(documents_read=7))
 
     async def health(self) -> dict[str, str]:

@@ -39,7 +39,7 @@ def watch() -> Watch:
 async def access(project: str) -> AsyncIterator[Connection]:
     """The database of accounts and calls, where Anna has 100."""
     connection = Connection(project, "access")
-    await AccessStore(connection).accounts.credit(ANNA, 100)
+    await AccessStore(connection).accounts.credit(ANNA, 100, NOON)
     yield connection
     await connection.aclose()
 
@@ -86,7 +86,7 @@ async def test_a_call_sent_again_after_it_was_paid_costs_nothing(
 ) -> None:
     await billing.settle(await billing.reserve(BILL), 30, DONE)
     again = await billing.reserve(BILL)
-    assert not again.is_open
+    assert not again.record.is_open
     assert await billing.settle(again, 30, REPLAYED) == 0
     await billing.cancel(again, UNKNOWN)
     await billing.keep(again, UNKNOWN)
@@ -138,6 +138,16 @@ async def test_a_free_call_that_writes_leaves_a_record_and_no_account(
     await billing.settle(await billing.reserve(FREE), 0, DONE)
     assert await state(access) is State.FREE
     assert not (await access.client.document("accounts/ben").get()).exists
+
+
+async def test_a_free_call_that_is_sent_again_keeps_its_record(
+    billing: LedgerBilling, access: Connection
+) -> None:
+    await billing.settle(await billing.reserve(FREE), 0, DONE)
+    await billing.settle(await billing.reserve(FREE), 0, replace(REPLAYED, documents_written=0))
+    record = await AccessStore(access).calls.get("c1")
+    assert record
+    assert DONE == record.bill.entry
 
 
 async def test_a_free_call_that_may_have_written_leaves_a_record(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from google.api_core.exceptions import Aborted, NotFound, ServiceUnavailable
 from pydantic import SecretStr
 
 from functions.gateway.access import Access
@@ -17,7 +19,7 @@ from shared.settings import Settings
 from shared.store.access import AccessStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from shared.domain.access_key import AccessKey
 
@@ -49,7 +51,7 @@ async def access(project: str, time: Time) -> AsyncIterator[Access]:
     settings = Settings(google_cloud_project=project, access_secrets=[SecretStr("s" * 32)])
     opened = Access(settings, time)
     yield opened
-    await opened.connection.aclose()
+    await opened.aclose()
 
 
 @pytest.fixture
@@ -191,6 +193,41 @@ async def test_a_keys_last_use_is_written_once_an_hour(
     found = await store.keys.get(key.key_id)
     assert found
     assert NOON + timedelta(minutes=90) == found.used_at
+
+
+async def test_a_key_that_calls_many_times_at_once_has_its_use_written_once(
+    access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, _ = await key_of(access, "anna")
+    api = access.connection.client._firestore_api  # noqa: SLF001 - where the network begins
+    commit, commits = api.commit, []
+
+    async def count(**request: Any) -> Any:
+        commits.append(request)
+        return await commit(**request)
+
+    monkeypatch.setattr(api, "commit", count)
+    await asyncio.gather(*(caller_with(access, text) for _ in range(30)))
+    assert 1 == len(commits)
+
+
+@pytest.mark.parametrize("error", [Aborted, NotFound, ServiceUnavailable, RuntimeError])
+async def test_a_key_holds_though_its_use_cannot_be_written(
+    access: Access,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    error: Callable[[str], Exception],
+) -> None:
+    text, _ = await key_of(access, "anna")
+    api = access.connection.client._firestore_api  # noqa: SLF001 - where the network begins
+
+    async def break_down(**_request: Any) -> Any:
+        raise error("no")
+
+    monkeypatch.setattr(api, "commit", break_down)
+    for _ in range(2):
+        assert "anna" == (await caller_with(access, text)).user_id
+    assert 1 == capfd.readouterr().err.count("key_use_not_noted")
 
 
 async def test_without_a_credential_one_must_sign_in(access: Access) -> None:

@@ -11,13 +11,11 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
-from functions.gateway.calls import Calls
 from functions.gateway.catalog import Catalog
 from functions.gateway.dispatch import HttpDispatcher
 from functions.gateway.prompt import Argument, Prompt
-from functions.gateway.server import mcp_server
 from shared.errors import InvalidInput, Unavailable
-from tests.gateway.shelf import BOOK, CATALOG, SHELF, Desk, declared
+from tests.gateway.shelf import BOOK, SHELF, Desk, declared, served
 from tests.gateway.tool_server import Reply, ToolServer
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ async def completing(server: ToolServer, mode: str = "2026-07-28") -> AsyncItera
     """A client of a gateway whose completing tool is served by this."""
     dispatcher = HttpDispatcher({"complete_name": server.url})
     try:
-        async with Client(mcp_server(CATALOG, Calls(dispatcher), [PRAISE]), mode=mode) as client:
+        async with Client(served(dispatcher, prompts=[PRAISE]), mode=mode) as client:
             yield client
     finally:
         await dispatcher.aclose()
@@ -174,7 +172,7 @@ async def test_while_the_tool_is_down_there_is_nothing_to_complete_to() -> None:
 
 
 async def test_without_a_tool_that_completes_there_is_nothing_to_complete_to() -> None:
-    server = mcp_server(Catalog([declared("try_out")]), Calls(Desk(lambda *_: {})), [PRAISE])
+    server = served(Desk(lambda *_: {}), Catalog([declared("try_out")]), [PRAISE])
     async with Client(server) as client:
         result = await client.complete(PROMPT, {"name": "by", "value": ""})
     assert [] == result.completion.values

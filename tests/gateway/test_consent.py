@@ -255,25 +255,6 @@ async def test_a_form_may_name_its_character_set(
     assert 303 == (await send(browser, form, content_type=named)).status_code
 
 
-@pytest.mark.parametrize(
-    ("content_type", "body"),
-    [
-        ("application/json", b"{}"),
-        ("text/plain", b"decision=allow"),
-        ("application/x-www-form-urlencoded", b"request=a&request=b"),
-        ("application/x-www-form-urlencoded", b"decision=\xff\xfe"),
-        ("application/x-www-form-urlencoded", b"&".join([b"a=b"] * 50)),
-        ("application/x-www-form-urlencoded", b"key=" + b"k" * 70_000),
-    ],
-)
-async def test_what_is_no_form_of_ours_is_refused_in_words(
-    browser: httpx2.AsyncClient, content_type: str, body: bytes
-) -> None:
-    answer = await browser.post("/consent", content=body, headers={"content-type": content_type})
-    assert 400 == answer.status_code
-    assert "Your answer was not taken" in answer.text
-
-
 async def test_a_request_that_waited_too_long_says_to_start_again(
     doorway: Doorway, browser: httpx2.AsyncClient
 ) -> None:

@@ -12,7 +12,6 @@ from functions.gateway.oauth.google import Google
 from functions.gateway.oauth.tickets import grant_of_code
 from shared.caller import EVERYTHING
 from shared.domain.grant import Proof
-from shared.errors import InvalidInput
 from shared.store.access import AccessStore
 from tests.fakes.google import CLIENT_ID, Account, FakeGoogle
 from tests.gateway.doorway import ASKED, Doorway, hidden_in
@@ -217,14 +216,6 @@ async def test_an_address_that_can_name_no_user_is_refused(
     settings = with_google.model_copy(update={"allowed_emails": ("o'hara@example.com",)})
     answer, grants = await sign_in(settings)
     assert (400, 0) == (answer.status_code, grants)
-
-
-@pytest.mark.parametrize("missing", ["google_client_id", "google_client_secret"])
-def test_half_a_client_is_refused_at_the_start(with_google: Settings, missing: str) -> None:
-    doorway = Doorway(with_google)
-    settings = with_google.model_copy(update={missing: None})
-    with pytest.raises(InvalidInput, match="GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET"):
-        Google(settings, doorway.keyring, doorway.clock)
 
 
 def test_a_refresh_asks_the_lists_as_they_are_now(with_google: Settings) -> None:

@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from functions.gateway.calls import Calls
-from functions.gateway.server import mcp_server
 from functions.gateway.tools import to_result
 from shared.call import CallAnswer, WireError
 from shared.tool import Links
-from tests.gateway.shelf import BOOK, CATALOG, Desk
+from tests.gateway.shelf import BOOK, Desk, served
 
 LINKS = Links(items="like", uri=BOOK.uri, name="title")
 BOOKS = {"like": [{"book_id": "a", "title": "A"}, {"book_id": "b", "title": None}]}
@@ -49,7 +47,7 @@ def test_an_error_has_no_links() -> None:
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_a_link_that_came_with_an_answer_can_be_read(mode: str) -> None:
     desk = Desk(lambda *_: BOOKS)
-    async with Client(mcp_server(CATALOG, Calls(desk)), mode=mode) as client:
+    async with Client(served(desk), mode=mode) as client:
         _, link, _ = (await client.call_tool("get_book", {"book_id": "x"})).content
         assert "resource_link" == link.type
         await client.read_resource(link.uri)

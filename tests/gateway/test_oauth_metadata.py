@@ -19,7 +19,7 @@ from pydantic import AnyUrl
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from functions.gateway.auth.challenges import challenge
+from functions.gateway.auth.public_url import challenge
 from shared.caller import EVERYTHING
 from shared.errors import Unauthorized
 from tests.gateway.oauth_house import (
@@ -129,7 +129,7 @@ class Browser:
         """Follow the program's link, and approve."""
         parameters = told_at(url)
         asked = await self._server.asked(parameters.pop("client_id"), **parameters)
-        self._location = await self._server.approvals.approve(asked, PERSON)
+        self._location = await self._server.approvals.approve(asked, PERSON, EVERYTHING)
 
     async def back(self) -> AuthorizationCodeResult:
         """What the program finds in the address where the browser ended."""

@@ -322,6 +322,18 @@ async def test_a_sign_in_by_key_lasts_as_long_as_the_key(
     assert INVALID == error_in(await server.exchange(client, code))
 
 
+async def test_a_code_by_a_key_that_is_unknown_or_anothers_is_good_for_nothing(
+    server: House, client: OAuthClientInformationFull
+) -> None:
+    _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON)
+    await server.store.keys.add(key)
+    unknown = Proof(user_id="ada", kind="key", key_id="0123456789ab")
+    anothers = Proof(user_id="eve", kind="key", key_id=key.key_id)
+    for proof in (unknown, anothers):
+        code = await server.code(client.client_id, proof)
+        assert INVALID == error_in(await server.exchange(client, code))
+
+
 async def test_a_request_that_says_a_thing_twice_or_is_no_form_is_refused(
     server: House, client: OAuthClientInformationFull
 ) -> None:

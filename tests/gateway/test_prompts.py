@@ -11,14 +11,13 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.calls import Calls
 from functions.gateway.catalog import Catalog
 from functions.gateway.prompt import LONGEST, Prompt
 from functions.gateway.prompt_texts import PERIODS, PROMPTS
-from functions.gateway.server import INSTRUCTIONS, mcp_server
+from functions.gateway.server import INSTRUCTIONS
 from shared.caller import Caller
 from shared.errors import InvalidInput
-from tests.gateway.shelf import CATALOG, Desk
+from tests.gateway.shelf import Desk, served
 
 INVALID_PARAMS = -32602
 TOOLS = {tool.name: tool for tool in Catalog.load().open_to(Caller())}
@@ -164,7 +163,7 @@ def test_a_period_that_nobody_knows_is_refused_with_those_there_are() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_bad_prompts_and_arguments_are_invalid_parameters(mode: str) -> None:
-    server = mcp_server(CATALOG, Calls(Desk(lambda *_: {})), PROMPTS[:2])
+    server = served(Desk(lambda *_: {}), prompts=PROMPTS[:2])
     async with Client(server, mode=mode) as client:
         with pytest.raises(MCPError) as unknown:
             await client.get_prompt("x" * 5_000)

@@ -9,11 +9,9 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.calls import Calls
 from functions.gateway.resource_list import START_OVER, from_cursor, to_cursor
-from functions.gateway.server import mcp_server
 from shared.errors import InvalidInput, Unavailable
-from tests.gateway.shelf import CATALOG, Desk
+from tests.gateway.shelf import Desk, served
 
 if TYPE_CHECKING:
     from mcp_types import Resource
@@ -49,7 +47,7 @@ def library(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 async def walked(desk: Desk, mode: str) -> list[list[Resource]]:
     """All pages."""
-    async with Client(mcp_server(CATALOG, Calls(desk)), mode=mode) as client:
+    async with Client(served(desk), mode=mode) as client:
         listed = await client.list_resources()
         pages = [listed.resources]
         while listed.next_cursor:
@@ -60,7 +58,7 @@ async def walked(desk: Desk, mode: str) -> list[list[Resource]]:
 
 async def refused(desk: Desk, cursor: str) -> MCPError:
     """The error of a page."""
-    async with Client(mcp_server(CATALOG, Calls(desk))) as client:
+    async with Client(served(desk)) as client:
         with pytest.raises(MCPError) as caught:
             await client.list_resources(cursor=cursor)
     return caught.value

@@ -9,11 +9,10 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.calls import RECEIPT, Calls
+from functions.gateway.calls import RECEIPT
 from functions.gateway.catalog import Catalog
-from functions.gateway.server import mcp_server
 from shared.errors import InvalidInput, NotFound, PlatformFault, RateLimited, Unavailable
-from tests.gateway.shelf import BOOK, CATALOG, SHELF, Desk, declared
+from tests.gateway.shelf import BOOK, SHELF, Desk, declared, served
 
 if TYPE_CHECKING:
     from shared.errors import CarrelError
@@ -33,7 +32,7 @@ def unused(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
 
 async def refused(desk: Desk, uri: str, mode: str) -> MCPError:
     """The error of a read."""
-    async with Client(mcp_server(CATALOG, Calls(desk)), mode=mode) as client:
+    async with Client(served(desk), mode=mode) as client:
         with pytest.raises(MCPError) as caught:
             await client.read_resource(uri)
     return caught.value
@@ -42,7 +41,7 @@ async def refused(desk: Desk, uri: str, mode: str) -> MCPError:
 @both_eras
 async def test_a_resource_is_what_its_tool_answers_as_compact_json(mode: str) -> None:
     desk = Desk(lambda _, arguments: {**arguments, "title": "Käse"})
-    async with Client(mcp_server(CATALOG, Calls(desk)), mode=mode) as client:
+    async with Client(served(desk), mode=mode) as client:
         read = await client.read_resource("carrel://book/b-1")
     [content] = read.contents
     assert content.model_dump(exclude_none=True) == {
@@ -55,7 +54,7 @@ async def test_a_resource_is_what_its_tool_answers_as_compact_json(mode: str) ->
 
 
 async def test_a_resource_may_be_kept_for_a_while_by_the_one_who_read_it() -> None:
-    async with Client(mcp_server(CATALOG, Calls(Desk(lambda *_: {}))), mode=MODERN) as client:
+    async with Client(served(Desk(lambda *_: {})), mode=MODERN) as client:
         read = await client.read_resource("carrel://book/b-1")
     assert (300_000, "private") == (read.ttl_ms, read.cache_scope)
 
@@ -115,7 +114,7 @@ async def test_another_failure_is_an_internal_error_with_all_that_the_tool_said(
 
 @both_eras
 async def test_templates_say_what_can_be_read(mode: str) -> None:
-    async with Client(mcp_server(CATALOG, Calls(Desk(unused))), mode=mode) as client:
+    async with Client(served(Desk(unused)), mode=mode) as client:
         listed = (await client.list_resource_templates()).resource_templates
     assert [each.model_dump(exclude_none=True) for each in listed] == [
         {
@@ -131,7 +130,7 @@ async def test_templates_say_what_can_be_read(mode: str) -> None:
 
 @both_eras
 async def test_without_resources_the_lists_are_empty(mode: str) -> None:
-    server = mcp_server(Catalog([declared("try_out")]), Calls(Desk(unused)))
+    server = served(Desk(unused), Catalog([declared("try_out")]))
     async with Client(server, mode=mode) as client:
         assert [] == (await client.list_resources()).resources
         assert [] == (await client.list_resource_templates()).resource_templates
@@ -141,7 +140,7 @@ async def test_without_resources_the_lists_are_empty(mode: str) -> None:
 
 async def test_an_internal_tool_cannot_be_called_nor_is_it_named() -> None:
     desk = Desk(unused)
-    async with Client(mcp_server(CATALOG, Calls(desk)), mode=MODERN) as client:
+    async with Client(served(desk), mode=MODERN) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         with pytest.raises(MCPError, match="no tool 'complete_name'") as caught:
             await client.call_tool("complete_name", {"kind": "author", "prefix": ""})
@@ -152,7 +151,7 @@ async def test_an_internal_tool_cannot_be_called_nor_is_it_named() -> None:
 
 async def test_a_tools_answer_is_the_same_as_its_resource() -> None:
     desk = Desk(lambda *_: {"title": "Käse", "like": []})
-    async with Client(mcp_server(CATALOG, Calls(desk)), mode=MODERN) as client:
+    async with Client(served(desk), mode=MODERN) as client:
         called = await client.call_tool("get_book", {"book_id": "b"})
         [content] = (await client.read_resource("carrel://book/b")).contents
     assert called.structured_content == json.loads(content.model_dump()["text"])

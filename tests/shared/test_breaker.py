@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    invariant,
     precondition,
     rule,
     run_state_machine_as_test,
 )
 
-from shared.breaker import FAILURES, LOST_AFTER, PAUSE, SOON, Breaker
+from shared.breaker import FAILURES, PAUSE, SOON, Breaker
 from shared.errors import Unavailable
+
+if TYPE_CHECKING:
+    from shared.breaker import Attempt
 
 
 class Seconds:
@@ -26,6 +33,18 @@ class Seconds:
 
     def __call__(self) -> float:
         return self.now
+
+
+class Call:
+    """A call that is under way until it is said how it ends."""
+
+    def __init__(self, breaker: Breaker) -> None:
+        self._under_way = ExitStack()
+        self._attempt: Attempt = self._under_way.enter_context(breaker.attempt())
+
+    def end(self, *, well: bool | None) -> None:
+        self._attempt.well = well
+        self._under_way.close()
 
 
 @pytest.fixture
@@ -39,9 +58,9 @@ def breaker(seconds: Seconds) -> Breaker:
 
 
 def passes(breaker: Breaker) -> bool:
-    """Whether a call is let through."""
+    """Whether a call is let through, of which nothing is learned."""
     try:
-        breaker.check()
+        Call(breaker).end(well=None)
     except Unavailable:
         return False
     return True
@@ -49,8 +68,7 @@ def passes(breaker: Breaker) -> bool:
 
 def fail(breaker: Breaker, times: int) -> None:
     for _ in range(times):
-        breaker.check()
-        breaker.failed()
+        Call(breaker).end(well=False)
 
 
 def test_four_failures_in_a_row_are_forgiven(breaker: Breaker) -> None:
@@ -64,7 +82,7 @@ def test_after_five_failures_in_a_row_nobody_is_let_through_until_the_pause_is_o
     fail(breaker, FAILURES)
     seconds.now += PAUSE - 12.5
     with pytest.raises(Unavailable) as caught:
-        breaker.check()
+        Call(breaker)
     assert 13 == caught.value.retry_after
     assert "The oven is temporarily unavailable: try again in 13 s." == caught.value.message
     seconds.now += 12.5
@@ -73,16 +91,16 @@ def test_after_five_failures_in_a_row_nobody_is_let_through_until_the_pause_is_o
 
 def test_a_success_in_between_begins_a_new_row(breaker: Breaker) -> None:
     fail(breaker, FAILURES - 1)
-    breaker.succeeded()
+    Call(breaker).end(well=True)
     fail(breaker, FAILURES - 1)
     assert passes(breaker)
 
 
 def test_what_was_abandoned_neither_breaks_a_row_nor_belongs_to_it(breaker: Breaker) -> None:
     fail(breaker, FAILURES - 1)
-    breaker.abandoned()
+    Call(breaker).end(well=None)
     assert passes(breaker)
-    breaker.failed()
+    fail(breaker, 1)
     assert not passes(breaker)
 
 
@@ -91,17 +109,15 @@ def test_while_a_probe_is_under_way_others_are_told_to_come_back_soon(
 ) -> None:
     fail(breaker, FAILURES)
     seconds.now += PAUSE
-    assert passes(breaker)
-    with pytest.raises(Unavailable) as caught:
-        breaker.check()
-    assert caught.value.retry_after == SOON
+    with breaker.attempt(), pytest.raises(Unavailable) as caught:
+        Call(breaker)
+    assert SOON == caught.value.retry_after
 
 
 def test_a_probe_that_succeeds_lets_everybody_through(breaker: Breaker, seconds: Seconds) -> None:
     fail(breaker, FAILURES)
     seconds.now += PAUSE
-    breaker.check()
-    breaker.succeeded()
+    Call(breaker).end(well=True)
     fail(breaker, FAILURES - 1)
     assert passes(breaker)
 
@@ -121,118 +137,126 @@ def test_a_probe_that_was_abandoned_makes_room_for_another_at_once(
 ) -> None:
     fail(breaker, FAILURES)
     seconds.now += PAUSE
-    breaker.check()
-    breaker.abandoned()
-    assert [True, False] == [passes(breaker), passes(breaker)]
+    Call(breaker).end(well=None)
+    with breaker.attempt():
+        assert not passes(breaker)
 
 
-def test_a_probe_that_never_reports_does_not_close_the_way_for_ever(
-    breaker: Breaker, seconds: Seconds
+@pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
+def test_a_probe_that_raises_makes_room_for_another(
+    breaker: Breaker, seconds: Seconds, error: type[BaseException]
 ) -> None:
     fail(breaker, FAILURES)
     seconds.now += PAUSE
-    breaker.check()
-    seconds.now += LOST_AFTER * PAUSE
-    assert [True, False] == [passes(breaker), passes(breaker)]
+    with pytest.raises(error), breaker.attempt():
+        raise error
+    assert passes(breaker)
+
+
+@pytest.mark.parametrize("well", [None, False])
+def test_a_call_from_before_that_ends_during_a_probe_admits_no_second_one(
+    breaker: Breaker, seconds: Seconds, *, well: bool | None
+) -> None:
+    """A write may take longer than the pause."""
+    early = Call(breaker)
+    fail(breaker, FAILURES)
+    seconds.now += PAUSE
+    with breaker.attempt():
+        early.end(well=well)
+        seconds.now += 10 * PAUSE
+        assert not passes(breaker)
+    assert passes(breaker)
+
+
+def test_a_call_from_before_that_succeeds_lets_everybody_through(breaker: Breaker) -> None:
+    early = Call(breaker)
+    fail(breaker, FAILURES)
+    early.end(well=True)
+    assert passes(breaker)
 
 
 def test_a_failure_that_comes_late_does_not_make_the_pause_longer(
     breaker: Breaker, seconds: Seconds
 ) -> None:
-    breaker.check()
+    early = Call(breaker)
     fail(breaker, FAILURES)
     seconds.now += PAUSE - 1
-    breaker.failed()
+    early.end(well=False)
     seconds.now += 1
     assert passes(breaker)
 
 
 class History(RuleBasedStateMachine):
-    """Calls that begin, end or vanish, none of them longer than the pause."""
+    """Calls that begin and end, or last for as long as they like."""
 
     def __init__(self) -> None:
         super().__init__()
         self.clock = Seconds()
         self.breaker = Breaker("It", self.clock)
-        self.begun: list[float] = []
+        self.under_way: list[Call] = []
+        self.probes: list[Call] = []
         self.in_a_row = 0
-        self.opened_at: float | None = None
-        self.probed_at: float | None = None
+        self.failed_at = 0.0
 
     @rule()
     def call(self) -> None:
         expected = self.wait_to_expect()
         try:
-            self.breaker.check()
+            call = Call(self.breaker)
         except Unavailable as error:
             assert expected == error.retry_after  # noqa: PT017 - there may be none
             return
         assert expected is None
-        self.begun.append(self.clock.now)
-        if self.opened_at is not None:
-            self.probed_at = self.clock.now
+        self.under_way.append(call)
+        if self.is_open:
+            self.probes.append(call)
+
+    @property
+    def is_open(self) -> bool:
+        return self.in_a_row >= FAILURES
 
     def wait_to_expect(self) -> float | None:
         """How long a call should be told to wait, by what has happened; None: it goes through."""
-        if self.opened_at is None:
+        if not self.is_open:
             return None
-        if self.probed_at is None:
-            wait = math.ceil(self.opened_at + PAUSE - self.clock.now)
-            return wait if wait > 0 else None
-        wait = math.ceil(self.probed_at + LOST_AFTER * PAUSE - self.clock.now)
-        return min(wait, SOON) if wait > 0 else None
+        wait = math.ceil(self.failed_at + PAUSE - self.clock.now)
+        if wait > 0:
+            return wait
+        return SOON if self.probes else None
 
-    @precondition(lambda self: self.opened_at is None)
+    @precondition(lambda self: not self.is_open)
     @rule(others=st.integers(0, 3))
     def break_down(self, others: int) -> None:
         """Calls fail until no more is let through; the answers to others are still to come."""
         for _ in range(others):
             self.call()
-        while self.opened_at is None:
+        while not self.is_open:
             self.call()
-            self.begun.pop()
-            self._failed()
+            self.end(self.under_way[-1], well=False)
 
-    @precondition(lambda self: self.begun)
-    @rule(data=st.data())
-    def succeed(self, data: st.DataObject) -> None:
-        self._end(data)
-        self.breaker.succeeded()
-        self.in_a_row, self.opened_at, self.probed_at = 0, None, None
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data(), well=st.sampled_from([True, False, None]))
+    def end_one(self, data: st.DataObject, *, well: bool | None) -> None:
+        self.end(data.draw(st.sampled_from(self.under_way)), well=well)
 
-    @precondition(lambda self: self.begun)
-    @rule(data=st.data())
-    def fail(self, data: st.DataObject) -> None:
-        self._end(data)
-        self._failed()
+    def end(self, call: Call, *, well: bool | None) -> None:
+        call.end(well=well)
+        counts = call in self.probes or not self.is_open
+        self.under_way.remove(call)
+        self.probes = [each for each in self.probes if each is not call]
+        if well:
+            self.in_a_row = 0
+        elif well is False and counts:
+            self.in_a_row += 1
+            self.failed_at = self.clock.now
 
-    def _failed(self) -> None:
-        self.breaker.failed()
-        self.in_a_row += 1
-        opens = self.opened_at is None and self.in_a_row >= FAILURES
-        if opens or self.probed_at is not None:
-            self.opened_at, self.probed_at = self.clock.now, None
-
-    @precondition(lambda self: self.begun)
-    @rule(data=st.data())
-    def abandon(self, data: st.DataObject) -> None:
-        self._end(data)
-        self.breaker.abandoned()
-        if self.probed_at is not None:
-            self.opened_at, self.probed_at = self.clock.now - PAUSE, None
-
-    @rule(data=st.data())
-    @precondition(lambda self: self.begun)
-    def vanish(self, data: st.DataObject) -> None:
-        self._end(data)
-
-    @rule(passed=st.sampled_from([0.25, 4, PAUSE - 4, PAUSE, LOST_AFTER * PAUSE]))
+    @rule(passed=st.sampled_from([0.25, 4, PAUSE - 4, PAUSE, 10 * PAUSE]))
     def wait(self, passed: float) -> None:
         self.clock.now += passed
-        self.begun = [each for each in self.begun if self.clock.now - each <= PAUSE]
 
-    def _end(self, data: st.DataObject) -> None:
-        self.begun.remove(data.draw(st.sampled_from(self.begun)))
+    @invariant()
+    def one_call_at_most_finds_out(self) -> None:
+        assert len(self.probes) <= 1
 
 
 def test_in_any_history_it_opens_probes_and_closes_as_it_should() -> None:

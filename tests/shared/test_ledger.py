@@ -104,6 +104,19 @@ def test_a_call_that_is_not_covered_leaves_all_as_it_was() -> None:
         NEW.reserved(replace(BILL, price=101), "one", NOON)
 
 
-def test_where_accounts_are_outside_a_call_costs_no_more_than_its_price() -> None:
-    ledger = Ledger(CallRecord(bill=BILL), None).reserved(BILL, "one", NOON)
-    assert ledger.settled(99, ENTRY, NOON).record.charged == 30
+@pytest.mark.parametrize("account", [NEW.account, None], ids=["ours", "outside"])
+@pytest.mark.parametrize(("cost", "charge"), [(20, 20), (99, 30), (-5, 0)])
+def test_a_call_costs_no_more_than_its_price_and_no_less_than_nothing(
+    account: Account | None, cost: int, charge: int
+) -> None:
+    ledger = Ledger(CallRecord(bill=BILL), account).reserved(BILL, "one", NOON)
+    settled = ledger.settled(cost, ENTRY, NOON)
+    assert charge == settled.record.charged
+    assert (100 - charge if account else None) == (settled.account and settled.account.balance)
+
+
+def test_the_old_answer_of_a_call_that_was_paid_costs_nothing() -> None:
+    later = NOON + PAID_FOR
+    paid = NEW.reserved(BILL, "one", NOON).settled(30, ENTRY, NOON)
+    again = paid.reserved(BILL, "two", later).settled(30, REPLAYED, later)
+    assert (30, (70, 70)) == (again.record.charged, money(again, later))

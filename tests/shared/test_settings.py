@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
-import pytest
-from pydantic import ValidationError
+import json
+import os
+import subprocess
+import sys
 
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from shared.errors import InvalidInput
 from shared.settings import Settings
+
+SECRET = "zyzzyva"
+GOOD = json.dumps(["s" * 32])
+WITH_A_SECRET = [
+    {"ACCESS_SECRETS": SECRET},
+    {"ACCESS_SECRETS": f'["{SECRET}"]'},
+    {"ACCESS_SECRETS": f'["{SECRET}'},
+    {"ACCESS_SECRETS": f'{{"{SECRET}": 1}}'},
+    {"ACCESS_SECRETS": f'[["{SECRET}"]]'},
+    {"ACCESS_SECRETS": f'["{SECRET * 5}", 5]'},
+    {"ACCESS_SECRETS": f'["{SECRET * 5}"]', "LEASE_SECONDS": "soon"},
+    {"BILLING_TOKEN": f"[{SECRET}"},
+    {"BILLING_TOKEN": f'["{SECRET}"]'},
+    {"GOOGLE_CLIENT_SECRET": SECRET},
+    {"GOOGLE_CLIENT_SECRET": f'{{"web": {{"client_secret": "{SECRET}"}}}}'},
+    {"PUBLIC_URL": f"https://carrel:{SECRET}@carrel.example"},
+    {"PUBLIC_URL": f"https://carrel.example:{SECRET}"},
+]
+"""Settings that are wrong, and hold what nobody may read in a log."""
 
 
 def test_a_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,6 +73,84 @@ def test_a_value_that_makes_no_sense_is_refused(
     monkeypatch.setenv(variable, value)
     with pytest.raises(ValidationError, match=variable.lower()):
         Settings()
+
+
+@pytest.mark.parametrize("variables", WITH_A_SECRET)
+def test_what_is_wrong_is_said_without_the_secret(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises((ValidationError, InvalidInput)) as caught:
+        Settings()
+    assert any(name in str(caught.value).upper() for name in variables)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("variables", WITH_A_SECRET[:3] + WITH_A_SECRET[6:9])
+def test_a_gateway_that_cannot_start_logs_no_secret(variables: dict[str, str]) -> None:
+    command = [sys.executable, "-c", "import functions.gateway.main"]
+    environment = {**os.environ, "ACCESS_SECRETS": GOOD, **variables}
+    started = subprocess.run(command, capture_output=True, check=False, text=True, env=environment)
+    assert (1, "") == (started.returncode, started.stdout)
+    assert any(name in started.stderr.upper() for name in variables)
+    assert SECRET not in started.stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://carrel.example",
+        "https://carrel.example/",
+        "https://carrel.example:8443",
+        "https://[2001:db8::1]",
+        "http://localhost:8080",
+        "http://127.0.0.1",
+        "http://[::1]:8080/",
+    ],
+)
+def test_the_public_url_is_an_origin_with_or_without_a_slash(url: str) -> None:
+    assert url == Settings(public_url=url).public_url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://carrel.example",
+        "http://localhost.evil.example",
+        "http://127.0.0.2:8080",
+        "ftp://carrel.example",
+        "carrel.example",
+        "localhost:8080",
+        "https://",
+        "https:///mcp",
+        "https://carrel.example/mcp",
+        "https://carrel.example//",
+        "https://carrel.example?a=b",
+        "https://carrel.example/?",
+        "https://carrel.example#",
+        "https://ada@carrel.example",
+        "https://@carrel.example",
+        "https://carrel.example:",
+        "https://carrel.example:port",
+        "https://carrel.example\n",
+        " https://carrel.example",
+        "https://carrel example",
+        "https://::1",
+        "https://[carrel]",
+    ],
+)
+def test_another_public_url_is_refused_in_words(url: str) -> None:
+    with pytest.raises(ValidationError, match="PUBLIC_URL"):
+        Settings(public_url=url)
+
+
+@pytest.mark.parametrize(
+    "half", [{"google_client_id": "carrel"}, {"google_client_secret": SecretStr("s")}]
+)
+def test_half_a_client_for_google_is_refused(half: dict[str, str]) -> None:
+    with pytest.raises(ValidationError, match="GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET"):
+        Settings(**half)
 
 
 def test_every_setting_is_described() -> None:

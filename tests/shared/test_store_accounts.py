@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.domain.account import Account
+from shared.domain.account import HOLD_LASTS, Account
 from shared.domain.call_record import Bill, CallEntry
 from shared.errors import InvalidInput
 from shared.store import Connection, Meter
@@ -43,13 +43,14 @@ async def test_a_user_of_whom_nothing_is_known_has_an_empty_account(store: Acces
 
 
 async def test_a_credit_opens_an_account(store: AccessStore) -> None:
-    assert Account(user_id=ANNA, balance=500) == await store.accounts.credit(ANNA, 500)
-    assert Account(user_id=ANNA, balance=500) == await store.accounts.get(ANNA)
+    expected = Account(user_id=ANNA, balance=500, month="2024-05")
+    assert expected == await store.accounts.credit(ANNA, 500, NOON)
+    assert expected == await store.accounts.get(ANNA)
 
 
 async def test_credits_add_up_and_each_is_noted(store: AccessStore, access: Connection) -> None:
     for amount in (500, -200, 50):
-        await store.accounts.credit(ANNA, amount)
+        await store.accounts.credit(ANNA, amount, NOON)
     assert (await store.accounts.get(ANNA)).balance == 350
     noted = [each.get("amount") async for each in _credits(access).stream()]
     assert [-200, 50, 500] == sorted(noted)
@@ -57,14 +58,14 @@ async def test_credits_add_up_and_each_is_noted(store: AccessStore, access: Conn
 
 async def test_credits_at_once_are_all_kept(access: Connection) -> None:
     stores = [AccessStore(access) for _ in range(8)]
-    await asyncio.gather(*(each.accounts.credit(ANNA, 1) for each in stores))
+    await asyncio.gather(*(each.accounts.credit(ANNA, 1, NOON) for each in stores))
     assert (await stores[0].accounts.get(ANNA)).balance == 8
 
 
 async def test_a_credit_whose_answer_was_lost_is_given_once(
     store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.accounts.credit(ANNA, 100)
+    await store.accounts.credit(ANNA, 100, NOON)
     api = access.client._firestore_api  # noqa: SLF001 - where the network begins
     commit = api.commit
 
@@ -74,23 +75,33 @@ async def test_a_credit_whose_answer_was_lost_is_given_once(
         return await commit(**request)
 
     monkeypatch.setattr(api, "commit", commit_twice)
-    assert (await store.accounts.credit(ANNA, 50)).balance == 150
+    assert (await store.accounts.credit(ANNA, 50, NOON)).balance == 150
     assert (await store.accounts.get(ANNA)).balance == 150
 
 
 async def test_more_than_there_is_cannot_be_taken_back(store: AccessStore) -> None:
-    await store.accounts.credit(ANNA, 100)
+    await store.accounts.credit(ANNA, 100, NOON)
     with pytest.raises(InvalidInput, match="cannot be taken back"):
-        await store.accounts.credit(ANNA, -101)
+        await store.accounts.credit(ANNA, -101, NOON)
     assert (await store.accounts.get(ANNA)).balance == 100
+
+
+async def test_what_a_call_held_that_was_never_heard_of_can_be_taken_back(
+    store: AccessStore,
+) -> None:
+    await store.accounts.credit(ANNA, 100, NOON)
+    await store.calls.reserve(BILL, "one", NOON)
+    with pytest.raises(InvalidInput, match="are held"):
+        await store.accounts.credit(ANNA, -100, NOON)
+    assert (await store.accounts.credit(ANNA, -100, NOON + HOLD_LASTS)).balance == 0
 
 
 @pytest.mark.parametrize("amount", [0, 5_000_000, None])
 async def test_a_budget_is_set_and_lifted(store: AccessStore, amount: int | None) -> None:
-    await store.accounts.credit(ANNA, 100)
+    await store.accounts.credit(ANNA, 100, NOON)
     await store.accounts.set_budget(ANNA, 7)
     await store.accounts.set_budget(ANNA, amount)
-    expected = Account(user_id=ANNA, balance=100, monthly_budget=amount)
+    expected = Account(user_id=ANNA, balance=100, monthly_budget=amount, month="2024-05")
     found = await store.accounts.get(ANNA)
     assert expected == found
 
@@ -108,7 +119,7 @@ async def test_revoking_ends_what_was_made_until_now_and_nothing_later(store: Ac
 
 
 async def test_money_and_rights_are_kept_apart(store: AccessStore) -> None:
-    await store.accounts.credit(ANNA, 100)
+    await store.accounts.credit(ANNA, 100, NOON)
     await store.accounts.revoke(ANNA, NOON)
     await store.calls.reserve(BILL, "one", NOON)
     await store.accounts.set_budget(ANNA, 90)

@@ -15,6 +15,7 @@ from shared.domain.call_record import PAID_FOR, Bill, CallEntry, CallRecord, Sta
 from shared.errors import PaymentRequired, Unavailable
 from shared.store import Connection, Meter
 from shared.store.access import AccessStore
+from shared.store.access.calls import CallRecords
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -41,7 +42,7 @@ FAILED = replace(BILL, entry=REFUSED)
 async def access(project: str) -> AsyncIterator[Connection]:
     """The database of accounts and calls, where Anna has 100."""
     connection = Connection(project, "access")
-    await AccessStore(connection).accounts.credit(ANNA, 100)
+    await AccessStore(connection).accounts.credit(ANNA, 100, NOON)
     yield connection
     await connection.aclose()
 
@@ -272,12 +273,33 @@ async def test_a_free_call_that_wrote_is_written_down_and_opens_no_account(
     assert not (await access.client.document("accounts/ben").get()).exists
 
 
+@pytest.mark.parametrize("later", [replace(DONE, documents_written=0, replayed=True), REFUSED])
+async def test_a_free_call_that_was_done_keeps_its_record(
+    store: AccessStore, later: CallEntry
+) -> None:
+    """Sent again, it is answered from memory; that is no news of what was done."""
+    free = replace(PAID, price=0)
+    await store.calls.record(free, NOON)
+    await store.calls.record(replace(free, entry=later), SOON)
+    assert CallRecord(bill=free) == await store.calls.get("c1")
+
+
+async def test_a_free_call_of_which_nobody_knew_is_known_once_it_is_sent_again(
+    store: AccessStore,
+) -> None:
+    free = replace(PAID, price=0)
+    await store.calls.record(replace(free, entry=replace(BEFORE, outcome="UNAVAILABLE")), NOON)
+    await store.calls.record(free, SOON)
+    assert CallRecord(bill=free) == await store.calls.get("c1")
+
+
 async def test_where_accounts_are_kept_outside_only_records_are_ours(
     store: AccessStore, meter: Meter
 ) -> None:
-    record = await store.calls.reserve(BILL, "one", NOON, ours=False)
+    calls = CallRecords(store.database, ours=False)
+    record = await calls.reserve(BILL, "one", NOON)
     assert (State.RESERVED, 1) == (record.state, record.attempt)
-    assert await store.calls.settle(PAID, 40, SOON, ours=False) == 30
+    assert await calls.settle(PAID, 40, SOON) == 30
     assert (meter.documents_read, meter.documents_written) == (2, 2)
     assert await money(store) == (100, 100)
 

@@ -89,7 +89,7 @@ async def test_a_grant_ends_together_with_its_access_tokens(
     store: AccessStore, meter: Meter
 ) -> None:
     await store.grants.add(GRANT)
-    await store.accounts.credit(GRANT.user_id, 5)
+    await store.accounts.credit(GRANT.user_id, 5, NOON)
     before = counted(meter)
     await store.grants.change(GRANT.grant_id, lambda grant: grant.ended(NOON), NOON)
     assert (before[0] + 2, before[1] + 2, before[2] + 3) == counted(meter)

@@ -33,7 +33,7 @@ async def add_field(store: AccessStore, collection: str, document_id: str) -> No
 
 
 async def test_an_account_with_a_field_that_we_do_not_know_is_read(store: AccessStore) -> None:
-    await store.accounts.credit("anna", 5)
+    await store.accounts.credit("anna", 5, datetime.now(UTC))
     await add_field(store, "accounts", "anna")
     assert 5 == (await store.accounts.get("anna")).balance
 

@@ -11,9 +11,12 @@ from shared.access_keys import is_text_of, key_id_of
 from shared.caller import Caller
 from shared.domain.names import safe_id
 from shared.errors import Unauthorized
+from shared.logs import describe, log
 from shared.store.access import AccessStore
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from functions.gateway.auth.access_tokens import AccessTokens
     from functions.gateway.auth.credentials import Credential
     from shared.clock import Clock
@@ -30,7 +33,10 @@ _NO_KEY: Final = "This key does not hold: it is unknown, expired or revoked. Mak
 
 
 class Callers:
-    """Verifies credentials. A credential costs one round trip, and no write."""
+    """Verifies credentials. A token costs one round trip, and so does a key that was seen before.
+
+    A key costs a write as well, about once an hour, so that one knows when it was last used.
+    """
 
     def __init__(
         self,
@@ -47,6 +53,7 @@ class Callers:
         self._access = access
         self._clock = clock
         self._owners: dict[str, str] = {}
+        self._noted: dict[str, datetime] = {}
 
     async def identify(self, credential: Credential | None, address: str) -> Visitor:
         """Who shows this credential, or who comes without one from this address.
@@ -95,9 +102,19 @@ class Callers:
         holds = key and is_text_of(self._keyring, text, key) and key.holds(now)
         if not key or not account or not holds or not account.accepts(key.created_at):
             raise Unauthorized(_NO_KEY)
-        if key.used_at is None or now - key.used_at > USED_EVERY:
-            await AccessStore(self._access).keys.used(key_id, now)
+        await self._note_use(key, now)
         return key, account
+
+    async def _note_use(self, key: AccessKey, now: datetime) -> None:
+        """Write down when a key was last used, once for many calls; no call fails with it."""
+        known = [each for each in (key.used_at, self._noted.get(key.key_id)) if each]
+        if known and now - max(known) <= USED_EVERY:
+            return
+        self._noted[key.key_id] = now
+        try:
+            await AccessStore(self._access).keys.used(key.key_id, now)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the key holds
+            log.warning("key_use_not_noted", **describe(error))
 
     async def _look_up(self, key_id: str) -> tuple[AccessKey | None, Account | None]:
         """A key and its user's account, at once where the user is remembered."""
@@ -110,5 +127,6 @@ class Callers:
             return None, None
         if len(self._owners) >= _REMEMBERED:
             self._owners.clear()
+            self._noted.clear()
         self._owners[key_id] = key.user_id
         return key, await store.accounts.get(key.user_id)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from starlette.datastructures import Headers, MutableHeaders
 
 from functions.gateway.auth.addresses import address_of
-from functions.gateway.auth.challenges import challenge
 from functions.gateway.auth.credentials import credential_in
-from functions.gateway.refusals import refusal, seconds
+from functions.gateway.auth.public_url import challenge
+from functions.gateway.refusals import refused, seconds
 from shared.caller import EVERYTHING
 from shared.errors import CarrelError, Unauthorized
 
@@ -44,14 +44,11 @@ class Authentication:
         await self._app(scope, receive, self._adding(visitor.reply, send))
 
     def _refusal(self, error: CarrelError, headers: Headers) -> JSONResponse:
-        added = {}
-        if isinstance(error, Unauthorized):
-            sent = "authorization" in headers or "x-api-key" in headers
-            code = "invalid_token" if sent else None
-            added["www-authenticate"] = challenge(self._settings, EVERYTHING, code)
-        if error.retry_after is not None:
-            added["retry-after"] = seconds(error.retry_after)
-        return refusal(error.status, error.message, added)
+        if not isinstance(error, Unauthorized):
+            return refused(error)
+        sent = "authorization" in headers or "x-api-key" in headers
+        code = "invalid_token" if sent else None
+        return refused(error, {"www-authenticate": challenge(self._settings, EVERYTHING, code)})
 
     def _adding(self, reply: Reply, send: Send) -> Send:
         """Send an answer with what its handler wants of HTTP."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from shared.caller import Caller
+from shared.errors import Unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-    from starlette.requests import Request
-
-    from shared.caller import Scope
+    from functions.gateway.calls import Context
+    from shared.caller import Caller, Scope
 
 _KEY: Final = "carrel.visitor"
 
@@ -51,13 +50,17 @@ class Visitor:
         scope[_KEY] = self
 
 
-LOCAL: Final = "local"
-"""The user on a laptop: whoever starts a server over standard input owns the machine."""
+LOCAL_USER: Final = "local"
+"""The user on a laptop: whoever starts a server there owns the machine."""
 
 
-def visitor_of(request: Request | None) -> Visitor:
-    """Who sent a request that the gateway has let in; None came over stdio."""
-    if request is None:
-        return Visitor(Caller.of(LOCAL), None)
-    visitor: Visitor = request.scope[_KEY]
-    return visitor
+def visitor_of(context: Context) -> Visitor:
+    """Who sent a request that the gateway has let in, or the only one who can send any.
+
+    Raises:
+        Unauthorized: Nobody let it in.
+    """
+    found = context.request.scope.get(_KEY) if context.request else context.lifespan_context
+    if not isinstance(found, Visitor):
+        raise Unauthorized("Nobody knows who sent this.")
+    return found

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from shared.keyring import Keyring
     from shared.store import Connection
 
-__all__ = ["Approvals", "Proof", "answer_at"]
-
 _ID_BYTES: Final = 16
 
 
@@ -33,24 +31,34 @@ class Approvals:
         self._issuer = issuer
         self._clock = clock
 
-    async def approve(self, request: AuthorizationRequest, proof: Proof) -> str:
+    async def approve(
+        self, request: AuthorizationRequest, proof: Proof, held: frozenset[Scope]
+    ) -> str:
         """Grant what was asked, and return the address that takes the code to the program.
 
-        A key hands on no more than it allows itself.
+        Whether the key of a proof still holds is looked up again with every exchange.
+
+        Args:
+            request: What was asked.
+            proof: Who grants it.
+            held: What they may hand on: no key hands on more than it allows itself.
 
         Raises:
-            Unauthorized: There is no proof, or the key that proves it does not hold.
-            Forbidden: The key allows nothing of what was asked.
+            Unauthorized: There is no proof.
+            Forbidden: They may hand on nothing of what was asked.
             Unavailable: The database does not answer; nothing was granted.
         """
         if not isinstance(proof, Proof):
             raise Unauthorized("Nobody has proved who they are.")
+        scopes = request.scopes & held
+        if not scopes:
+            raise Forbidden("This key allows nothing of what the program asks for.")
         now = self._clock()
         grant = Grant(
             grant_id=secrets.token_hex(_ID_BYTES),
             user_id=proof.user_id,
             client_id=request.client_id,
-            scopes=await self._allowed(request, proof),
+            scopes=scopes,
             code_challenge=request.code_challenge,
             redirect_uri=request.redirect_uri,
             redirect_uri_given=request.redirect_uri_given,
@@ -71,17 +79,6 @@ class Approvals:
             state=request.state,
             iss=self._issuer,
         )
-
-    async def _allowed(self, request: AuthorizationRequest, proof: Proof) -> frozenset[Scope]:
-        if proof.key_id is None:
-            return request.scopes
-        key = await AccessStore(self._access).keys.get(proof.key_id)
-        if not key or key.user_id != proof.user_id or not key.holds(self._clock()):
-            raise Unauthorized("This key does not hold: it is unknown, expired or revoked.")
-        allowed = request.scopes & key.scopes
-        if not allowed:
-            raise Forbidden("This key allows nothing of what the program asks for.")
-        return allowed
 
 
 def answer_at(redirect_uri: str, **answer: str | None) -> str:

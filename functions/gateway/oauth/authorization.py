@@ -5,12 +5,12 @@ So nothing is stored before somebody has approved, and nobody fills the database
 
 from __future__ import annotations
 
-import base64
 import json
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from shared.base64url import from_base64url, to_base64url
 from shared.caller import Scope
 from shared.clock import from_microseconds, microseconds
 from shared.errors import InvalidInput
@@ -53,7 +53,7 @@ def seal(keyring: Keyring, request: AuthorizationRequest, clock: Clock) -> str:
     asked_at = microseconds(clock())
     fields = asdict(request) | {"scopes": sorted(request.scopes), "asked_at": asked_at}
     plain = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    body = base64.urlsafe_b64encode(plain.encode()).decode().rstrip("=")
+    body = to_base64url(plain.encode())
     return f"{body}.{keyring.sign(_PURPOSE, body)}"
 
 
@@ -66,7 +66,7 @@ def unseal(keyring: Keyring, text: str, clock: Clock) -> AuthorizationRequest:
     body, _, signature = text.partition(".")
     if not keyring.verifies(_PURPOSE, body, signature):
         raise InvalidInput("This address is damaged. Start again from the program that sent you.")
-    fields = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    fields = json.loads(from_base64url(body))
     if clock() - from_microseconds(fields.pop("asked_at")) > LIFETIME:
         raise InvalidInput("This page waited too long. Start again from the program that sent you.")
     scopes = frozenset(Scope(each) for each in fields.pop("scopes"))

@@ -9,25 +9,19 @@ from __future__ import annotations
 import re
 import secrets
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl, urlsplit
 
-from functions.gateway.auth.challenges import issuer_of
-from shared.errors import Forbidden, InvalidInput
+from functions.gateway.auth.public_url import issuer_of, origins_of
+from shared.errors import Forbidden
 
 if TYPE_CHECKING:
-    from urllib.parse import SplitResult
-
     from starlette.requests import Request
     from starlette.responses import Response
 
     from shared.keyring import Keyring
     from shared.settings import Settings
 
-MOST_FORM: Final = 64 * 1024
-_MOST_FIELDS: Final = 10
 _FORM: Final = "consent form"
 _COOKIE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _OURS: Final = ("same-origin", "none")
 """What `Sec-Fetch-Site` says of a form on our page, and of what a person reloads."""
 _NOT_OURS: Final = (
@@ -41,11 +35,10 @@ class Browsers:
 
     def __init__(self, settings: Settings, keyring: Keyring) -> None:
         """Speak for the public address; over plain HTTP, which stays on a laptop, more weakly."""
-        url = urlsplit(issuer_of(settings))
-        self._secure = url.scheme == "https"
+        self._secure = issuer_of(settings).lower().startswith("https:")
         # Of this prefix, browsers take no cookie that a neighbouring host or plain HTTP set.
         self._cookie = "__Host-carrel" if self._secure else "carrel"
-        self._origins = _origins(url)
+        self._origins = origins_of(settings)
         self._keyring = keyring
 
     def mark(self, request: Request) -> str:
@@ -83,34 +76,3 @@ class Browsers:
             or not self._keyring.verifies(_FORM, f"{mark}.{sealed}", fields.get("form", ""))
         ):
             raise Forbidden(_NOT_OURS)
-
-
-async def fields_of(request: Request) -> dict[str, str]:
-    """The fields of a posted form.
-
-    Raises:
-        InvalidInput: It is none, is too large or has a field twice.
-    """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        raise InvalidInput("This is no form of ours.")
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_FORM:
-            raise InvalidInput("This form is too large.")
-    try:
-        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
-    except ValueError:
-        raise InvalidInput("This form cannot be read.") from None
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        raise InvalidInput("This form has a field twice.")
-    return fields
-
-
-def _origins(url: SplitResult) -> frozenset[str]:
-    """Where our page is; on a laptop, under whichever name of it."""
-    port = f":{url.port}" if url.port else ""
-    hosts = _LOOPBACK if url.hostname in ("localhost", "127.0.0.1", "::1") else (url.hostname,)
-    return frozenset(f"{url.scheme}://{host}{port}" for host in hosts)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcp.shared.auth import OAuthClientMetadata
 from pydantic import ValidationError
 
-from functions.gateway.oauth.clients import is_redirect
+from functions.gateway.oauth.redirects import allowed
 from functions.gateway.oauth.refused import Refused
 from functions.gateway.oauth.safe_fetch import PublicUrl, SafeFetch
 from shared.clock import utc_now
@@ -119,7 +119,7 @@ def client_in(body: bytes, client_id: str) -> OAuthClientMetadata:
     uris = document.get("redirect_uris")
     if not isinstance(uris, list) or not uris:
         raise Refused("redirect_uris")
-    if not all(isinstance(each, str) and is_redirect(each) for each in uris):
+    if not all(isinstance(each, str) and allowed(each) for each in uris):
         raise Refused("redirect_uris")
     try:
         client = OAuthClientMetadata.model_validate(document)

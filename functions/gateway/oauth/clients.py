@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol
-from urllib.parse import urlsplit
 
 from mcp.server.auth.provider import RegistrationError
 
 from functions.gateway.oauth.client import ALL_SCOPES, IN_FORM, PUBLIC, Client
-from functions.gateway.oauth.redirects import is_allowed
+from functions.gateway.oauth.redirects import LONGEST, allowed
 from functions.gateway.oauth.tickets import client_id_of, client_secret_of, is_client_id
 from shared.domain.oauth_client import UNUSED_LIFETIME, USED_LIFETIME, OAuthClient
 from shared.store.access import AccessStore
@@ -23,22 +21,12 @@ if TYPE_CHECKING:
     from shared.store import Connection
 
 MOST_REDIRECTS: Final = 10
-LONGEST_REDIRECT: Final = 2_000
 LONGEST_NAME: Final = 100
 KEPT_EVERY: Final = timedelta(days=1)
 """How exact the end of a registration that is in use is known: each time costs a write."""
-_PRIVATE: Final = re.compile(
-    r"([a-z][a-z0-9+.-]{0,49}):/[!$-;=?-\[\]_a-z~]+", re.IGNORECASE | re.ASCII
-)
-_TAKEN: Final = re.compile(
-    r"about|blob|chrome|content|data|feed|file|filesystem|ftps?|https?|intent|jar|javascript|mailto"
-    r"|ms-.*|resource|search-ms|sms|tel|urn|vbscript|view-source|wss?",
-    re.IGNORECASE,
-)
-"""Schemes that belong to browsers and systems, and never to the app that a person uses."""
 
 
-class ClientDocuments(Protocol):
+class Documents(Protocol):
     """Knows clients whose id is the URL of a document that describes them."""
 
     async def get(self, client_id: str) -> OAuthClientMetadata | None:
@@ -58,7 +46,7 @@ class EveryClient:
     """Knows those that registered, and those that have a document."""
 
     def __init__(
-        self, keyring: Keyring, access: Connection, clock: Clock, documents: ClientDocuments
+        self, keyring: Keyring, access: Connection, clock: Clock, documents: Documents
     ) -> None:
         """Keep registrations through `access`."""
         self._keyring = keyring
@@ -124,7 +112,7 @@ class EveryClient:
         if document is None:
             return None
         uris = [str(each) for each in document.redirect_uris or []]
-        usable = [each for each in uris if is_redirect(each)]
+        usable = [each for each in uris if allowed(each)]
         return Client.of(client_id, name=document.client_name, redirect_uris=usable)
 
 
@@ -163,23 +151,12 @@ def has_document(client_id: str) -> bool:
     return "://" in client_id
 
 
-def is_redirect(uri: str) -> bool:
-    """Whether codes may be sent there: https, a loopback address, or an app's own scheme.
-
-    Whatever a browser or the system itself opens is no app: `javascript:`, `data:`, `file:` and so
-    on, nor may an address have a fragment, or a user, who would look like a host.
-    """
-    form = _PRIVATE.fullmatch(uri)
-    is_app = form and not _TAKEN.fullmatch(form[1]) and urlsplit(uri).username is None
-    return len(uri) <= LONGEST_REDIRECT and (bool(is_app) or is_allowed(uri))
-
-
 def _checked_redirects(uris: list[str]) -> tuple[str, ...]:
-    if not 0 < len(uris) <= MOST_REDIRECTS or not all(map(is_redirect, uris)):
+    if not 0 < len(uris) <= MOST_REDIRECTS or not all(map(allowed, uris)):
         raise RegistrationError(
             "invalid_redirect_uri",
             f"1 to {MOST_REDIRECTS} redirect_uris, each https, http on a loopback address or an"
-            f" app's own scheme, without a fragment, up to {LONGEST_REDIRECT} characters.",
+            f" app's own scheme, without a fragment, up to {LONGEST} characters.",
         )
     return tuple(uris)
 

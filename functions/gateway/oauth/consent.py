@@ -6,19 +6,20 @@ places only: a key that `Callers` found good, or a person whom `Google` let in.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route, request_response
 
 from functions.gateway.auth.addresses import address_of
 from functions.gateway.oauth.authorization import CONSENT_PATH, unseal
-from functions.gateway.oauth.browsers import Browsers, fields_of
+from functions.gateway.oauth.browsers import Browsers
+from functions.gateway.oauth.forms import bounded, parameters_of
 from functions.gateway.oauth.google import CALLBACK_PATH
 from functions.gateway.oauth.page import SAFE_HEADERS, consent_page, message_page
+from shared.caller import EVERYTHING
 from shared.domain.grant import Proof
 from shared.errors import CarrelError, Forbidden, InvalidInput
 from shared.logs import log
@@ -29,13 +30,11 @@ if TYPE_CHECKING:
     from functions.gateway.auth.callers import Callers
     from functions.gateway.oauth.approval import Approvals
     from functions.gateway.oauth.authorization import AuthorizationRequest
+    from functions.gateway.oauth.authorize import AddressLimit
     from functions.gateway.oauth.google import Google
     from shared.clock import Clock
     from shared.keyring import Keyring
     from shared.settings import Settings
-
-LoginLimit = Callable[[str], Awaitable[None]]
-"""Counts a try from a network address, and raises RateLimited where there were too many."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +57,14 @@ class Consent:
     callers: Callers
     approvals: Approvals
     clock: Clock
-    login_limit: LoginLimit
+    login_limit: AddressLimit
     google: Google | None
 
     def routes(self) -> list[Route]:
         """Where the pages are."""
         pages = [
             Route(CONSENT_PATH, self.ask, methods=["GET"]),
-            Route(CONSENT_PATH, self.answer, methods=["POST"]),
+            Route(CONSENT_PATH, bounded(request_response(self.answer)), methods=["POST"]),
         ]
         if self.google:
             come_back = partial(self.come_back, self.google)
@@ -82,7 +81,7 @@ class Consent:
     async def answer(self, request: Request) -> Response:
         """Do as the person decided, once it is sure that they did."""
         try:
-            fields = await fields_of(request)
+            fields = await parameters_of(request)
             self._browsers.check(request, fields)
             asked = self._unsealed(fields["request"])
         except CarrelError as error:
@@ -103,7 +102,7 @@ class Consent:
             back = f"{CONSENT_PATH}?request={sealed}"
             await self._count_try(request)
             proof = await google.proof(_code(request), state, mark)
-            return _redirect(await self.approvals.approve(asked, proof))
+            return _redirect(await self.approvals.approve(asked, proof, EVERYTHING))
         except CarrelError as error:
             _log_refusal(error)
             return message_page("You are not signed in", error, back)
@@ -126,7 +125,7 @@ class Consent:
     async def _by_key(self, text: str, asked: AuthorizationRequest) -> str:
         key, account = await self.callers.key(text)
         proof = Proof(user_id=account.user_id, kind="key", key_id=key.key_id)
-        return await self.approvals.approve(asked, proof)
+        return await self.approvals.approve(asked, proof, key.scopes)
 
     async def _count_try(self, request: Request) -> None:
         await self.login_limit(address_of(request.scope, self.settings.trusted_proxies))

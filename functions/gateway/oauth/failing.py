@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse
 
+from functions.gateway.refusals import seconds
 from shared.errors import CarrelError, InvalidInput, PlatformFault, RateLimited, Unavailable
 from shared.logs import describe, log
 
@@ -39,7 +40,7 @@ def refuse(_request: Request, error: CarrelError) -> Response:
     """What a program learns of an error of ours."""
     answer = failure(error.status, _CODES.get(type(error), "server_error"), error.message)
     if error.retry_after is not None:
-        answer.headers["retry-after"] = f"{error.retry_after:.0f}"
+        answer.headers["retry-after"] = seconds(error.retry_after)
     return answer
 
 

@@ -1,22 +1,31 @@
-"""The parameters of OAuth requests, before the SDK's handlers read them.
+"""The parameters of requests, from programs and from people: each once, or not at all.
 
-Those take the last of several values, an empty value for a value, and any encoding of a form. RFC
-6749 (3.1, 3.2) forbids the first and has the second mean nothing; the third has no use.
+The SDK's handlers take the last of several values, an empty value for a value, and any encoding of
+a form. RFC 6749 (3.1, 3.2) forbids the first and has the second mean nothing; the third has no use.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
+from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.requests import Request
 
 from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from starlette.types import Message
+    from starlette.types import ASGIApp, Message
 
+MOST_BYTES: Final = 64 * 1024
+"""Of a request's body."""
+_MOST_PARAMETERS: Final = 100
 _FORM: Final = "application/x-www-form-urlencoded"
+
+
+def bounded(app: ASGIApp) -> ASGIApp:
+    """The same app, which reads no larger bodies."""
+    return RequestBodyLimitMiddleware(app, MOST_BYTES)
 
 
 async def parameters_of(request: Request) -> dict[str, str]:
@@ -25,14 +34,15 @@ async def parameters_of(request: Request) -> dict[str, str]:
     Raises:
         InvalidInput: One is there twice, or the body is no form.
     """
-    pairs = request.query_params.multi_items()
-    if request.method != "GET":
-        pairs = [(name, str(value)) for name, value in await _form_of(request)]
-    told = [(name, value) for name, value in pairs if value]
-    names = {name for name, _ in told}
-    if len(names) < len(told):
+    encoded = request.scope["query_string"] if request.method == "GET" else await _form_of(request)
+    try:
+        told = parse_qsl(encoded.decode(), max_num_fields=_MOST_PARAMETERS)
+    except ValueError:
+        raise InvalidInput("The parameters cannot be read.") from None
+    parameters = dict(told)
+    if len(parameters) < len(told):
         raise InvalidInput("A parameter is there more than once.")
-    return dict(told)
+    return parameters
 
 
 def with_query(request: Request, parameters: dict[str, str]) -> Request:
@@ -51,9 +61,8 @@ def with_form(request: Request, parameters: dict[str, str]) -> Request:
     return Request(request.scope, receive)
 
 
-async def _form_of(request: Request) -> list[tuple[str, object]]:
+async def _form_of(request: Request) -> bytes:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != _FORM:
         raise InvalidInput(f"Send the parameters as {_FORM}.")
-    form = await request.form()
-    return list(form.multi_items())
+    return await request.body()

@@ -7,19 +7,19 @@ and the PKCE verifier are signatures of both, which nobody else can make.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import secrets
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode, urlsplit
 
-from functions.gateway.auth.challenges import issuer_of
+from functions.gateway.auth.public_url import issuer_of
 from functions.gateway.oauth.destination import source_of
 from functions.gateway.oauth.google_endpoints import GoogleEndpoints
 from functions.gateway.oauth.google_token import Person, read_id_token
 from shared.access_keys import checked_user
+from shared.base64url import to_base64url
 from shared.domain.grant import Proof
-from shared.errors import Forbidden, InvalidInput, Unauthorized
+from shared.errors import Forbidden, Unauthorized
 
 if TYPE_CHECKING:
     from shared.clock import Clock
@@ -40,15 +40,7 @@ class Google:
         clock: Clock,
         endpoints: GoogleEndpoints | None = None,
     ) -> None:
-        """Ask Google nothing yet.
-
-        Raises:
-            InvalidInput: The settings lack the client's id or secret.
-        """
-        if not settings.google_client_id or not settings.google_client_secret:
-            raise InvalidInput(
-                "For sign-in with Google, set both GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET."
-            )
+        """Ask Google nothing yet."""
         self._client_id = settings.google_client_id
         self._secret = settings.google_client_secret
         self._issuer = settings.google_issuer.rstrip("/")
@@ -91,7 +83,7 @@ class Google:
             "scope": "openid email",
             "state": state,
             "nonce": self._keyring.sign(_NONCE, f"{mark}.{state}"),
-            "code_challenge": base64.urlsafe_b64encode(digest).decode().rstrip("="),
+            "code_challenge": to_base64url(digest),
             "code_challenge_method": "S256",
             "prompt": "select_account",
         }

@@ -15,7 +15,7 @@ from mcp.server.auth.routes import (
 from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
 from starlette.routing import Route
 
-from functions.gateway.auth.challenges import METADATA_PATH, RESOURCE_PATH
+from functions.gateway.auth.public_url import METADATA_PATH, RESOURCE_PATH
 from functions.gateway.oauth.client import ALL_SCOPES, IN_FORM, PUBLIC
 from functions.gateway.oauth.exchange import GRANT_TYPES
 

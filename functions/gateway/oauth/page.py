@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from starlette.responses import HTMLResponse
 
 from functions.gateway.oauth.destination import Destination
+from functions.gateway.refusals import seconds
 from shared.caller import Scope
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _response(html: str, error: CarrelError | None, targets: Iterable[str]) -> H
     response = HTMLResponse(html, error.status if error else 200, SAFE_HEADERS)
     response.headers["content-security-policy"] = said
     if error and error.retry_after is not None:
-        response.headers["retry-after"] = f"{error.retry_after:.0f}"
+        response.headers["retry-after"] = seconds(error.retry_after)
     return response
 
 

@@ -1,4 +1,4 @@
-"""Where an authorization code may be sent."""
+"""Where an authorization code may be sent: one verdict for all who ask."""
 
 from __future__ import annotations
 
@@ -6,24 +6,43 @@ import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urlsplit
 
+from shared.loopback import is_loopback
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+LONGEST: Final = 2_000
+"""Characters."""
 _URI: Final = re.compile(
-    r"(?:[a-z0-9._~!$&'()*+,;=:@/?\[\]-]|%[0-9a-f]{2}){1,2000}", re.IGNORECASE | re.ASCII
+    r"[a-z][a-z0-9+.-]{0,49}:/(?:[a-z0-9._~!$&'()*+,;=:@/?\[\]-]|%[0-9a-f]{2})+",
+    re.IGNORECASE | re.ASCII,
 )
+"""What browsers and we read alike, without a fragment."""
+_HOST: Final = re.compile(r"[a-z0-9.-]+|[0-9a-f:.]+")
+_TAKEN: Final = re.compile(
+    r"about|blob|chrome|content|data|feed|file|filesystem|ftps?|intent|jar|javascript|mailto|ms-.*"
+    r"|resource|search-ms|sms|tel|urn|vbscript|view-source|wss?"
+)
+"""Schemes that belong to browsers and systems, and never to the app that a person uses."""
 
 
-def is_allowed(uri: str) -> bool:
-    """Whether this redirect URI leads to a host: by https, or by http to the person's own machine.
+def allowed(uri: str) -> SplitResult | None:
+    """The parts of an address that codes may be sent to; None if they may not.
 
-    `is_redirect` adds to these the schemes of apps, which have no host to name.
+    They may by https, by http to the person's own machine, and by an app's own scheme; but never
+    where somebody is named before the host, who would look like the host.
     """
     parts = _split(uri)
-    if parts is None or not parts.hostname or parts.username is not None:
-        return False
-    return parts.scheme == "https" or _is_loopback(parts)
+    if parts is None or parts.username is not None:
+        return None
+    match parts.scheme:
+        case "https":
+            may = _HOST.fullmatch(parts.hostname or "") is not None
+        case "http":
+            may = is_loopback(parts)
+        case scheme:
+            may = not _TAKEN.fullmatch(scheme)
+    return parts if may else None
 
 
 def matches(uri: str, registered: Iterable[str]) -> bool:
@@ -35,8 +54,8 @@ def matches(uri: str, registered: Iterable[str]) -> bool:
 
 
 def _same_but_for_port(uri: str, registered: str) -> bool:
-    asked, known = _split(uri), _split(registered)
-    if asked is None or known is None or not _is_loopback(asked) or not _is_loopback(known):
+    asked, known = allowed(uri), allowed(registered)
+    if asked is None or known is None or asked.scheme != "http":
         return False
     return _without_port(asked) == _without_port(known)
 
@@ -45,13 +64,8 @@ def _without_port(parts: SplitResult) -> SplitResult:
     return parts._replace(netloc=parts.netloc.removesuffix(f":{parts.port}"))
 
 
-def _is_loopback(parts: SplitResult) -> bool:
-    return parts.scheme == "http" and parts.hostname in LOOPBACK and parts.username is None
-
-
 def _split(uri: str) -> SplitResult | None:
-    """The parts of a URI; None where browsers could read it otherwise than we do."""
-    if not _URI.fullmatch(uri):
+    if len(uri) > LONGEST or not _URI.fullmatch(uri):
         return None
     try:
         parts = urlsplit(uri)

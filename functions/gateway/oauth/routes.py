@@ -12,14 +12,14 @@ from mcp.server.auth.routes import (
     TOKEN_PATH,
     cors_middleware,
 )
-from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.routing import Route, request_response
 
-from functions.gateway.auth.challenges import issuer_of, resource_of
+from functions.gateway.auth.public_url import issuer_of, resource_of
 from functions.gateway.oauth.authorize import Authorize, tell
 from functions.gateway.oauth.clients import AtTokenEndpoint, EveryClient
 from functions.gateway.oauth.exchange import Exchange
 from functions.gateway.oauth.failing import ANSWER_SECONDS, guarded
+from functions.gateway.oauth.forms import bounded
 from functions.gateway.oauth.metadata import metadata_routes
 from functions.gateway.oauth.provider import Provider
 from functions.gateway.oauth.registration import Registration
@@ -27,23 +27,19 @@ from functions.gateway.oauth.revocation import Revocation
 from functions.gateway.oauth.sign_ins import SignIns
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
     from functions.gateway.access import Access
     from functions.gateway.oauth.authorize import AddressLimit
-    from functions.gateway.oauth.clients import ClientDocuments
+    from functions.gateway.oauth.clients import Documents
     from functions.gateway.oauth.failing import Handle
     from functions.gateway.oauth.sign_ins import StillAllowed
 
-MOST_BYTES: Final = 64 * 1024
-"""Of a request's body."""
 _GET_OR_POST: Final = ["GET", "POST"]
 _POST: Final = ["POST", "OPTIONS"]
 
 
 def routes(
     access: Access,
-    documents: ClientDocuments,
+    documents: Documents,
     still_allowed: StillAllowed,
     register_limit: AddressLimit,
     *,
@@ -75,7 +71,7 @@ def routes(
     for_tokens = replace(provider, clients=AtTokenEndpoint(clients))
     authorize = Authorize(provider, register_limit, trusted_proxies)
     registration = Registration(provider, register_limit, trusted_proxies)
-    ask = _bounded(request_response(guarded(authorize.handle, seconds, tell)))
+    ask = bounded(request_response(guarded(authorize.handle, seconds, tell)))
     return [
         *metadata_routes(provider.issuer, provider.resource),
         # Without CORS: a browser goes there, no script does.
@@ -87,8 +83,4 @@ def routes(
 
 
 def _endpoint(path: str, handle: Handle) -> Route:
-    return Route(path, _bounded(cors_middleware(handle, _POST)), methods=_POST)
-
-
-def _bounded(app: ASGIApp) -> ASGIApp:
-    return RequestBodyLimitMiddleware(app, MOST_BYTES)
+    return Route(path, bounded(cors_middleware(handle, _POST)), methods=_POST)

@@ -34,7 +34,7 @@ class Accounts:
         """A user's account: an empty one where nothing was ever written."""
         return to_account(await self._database.get(self._at(user_id)))
 
-    async def credit(self, user_id: str, amount: int) -> Account:
+    async def credit(self, user_id: str, amount: int, now: datetime) -> Account:
         """Add micro-dollars to a balance, or take some back; return the account.
 
         Each credit leaves a document of its own beside the account, by which one that has landed is
@@ -52,7 +52,7 @@ class Accounts:
             account = to_account(seen)
             if landed.exists:
                 return account
-            after = account.credit(amount)
+            after = account.credit(amount, now)
             noted = {"amount": amount, "at": SERVER_TIMESTAMP}
             await self._database.commit([put(seen, money_of(after)), put(landed, noted)])
             return after

@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.domain.call_record import KEPT, Bill, CallEntry, CallRecord, State
+from shared.domain.call_record import DONE, KEPT, Bill, CallEntry, CallRecord, State
 from shared.domain.ledger import Ledger
 from shared.store.access import accounts
 from shared.store.changes import put
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
 
-    from shared.store.database import Database, Write
+    from shared.store.database import Database
 
 _ENTRY: Final = [each.name for each in dataclasses.fields(CallEntry)]
 _BILL: Final = [each.name for each in dataclasses.fields(Bill) if each.name != "entry"]
@@ -31,9 +31,10 @@ _BILL: Final = [each.name for each in dataclasses.fields(Bill) if each.name != "
 class CallRecords:
     """Keeps records; and accounts with them, where these are `ours` and no service's outside."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, ours: bool = True) -> None:
         """Keep them in this database."""
         self._database = database
+        self._ours = ours
 
     async def get(self, call_id: str) -> CallRecord | None:
         """The record of a call, if there is one."""
@@ -41,52 +42,47 @@ class CallRecords:
         return _record(seen) if seen.exists else None
 
     async def record(self, bill: Bill, now: datetime) -> None:
-        """Keep a record of a call that costs nothing."""
-        fields = _fields(CallRecord(bill=bill), now)
-        writes: list[Write] = [lambda batch: batch.set(self._at(bill.call_id), fields)]
-        await self._database.until_it_holds(lambda: self._database.commit(writes))
-
-    async def reserve(
-        self, bill: Bill, holder: str, now: datetime, *, ours: bool = True
-    ) -> CallRecord:
-        """Set money aside for a call, under this name; its record may say that it was paid before.
+        """Keep a record of a call that costs nothing; of one that is known to be done, the first.
 
         Two round trips, as all that follows.
+        """
+
+        async def attempt() -> None:
+            seen = await self._database.get(self._at(bill.call_id))
+            if not seen.exists or seen.get("outcome") != DONE:
+                await self._database.commit([put(seen, _fields(CallRecord(bill=bill), now))])
+
+        await self._database.until_it_holds(attempt)
+
+    async def reserve(self, bill: Bill, holder: str, now: datetime) -> CallRecord:
+        """Set money aside for a call, under this name; its record may say that it was paid before.
 
         Raises:
             PaymentRequired: The account does not cover it; nothing was written.
         """
-        return await self._change(bill, ours, now, lambda seen: seen.reserved(bill, holder, now))
+        return await self._change(bill, now, lambda seen: seen.reserved(bill, holder, now))
 
-    async def settle(self, bill: Bill, cost: int, now: datetime, *, ours: bool = True) -> int:
+    async def settle(self, bill: Bill, cost: int, now: datetime) -> int:
         """Charge a call, unless it was charged before; return what it has cost, whenever."""
-        entry = bill.entry
-        record = await self._change(bill, ours, now, lambda seen: seen.settled(cost, entry, now))
+        record = await self._change(bill, now, lambda seen: seen.settled(cost, bill.entry, now))
         return record.charged
 
-    async def cancel(self, bill: Bill, holder: str, now: datetime, *, ours: bool = True) -> bool:
+    async def cancel(self, bill: Bill, holder: str, now: datetime) -> bool:
         """Give back what this name holds; return whether nobody holds money for the call now."""
-        entry = bill.entry
-        record = await self._change(
-            bill, ours, now, lambda seen: seen.cancelled(holder, entry, now)
-        )
+        record = await self._change(bill, now, lambda seen: seen.cancelled(holder, bill.entry, now))
         return record.state is State.CANCELLED
 
     async def keep(self, bill: Bill, now: datetime) -> None:
         """Note what is known of a call whose money stays set aside."""
-        await self._change(bill, False, now, lambda seen: seen.heard(bill.entry))  # noqa: FBT003 - private
+        await self._change(bill, now, lambda seen: seen.heard(bill.entry))
 
     async def _change(
-        self,
-        bill: Bill,
-        ours: bool,  # noqa: FBT001 - private
-        now: datetime,
-        decide: Callable[[Ledger], Ledger],
+        self, bill: Bill, now: datetime, decide: Callable[[Ledger], Ledger]
     ) -> CallRecord:
         """Read, decide and write what has changed, until nobody came in between."""
 
         async def attempt() -> CallRecord:
-            call, owner = await self._see(bill.call_id, bill.user_id if ours else None)
+            call, owner = await self._see(bill.call_id, bill.user_id if self._ours else None)
             before = Ledger(
                 _record(call) if call.exists else CallRecord(bill=bill),
                 accounts.to_account(owner) if owner else None,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import FieldFilter
+from google.cloud.firestore import AsyncQuery, FieldFilter
 
 from shared.caller import Scope
 from shared.domain.access_key import AccessKey
 from shared.errors import NotFound
 from shared.store.changes import known
-from shared.store.database import Stale
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -43,7 +42,10 @@ class AccessKeys:
     async def all(self, user_id: str | None = None) -> list[AccessKey]:
         """All keys, or one user's, the newest first."""
         query = self._database.collection("keys").limit(MOST_LISTED)
-        if user_id is not None:
+        if user_id is None:
+            query = query.order_by("created_at", direction=AsyncQuery.DESCENDING)
+        else:
+            # Nobody has so many keys that they would be worth a composite index.
             query = query.where(filter=FieldFilter("user_id", "==", user_id))
         found = [_key(snapshot) for snapshot in await self._database.find(query)]
         return sorted(found, key=lambda key: key.created_at, reverse=True)
@@ -54,22 +56,27 @@ class AccessKeys:
         Raises:
             NotFound: There is none of this id.
         """
-        key = await self.get(key_id)
-        if key is None:
-            raise NotFound(f"There is no key {key_id}. `carrel keys list` shows all.")
-        if key.revoked_at is None:
-            await self._update(key_id, {"revoked_at": now})
-        return key
+
+        async def attempt() -> AccessKey:
+            key = await self.get(key_id)
+            if key is None:
+                raise NotFound(f"There is no key {key_id}. `carrel keys list` shows all.")
+            if key.revoked_at is None:
+                await self._update(key_id, {"revoked_at": now})
+            return key
+
+        return await self._database.until_it_holds(attempt)
 
     async def used(self, key_id: str, now: datetime) -> None:
-        """Remember that a key is in use."""
+        """Remember that a key is in use.
+
+        Raises:
+            Stale: It is gone, or somebody else changes it at this moment.
+        """
         await self._update(key_id, {"used_at": now})
 
     async def _update(self, key_id: str, fields: dict[str, Any]) -> None:
-        try:
-            await self._database.commit([lambda batch: batch.update(self._at(key_id), fields)])
-        except Stale as gone:
-            raise NotFound(f"There is no key {key_id}.") from gone
+        await self._database.commit([lambda batch: batch.update(self._at(key_id), fields)])
 
     def _at(self, key_id: str) -> AsyncDocumentReference:
         return self._database.document("keys", key_id)

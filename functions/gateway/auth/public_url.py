@@ -1,8 +1,14 @@
-"""What a client is told that has to sign in first (RFC 6750, RFC 9728)."""
+"""The gateway's public address, and what a client is told there that has to sign in first.
+
+The latter is in RFC 6750 and RFC 9728.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from shared.loopback import HOSTS, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +28,21 @@ def issuer_of(settings: Settings) -> str:
 def resource_of(settings: Settings) -> str:
     """What access tokens are for: the MCP endpoint."""
     return issuer_of(settings) + RESOURCE_PATH
+
+
+def hosts_of(settings: Settings) -> list[str]:
+    """How requests name our host; a laptop's, by whichever of its names."""
+    url = urlsplit(issuer_of(settings))
+    if not is_loopback(url):
+        return [url.netloc.lower()]
+    port = f":{url.port}" if url.port else ""
+    return [host + port for host in HOSTS]
+
+
+def origins_of(settings: Settings) -> list[str]:
+    """How browsers name our pages."""
+    scheme = urlsplit(issuer_of(settings)).scheme
+    return [f"{scheme}://{host}" for host in hosts_of(settings)]
 
 
 def challenge(settings: Settings, scopes: Iterable[Scope], error: str | None = None) -> str:

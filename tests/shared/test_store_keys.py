@@ -1,0 +1,106 @@
+"""Access keys in Firestore: found, listed, ended."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from google.api_core.exceptions import Aborted
+
+from shared.caller import EVERYTHING
+from shared.domain.access_key import AccessKey
+from shared.errors import NotFound
+from shared.store import Connection
+from shared.store.access import AccessStore
+from shared.store.access.keys import MOST_LISTED
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+KEY = AccessKey(
+    key_id="0" * 12,
+    user_id="anna",
+    name="laptop",
+    scopes=EVERYTHING,
+    text_hash="h",
+    created_at=NOON,
+)
+
+
+@pytest.fixture
+async def access(project: str) -> AsyncIterator[Connection]:
+    """The database of keys."""
+    connection = Connection(project, "access")
+    yield connection
+    await connection.aclose()
+
+
+@pytest.fixture
+def store(access: Connection) -> AccessStore:
+    return AccessStore(access)
+
+
+def made(number: int, user: str = "anna") -> AccessKey:
+    """A key that was made so many minutes after noon; the later it is, the earlier its id."""
+    moment = NOON + timedelta(minutes=number)
+    return replace(KEY, key_id=f"{10_000 - number:012}", user_id=user, created_at=moment)
+
+
+async def add_many(access: Connection, keys: list[AccessKey]) -> None:
+    batch = access.client.batch()
+    for key in keys:
+        fields = asdict(key) | {"scopes": sorted(key.scopes)}
+        batch.set(access.client.document(f"keys/{key.key_id}"), fields)
+    await batch.commit()
+
+
+async def test_of_more_keys_than_are_listed_the_oldest_are_left_out(
+    access: Connection, store: AccessStore
+) -> None:
+    """Whatever order their ids are in."""
+    keys = [made(number) for number in range(MOST_LISTED)]
+    newest = replace(made(MOST_LISTED), key_id="f" * 12)
+    await asyncio.gather(
+        *(add_many(access, keys[at : at + 250]) for at in range(0, len(keys), 250))
+    )
+    await store.keys.add(newest)
+    listed = await store.keys.all()
+    assert MOST_LISTED == len(listed)
+    assert (newest, keys[1]) == (listed[0], listed[-1])
+
+
+async def test_a_users_keys_are_listed_the_newest_first(store: AccessStore) -> None:
+    for key in (made(1), made(3), made(2), made(4, user="ben")):
+        await store.keys.add(key)
+    assert [made(3), made(2), made(1)] == await store.keys.all("anna")
+
+
+async def test_a_key_that_changes_at_that_moment_is_revoked_all_the_same(
+    access: Connection, store: AccessStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.keys.add(KEY)
+    api = access.client._firestore_api  # noqa: SLF001 - where the network begins
+    commit, tries = api.commit, []
+
+    async def refuse_once(**request: Any) -> Any:
+        tries.append(request)
+        if len(tries) == 1:
+            raise Aborted("too much contention")  # type: ignore[no-untyped-call]
+        return await commit(**request)
+
+    monkeypatch.setattr(api, "commit", refuse_once)
+    await store.keys.revoke(KEY.key_id, NOON)
+    found = await store.keys.get(KEY.key_id)
+    assert found
+    assert NOON == found.revoked_at
+
+
+async def test_what_is_no_key_is_not_revoked(store: AccessStore) -> None:
+    with pytest.raises(NotFound, match="There is no key"):
+        await store.keys.revoke(KEY.key_id, NOON)
