@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from pydantic import BaseModel, ValidationError
 
 from shared.call import CallAnswer, Receipt
-from shared.errors import InvalidInput, PlatformFault, ToolFailure, Unavailable
+from shared.errors import InvalidInput, ToolFailure, Unavailable, fault
 from shared.logs import describe, log
 from shared.once import Replayed, as_json, once
 from shared.outages import Outcome, explained, outage
@@ -121,8 +121,7 @@ def _told(error: Exception, request: CallRequest, tool: Tool[Any, Any]) -> dict[
     if isinstance(error, ToolFailure):
         return error.to_wire()
     log.error("fault", tool=tool.name, call_id=request.call_id, **describe(error))
-    message = f"{tool.name} failed on our side. Report it with the call id {request.call_id}."
-    return PlatformFault(message, details={"call_id": request.call_id}).to_wire()
+    return fault(tool.name, request.call_id).to_wire()
 
 
 def _receipt(deps: Deps, meter: Meter, milliseconds: float) -> Receipt:

@@ -120,6 +120,12 @@ class PlatformFault(CarrelError):
     status = 500
 
 
+def fault(tool: str, call_id: str) -> PlatformFault:
+    """What a caller learns of a fault of ours."""
+    message = f"{tool} failed on our side. Report it with the call id {call_id}."
+    return PlatformFault(message, details={"call_id": call_id})
+
+
 _STATUSES: dict[str, int] = {
     kind.code: kind.status
     for kind in (

@@ -16,7 +16,8 @@ from functions.gateway.auth.refusing import ask_to_sign_in
 from functions.gateway.call_log import log_call
 from functions.gateway.charging import bill_for, close
 from shared.call import CallAnswer, CallRequest
-from shared.errors import CarrelError, Unauthorized, Unavailable
+from shared.errors import CarrelError, InvalidInput, Unauthorized, Unavailable, fault
+from shared.logs import describe, log
 from shared.outages import IDEMPOTENCY_KEY
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Calls:
         )
         try:
             await self._limits.take(visitor, tool.effect)
+            _refuse_what_cannot_be_sent(arguments)
             answer = await self._paid(tool, request)
         except CarrelError as error:
             answer = CallAnswer.failed(error)
@@ -79,10 +81,32 @@ class Calls:
     async def _paid(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         """Reserve what the call may cost before any work; charge what it did cost."""
         reservation = await self._billing.reserve(bill_for(tool, request, self._clock()))
-        answer = await self._dispatcher.call(tool, request)
+        answer = await self._sent(tool, request)
         price = await close(self._billing, reservation, tool, answer)
         receipt = answer.receipt.model_copy(update={"price": price if tool.price else None})
         return answer.model_copy(update={"receipt": receipt})
+
+    async def _sent(self, tool: Declaration, request: CallRequest) -> CallAnswer:
+        try:
+            return await self._dispatcher.call(tool, request)
+        except MCPError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a fault of ours is an answer too, and is billed
+            log.error("fault", tool=tool.name, call_id=request.call_id, **describe(error))
+            return CallAnswer.failed(fault(tool.name, request.call_id))
+
+
+def _refuse_what_cannot_be_sent(arguments: dict[str, Any]) -> None:
+    """Python reads JSON that nobody can write again: half a character, a thousand lists in lists.
+
+    Raises:
+        InvalidInput: These arguments are such.
+    """
+    try:
+        json.dumps(arguments, ensure_ascii=False).encode()
+    except (UnicodeEncodeError, RecursionError) as error:
+        message = "The arguments hold half of a character, or are nested too deeply. Correct that."
+        raise InvalidInput(message) from error
 
 
 _UNANSWERED: Final = CallAnswer.failed(Unavailable("The caller left before there was an answer."))

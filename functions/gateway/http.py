@@ -81,31 +81,23 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
     )
     # A redirect would quote a Host that nobody has checked.
     app.router.redirect_slashes = False
-    app.add_middleware(Endpoint, access=access)
+    # At the door itself: whatever address leads there, `/mcp%0A` too, nobody comes past the guards.
+    [door] = [each for each in app.routes if isinstance(each, Route) and each.path == RESOURCE_PATH]
+    door.app = _guarded(door.app, access)
     app.add_middleware(Faults)
     app.add_middleware(Tracing, project=settings.google_cloud_project)
     return app
 
 
-class Endpoint:
-    """Guards the MCP endpoint; an app's other paths have rules of their own."""
-
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        """Let web pages of allowed origins ask, then posts through, then whom the gateway knows."""
-        settings = access.settings
-        self._app = app
-        self._guarded = CORSMiddleware(
-            OnlyPosts(Authentication(app, settings, access.callers)),
-            allow_origins=settings.allowed_origins,
-            allow_methods=["POST"],
-            allow_headers=["*"],
-            expose_headers=["www-authenticate", "retry-after"],
-        )
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the request through the guards, or past them."""
-        is_guarded = scope["type"] == "http" and scope["path"].rstrip("/") == RESOURCE_PATH
-        await (self._guarded if is_guarded else self._app)(scope, receive, send)
+def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
+    """Let web pages of allowed origins ask, then posts through, then whom the gateway knows."""
+    return CORSMiddleware(
+        OnlyPosts(Authentication(endpoint, access.settings, access.callers)),
+        allow_origins=access.settings.allowed_origins,
+        allow_methods=["POST"],
+        allow_headers=["*"],
+        expose_headers=["www-authenticate", "retry-after"],
+    )
 
 
 class Lifespan:

@@ -197,6 +197,16 @@ def test_what_is_beside_the_endpoint_needs_no_credential(gateway: Running) -> No
     assert 404 == httpx2.get(f"{gateway.url}/nothing").status_code
 
 
+@pytest.mark.parametrize("ending", ["%0A", "%0D", "%00", "/", "%20", ";x", "%2F", "//"])
+def test_no_other_spelling_of_its_address_goes_past_the_guards(
+    gateway: Running, ending: str
+) -> None:
+    for method in ("tools/list", "prompts/list", "server/discover"):
+        assert post(gateway.endpoint + ending, message(method)).status_code in {401, 404}
+    stream = {"accept": "text/event-stream"}
+    assert httpx2.get(gateway.endpoint + ending, headers=stream).status_code in {404, 405}
+
+
 def test_a_web_page_of_any_origin_may_learn_how_to_sign_in_and_register(gateway: Running) -> None:
     for path, method in (
         ("/.well-known/oauth-protected-resource/mcp", "GET"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pytest
 from shared.clock import utc_now
 from tests.access.conftest import FUNDS, in_access
 from tests.access.notebook import PRICE
-from tests.e2e.wire import call, post
+from tests.e2e.wire import ENVELOPE, MODERN, call, message, post
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,3 +163,24 @@ def test_a_call_that_wrote_leaves_a_record_of_names_and_sizes(
     assert {"text", "idempotency_key"} == record["arguments"].keys()
     assert "secret" not in str(record)
     assert record["expires_at"] > record["started_at"]
+
+
+def nested(depth: int) -> Any:
+    return [nested(depth - 1)] if depth else 0
+
+
+@pytest.mark.parametrize("text", ["\ud800", nested(400)], ids=["half a character", "nested"])
+def test_what_cannot_be_sent_on_is_refused_before_money_is_set_aside(
+    gateway: Running, make_key: MakeKey, account: Look, text: Any
+) -> None:
+    user = f"money.odd{len(text)}{type(text).__name__}"
+    asked = message("tools/call", name="write_note", arguments={"text": text}, _meta=ENVELOPE)
+    headers: dict[str, str | None] = {
+        "authorization": f"Bearer {make_key(user)}",
+        "mcp-protocol-version": MODERN,
+        "mcp-method": "tools/call",
+        "mcp-name": "write_note",
+    }
+    answer = post(gateway.endpoint, json.dumps(asked).encode(), headers)
+    assert "VALIDATION_ERROR" in answer.text
+    assert {} == account(user).held

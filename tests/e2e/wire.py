@@ -15,7 +15,7 @@ HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """The revisions that begin with `initialize`."""
 HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
-_ENVELOPE = {
+ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientInfo": {"name": "carrel-tests", "version": "1.0.0"},
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -60,7 +60,7 @@ def post_modern(
     headers |= more or {}
     if named := params.get("name") or params.get("uri"):
         headers["mcp-name"] = named
-    return post(url, message(method, **params, _meta=_ENVELOPE), headers)
+    return post(url, message(method, **params, _meta=ENVELOPE), headers)
 
 
 def assert_fits(value: object, schema: dict[str, Any]) -> None:
