@@ -26,7 +26,7 @@ run: $(INSTALLED) ## Run it here; TOPOLOGY=functions gives each tool its own pro
 	@.venv/bin/carrel up $(if $(TOPOLOGY),--topology $(TOPOLOGY)) $(ARGS)
 
 test: $(INSTALLED) ## Run the tests; ARGS='-k search' picks some
-	@.venv/bin/pytest -n $(WORKERS) $(ARGS)
+	@.venv/bin/pytest -rs -n $(WORKERS) $(ARGS)
 
 conformance: $(INSTALLED) ## Run the public MCP conformance suite; it needs npm
 	@.venv/bin/python -m tests.conformance

@@ -127,7 +127,8 @@ def call(tool: str, arguments: str, url: str) -> None:
         raise click.ClickException(f"ARGUMENTS is not JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise click.ClickException("ARGUMENTS must be a JSON object, such as '{\"limit\": 3}'.")
-    well, text = asyncio.run(call_tool(url, tool, parsed, os.environ.get("CARREL_KEY")))
+    key = os.environ.get("CARREL_KEY", "").strip() or None
+    well, text = asyncio.run(call_tool(url, tool, parsed, key))
     click.echo(text, err=not well)
     sys.exit(not well)
 

@@ -15,7 +15,7 @@ class Tier(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a credential allows."""
+    """What a credential allows. Who may write may read."""
 
     READ = "carrel:read"
     WRITE = "carrel:write"
@@ -55,4 +55,4 @@ class Caller(BaseModel):
 
     def may_call(self, tier: Tier, scope: Scope) -> bool:
         """Whether a tool of `tier` that needs `scope` is open to this caller."""
-        return self.is_in(tier) and scope in self.scopes
+        return self.is_in(tier) and not self.scopes.isdisjoint({scope, Scope.WRITE})

@@ -58,13 +58,19 @@ class Settings(BaseModel):
     public_access: bool = Field(
         default=False, description="Whether anybody may call PUBLIC tools without signing in."
     )
-    trusted_proxies: int = Field(
-        default=0,
+    trusted_proxies: int | None = Field(
+        default=None,
         ge=0,
-        description="How many proxies in front each add an address to X-Forwarded-For: 1 on Cloud"
-        " Run. 0 takes the address that connects.",
+        description="How many proxies in front each add an address to X-Forwarded-For; 0 takes the"
+        " address that connects. By default 1, which is Cloud Run's, and 0 on loopback.",
     )
     reads_per_minute: int = Field(default=60, ge=1, description="Calls of READ tools, per user.")
+    requests_per_minute: int = Field(
+        default=600,
+        ge=1,
+        description="Requests of any kind, per address and instance: whoever sends more costs"
+        " database reads and gets nothing. Nobody counts where LOCAL_USER is set.",
+    )
     writes_per_minute: int = Field(default=20, ge=1, description="Other calls, per user.")
     anonymous_per_minute: int = Field(
         default=10, ge=1, description="Calls without a credential, per address."
@@ -127,6 +133,13 @@ class Settings(BaseModel):
     def __init__(self, **arguments: Any) -> None:
         """Take the arguments, else the environment, else the defaults."""
         super().__init__(**(_environment() | arguments))
+
+    @property
+    def proxies(self) -> int:
+        """How many proxies in front are ours."""
+        if self.trusted_proxies is not None:
+            return self.trusted_proxies
+        return 0 if is_loopback(urlsplit(self.public_url)) else 1
 
     @model_validator(mode="after")
     def _safe(self) -> Self:

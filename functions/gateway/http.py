@@ -19,6 +19,7 @@ from functions.gateway.access import Access
 from functions.gateway.auth.middleware import Authentication
 from functions.gateway.auth.public_url import RESOURCE_PATH, hosts_of, origins_of
 from functions.gateway.faults import Faults
+from functions.gateway.floods import Floods
 from functions.gateway.refusals import refusal
 from functions.gateway.server import mcp_server
 from functions.gateway.tracing import Tracing
@@ -84,6 +85,8 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
     # At the door itself: whatever address leads there, `/mcp%0A` too, nobody comes past the guards.
     [door] = [each for each in app.routes if isinstance(each, Route) and each.path == RESOURCE_PATH]
     door.app = _guarded(door.app, access)
+    if not settings.local_user:
+        app.add_middleware(Floods, a_minute=settings.requests_per_minute, proxies=settings.proxies)
     app.add_middleware(Faults)
     app.add_middleware(Tracing, project=settings.google_cloud_project)
     return app

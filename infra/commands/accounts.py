@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.commands.access import change, look
-from infra.commands.wording import micro_dollars, minute
+from infra.commands.wording import counted, micro_dollars, minute
 from shared.domain.account import dollars
 
 if TYPE_CHECKING:
@@ -63,8 +63,10 @@ def credit(user: str, amount: int) -> None:
 def limit(user: str, amount: int | None) -> None:
     """Let USER spend AMOUNT dollars a calendar month at most; `none` lifts the limit."""
     change(lambda store: store.accounts.set_budget(user, amount))
-    most = "as much as is there" if amount is None else f"{dollars(amount)} at most"
-    click.echo(f"{user} may spend {most} in a month.")
+    if amount is None:
+        click.echo(f"{user} has no monthly limit any more.")
+    else:
+        click.echo(f"{user} may spend {dollars(amount)} at most in a month.")
 
 
 @accounts.command()
@@ -72,9 +74,13 @@ def limit(user: str, amount: int | None) -> None:
 def revoke(user: str) -> None:
     """End all of USER's keys and sign-ins at once; new ones may be made."""
     from shared.clock import utc_now
+    from shared.store.access.revoking import revoke_user
 
-    change(lambda store: store.accounts.revoke(user, utc_now()))
-    click.echo(f"Every key and sign-in that {user} had opens nothing any more.")
+    keys, sign_ins = change(lambda store: revoke_user(store, user, utc_now()))
+    if not keys and not sign_ins:
+        click.echo(f"{user} had no key and no sign-in that opened anything. Is the name right?")
+    else:
+        click.echo(f"{user}: {counted(keys, 'key')} and {counted(sign_ins, 'sign-in')} ended.")
 
 
 def _told(account: Account, now: datetime) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.commands.access import change, look
-from infra.commands.wording import minute, table
+from infra.commands.wording import counted, minute, table
 from infra.local import places
 
 if TYPE_CHECKING:
@@ -98,13 +98,17 @@ def revoke(key_id: str) -> None:
     """End the key KEY_ID at once."""
     from shared.access_keys import PREFIX
     from shared.clock import utc_now
+    from shared.store.access.revoking import revoke_key
 
     # Whoever pastes the whole key means its id; the rest must not be quoted anywhere.
     [key_id, *_] = key_id.removeprefix(PREFIX).split("_")
     if not re.fullmatch("[0-9a-f]{12}", key_id):
         raise click.ClickException("A key's id has 12 characters: `carrel keys list` shows it.")
-    key = change(lambda store: store.keys.revoke(key_id, utc_now()))
-    click.echo(f"The key {key_id} of {key.user_id}, named {key.name!r}, opens nothing any more.")
+    key, sign_ins = change(lambda store: revoke_key(store, key_id, utc_now()))
+    told = f" {counted(sign_ins, 'sign-in')} ended with it." if sign_ins else ""
+    click.echo(
+        f"The key {key_id} of {key.user_id}, named {key.name!r}, opens nothing any more.{told}"
+    )
 
 
 def _checked_name(name: str) -> str:

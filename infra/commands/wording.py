@@ -43,3 +43,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as what stands in them."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in (head, *rows))
+
+
+def counted(number: int, thing: str) -> str:
+    """So many things, in words."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"

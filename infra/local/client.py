@@ -55,7 +55,7 @@ async def call_tool(
             case MCPError() as refused:
                 return False, refused.message
             case httpx2.HTTPError() | OSError():
-                message = f"Nothing answers at {url}. Start it with `make run`."
+                message = f"Nothing answers at {url}. Start it with `make run`, or name its --url."
                 raise Unavailable(message) from error
         raise
 

@@ -22,7 +22,7 @@ Nobody gets in without a credential, as in the cloud. Make a key, which is shown
     .venv/bin/carrel keys create --user YOU --name laptop
 
 Claude Code opens a sign-in page, with /mcp or on its first call: paste the key there, or use Google
-if that is configured. The call above takes a key from the environment: export CARREL_KEY=...
+if that is configured. The call below takes a key from the environment: export CARREL_KEY=...
 """
 
 
@@ -44,6 +44,7 @@ Add it to Claude Desktop (Settings, Developer, Edit Config):
 
     {json.dumps(desktop)}
 
+{_CLOSED if choices.sign_in else _OPEN}
 Try a call, in another window:
 
     .venv/bin/carrel call search_kb '{{"query": "why do flaky tests hurt?", "limit": 3}}'{elsewhere}
@@ -52,6 +53,5 @@ Put your own texts in:
 
     .venv/bin/carrel ingest ~/notes
 
-{_CLOSED if choices.sign_in else _OPEN}
 Ctrl-C ends it.
 """

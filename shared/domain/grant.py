@@ -36,12 +36,14 @@ class Proof:
         kind: By an access key, or by signing in with Google.
         key_id: The key.
         email: The e-mail address that Google vouches for.
+        expires_at: When what they proved it with ends; None if it does not.
     """
 
     user_id: str
     kind: Literal["key", "google"]
     key_id: str | None = None
     email: str | None = None
+    expires_at: datetime | None = None
 
     def __post_init__(self) -> None:
         """Refuse what proves nothing.

@@ -207,6 +207,13 @@ def test_no_other_spelling_of_its_address_goes_past_the_guards(
     assert httpx2.get(gateway.endpoint + ending, headers=stream).status_code in {404, 405}
 
 
+@pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded"])
+def test_on_a_laptop_what_came_through_a_proxy_must_sign_in(laptop: Running, header: str) -> None:
+    through: dict[str, str | None] = {header: "8.8.8.8"}
+    assert 401 == post(laptop.endpoint, message("tools/list"), through).status_code
+    assert 200 == post(laptop.endpoint, message("tools/list")).status_code
+
+
 def test_a_web_page_of_any_origin_may_learn_how_to_sign_in_and_register(gateway: Running) -> None:
     for path, method in (
         ("/.well-known/oauth-protected-resource/mcp", "GET"),

@@ -213,7 +213,9 @@ class House:
 async def house(project: str, *secrets: str, seconds: float = 10.0) -> AsyncIterator[House]:
     """A server with a database of its own."""
     kept = [SecretStr(secret) for secret in secrets or ["s" * 32]]
-    settings = Settings(google_cloud_project=project, public_url=ISSUER, access_secrets=kept)
+    settings = Settings(
+        google_cloud_project=project, public_url=ISSUER, access_secrets=kept, trusted_proxies=0
+    )
     time = Time()
     opened = House(Access(settings, time), time, seconds=seconds)
     async with opened.http:

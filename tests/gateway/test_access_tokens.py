@@ -89,7 +89,7 @@ def test_an_unsigned_token_does_not_hold(algorithm: str) -> None:
     parts = [json.dumps(each).encode() for each in (header, CLAIMS)]
     unsigned = [base64.urlsafe_b64encode(each).decode().rstrip("=") for each in parts]
     for token in (".".join([*unsigned, ""]), ".".join(unsigned), ".".join([*unsigned, "x"])):
-        with pytest.raises(Unauthorized, match="does not hold"):
+        with pytest.raises(Unauthorized, match=r"does not hold|neither"):
             tokens().read(token)
 
 

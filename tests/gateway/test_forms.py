@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from starlette.responses import PlainTextResponse
 
+from functions.gateway.oauth.forms import Bounded
 from tests.gateway.doorway import Doorway
 from tests.gateway.oauth_house import house
 
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import httpx2
+    from starlette.types import Message
 
     from shared.settings import Settings
 
@@ -79,3 +83,21 @@ async def test_a_query_is_read_by_the_same_rules(
 ) -> None:
     answer = await doors["/authorize"].get(f"/authorize?{query}")
     assert (400, True) == (answer.status_code, "more than once" in answer.text)
+
+
+async def test_a_body_that_drips_in_is_not_waited_for() -> None:
+    sent: list[Message] = []
+    parts = iter([{"type": "http.request", "body": b"a", "more_body": True}])
+
+    async def receive() -> Message:
+        for part in parts:
+            return part
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/token", "headers": []}
+    await Bounded(PlainTextResponse("never"), seconds=0.1)(scope, receive, send)
+    assert 408 == sent[0]["status"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,12 +10,10 @@ import pytest
 from functions.gateway.auth.access_tokens import LIFETIME
 from functions.gateway.oauth.tickets import refresh_token_of
 from infra.local.processes import free_port
-from shared.access_keys import new_key
 from shared.caller import EVERYTHING
-from shared.domain.grant import TOKENS_OUTLIVE, Proof
+from shared.domain.grant import TOKENS_OUTLIVE
 from tests.gateway.oauth_house import (
     ISSUER,
-    NOON,
     PERSON,
     REDIRECT,
     RESOURCE,
@@ -284,54 +281,6 @@ async def test_a_sign_in_that_nobody_uses_for_thirty_days_is_over(
     token = tokens_in(await server.refresh(client, token)).refresh_token
     server.time.pass_by(days=30)
     assert INVALID == error_in(await server.refresh(client, token))
-
-
-async def test_a_revoked_person_gets_nothing_more(
-    server: House, client: OAuthClientInformationFull
-) -> None:
-    code = await server.code(client.client_id)
-    token = (await server.signed_in(client)).refresh_token
-    await server.store.accounts.revoke(PERSON.user_id, server.time.now)
-    assert INVALID == error_in(await server.exchange(client, code))
-    assert INVALID == error_in(await server.refresh(client, token))
-    server.time.pass_by(seconds=1)
-    await server.signed_in(client)
-
-
-async def test_who_may_no_longer_sign_in_with_google_gets_nothing_more(
-    server: House, client: OAuthClientInformationFull
-) -> None:
-    token = (await server.signed_in(client)).refresh_token
-    other = await server.signed_in(client, replace(PERSON, email="bob@example.com", user_id="bob"))
-    server.banned.add(PERSON.email)
-    assert INVALID == error_in(await server.refresh(client, token))
-    tokens_in(await server.refresh(client, other.refresh_token))
-
-
-async def test_a_sign_in_by_key_lasts_as_long_as_the_key(
-    server: House, client: OAuthClientInformationFull
-) -> None:
-    _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON)
-    await server.store.keys.add(key)
-    proof = Proof(user_id="ada", kind="key", key_id=key.key_id)
-    token = (await server.signed_in(client, proof)).refresh_token
-    token = tokens_in(await server.refresh(client, token)).refresh_token
-    code = await server.code(client.client_id, proof)
-    await server.store.keys.revoke(key.key_id, NOON)
-    assert INVALID == error_in(await server.refresh(client, token))
-    assert INVALID == error_in(await server.exchange(client, code))
-
-
-async def test_a_code_by_a_key_that_is_unknown_or_anothers_is_good_for_nothing(
-    server: House, client: OAuthClientInformationFull
-) -> None:
-    _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON)
-    await server.store.keys.add(key)
-    unknown = Proof(user_id="ada", kind="key", key_id="0123456789ab")
-    anothers = Proof(user_id="eve", kind="key", key_id=key.key_id)
-    for proof in (unknown, anothers):
-        code = await server.code(client.client_id, proof)
-        assert INVALID == error_in(await server.exchange(client, code))
 
 
 async def test_a_request_that_says_a_thing_twice_or_is_no_form_is_refused(

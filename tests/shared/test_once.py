@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-WRITE, READ, _ = TOOLS
+WRITE, READ, *_ = TOOLS
 WRITING = Declaration.model_validate(WRITE.declaration())
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from pydantic import SecretStr, ValidationError
@@ -156,3 +157,18 @@ def test_half_a_client_for_google_is_refused(half: dict[str, str]) -> None:
 def test_every_setting_is_described() -> None:
     undescribed = [name for name, field in Settings.model_fields.items() if not field.description]
     assert undescribed == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "proxies"),
+    [
+        ({"public_url": "https://carrel.example"}, 1),
+        ({"public_url": "https://carrel.example", "trusted_proxies": 0}, 0),
+        ({"public_url": "http://localhost:8080"}, 0),
+        ({"public_url": "http://localhost:8080", "trusted_proxies": 2}, 2),
+    ],
+)
+def test_in_the_cloud_one_proxy_is_ours_and_on_a_laptop_none(
+    settings: dict[str, Any], proxies: int
+) -> None:
+    assert proxies == Settings(**settings).proxies

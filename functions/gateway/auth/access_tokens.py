@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LIFETIME: Final = timedelta(hours=1)
 _ALGORITHM: Final = "HS256"
 _TYPE: Final = "at+jwt"
+_DOTS: Final = 2
 _PURPOSE: Final = "access token"
 _CLAIMS: Final = ["iss", "aud", "exp", "iat", "sub", "client_id", "scope", "sid"]
 
@@ -51,9 +52,15 @@ class AccessTokens:
         self._clock = clock
 
     def issue(
-        self, *, user_id: str, client_id: str, scopes: frozenset[Scope], grant_id: str
+        self,
+        *,
+        user_id: str,
+        client_id: str,
+        scopes: frozenset[Scope],
+        grant_id: str,
+        until: datetime | None = None,
     ) -> str:
-        """A token for the next hour."""
+        """A token for the next hour, or until then where that is sooner."""
         import jwt
 
         now = self._clock()
@@ -65,7 +72,7 @@ class AccessTokens:
             "scope": " ".join(sorted(scopes)),
             "sid": grant_id,
             "iat": int(now.timestamp()),
-            "exp": int((now + LIFETIME).timestamp()),
+            "exp": int(min(now + LIFETIME, until or now + LIFETIME).timestamp()),
             "jti": uuid.uuid4().hex,
         }
         secret_id = self._keyring.newest
@@ -81,6 +88,8 @@ class AccessTokens:
         """
         import jwt
 
+        if text.count(".") != _DOTS:
+            raise Unauthorized("This is neither a key nor a token: copy it without quotes.")
         try:
             return _token(self._verified(text))
         except jwt.ExpiredSignatureError:

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 USED_EVERY: Final = timedelta(hours=1)
 """How exact a key's last use is known: each time costs a write."""
 _REMEMBERED: Final = 1_000
-_NO_KEY: Final = "This key does not hold: it is unknown, expired or revoked. Make another one."
+_NO_KEY: Final = (
+    "This key does not hold. Check that you copied all of it; if you did, it is unknown, expired or"
+    " revoked: make another one with `carrel keys create`."
+)
 
 
 class Callers:
@@ -73,14 +76,15 @@ class Callers:
         if self._settings.public_access:
             return Visitor(Caller(), f"address:{address}")
         raise Unauthorized(
-            "Sign in first: add this server's URL to your MCP client, or send a key."
+            "Sign in first: add this server's URL to your MCP client, or send a key in the header"
+            " `Authorization: Bearer <key>`. It belongs in no URL."
         )
 
     async def _by_token(self, credential: Credential) -> Caller:
         token = self._tokens.read(credential.text)
         account = await AccessStore(self._access).accounts.get(token.user_id)
         if not account.accepts(token.made_at, token.grant_id):
-            raise Unauthorized("This sign-in was revoked. Sign in again.")
+            raise Unauthorized("This sign-in is over. Sign in again.")
         return Caller.of(token.user_id, token.scopes)
 
     async def _by_key(self, credential: Credential) -> Caller:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers, MutableHeaders
 
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from shared.settings import Settings
 
 
+_NOT_FROM_HERE: Final = (
+    "Without signing in this server answers its own machine only, and a proxy sent this request."
+    " Start it with `make run ARGS=--sign-in`."
+)
+
+
 class Authentication:
     """Lets nobody through whom the gateway does not know."""
 
@@ -35,8 +41,11 @@ class Authentication:
         """Pass the request on with its visitor, or say how to sign in."""
         headers = Headers(scope=scope)
         try:
-            address = address_of(scope, self._settings.trusted_proxies)
-            visitor = await self._callers.identify(credential_in(headers), address)
+            credential = credential_in(headers)
+            if credential is None and self._settings.local_user and _is_forwarded(headers):
+                raise Unauthorized(_NOT_FROM_HERE)
+            address = address_of(scope, self._settings.proxies)
+            visitor = await self._callers.identify(credential, address)
         except CarrelError as error:
             await self._refusal(error, headers)(scope, receive, send)
             return
@@ -64,3 +73,7 @@ class Authentication:
             await send(message)
 
         return adding
+
+
+def _is_forwarded(headers: Headers) -> bool:
+    return "x-forwarded-for" in headers or "forwarded" in headers

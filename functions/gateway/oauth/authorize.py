@@ -37,6 +37,12 @@ _UNSAID_METHOD: Final = "plain"
 """What a client means that names no `code_challenge_method` (RFC 7636, 4.3); it is refused."""
 
 
+_UNKNOWN: Final = (
+    "This server does not know the program that sent you, or not any more. In the program, remove"
+    " Carrel and add it again."
+)
+
+
 class Authorize:
     """Sends a person's browser to the consent page, or back."""
 
@@ -57,14 +63,17 @@ class Authorize:
         if has_document(client_id):
             await self._limit(address_of(request.scope, self._trusted_proxies))
         # Looked up here, so that the SDK has no failure to log, whose words may be anybody's.
-        found = One(await self._provider.get_client(client_id))
-        handler = AuthorizationHandler(replace(self._provider, clients=found))
+        client = await self._provider.get_client(client_id)
+        if client is None:
+            raise InvalidInput(_UNKNOWN)
+        handler = AuthorizationHandler(replace(self._provider, clients=One(client)))
         response = await handler.handle(with_query(request, asked))
         location = response.headers.get("location")
         if location is None:
             raise InvalidInput(json.loads(bytes(response.body))["error_description"])
         if not location.startswith(f"{self._provider.issuer}{CONSENT_PATH}?"):
-            response.headers["location"] = answer_at(location, iss=self._provider.issuer)
+            one_line = location.replace("%0A", "+")  # RFC 6749 allows no new line in a description
+            response.headers["location"] = answer_at(one_line, iss=self._provider.issuer)
         return response
 
 

@@ -135,9 +135,9 @@ class AtTokenEndpoint:
 
 
 class One:
-    """Knows one program, or none, that was looked up before."""
+    """Knows one program, which was looked up before."""
 
-    def __init__(self, client: Client | None) -> None:
+    def __init__(self, client: Client) -> None:
         """Know this one, whatever the id."""
         self._client = client
 

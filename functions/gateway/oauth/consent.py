@@ -16,7 +16,7 @@ from starlette.routing import Route, request_response
 from functions.gateway.auth.addresses import address_of
 from functions.gateway.oauth.authorization import CONSENT_PATH, unseal
 from functions.gateway.oauth.browsers import Browsers
-from functions.gateway.oauth.forms import bounded, parameters_of
+from functions.gateway.oauth.forms import Bounded, parameters_of
 from functions.gateway.oauth.google import CALLBACK_PATH
 from functions.gateway.oauth.page import SAFE_HEADERS, consent_page, message_page
 from shared.caller import EVERYTHING
@@ -64,7 +64,7 @@ class Consent:
         """Where the pages are."""
         pages = [
             Route(CONSENT_PATH, self.ask, methods=["GET"]),
-            Route(CONSENT_PATH, bounded(request_response(self.answer)), methods=["POST"]),
+            Route(CONSENT_PATH, Bounded(request_response(self.answer)), methods=["POST"]),
         ]
         if self.google:
             come_back = partial(self.come_back, self.google)
@@ -124,11 +124,13 @@ class Consent:
 
     async def _by_key(self, text: str, asked: AuthorizationRequest) -> str:
         key, account = await self.callers.key(text)
-        proof = Proof(user_id=account.user_id, kind="key", key_id=key.key_id)
+        proof = Proof(
+            user_id=account.user_id, kind="key", key_id=key.key_id, expires_at=key.expires_at
+        )
         return await self.approvals.approve(asked, proof, key.scopes)
 
     async def _count_try(self, request: Request) -> None:
-        await self.login_limit(address_of(request.scope, self.settings.trusted_proxies))
+        await self.login_limit(address_of(request.scope, self.settings.proxies))
 
     def _page(self, request: Request, sealed: str, error: CarrelError | None = None) -> Response:
         asked = self._unsealed(sealed)

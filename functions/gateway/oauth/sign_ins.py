@@ -19,6 +19,7 @@ from shared.store.access import AccessStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from functions.gateway.auth.access_tokens import AccessTokens
     from shared.caller import Scope
@@ -109,21 +110,24 @@ class SignIns:
         return await AccessStore(self._access).grants.change(grant_id, decide, self._clock())
 
     def _given(self, grant: Grant | None, scopes: frozenset[Scope] | None = None) -> OAuthToken:
-        if grant is None or not grant.holds(self._clock()):
+        now = self._clock()
+        if grant is None or not grant.holds(now):
             raise TokenError("invalid_grant", _OVER)
         allowed = grant.scopes if scopes is None else grant.scopes & scopes
+        until = min(now + LIFETIME, grant.proof.expires_at or now + LIFETIME)
         access_token = self._tokens.issue(
             user_id=grant.user_id,
             client_id=grant.client_id,
             scopes=allowed,
             grant_id=grant.grant_id,
+            until=until,
         )
         refresh_token = refresh_token_of(
             self._keyring, grant.grant_id, grant.generation, grant.client_id
         )
         return OAuthToken(
             access_token=access_token,
-            expires_in=int(LIFETIME.total_seconds()),
+            expires_in=int((until - now).total_seconds()),
             scope=" ".join(sorted(allowed)),
             refresh_token=refresh_token,
         )
@@ -136,13 +140,19 @@ class SignIns:
         grant = await store.grants.get(grant_id)
         if grant is None or not grant.holds(self._clock()):
             return None
-        account, proven = await asyncio.gather(
-            store.accounts.get(grant.user_id), self._proven(store, grant.proof)
+        account, proven_at = await asyncio.gather(
+            store.accounts.get(grant.user_id), self._proven_at(store, grant)
         )
-        return grant if proven and account.accepts(grant.created_at, grant_id) else None
+        holds = (
+            proven_at and account.accepts(proven_at) and account.accepts(grant.created_at, grant_id)
+        )
+        return grant if holds else None
 
-    async def _proven(self, store: AccessStore, proof: Proof) -> bool:
+    async def _proven_at(self, store: AccessStore, grant: Grant) -> datetime | None:
+        """Since when what the person proved themselves with has been good; None if it is not."""
+        proof = grant.proof
         if proof.key_id is None:
-            return self._still_allowed(proof)
+            return grant.created_at if self._still_allowed(proof) else None
         key = await store.keys.get(proof.key_id)
-        return key is not None and key.user_id == proof.user_id and key.holds(self._clock())
+        holds = key and key.user_id == proof.user_id and key.holds(self._clock())
+        return key.created_at if key and holds else None

@@ -69,9 +69,12 @@ class Accounts:
             raise InvalidInput("A budget is 0 or more; without one, there is no limit.")
         await self._set(user_id, {"monthly_budget": amount})
 
-    async def revoke(self, user_id: str, now: datetime) -> None:
-        """End at once all credentials of a user that were made until now."""
-        await self._set(user_id, {"revoked_before": now})
+    async def revoke(self, user_id: str, until: datetime | None = None) -> None:
+        """End at once all credentials of a user that were made until then.
+
+        By default until now, as the database's own clock has it: a laptop's may be minutes wrong.
+        """
+        await self._set(user_id, {"revoked_before": until or SERVER_TIMESTAMP})
 
     async def ending(self, user_id: str, grant_id: str, until: datetime, now: datetime) -> Write:
         """What ends a sign-in's access tokens at once, to be committed with the sign-in's own end.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+from google.cloud.firestore import FieldFilter
+
 from shared.caller import Scope
 from shared.domain.grant import TOKENS_OUTLIVE, Grant, Proof
 from shared.store.access.accounts import Accounts
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from shared.store.database import Database, Write
 
 COLLECTION: Final = "oauth_grants"
+MOST_FOUND: Final = 1_000
+"""Sign-ins of one person: what is left behind ends by itself."""
 
 
 class OAuthGrants:
@@ -36,6 +40,17 @@ class OAuthGrants:
         """The grant of this id, if there is one, whether it holds or not."""
         snapshot = await self._database.get(self._at(grant_id))
         return _grant(snapshot)
+
+    async def holding(self, field: str, value: str) -> list[Grant]:
+        """The grants with this value that were not ended, used or not."""
+        query = (
+            self._database.collection(COLLECTION)
+            .where(filter=FieldFilter(field, "==", value))
+            .where(filter=FieldFilter("ended_at", "==", None))
+            .limit(MOST_FOUND)
+        )
+        found = [_grant(snapshot) for snapshot in await self._database.find(query)]
+        return [grant for grant in found if grant]
 
     async def change(
         self, grant_id: str, decide: Callable[[Grant], Grant], now: datetime

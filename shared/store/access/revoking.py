@@ -1,0 +1,53 @@
+"""Ending what somebody may do, by name and not by time: whose clock would tell the truth?"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from shared.domain.access_key import AccessKey
+    from shared.domain.grant import Grant
+    from shared.store.access import AccessStore
+
+_AT_ONCE: Final = 10
+
+
+async def revoke_key(store: AccessStore, key_id: str, now: datetime) -> tuple[AccessKey, int]:
+    """End a key, and every sign-in that it proved; return the key and how many those were.
+
+    Raises:
+        NotFound: There is no such key.
+    """
+    key = await store.keys.revoke(key_id, now)
+    grants = await store.grants.holding("proof.key_id", key_id)
+    await _end(store, grants, now)
+    return key, len(grants)
+
+
+async def revoke_user(store: AccessStore, user_id: str, now: datetime) -> tuple[int, int]:
+    """End all of a user's keys and sign-ins; return how many of each.
+
+    Their account remembers the moment by the database's own clock, which also ends what is being
+    made while this runs.
+    """
+    await store.accounts.revoke(user_id)
+    keys = [key for key in await store.keys.all(user_id) if key.holds(now)]
+    grants = await store.grants.holding("user_id", user_id)
+    for key in keys:
+        await store.keys.revoke(key.key_id, now)
+    await _end(store, grants, now)
+    return len(keys), len(grants)
+
+
+async def _end(store: AccessStore, grants: Iterable[Grant], now: datetime) -> None:
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def end(grant: Grant) -> None:
+        async with room:
+            await store.grants.change(grant.grant_id, lambda each: each.ended(now), now)
+
+    await asyncio.gather(*map(end, grants))
