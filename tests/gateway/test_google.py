@@ -119,6 +119,16 @@ async def test_of_a_domain_come_in_whom_google_counts_to_it(
     assert (status, int(status == 303)) == (answer.status_code, grants)
 
 
+async def test_an_address_that_only_looks_like_anothers_is_not_theirs(
+    with_google: Settings, google: FakeGoogle
+) -> None:
+    settings = with_google.model_copy(update={"allowed_domains": ("school.example",)})
+    kelvin = "\u212aate@school.example"  # in lower case, it is kate
+    google.account = Account(claims={"email": kelvin, "hd": "school.example"})
+    answer, grants = await sign_in(settings)
+    assert (401, 0) == (answer.status_code, grants)
+
+
 async def test_who_is_not_on_the_list_reads_which_account_was_refused(
     with_google: Settings, google: FakeGoogle
 ) -> None:

@@ -214,6 +214,13 @@ async def test_a_published_client_that_could_be_anything_has_safe_redirects_only
         assert (400, "invalid_request") == error_in(answer)
 
 
+async def test_a_published_name_is_cut_before_it_travels(server: House) -> None:
+    server.documents.add(PUBLISHED, REDIRECT)
+    document = server.documents.known[PUBLISHED]
+    server.documents.known[PUBLISHED] = document.model_copy(update={"client_name": "n" * 60_000})
+    assert "n" * 100 == (await server.asked(PUBLISHED)).client_name
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [

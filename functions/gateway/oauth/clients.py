@@ -113,7 +113,8 @@ class EveryClient:
             return None
         uris = [str(each) for each in document.redirect_uris or []]
         usable = [each for each in uris if allowed(each)]
-        return Client.of(client_id, name=document.client_name, redirect_uris=usable)
+        name = (document.client_name or "")[:LONGEST_NAME] or None
+        return Client.of(client_id, name=name, redirect_uris=usable)
 
 
 class AtTokenEndpoint:

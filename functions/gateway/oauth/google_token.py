@@ -87,6 +87,8 @@ def _person(claims: dict[str, Any], client_id: str, now: datetime) -> Person:
         raise ValueError("azp")
     if claims["email_verified"] is not True:
         raise Unauthorized("Google has not verified the e-mail address of this account.")
+    if not str(claims["email"]).isascii():  # in lower case, a Kelvin sign is a k
+        raise ValueError("email")
     domain = claims.get("hd")
     return Person(
         str(claims["email"]).lower(), domain and str(domain).lower(), str(claims["nonce"])
