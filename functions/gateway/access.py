@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from functions.gateway.auth.access_tokens import AccessTokens
@@ -11,23 +10,15 @@ from functions.gateway.auth.public_url import issuer_of, resource_of
 from functions.gateway.billing import LedgerBilling
 from functions.gateway.calls import Calls
 from functions.gateway.external_billing import ExternalBilling
-from functions.gateway.limits import LOGINS, REGISTRATIONS, CallLimits
-from functions.gateway.oauth.approval import Approvals
-from functions.gateway.oauth.client_documents import ClientDocuments
-from functions.gateway.oauth.consent import Consent
-from functions.gateway.oauth.google import Google
-from functions.gateway.oauth.routes import routes
+from functions.gateway.limits import CallLimits
 from shared.clock import utc_now
 from shared.keyring import Keyring
 from shared.store import Connection
 
 if TYPE_CHECKING:
-    from starlette.routing import Route
-
     from functions.gateway.billing import Billing
     from functions.gateway.dispatch import Dispatcher
     from shared.clock import Clock
-    from shared.domain.grant import Proof
     from shared.settings import Settings
 
 
@@ -65,26 +56,6 @@ class Access:
         """Calls to tools through this dispatcher, limited and paid."""
         return Calls(dispatcher, self.limits, self.billing, self.clock)
 
-    def sign_in(self) -> list[Route]:
-        """Where clients and people sign in."""
-        settings, keyring, clock = self.settings, self.keyring, self.clock
-        google = Google(settings, keyring, clock) if settings.google_client_id else None
-        consent = Consent(
-            settings=settings,
-            keyring=keyring,
-            callers=self.callers,
-            approvals=Approvals(keyring, self.connection, issuer_of(settings), clock),
-            clock=clock,
-            login_limit=partial(self.limits.take_for, LOGINS),
-            google=google,
-        )
-        still_allowed = google.still_allowed if google else _nobody
-        registering = partial(self.limits.take_for, REGISTRATIONS)
-        return [
-            *routes(self, ClientDocuments(clock=clock), still_allowed, registering),
-            *consent.routes(),
-        ]
-
     async def aclose(self) -> None:
         """Close the connections."""
         await self.billing.aclose()
@@ -95,8 +66,3 @@ class Access:
         if url is None:
             return LedgerBilling(self.connection, self.clock)
         return ExternalBilling(url, token, self.connection, self.clock)
-
-
-def _nobody(_proof: Proof) -> bool:
-    """Where there is no sign-in with Google, nobody stays signed in by it."""
-    return False

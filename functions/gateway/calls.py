@@ -21,16 +21,12 @@ from shared.logs import describe, log
 from shared.outages import IDEMPOTENCY_KEY
 
 if TYPE_CHECKING:
-    from mcp.server.context import ServerRequestContext
-
     from functions.gateway.auth.visitor import Visitor
     from functions.gateway.billing import Billing
     from functions.gateway.catalog import Declaration
     from functions.gateway.dispatch import Dispatcher
     from functions.gateway.limits import CallLimits
     from shared.clock import Clock
-
-    Context = ServerRequestContext[Any, Any]
 
 RECEIPT: Final = "carrel/receipt"
 """The key of a call's receipt in `_meta`."""

@@ -13,8 +13,8 @@ from functions.gateway.uris import variable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from functions.gateway.auth.visitor import Visitor
-    from functions.gateway.calls import Calls, Context
+    from functions.gateway.auth.visitor import Context, Visitor
+    from functions.gateway.calls import Calls
     from functions.gateway.catalog import Catalog
     from functions.gateway.prompts import Prompts
 

@@ -20,6 +20,7 @@ from functions.gateway.auth.middleware import Authentication
 from functions.gateway.auth.public_url import RESOURCE_PATH, hosts_of, origins_of
 from functions.gateway.faults import Faults
 from functions.gateway.floods import Floods
+from functions.gateway.oauth.doors import doors
 from functions.gateway.refusals import refusal
 from functions.gateway.server import mcp_server
 from functions.gateway.tracing import Tracing
@@ -77,7 +78,7 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
         transport_security=_security(settings),
         custom_starlette_routes=[
             Route("/health", health.answer, methods=["GET"]),
-            *access.sign_in(),
+            *doors(access),
         ],
     )
     # A redirect would quote a Host that nobody has checked.

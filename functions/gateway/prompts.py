@@ -12,7 +12,7 @@ from shared.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from functions.gateway.calls import Context
+    from functions.gateway.auth.visitor import Context
     from functions.gateway.prompt import Prompt
 
 

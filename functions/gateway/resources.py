@@ -16,8 +16,8 @@ from functions.gateway.uris import match
 from shared.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from functions.gateway.auth.visitor import Visitor
-    from functions.gateway.calls import Calls, Context
+    from functions.gateway.auth.visitor import Context, Visitor
+    from functions.gateway.calls import Calls
     from functions.gateway.catalog import Catalog
     from shared.call import CallAnswer
 

@@ -14,8 +14,8 @@ from functions.gateway.calls import compact, meta
 from functions.gateway.links import blocks
 
 if TYPE_CHECKING:
-    from functions.gateway.auth.visitor import Visitor
-    from functions.gateway.calls import Calls, Context
+    from functions.gateway.auth.visitor import Context, Visitor
+    from functions.gateway.calls import Calls
     from functions.gateway.catalog import Catalog
     from shared.call import CallAnswer
     from shared.tool import Links

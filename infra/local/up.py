@@ -69,7 +69,7 @@ def _run(stack: ExitStack, choices: Choices) -> None:
         click.echo("Loading the sample knowledge base ...")
         load_sample()
     gateway = _serve(stack, choices)
-    click.echo(welcome(choices))
+    click.echo(welcome(choices.port, sign_in=choices.sign_in))
     _wait(gateway)
 
 

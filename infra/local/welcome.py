@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.deploy.discovery import ROOT
-
-if TYPE_CHECKING:
-    from infra.local.up import Choices
 
 DEFAULT_URL: Final = "http://localhost:8080/mcp"
 _COMMAND: Final = ROOT / ".venv" / "bin" / "carrel"
@@ -26,9 +23,9 @@ if that is configured. The call below takes a key from the environment: export C
 """
 
 
-def welcome(choices: Choices) -> str:
-    """The whole text, for the run that was chosen."""
-    url = f"http://localhost:{choices.port}/mcp"
+def welcome(port: int, *, sign_in: bool) -> str:
+    """The whole text, for a gateway at this port."""
+    url = f"http://localhost:{port}/mcp"
     elsewhere = "" if url == DEFAULT_URL else f" --url {url}"
     desktop = {"mcpServers": {"carrel": {"command": str(_COMMAND), "args": ["stdio"]}}}
     return f"""
@@ -44,7 +41,7 @@ Add it to Claude Desktop (Settings, Developer, Edit Config):
 
     {json.dumps(desktop)}
 
-{_CLOSED if choices.sign_in else _OPEN}
+{_CLOSED if sign_in else _OPEN}
 Try a call, in another window:
 
     .venv/bin/carrel call search_kb '{{"query": "why do flaky tests hurt?", "limit": 3}}'{elsewhere}

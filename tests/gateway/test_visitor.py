@@ -17,7 +17,7 @@ from shared.errors import Unauthorized
 from tests.gateway.shelf import CATALOG, Desk, calls_to, served
 
 if TYPE_CHECKING:
-    from functions.gateway.calls import Context
+    from functions.gateway.auth.visitor import Context
 
 OWNER = Visitor(Caller.of("local"), None)
 ANNA = Visitor(Caller.of("anna"), "user:anna")

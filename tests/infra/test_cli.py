@@ -49,7 +49,7 @@ def test_a_call_where_nothing_listens_says_how_to_start_it() -> None:
     url = f"http://127.0.0.1:{free_port()}/mcp"
     result = carrel("call", "search_kb", "{}", "--url", url)
     assert (1, "") == (result.exit_code, result.stdout)
-    assert f"Nothing answers at {url}. Start it with `make run`." in result.stderr
+    assert f"Nothing answers at {url}. Start it with `make run`, or name" in result.stderr
 
 
 def test_an_unknown_job_is_answered_with_the_jobs_there_are() -> None:

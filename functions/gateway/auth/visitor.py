@@ -9,9 +9,13 @@ from shared.errors import Unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
+    from typing import Any
 
-    from functions.gateway.calls import Context
+    from mcp.server.context import ServerRequestContext
+
     from shared.caller import Caller, Scope
+
+    Context = ServerRequestContext[Any, Any]
 
 _KEY: Final = "carrel.visitor"
 
