@@ -11,6 +11,8 @@ not end after its imports. "Until exit" has that too: a collector that never saw
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import resource
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from infra.deploy.discovery import ROOT, jobs, tools
 from tests.bench.measuring import interleaved, milliseconds, print_table, ratio
+from tests.e2e.running import SECRET
 
 if TYPE_CHECKING:
     from tests.bench.measuring import Measurement
@@ -113,4 +116,5 @@ async def main(rounds: int) -> None:
 
 
 if __name__ == "__main__":
+    os.environ["ACCESS_SECRETS"] = json.dumps([SECRET])  # the gateway does not start without
     asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS))
