@@ -29,13 +29,14 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands)
 @click.option("--cloud", is_flag=True, help="Work on the project in GOOGLE_CLOUD_PROJECT instead.")
-def main(*, cloud: bool) -> None:
+@click.pass_context
+def main(ctx: click.Context, *, cloud: bool) -> None:
     """Carrel: a knowledge base that AI assistants read and write over MCP.
 
     Commands work on this machine's knowledge base, the one that `make run` serves.
     """
     if cloud:
-        places.work_in_the_cloud()
+        places.work_in_the_cloud(embedding=ctx.invoked_subcommand not in ("accounts", "keys"))
     else:
         places.work_locally()
 

@@ -25,6 +25,11 @@ EVERYTHING = frozenset(Scope)
 """All scopes."""
 
 
+def implied(scopes: frozenset[Scope]) -> frozenset[Scope]:
+    """These scopes, and what they imply: who may write may read."""
+    return scopes | {Scope.READ} if Scope.WRITE in scopes else scopes
+
+
 class Caller(BaseModel):
     """The person or agent on whose behalf a call runs.
 
@@ -55,4 +60,4 @@ class Caller(BaseModel):
 
     def may_call(self, tier: Tier, scope: Scope) -> bool:
         """Whether a tool of `tier` that needs `scope` is open to this caller."""
-        return self.is_in(tier) and not self.scopes.isdisjoint({scope, Scope.WRITE})
+        return self.is_in(tier) and scope in self.scopes

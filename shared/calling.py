@@ -51,12 +51,13 @@ def parse(tool: Tool[Any, Any], arguments: dict[str, Any]) -> Arguments:
     Raises:
         InvalidInput: With one entry per offending field in `details`.
     """
-    if len(arguments) > MOST_ARGUMENTS:
-        raise _invalid(tool, {"arguments": f"{len(arguments)} are too many"})
     try:
         # As JSON, strictly: "5" is no number and true is no 1, but an enumeration is its string.
         text = json.dumps(_whole(arguments))
         parsed: Arguments = tool.input.model_validate_json(text, strict=True)
+    except _TooMany:
+        message = f"an object has more than {MOST_ARGUMENTS} fields"
+        raise _invalid(tool, {"arguments": message}) from None
     except RecursionError:
         raise _invalid(tool, {"arguments": "nested too deeply"}) from None
     except ValidationError as error:
@@ -64,6 +65,10 @@ def parse(tool: Tool[Any, Any], arguments: dict[str, Any]) -> Arguments:
         details = {_field(each["loc"]): _problem(tool, each) for each in problems[:MOST_TOLD]}
         raise _invalid(tool, details, more=len(problems) - len(details)) from None
     return parsed
+
+
+class _TooMany(Exception):
+    """An object has so many fields that only telling of them would take a second."""
 
 
 def _invalid(tool: Tool[Any, Any], details: dict[str, str], more: int = 0) -> InvalidInput:
@@ -140,6 +145,8 @@ def _receipt(deps: Deps, meter: Meter, milliseconds: float) -> Receipt:
 def _whole(value: Any) -> Any:
     """JSON knows one kind of number: 5.0 is an integer too, and some clients write it so."""
     match value:
+        case dict() if len(value) > MOST_ARGUMENTS:
+            raise _TooMany
         case dict():
             return {name: _whole(each) for name, each in value.items()}
         case list():

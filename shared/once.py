@@ -78,6 +78,8 @@ class Once:
             Replayed: The same call, sent twice at once, was finished by the other.
             Stale: A document changed since it was read.
         """
+        if self.is_kept:
+            raise RuntimeError("a call commits once")
         replay = Replay(
             run=self._run,
             arguments=self._arguments,

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from typing import Any, Final, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
@@ -15,6 +15,7 @@ from shared.loopback import is_loopback
 
 LEAST_SECRET: Final = 32
 """Characters of a secret that nobody guesses."""
+_USUAL_PORTS: Final = {"https": ":443", "http": ":80"}
 _ORIGIN: Final = re.compile(
     r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?/?", re.IGNORECASE | re.ASCII
 )
@@ -148,6 +149,10 @@ class Settings(BaseModel):
         url = urlsplit(self.public_url)
         if url.scheme != "https" and not is_loopback(url):
             raise ValueError("PUBLIC_URL begins with https, unless it is a loopback one")
+        if url.netloc.endswith(_USUAL_PORTS[url.scheme]) or not _has_port_in_range(url):
+            raise ValueError("PUBLIC_URL names no port where it is the usual one, and a real one")
+        if "*" in self.allowed_origins:
+            raise ValueError("ALLOWED_ORIGINS names origins, one by one: * would be all web pages")
         if self.local_user and not is_loopback(url):
             raise ValueError("LOCAL_USER opens everything: only where PUBLIC_URL is a loopback one")
         if any(len(secret.get_secret_value()) < LEAST_SECRET for secret in self.access_secrets):
@@ -155,6 +160,13 @@ class Settings(BaseModel):
         if bool(self.google_client_id) != bool(self.google_client_secret):
             raise ValueError("GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET are set both, or neither")
         return self
+
+
+def _has_port_in_range(url: SplitResult) -> bool:
+    try:
+        return url.port != 0
+    except ValueError:
+        return False
 
 
 def _environment() -> dict[str, Any]:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+_READABLE: Final = {
+    "access-control-allow-origin": "*",
+    "access-control-expose-headers": "retry-after",
+}
+"""Or a program in a web page would hear of a network error, and not how long to wait."""
 MOST_KEPT: Final = 10_000
 """Addresses that are remembered."""
 _MINUTE: Final = 60.0
@@ -39,12 +44,13 @@ class Floods:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or say when to come again."""
-        wait = self._take(address_of(scope, self._proxies)) if scope["type"] == "http" else 0.0
+        counts = scope["type"] == "http" and scope["method"] != "OPTIONS"
+        wait = self._take(address_of(scope, self._proxies)) if counts else 0.0
         if wait <= 0:
             await self._app(scope, receive, send)
             return
         error = RateLimited("Too many requests from one address. Wait a moment.", retry_after=wait)
-        await refused(error)(scope, receive, send)
+        await refused(error, _READABLE)(scope, receive, send)
 
     def _take(self, address: str) -> float:
         """Count one: 0, or how long to wait (the generic cell rate algorithm, as in `bucket`)."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import functions_framework.aio
 from mcp.server.transport_security import TransportSecuritySettings
@@ -18,6 +18,8 @@ from starlette.routing import Route
 from functions.gateway.access import Access
 from functions.gateway.auth.middleware import Authentication
 from functions.gateway.auth.public_url import RESOURCE_PATH, hosts_of, origins_of
+from functions.gateway.auth.visitor import visitor_in
+from functions.gateway.bodies import Bounded
 from functions.gateway.faults import Faults
 from functions.gateway.floods import Floods
 from functions.gateway.oauth.doors import doors
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
     Handler = Callable[[Request], Awaitable[ASGIApp]]
 
+MOST_FROM_STRANGERS: Final = 64 * 1024
+"""Bytes of a request's body."""
 HEALTH_SECONDS = 5.0
 """How long all parts, once seen to be well, are taken to be so."""
 
@@ -95,8 +99,14 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
 
 def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
     """Let web pages of allowed origins ask, then posts through, then whom the gateway knows."""
+
+    def most(scope: Scope) -> int:
+        knows = visitor_in(scope).caller.user_id is not None
+        return access.settings.max_request_bytes if knows else MOST_FROM_STRANGERS
+
+    body = Bounded(endpoint, most)
     return CORSMiddleware(
-        OnlyPosts(Authentication(endpoint, access.settings, access.callers)),
+        OnlyPosts(Authentication(body, access.settings, access.callers)),
         allow_origins=access.settings.allowed_origins,
         allow_methods=["POST"],
         allow_headers=["*"],

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from functions.gateway.catalog import Catalog
     from shared.call import CallAnswer
 
+LONGEST_URI: Final = 2_000
+"""Characters of a URI that are told back."""
 NOT_FOUND_WITH_HANDSHAKE: Final = -32002
 """What the revisions with a handshake call a missing resource; the later ones retired the code."""
 
@@ -83,4 +85,4 @@ class Resources:
 def _not_found(context: Context, uri: str, message: str) -> MCPError:
     modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
     code = types.INVALID_PARAMS if modern else NOT_FOUND_WITH_HANDSHAKE
-    return MCPError(code, message, data={"uri": uri})
+    return MCPError(code, message, data={"uri": uri[:LONGEST_URI]})

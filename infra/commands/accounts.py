@@ -73,10 +73,9 @@ def limit(user: str, amount: int | None) -> None:
 @click.argument("user", callback=_user)
 def revoke(user: str) -> None:
     """End all of USER's keys and sign-ins at once; new ones may be made."""
-    from shared.clock import utc_now
     from shared.store.access.revoking import revoke_user
 
-    keys, sign_ins = change(lambda store: revoke_user(store, user, utc_now()))
+    keys, sign_ins = change(lambda store: revoke_user(store, user))
     if not keys and not sign_ins:
         click.echo(f"{user} had no key and no sign-in that opened anything. Is the name right?")
     else:

@@ -55,22 +55,23 @@ def keys() -> None:
 def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> None:
     """Make a key and print it, once."""
     from shared.access_keys import new_key
-    from shared.caller import Scope
-    from shared.clock import utc_now
+    from shared.caller import Scope, implied
     from shared.keyring import Keyring
     from shared.settings import Settings
 
     places.share_secret()
-    now = utc_now()
-    text, key = new_key(
-        Keyring(Settings().access_secrets),
-        user,
-        _checked_name(name),
-        frozenset(Scope[each.upper()] for each in scopes),
-        created_at=now,
-        expires_at=now + timedelta(days=days) if days else None,
-    )
-    change(lambda store: store.keys.add(key))
+    keyring = Keyring(Settings().access_secrets)
+    allowed = implied(frozenset(Scope[each.upper()] for each in scopes))
+    called = _checked_name(name)
+
+    async def make(store: AccessStore) -> tuple[str, AccessKey]:
+        now = await store.accounts.now()
+        ends = now + timedelta(days=days) if days else None
+        text, key = new_key(keyring, user, called, allowed, created_at=now, expires_at=ends)
+        await store.keys.add(key)
+        return text, key
+
+    text, key = change(make)
     # The key alone goes to standard output, so that a script can take it from there.
     click.echo(f"A key for {key.user_id}, named {key.name!r}:\n", err=True)
     click.echo(text)
@@ -97,14 +98,13 @@ def list_keys(user: str | None) -> None:
 def revoke(key_id: str) -> None:
     """End the key KEY_ID at once."""
     from shared.access_keys import PREFIX
-    from shared.clock import utc_now
     from shared.store.access.revoking import revoke_key
 
     # Whoever pastes the whole key means its id; the rest must not be quoted anywhere.
     [key_id, *_] = key_id.removeprefix(PREFIX).split("_")
     if not re.fullmatch("[0-9a-f]{12}", key_id):
         raise click.ClickException("A key's id has 12 characters: `carrel keys list` shows it.")
-    key, sign_ins = change(lambda store: revoke_key(store, key_id, utc_now()))
+    key, sign_ins = change(lambda store: revoke_key(store, key_id))
     told = f" {counted(sign_ins, 'sign-in')} ended with it." if sign_ins else ""
     click.echo(
         f"The key {key_id} of {key.user_id}, named {key.name!r}, opens nothing any more.{told}"

@@ -44,15 +44,15 @@ def work_locally() -> None:
         os.environ.setdefault("LEASE_SECONDS", "10")
 
 
-def work_in_the_cloud() -> None:
+def work_in_the_cloud(*, embedding: bool) -> None:
     """Point this process at the project in GOOGLE_CLOUD_PROJECT.
 
     Raises:
-        InvalidInput: The project or the embedding provider is left to chance: what is embedded
-            first decides the model of the whole base.
+        InvalidInput: The project or, for what may embed, the embedding provider is left to chance:
+            what is embedded first decides the model of the whole base.
     """
     os.environ.pop("FIRESTORE_EMULATOR_HOST", None)
-    wanted = ("GOOGLE_CLOUD_PROJECT", "EMBEDDING_PROVIDER")
+    wanted = ["GOOGLE_CLOUD_PROJECT", *(["EMBEDDING_PROVIDER"] if embedding else [])]
     if unset := [name for name in wanted if name not in os.environ]:
         raise InvalidInput(f"For --cloud, set {' and '.join(unset)} in the environment.")
 

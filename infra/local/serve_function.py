@@ -27,4 +27,5 @@ def _end_with_parent() -> None:
 if __name__ == "__main__":
     threading.Thread(target=_end_with_parent, daemon=True).start()
     record_to_directory()
+    os.environ["FORWARDED_ALLOW_IPS"] = ""  # or the server believes what anybody here forwards
     _cli(["--target", "handle", "--host", "127.0.0.1", *sys.argv[1:]])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.caller import Scope
+from shared.caller import Scope, implied
 from tests.e2e.wire import HANDSHAKE, MODERN, call, initialize, message, post, post_modern
 
 if TYPE_CHECKING:
@@ -207,11 +207,22 @@ def test_no_other_spelling_of_its_address_goes_past_the_guards(
     assert httpx2.get(gateway.endpoint + ending, headers=stream).status_code in {404, 405}
 
 
-@pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded"])
+@pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "via", "x-real-ip"])
 def test_on_a_laptop_what_came_through_a_proxy_must_sign_in(laptop: Running, header: str) -> None:
     through: dict[str, str | None] = {header: "8.8.8.8"}
     assert 401 == post(laptop.endpoint, message("tools/list"), through).status_code
     assert 200 == post(laptop.endpoint, message("tools/list")).status_code
+
+
+def test_a_strangers_body_is_small(open_gateway: Running, make_key: MakeKey) -> None:
+    large = message("ping", filler="x" * 100_000)
+    assert 413 == post(open_gateway.endpoint, large).status_code
+    assert 200 == post(open_gateway.endpoint, large, bearer(make_key("anna"))).status_code
+
+
+def test_who_may_write_may_read(gateway: Running, make_key: MakeKey) -> None:
+    key = make_key("writer", scopes=implied(frozenset({Scope.WRITE})))
+    assert ALL == tools(gateway, bearer(key))
 
 
 def test_a_web_page_of_any_origin_may_learn_how_to_sign_in_and_register(gateway: Running) -> None:

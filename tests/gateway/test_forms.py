@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.responses import PlainTextResponse
 
-from functions.gateway.oauth.forms import Bounded
+from functions.gateway.bodies import Bounded
 from tests.gateway.doorway import Doorway
 from tests.gateway.oauth_house import house
 
@@ -99,5 +99,5 @@ async def test_a_body_that_drips_in_is_not_waited_for() -> None:
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/token", "headers": []}
-    await Bounded(PlainTextResponse("never"), seconds=0.1)(scope, receive, send)
+    await Bounded(PlainTextResponse("never"), lambda _: 9, seconds=0.1)(scope, receive, send)
     assert 408 == sent[0]["status"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,10 +15,10 @@ from functions.gateway.catalog import Declaration
 from shared.call import CallAnswer, CallRequest
 from shared.caller import Caller
 from shared.calling import call
-from tests.access.notebook import TOOLS
+from tests.access.notebook import TOOLS, Note, Written
 
 if TYPE_CHECKING:
-    from shared.deps import Backend
+    from shared.deps import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 
@@ -145,3 +146,16 @@ async def test_fifty_calls_at_once_are_all_done(backend: Backend) -> None:
     answers = await asyncio.gather(*(write(backend, text=f"{n}") for n in range(50)))
     assert [None] * 50 == [answer.error for answer in answers]
     assert {str(n) for n in range(50)} == set(await notes(backend))
+
+
+async def test_a_call_commits_once(backend: Backend) -> None:
+    async def write_twice(_args: Note, deps: Deps) -> Written:
+        await deps.commit([], Written(number=1))
+        return await deps.commit([], Written(number=2))
+
+    request = CallRequest(
+        call_id="c", arguments={"text": "x"}, caller=Caller.of("anna"), deadline=time.time() + 9
+    )
+    answer = await call(replace(WRITE, run=write_twice), request, backend)
+    assert answer.error
+    assert "INTERNAL_ERROR" == answer.error.code

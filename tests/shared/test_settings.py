@@ -172,3 +172,17 @@ def test_in_the_cloud_one_proxy_is_ours_and_on_a_laptop_none(
     settings: dict[str, Any], proxies: int
 ) -> None:
     assert proxies == Settings(**settings).proxies
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://x.example:443", "http://localhost:80", "https://x.example:99999", "https://x:0"],
+)
+def test_a_port_that_browsers_leave_out_or_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="PUBLIC_URL names no port"):
+        Settings(public_url=url)
+
+
+def test_all_web_pages_are_not_an_origin() -> None:
+    with pytest.raises(ValueError, match="ALLOWED_ORIGINS"):
+        Settings(allowed_origins=("*",))

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from shared.settings import Settings
 
 
+_OF_PROXIES: Final = (
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+)
 _NOT_FROM_HERE: Final = (
     "Without signing in this server answers its own machine only, and a proxy sent this request."
     " Start it with `make run ARGS=--sign-in`."
@@ -76,4 +84,4 @@ class Authentication:
 
 
 def _is_forwarded(headers: Headers) -> bool:
-    return "x-forwarded-for" in headers or "forwarded" in headers
+    return any(name in headers for name in _OF_PROXIES)

@@ -58,6 +58,12 @@ LOCAL_USER: Final = "local"
 """The user on a laptop: whoever starts a server there owns the machine."""
 
 
+def visitor_in(scope: MutableMapping[str, Any]) -> Visitor:
+    """Who sent a request that the gateway has let in."""
+    visitor: Visitor = scope[_KEY]
+    return visitor
+
+
 def visitor_of(context: Context) -> Visitor:
     """Who sent a request that the gateway has let in, or the only one who can send any.
 

@@ -13,7 +13,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, Field
 
 from functions.gateway.oauth.redirects import matches
-from shared.caller import EVERYTHING
+from shared.caller import EVERYTHING, Scope, implied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,7 +62,7 @@ class Client(OAuthClientInformationFull):
         asked = (requested_scope or "").split()
         if not set(asked) <= EVERYTHING:
             raise InvalidScopeError(f"the scopes here are {' and '.join(ALL_SCOPES)}")
-        return asked or [*ALL_SCOPES]
+        return sorted(implied(frozenset(Scope(each) for each in asked))) or [*ALL_SCOPES]
 
     def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
         """Where the answer goes: to the only address, or to the one that was asked for.

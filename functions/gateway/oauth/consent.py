@@ -16,7 +16,7 @@ from starlette.routing import Route, request_response
 from functions.gateway.auth.addresses import address_of
 from functions.gateway.oauth.authorization import CONSENT_PATH, unseal
 from functions.gateway.oauth.browsers import Browsers
-from functions.gateway.oauth.forms import Bounded, parameters_of
+from functions.gateway.oauth.forms import bounded, parameters_of
 from functions.gateway.oauth.google import CALLBACK_PATH
 from functions.gateway.oauth.page import SAFE_HEADERS, consent_page, message_page
 from shared.caller import EVERYTHING
@@ -64,7 +64,7 @@ class Consent:
         """Where the pages are."""
         pages = [
             Route(CONSENT_PATH, self.ask, methods=["GET"]),
-            Route(CONSENT_PATH, Bounded(request_response(self.answer)), methods=["POST"]),
+            Route(CONSENT_PATH, bounded(request_response(self.answer)), methods=["POST"]),
         ]
         if self.google:
             come_back = partial(self.come_back, self.google)

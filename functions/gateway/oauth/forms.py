@@ -6,51 +6,26 @@ a form. RFC 6749 (3.1, 3.2) forbids the first and has the second mean nothing; t
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlencode
 
-from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
 
+from functions.gateway.bodies import Bounded
 from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message
 
 MOST_BYTES: Final = 64 * 1024
 """Of a request's body."""
-REQUEST_SECONDS: Final = 20.0
-"""How long a request may take, its body included: whoever drips one keeps an instance waiting."""
 _MOST_PARAMETERS: Final = 100
 _FORM: Final = "application/x-www-form-urlencoded"
 
 
-class Bounded:
-    """Reads no body of an app that is too large, and waits for none that drips in."""
-
-    def __init__(self, app: ASGIApp, seconds: float = REQUEST_SECONDS) -> None:
-        """Guard this app; a request may take so many seconds, its body included."""
-        self._app = RequestBodyLimitMiddleware(app, MOST_BYTES)
-        self._seconds = seconds
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-        began = False
-
-        async def watch(message: Message) -> None:
-            nonlocal began
-            began = True
-            await send(message)
-
-        try:
-            async with asyncio.timeout(self._seconds):
-                await self._app(scope, receive, watch)
-        except TimeoutError:
-            if not began:
-                late = Response("This request took too long to arrive.", status_code=408)
-                await late(scope, receive, send)
+def bounded(app: ASGIApp) -> Bounded:
+    """The same app, which takes small bodies only."""
+    return Bounded(app, lambda _: MOST_BYTES)
 
 
 async def parameters_of(request: Request) -> dict[str, str]:

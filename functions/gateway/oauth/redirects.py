@@ -20,8 +20,9 @@ _URI: Final = re.compile(
 """What browsers and we read alike, without a fragment."""
 _HOST: Final = re.compile(r"[a-z0-9.-]+|[0-9a-f:.]+")
 _TAKEN: Final = re.compile(
-    r"about|blob|chrome|content|data|feed|file|filesystem|ftps?|intent|jar|javascript|mailto|ms-.*"
-    r"|resource|search-ms|sms|tel|urn|vbscript|view-source|wss?"
+    r"about|blob|chrome|content|data|devtools|feed|file|filesystem|ftps?|help|intent|itms-.*|jar"
+    r"|javascript|ldaps?|mailto|microsoft-.*|ms-.*|res|resource|search|search-ms|shell|smb|sms|ssh"
+    r"|tel|urn|vbscript|view-source|web\+.*|wss?"
 )
 """Schemes that belong to browsers and systems, and never to the app that a person uses."""
 

@@ -19,7 +19,7 @@ from functions.gateway.oauth.authorize import Authorize, tell
 from functions.gateway.oauth.clients import AtTokenEndpoint, EveryClient
 from functions.gateway.oauth.exchange import Exchange
 from functions.gateway.oauth.failing import ANSWER_SECONDS, guarded
-from functions.gateway.oauth.forms import Bounded
+from functions.gateway.oauth.forms import bounded
 from functions.gateway.oauth.metadata import metadata_routes
 from functions.gateway.oauth.provider import Provider
 from functions.gateway.oauth.registration import Registration
@@ -71,7 +71,7 @@ def routes(
     for_tokens = replace(provider, clients=AtTokenEndpoint(clients))
     authorize = Authorize(provider, register_limit, trusted_proxies)
     registration = Registration(provider, register_limit, trusted_proxies)
-    ask = Bounded(request_response(guarded(authorize.handle, seconds, tell)))
+    ask = bounded(request_response(guarded(authorize.handle, seconds, tell)))
     return [
         *metadata_routes(provider.issuer, provider.resource),
         # Without CORS: a browser goes there, no script does.
@@ -83,4 +83,4 @@ def routes(
 
 
 def _endpoint(path: str, handle: Handle) -> Route:
-    return Route(path, Bounded(cors_middleware(handle, _POST)), methods=_POST)
+    return Route(path, bounded(cors_middleware(handle, _POST)), methods=_POST)

@@ -107,7 +107,7 @@ class SignIns:
     ) -> Grant | None:
         if grant_id is None:
             return None
-        return await AccessStore(self._access).grants.change(grant_id, decide, self._clock())
+        return await AccessStore(self._access).grants.change(grant_id, decide)
 
     def _given(self, grant: Grant | None, scopes: frozenset[Scope] | None = None) -> OAuthToken:
         now = self._clock()

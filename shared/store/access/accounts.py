@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD, SERVER_TIMESTAMP
 
 from shared.domain.account import Account, Hold
+from shared.domain.grant import TOKENS_OUTLIVE
 from shared.errors import InvalidInput
 from shared.store.changes import known, put
 
@@ -69,23 +70,26 @@ class Accounts:
             raise InvalidInput("A budget is 0 or more; without one, there is no limit.")
         await self._set(user_id, {"monthly_budget": amount})
 
-    async def revoke(self, user_id: str, until: datetime | None = None) -> None:
-        """End at once all credentials of a user that were made until then.
+    async def now(self) -> datetime:
+        """What time it is, as the database has it: a laptop's clock may be hours wrong."""
+        seen = await self._database.get(self._at("nobody"), [])
+        moment: datetime = seen.read_time
+        return moment
 
-        By default until now, as the database's own clock has it: a laptop's may be minutes wrong.
-        """
-        await self._set(user_id, {"revoked_before": until or SERVER_TIMESTAMP})
+    async def revoke(self, user_id: str, until: datetime) -> None:
+        """End at once all credentials of a user that were made until then."""
+        await self._set(user_id, {"revoked_before": until})
 
-    async def ending(self, user_id: str, grant_id: str, until: datetime, now: datetime) -> Write:
+    async def ending(self, user_id: str, grant_id: str) -> Write:
         """What ends a sign-in's access tokens at once, to be committed with the sign-in's own end.
 
-        They may live until `until`; those of other sign-ins, whose time is over, are forgotten.
+        It is forgotten when the last of them has expired, as the database's own clock has it: whose
+        clock is wrong would bring tokens back to life.
         """
-        account = await self.get(user_id)
-        over: dict[str, Any] = {
-            each: DELETE_FIELD for each, end in account.ended_grants.items() if end <= now
-        }
-        fields = {"ended_grants": over | {grant_id: until}}
+        seen = await self._database.get(self._at(user_id))
+        ended, now = to_account(seen).ended_grants, seen.read_time
+        over: dict[str, Any] = {each: DELETE_FIELD for each, end in ended.items() if end <= now}
+        fields = {"ended_grants": over | {grant_id: now + TOKENS_OUTLIVE}}
         return lambda batch: batch.set(self._at(user_id), fields, merge=True)
 
     async def _set(self, user_id: str, fields: dict[str, Any]) -> None:

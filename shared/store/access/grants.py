@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import FieldFilter
 
 from shared.caller import Scope
-from shared.domain.grant import TOKENS_OUTLIVE, Grant, Proof
+from shared.domain.grant import Grant, Proof
 from shared.store.access.accounts import Accounts
 from shared.store.changes import known, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
 
@@ -52,9 +51,7 @@ class OAuthGrants:
         found = [_grant(snapshot) for snapshot in await self._database.find(query)]
         return [grant for grant in found if grant]
 
-    async def change(
-        self, grant_id: str, decide: Callable[[Grant], Grant], now: datetime
-    ) -> Grant | None:
+    async def change(self, grant_id: str, decide: Callable[[Grant], Grant]) -> Grant | None:
         """Make of a grant what `decide` makes of it, however many do so at once.
 
         A grant that ends takes its access tokens along: its user's account, which is read with
@@ -67,24 +64,22 @@ class OAuthGrants:
         Raises:
             Unavailable: The database does not answer, and what became of it is unknown.
         """
-        return await self._database.until_it_holds(lambda: self._attempt(grant_id, decide, now))
+        return await self._database.until_it_holds(lambda: self._attempt(grant_id, decide))
 
-    async def _attempt(
-        self, grant_id: str, decide: Callable[[Grant], Grant], now: datetime
-    ) -> Grant | None:
+    async def _attempt(self, grant_id: str, decide: Callable[[Grant], Grant]) -> Grant | None:
         seen = await self._database.get(self._at(grant_id))
         before = _grant(seen)
         if before is None:
             return None
         after = decide(before)
         if after != before:
-            ends = [await self._end(after, now)] if after.ended_at else []
+            ends = [await self._end(after)] if after.ended_at else []
             await self._database.commit([put(seen, _fields(after)), *ends])
         return after
 
-    async def _end(self, grant: Grant, now: datetime) -> Write:
+    async def _end(self, grant: Grant) -> Write:
         accounts = Accounts(self._database)
-        return await accounts.ending(grant.user_id, grant.grant_id, now + TOKENS_OUTLIVE, now)
+        return await accounts.ending(grant.user_id, grant.grant_id)
 
     def _at(self, grant_id: str) -> AsyncDocumentReference:
         return self._database.document(COLLECTION, grant_id)
