@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import functions_framework.aio
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from functions.gateway.access import Access
@@ -22,6 +19,7 @@ from functions.gateway.auth.visitor import visitor_in
 from functions.gateway.bodies import Bounded
 from functions.gateway.faults import Faults
 from functions.gateway.floods import Floods
+from functions.gateway.health import Health
 from functions.gateway.oauth.doors import doors
 from functions.gateway.refusals import refusal
 from functions.gateway.server import mcp_server
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from starlette.applications import Starlette
     from starlette.requests import Request
+    from starlette.responses import JSONResponse
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from functions.gateway.catalog import Catalog
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
 
 MOST_FROM_STRANGERS: Final = 64 * 1024
 """Bytes of a request's body."""
-HEALTH_SECONDS = 5.0
-"""How long all parts, once seen to be well, are taken to be so."""
 
 
 # The SDK quotes the Host and Origin that it refuses: what strangers send does not go into the log.
@@ -176,29 +173,3 @@ def _security(settings: Settings) -> TransportSecuritySettings:
         allowed_hosts=hosts_of(settings),
         allowed_origins=[*origins_of(settings), *settings.allowed_origins],
     )
-
-
-class Health:
-    """What `/health` answers. Anybody may ask and a look costs calls: good news is kept a while."""
-
-    def __init__(self, dispatcher: Dispatcher, fresh_seconds: float = HEALTH_SECONDS) -> None:
-        """Look through this dispatcher."""
-        self._dispatcher = dispatcher
-        self._fresh_seconds = fresh_seconds
-        self._well_until = -math.inf
-        self._parts: dict[str, str] = {}
-        self._one_look = asyncio.Lock()
-
-    async def answer(self, _request: Request) -> JSONResponse:
-        """200 if all parts are well, else 503, and what each says of itself."""
-        async with self._one_look:
-            if time.monotonic() > self._well_until:
-                self._parts = await self._dispatcher.health()
-                if self._is_well():
-                    self._well_until = time.monotonic() + self._fresh_seconds
-            well = self._is_well()
-        body = {"status": "ok" if well else "degraded", "parts": self._parts}
-        return JSONResponse(body, status_code=200 if well else 503)
-
-    def _is_well(self) -> bool:
-        return all(state == "ok" for state in self._parts.values())

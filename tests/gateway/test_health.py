@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.requests import Request
 
-from functions.gateway.http import Health
+from functions.gateway.health import Health
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
@@ -34,13 +34,21 @@ class Dying:
 
 async def test_good_news_is_told_again_without_a_look() -> None:
     dispatcher = Dying()
-    health = Health(dispatcher, fresh_seconds=60)
+    health = Health(dispatcher, good=60)
     answers = [await health.answer(REQUEST) for _ in range(3)]
     assert ([each.status_code for each in answers], dispatcher.looks) == ([200, 200, 200], 1)
 
 
 async def test_a_part_that_died_is_noticed_however_often_somebody_asks() -> None:
-    health = Health(Dying(), fresh_seconds=0.2)
+    health = Health(Dying(), good=0.2)
     deadline = time.monotonic() + 10
     while (await health.answer(REQUEST)).status_code == 200:
         assert time.monotonic() < deadline
+
+
+async def test_bad_news_is_told_again_without_a_look_too() -> None:
+    dispatcher = Dying()
+    dispatcher.looks = 1
+    health = Health(dispatcher, bad=60)
+    answers = [await health.answer(REQUEST) for _ in range(3)]
+    assert ([each.status_code for each in answers], dispatcher.looks) == ([503, 503, 503], 2)
