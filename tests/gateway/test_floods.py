@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
 from starlette.responses import PlainTextResponse
 
-from functions.gateway.floods import MOST_KEPT, Floods
+from functions.gateway.floods import MOST_AT_ONCE, MOST_KEPT, Floods
 
 if TYPE_CHECKING:
-    from starlette.types import Scope
+    from starlette.types import Receive, Scope, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -60,3 +62,28 @@ async def test_only_so_many_addresses_are_remembered() -> None:
     for number in range(MOST_KEPT + 10):
         floods._take(str(number))  # noqa: SLF001 - ten thousand requests would take long
     assert MOST_KEPT == len(floods._full_at)  # noqa: SLF001 - the same
+
+
+async def test_one_address_does_not_take_all_places_of_an_instance() -> None:
+    gate, crowded, there = asyncio.Event(), asyncio.Event(), itertools.count(1)
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        if next(there) == MOST_AT_ONCE:
+            crowded.set()
+        await gate.wait()
+        await PlainTextResponse("ok")(scope, receive, send)
+
+    floods = Floods(slow, 1_000, 0, Hand())
+    one, other = (
+        httpx2.AsyncClient(transport=httpx2.ASGITransport(floods, client=(name, 1)))
+        for name in ("1.2.3.4", "5.6.7.8")
+    )
+    async with one, other:
+        waiting = [asyncio.create_task(one.get("http://x/")) for _ in range(MOST_AT_ONCE)]
+        await crowded.wait()
+        assert 429 == (await one.get("http://x/")).status_code
+        waiting.append(asyncio.create_task(other.get("http://x/")))
+        gate.set()
+        answers = await asyncio.gather(*waiting)
+        assert {200} == {each.status_code for each in answers}
+        assert 200 == (await one.get("http://x/")).status_code
