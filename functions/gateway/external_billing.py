@@ -14,6 +14,7 @@ what is neither settled nor cancelled: where that fails it is logged, and not tr
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Final, Literal
 
 import httpx2
@@ -40,6 +41,7 @@ TIMEOUT: Final = 5.0
 RETRY_AFTER: Final = 5
 """Seconds to suggest where the service suggests none."""
 LONGEST_WAIT: Final = 3_600
+_SECONDS: Final = re.compile(r"\d{1,9}\Z", re.ASCII)
 _DONE: Final = {"reserve": "reserved", "settle": "settled", "cancel": "cancelled"}
 
 
@@ -189,5 +191,5 @@ def _refuse(response: httpx2.Response, bill: Bill) -> None:
 
 def _wait(text: str) -> int:
     """The seconds of a `Retry-After`, within reason; a date is not read."""
-    known = text.isascii() and text.isdigit() and len(text) < 10  # noqa: PLR2004 - digits of an int
-    return min(max(1, int(text)), LONGEST_WAIT) if known else RETRY_AFTER
+    seconds = _SECONDS.match(text)
+    return min(max(1, int(seconds[0])), LONGEST_WAIT) if seconds else RETRY_AFTER

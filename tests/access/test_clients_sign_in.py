@@ -11,16 +11,15 @@ import pytest
 from mcp import Client
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
 
 from tests.access.person import Returned, decide
 from tests.e2e.typescript_clients import talk
+from tests.fakes.token_storage import Memory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from mcp.shared.auth import OAuthClientInformationFull
 
     from tests.access.conftest import MakeKey
     from tests.e2e.running import Running
@@ -28,31 +27,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 CALLBACK = "http://127.0.0.1:51111/callback"
-
-
-class Memory:
-    """Where a client keeps what it was given."""
-
-    def __init__(self) -> None:
-        """Know nothing."""
-        self.tokens: OAuthToken | None = None
-        self.client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        """The tokens."""
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep them."""
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """The registration."""
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep it."""
-        self.client = client_info
 
 
 class Browser:

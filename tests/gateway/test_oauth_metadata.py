@@ -9,10 +9,8 @@ import pytest
 from mcp.client.auth import OAuthClientProvider
 from mcp.shared.auth import (
     AuthorizationCodeResult,
-    OAuthClientInformationFull,
     OAuthClientMetadata,
     OAuthMetadata,
-    OAuthToken,
     ProtectedResourceMetadata,
 )
 from pydantic import AnyUrl
@@ -22,6 +20,7 @@ from starlette.routing import Route
 from functions.gateway.auth.public_url import challenge
 from shared.caller import EVERYTHING
 from shared.errors import Unauthorized
+from tests.fakes.token_storage import Memory
 from tests.gateway.oauth_house import (
     ISSUER,
     PERSON,
@@ -98,25 +97,6 @@ async def test_web_pages_may_read_it_too(server: House) -> None:
         assert (200, "*") == (answer.status_code, answer.headers["access-control-allow-origin"])
 
 
-class Kept:
-    """Where the official client keeps what it got."""
-
-    tokens: OAuthToken | None = None
-    client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
-
-
 class Browser:
     """A person who opens what the program shows them, and approves."""
 
@@ -156,7 +136,7 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
 ) -> None:
     guard(server)
     document = server.documents.add("https://program.example/client.json", REDIRECT)
-    kept, browser = Kept(), Browser(server)
+    kept, browser = Memory(), Browser(server)
     provider = OAuthClientProvider(
         RESOURCE,
         OAuthClientMetadata(client_name="Official", redirect_uris=[AnyUrl(REDIRECT)]),
