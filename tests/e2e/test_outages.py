@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -133,4 +134,6 @@ def test_a_deployment_may_give_a_tool_another_time(log: Path, library: Library) 
     with run_gateway(INLINE, hasty, log) as running:
         error = error_of(post(running.endpoint, call("search_kb", {"query": "bread"})))
     assert "UNAVAILABLE" == error["code"]
-    assert "search_kb did not finish within 0 s: go on without it" in error["message"]
+    # On a busy machine its time may be over before it begins.
+    late = "search_kb (did not finish within [0-9.]+ s|was not run, as its time was up)"
+    assert re.search(f"{late}: go on without it", error["message"])
