@@ -70,11 +70,19 @@ class WireError(BaseModel):
 
 
 class CallAnswer(BaseModel):
-    """What a tool answers: a result, or an error."""
+    """What a tool answers: a result, or an error.
+
+    Attributes:
+        result: What it returned.
+        text: The result in words, where its tool has any of its own.
+        error: What went wrong.
+        receipt: What it cost.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     result: dict[str, Any] | None = None
+    text: str | None = None
     error: WireError | None = None
     receipt: Receipt = Receipt()
 

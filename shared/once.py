@@ -6,7 +6,7 @@ import hashlib
 import json
 import uuid
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from shared.errors import Conflict
 from shared.outages import IDEMPOTENCY_KEY
@@ -83,7 +83,7 @@ class Once:
         replay = Replay(
             run=self._run,
             arguments=self._arguments,
-            text=json.dumps(as_json(result)),
+            result=result.model_dump_json(),
             price=self._deps.price,
             expires_at=self._deps.clock() + REMEMBERED,
         )
@@ -116,8 +116,3 @@ def once(arguments: Arguments, request: CallRequest, deps: Deps) -> Once | None:
     if not isinstance(arguments, Repeatable) or request.caller.user_id is None:
         return None
     return Once(arguments, request, deps)
-
-
-def as_json(result: Result) -> dict[str, Any]:
-    """A result as it goes over the wire."""
-    return result.model_dump(mode="json", exclude_none=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from shared.caller import Tier
     from shared.deps import Deps
+    from shared.envelope import Envelope
 
 
 class Arguments(BaseModel):
@@ -123,6 +124,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
         tier: Who may call it.
         timeout: Seconds it may take; by default 10 to read, and 30 for anything else.
         price: The most that a call may cost its caller, in millionths of a dollar.
+        text: Its result in words, for who reads; by default, clients see the result as JSON.
+        envelope: The shape of answers of its family, if that is not the result itself.
         resource: What its answer is as a resource, if it is one.
         links: Which part of its result names resources, if any does.
         internal: Whether it serves the gateway alone, and no client may see or call it.
@@ -140,6 +143,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
     tier: Tier
     timeout: float | None = None
     price: int = 0
+    text: Callable[[ResultT], str] | None = None
+    envelope: Envelope | None = None
     resource: ResourceTemplate | None = None
     links: Links | None = None
     internal: bool = False
@@ -154,16 +159,18 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
     def declaration(self) -> dict[str, Any]:
         """The tool as data: what the gateway's catalogue holds of it."""
+        output = _lean(_schema(self.output.model_json_schema(mode="serialization")))
         return {
             "name": self.name,
             "title": self.title,
             "description": self.description,
             "inputSchema": _schema(self.input.model_json_schema(mode="validation")),
-            "outputSchema": _lean(_schema(self.output.model_json_schema(mode="serialization"))),
+            "outputSchema": self.envelope.schema(output) if self.envelope else output,
             "effect": self.effect.value,
             "tier": self.tier.value,
             "timeout": self.time_limit,
             "price": self.price,
+            "envelope": self.envelope and asdict(self.envelope),
             "resource": self.resource and asdict(self.resource),
             "links": self.links and asdict(self.links),
             "internal": self.internal,

@@ -9,6 +9,7 @@ import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from shared.caller import Tier
+from shared.envelope import Envelope
 from shared.errors import InvalidInput
 from shared.tool import Effect, Links, ResourceTemplate
 
@@ -34,6 +35,7 @@ class Declaration(BaseModel):
     tier: Tier
     timeout: float
     price: int = 0
+    envelope: Envelope | None = None
     resource: ResourceTemplate | None = None
     links: Links | None = None
     internal: bool = False

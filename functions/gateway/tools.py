@@ -16,7 +16,7 @@ from functions.gateway.links import blocks
 if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Context, Visitor
     from functions.gateway.calls import Calls
-    from functions.gateway.catalog import Catalog
+    from functions.gateway.catalog import Catalog, Declaration
     from shared.call import CallAnswer
     from shared.tool import Links
 
@@ -49,7 +49,7 @@ class Tools:
             raise self._refusal(params.name, visitor)
         answer = await self._calls.call(tool, params.arguments or {}, visitor)
         knows_links = is_version_at_least(context.protocol_version, KNOWS_LINKS)
-        return to_result(answer, tool.links if knows_links else None)
+        return to_result(answer, tool, links=tool.links if knows_links else None)
 
     def _refusal(self, name: str, visitor: Visitor) -> MCPError:
         if tool := self._catalog.closed_to(name, visitor.caller):
@@ -59,18 +59,29 @@ class Tools:
         return MCPError(types.INVALID_PARAMS, message)
 
 
-def to_result(answer: CallAnswer, links: Links | None = None) -> types.CallToolResult:
+def to_result(
+    answer: CallAnswer, tool: Declaration, *, links: Links | None = None
+) -> types.CallToolResult:
     """A tool's answer as MCP has it, with links to the resources that it names.
 
-    An error carries no structured content: some clients check that against the output schema even
-    then, and would hide the message.
+    An error carries no structured content, unless the tool's own schema has room for it: some
+    clients check that against the schema even then, and would hide the message.
     """
-    error = answer.error and answer.error.model_dump(exclude_none=True)
-    result: dict[str, Any] = answer.result or {}
-    text = types.TextContent(type="text", text=compact({"error": error} if error else result))
+    structured = _structured(answer, tool)
+    error = answer.error and {"error": answer.error.model_dump(exclude_none=True)}
+    words = answer.text or compact(structured or error or {})
+    text = types.TextContent(type="text", text=words)
     return types.CallToolResult(
-        content=[text, *(blocks(result, links) if links else [])],
-        structured_content=answer.result,
+        content=[text, *(blocks(answer.result or {}, links) if links else [])],
+        structured_content=structured,
         is_error=answer.error is not None,
         _meta=meta(answer),
     )
+
+
+def _structured(answer: CallAnswer, tool: Declaration) -> dict[str, Any] | None:
+    if tool.envelope is None:
+        return answer.result
+    if answer.error:
+        return tool.envelope.refusal(answer.error)
+    return tool.envelope.answer(answer.result or {})

@@ -5,9 +5,8 @@ Each is kept with what the call wrote, for when the same call is sent again.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shared.store.changes import known
 
@@ -26,22 +25,16 @@ class Replay:
     Attributes:
         run: Names the run that wrote this, so that it knows its own work again.
         arguments: A digest of what it was called with.
-        text: Its result, as JSON in a text: Firestore takes no list in a list.
+        result: Its result, as JSON in a text: Firestore takes no list in a list.
         price: What it cost in micro-dollars; None if what its tool costs.
         expires_at: When it may be forgotten.
     """
 
     run: str
     arguments: str
-    text: str
+    result: str
     price: int | None
     expires_at: datetime
-
-    @property
-    def result(self) -> dict[str, Any]:
-        """Its result."""
-        result: dict[str, Any] = json.loads(self.text)
-        return result
 
 
 class Replays:

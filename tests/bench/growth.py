@@ -25,9 +25,9 @@ from infra.deploy.discovery import tools
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.caller import Caller
-from shared.calling import parse
 from shared.deps import Backend
 from shared.job import Budget
+from shared.parsing import parse
 from shared.settings import Settings
 from shared.store import Meter
 from shared.store.ingestion import BLOCK
@@ -103,7 +103,7 @@ async def cost(backend: Backend, source: ChunkedSource) -> dict[str, str]:
     taken: dict[str, list[Meter]] = {}
     for name, tool, arguments in calls(source.chunks[0].chunk_id, source.source.source_id):
         meter = Meter()
-        parsed = parse(by_name[tool], arguments)
+        parsed = parse(by_name[tool].input, arguments, tool)
         await by_name[tool].run(parsed, backend.deps(Caller(), meter))
         taken.setdefault(name, []).append(meter)
     return {name: _told(meters) for name, meters in taken.items()}

@@ -19,8 +19,8 @@ from functions.tools.get_chunk.tool import TOOL as GET_CHUNK
 from functions.tools.get_chunk.tool import RelatedChunk
 from infra.deploy.discovery import tools
 from infra.local.inline import InlineDispatcher
-from shared.calling import parse
 from shared.errors import InvalidInput
+from shared.parsing import parse
 from tests.gateway.shelf import served
 from tests.knowledge import BAKING, SAILING, put_in, write
 
@@ -165,7 +165,7 @@ def test_get_chunk_takes_an_id_and_two_options() -> None:
 @pytest.mark.parametrize("limit", [0, 21, -1, "5", 2.5, None])
 def test_a_related_limit_outside_one_to_twenty_is_refused(limit: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
-        parse(GET_CHUNK, {"chunk_id": "c", "related_limit": limit})
+        parse(GET_CHUNK.input, {"chunk_id": "c", "related_limit": limit}, GET_CHUNK.name)
     assert ["related_limit"] == list(caught.value.details)
 
 

@@ -15,8 +15,8 @@ from functions.gateway.uris import variable
 from infra.deploy import generated
 from infra.deploy.discovery import tools
 from shared.caller import Tier
-from shared.calling import parse
 from shared.errors import InvalidInput
+from shared.parsing import parse
 from shared.tool import Effect, Repeatable
 from tests.access.notebook import TOOLS as NOTEBOOK
 
@@ -108,7 +108,7 @@ def test_schemas_hold_no_references(tool: Tool[Any, Any], side: str) -> None:
 def test_unknown_fields_are_rejected(tool: Tool[Any, Any]) -> None:
     assert tool.declaration()["inputSchema"]["additionalProperties"] is False
     with pytest.raises(InvalidInput) as caught:
-        parse(tool, {"no_such_field": 1})
+        parse(tool.input, {"no_such_field": 1}, tool.name)
     assert "not a parameter" in caught.value.details["no_such_field"]
 
 

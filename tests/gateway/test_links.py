@@ -10,15 +10,18 @@ from mcp import Client
 from functions.gateway.tools import to_result
 from shared.call import CallAnswer, WireError
 from shared.tool import Links
-from tests.gateway.shelf import BOOK, Desk, served
+from tests.gateway.shelf import BOOK, Desk, declared, served
 
+TOOL = declared("list_books")
 LINKS = Links(items="like", uri=BOOK.uri, name="title")
 BOOKS = {"like": [{"book_id": "a", "title": "A"}, {"book_id": "b", "title": None}]}
 
 
 def linked(result: dict[str, Any]) -> list[dict[str, Any]]:
     """The blocks that follow the text."""
-    text, *blocks = to_result(CallAnswer(result=result), LINKS).content
+    text, *blocks = to_result(
+        CallAnswer(result=result), declared("list_books"), links=LINKS
+    ).content
     assert "text" == text.type
     return [block.model_dump(exclude_none=True) for block in blocks]
 
@@ -40,7 +43,7 @@ def test_no_items_or_items_without_an_id_make_no_links(result: dict[str, Any]) -
 
 def test_an_error_has_no_links() -> None:
     error = WireError(code="NOT_FOUND", message="There is none.", details={})
-    assert 1 == len(to_result(CallAnswer(error=error), LINKS).content)
+    assert 1 == len(to_result(CallAnswer(error=error), TOOL, links=LINKS).content)
 
 
 @pytest.mark.anyio

@@ -14,8 +14,8 @@ from infra.deploy.scaffold import create_tool
 from infra.local.emulator import PROJECT
 from infra.local.places import EMULATOR
 from infra.local.processes import free_port
-from shared.calling import parse
 from shared.errors import Conflict, InvalidInput
+from shared.parsing import parse
 from shared.tool import Tool
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def test_a_new_tool_declares_itself_and_takes_its_arguments(tmp_path: Path) -> N
     assert isinstance(tool, Tool)
     assert ("count_words", "Count words") == (tool.name, tool.title)
     assert "name" in tool.declaration()["inputSchema"]["properties"]
-    assert "Ann" == parse(tool, {"name": "Ann"}).model_dump()["name"]
+    assert "Ann" == parse(tool.input, {"name": "Ann"}, tool.name).model_dump()["name"]
 
 
 def test_a_new_tools_entry_point_serves_that_tool(tmp_path: Path) -> None:

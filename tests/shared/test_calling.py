@@ -13,8 +13,9 @@ from pydantic import Field, ValidationError
 
 from shared.call import CallAnswer, CallRequest, WireError
 from shared.caller import Caller, Tier
-from shared.calling import call, parse
+from shared.calling import call
 from shared.errors import Conflict, InvalidInput, PlatformFault, RateLimited, Unavailable
+from shared.parsing import parse
 from shared.store import Meter
 from shared.tool import Arguments, Effect, Result, Tool
 
@@ -290,12 +291,13 @@ async def test_what_goes_well_is_the_gateways_to_log(
 )
 def test_types_are_not_guessed(arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        parse(TOOL, arguments)
+        parse(In, arguments, "repeat_word")
     assert list(caught.value.details) == [field]
 
 
 def test_an_enumeration_is_its_string() -> None:
-    assert parse(TOOL, {"word": "so", "tier": "registered"}) == In(word="so", tier=Tier.REGISTERED)
+    parsed = parse(In, {"word": "so", "tier": "registered"}, "repeat_word")
+    assert In(word="so", tier=Tier.REGISTERED) == parsed
 
 
 WRONG = WireError(code="NOT_FOUND", message="There is none.", details={})

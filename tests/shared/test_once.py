@@ -27,17 +27,23 @@ WRITING = Declaration.model_validate(WRITE.declaration())
 
 
 async def write(
-    backend: Backend, user: str = "anna", task: str | None = None, **arguments: Any
+    backend: Backend,
+    user: str = "anna",
+    task: str | None = None,
+    **arguments: Any,
 ) -> CallAnswer:
     """Call it as the gateway does."""
+    return await call(WRITE, request_of(user, task, arguments), backend)
+
+
+def request_of(user: str, task: str | None, arguments: dict[str, Any]) -> CallRequest:
     visitor = Visitor(Caller.of(user, task=task), None)
-    request = CallRequest(
+    return CallRequest(
         call_id=call_id(WRITING, arguments, visitor),
         arguments=arguments,
         caller=visitor.caller,
         deadline=time.time() + 20,
     )
-    return await call(WRITE, request, backend)
 
 
 async def notes(backend: Backend, user: str = "anna") -> list[str]:
@@ -58,6 +64,13 @@ async def test_the_same_call_again_is_answered_as_the_first_time(backend: Backen
     assert (None, True) == (first.receipt.replayed, again.receipt.replayed)
     assert 0 == again.receipt.documents_written
     assert ["one", "between"] == await notes(backend)
+
+
+async def test_a_replayed_answer_is_worded_as_the_first_one(backend: Backend) -> None:
+    worded = replace(WRITE, text=lambda written: f"There are {written.number} notes.")
+    wanted = request_of("anna", None, {"text": "one", "idempotency_key": "k"})
+    first, again = [await call(worded, wanted, backend) for _ in range(2)]
+    assert "There are 1 notes." == first.text == again.text
 
 
 async def test_a_replayed_call_says_what_the_first_one_cost(backend: Backend) -> None:
