@@ -1,0 +1,94 @@
+"""A trace: a problem that somebody solved, and how, for others who meet it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from shared.domain.facet import Facet, Kind, named
+from shared.domain.trust import Status, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """What the contributor writes, and may amend.
+
+    Attributes:
+        title: What it is about, in a line.
+        context_text: The problem, and where it was met.
+        solution_text: What worked.
+        tags: Lower case, each once, in order.
+    """
+
+    title: str
+    context_text: str
+    solution_text: str
+    tags: tuple[str, ...] = ()
+
+    @property
+    def embedding_text(self) -> str:
+        """What is embedded of it."""
+        return f"{self.title} {self.context_text} {self.solution_text}"
+
+    @property
+    def facets(self) -> Mapping[Facet, str]:
+        """What it can be filtered by."""
+        return {named(Kind.TAG, tag): tag for tag in self.tags}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """A trace as it is stored.
+
+    Attributes:
+        trace_id: Its name.
+        writing: What it says.
+        contributor: The user who contributed it. Nobody else is told.
+        revision: How often its text was written, from 1. Votes are for one revision.
+        tally: The votes on this revision.
+        created_at: When it was contributed.
+        updated_at: When its text was last amended.
+        supersedes: The trace that it says it replaces.
+        superseded_by: The trace by which its own contributor replaced it.
+        withdrawn_at: When its contributor took it back.
+    """
+
+    trace_id: str
+    writing: Writing
+    contributor: str
+    created_at: datetime
+    updated_at: datetime
+    revision: int = 1
+    tally: Tally = field(default_factory=Tally)
+    supersedes: str | None = None
+    superseded_by: str | None = None
+    withdrawn_at: datetime | None = None
+
+    @property
+    def id(self) -> str:
+        """Its name among all that can be searched."""
+        return self.trace_id
+
+    @property
+    def indexed_text(self) -> str:
+        """What is indexed by its words: its tags too."""
+        return f"{self.writing.embedding_text} {' '.join(self.writing.tags)}"
+
+    @property
+    def dated_at(self) -> datetime:
+        """The date by which traces are listed."""
+        return self.updated_at
+
+    @property
+    def facets(self) -> Mapping[Facet, str]:
+        """What it can be filtered by."""
+        return self.writing.facets
+
+    @property
+    def status(self) -> Status:
+        """What it is taken for."""
+        return Status.WITHDRAWN if self.withdrawn_at else self.tally.status

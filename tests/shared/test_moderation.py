@@ -1,0 +1,63 @@
+"""Moderation: votes and age move traces among their like, and no further."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.domain.trace import Trace, Writing
+from shared.domain.trust import Ballot, FeedbackTag, Tally, VoteType
+from shared.retrieval.moderation import AGE, LEAST, MOST, factor
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+TRACE = Trace(
+    trace_id="t",
+    writing=Writing(title="A", context_text="b", solution_text="c"),
+    contributor="anna",
+    created_at=NOON,
+    updated_at=NOON,
+)
+LIKED = Tally(upvotes=9, up=450)
+DISLIKED = Tally(downvotes=9, down=450)
+
+heads = st.integers(0, 10_000)
+tallies = st.builds(Tally, up=heads, down=heads, alarm=st.just(0))
+
+
+def test_a_new_trace_without_votes_is_taken_as_it_is() -> None:
+    assert 1 == factor(TRACE, NOON)
+
+
+def test_votes_move_it_both_ways() -> None:
+    liked, disliked = (replace(TRACE, tally=tally) for tally in (LIKED, DISLIKED))
+    assert factor(disliked, NOON) < 1 < factor(liked, NOON)
+
+
+def test_it_ages_by_half_of_all_it_can_in_two_years() -> None:
+    later = NOON + timedelta(days=2 * 365.25)
+    assert pytest.approx(1 - AGE / 2) == factor(TRACE, later)
+
+
+def test_a_clock_that_runs_behind_makes_nothing_younger_than_new() -> None:
+    assert 1 == factor(TRACE, NOON - timedelta(days=1))
+
+
+@given(tallies, st.timedeltas(timedelta(0), timedelta(days=36_500)))
+def test_the_factor_is_bounded_whatever_the_votes(tally: Tally, age: timedelta) -> None:
+    assert LEAST <= factor(replace(TRACE, tally=tally), NOON + age) <= MOST
+
+
+def test_what_is_clearly_more_relevant_stands_first_whatever_the_votes() -> None:
+    unpopular = replace(TRACE, tally=Tally(down=10**9, downvotes=10**7))
+    popular = replace(TRACE, tally=Tally(up=10**9, upvotes=10**7))
+    old = NOON + timedelta(days=36_500)
+    assert 0.68 * factor(unpopular, old) > 0.5 * factor(popular, NOON)
+
+
+def test_a_spam_vote_counts_against_it_too() -> None:
+    spam = Tally().plus(Ballot(VoteType.DOWN, FeedbackTag.SPAM, 50))
+    assert factor(replace(TRACE, tally=spam), NOON) < 1
