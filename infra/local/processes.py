@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-START_SECONDS: Final = 30.0
+START_SECONDS: Final = 60.0
 
 
 class NotStarted(Exception):
@@ -82,12 +82,8 @@ def serve(
     Raises:
         NotStarted: It died or does not answer.
     """
-    port = port or free_port()
     with ExitStack() as stack:
-        output = stack.enter_context(log.open("ab")) if log else None
-        process = _start(source, environment, port, output)
-        stack.callback(_end, process)
-        served = Served(f"http://127.0.0.1:{port}", process)
+        served = _started(stack, source, environment, port or 0, log)
         _await_answer(served, source)
         yield served
 
@@ -96,28 +92,50 @@ def serve(
 def serve_tools(
     names: Sequence[str], environment: Mapping[str, str], *, log: Path | None = None
 ) -> Iterator[dict[str, Served]]:
-    """Serve each tool as the cloud does: one function, one process."""
+    """Serve each tool as the cloud does: one function, one process. They start together."""
+    sources = {name: ROOT / "functions" / "tools" / name / "main.py" for name in names}
     with ExitStack() as stack:
-        yield {
-            name: stack.enter_context(
-                serve(ROOT / "functions" / "tools" / name / "main.py", environment, log=log)
-            )
-            for name in names
+        served = {
+            name: _started(stack, source, environment, 0, log) for name, source in sources.items()
         }
+        for name, source in sources.items():
+            _await_answer(served[name], source)
+        yield served
+
+
+def _started(
+    stack: ExitStack, source: Path, environment: Mapping[str, str], port: int, log: Path | None
+) -> Served:
+    """A server that has a port, and will answer there soon; 0: wherever there is room.
+
+    Raises:
+        NotStarted: Somebody else has the port.
+    """
+    output = stack.enter_context(log.open("ab")) if log else None
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise NotStarted(f"Port {port} is taken: {error.strerror}.") from None
+        process = _start(source, environment, listener.fileno(), output)
+        stack.callback(_end, process)
+        return Served(f"http://127.0.0.1:{listener.getsockname()[1]}", process)
 
 
 def _start(
-    source: Path, environment: Mapping[str, str], port: int, output: IO[bytes] | None
+    source: Path, environment: Mapping[str, str], descriptor: int, output: IO[bytes] | None
 ) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "infra.local.serve_function"]
     return subprocess.Popen(  # noqa: S603 - our own module
-        [*command, "--source", str(source), "--port", str(port)],
+        [*command, str(descriptor), str(source)],
         cwd=ROOT,
         env={**os.environ, **environment},
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=subprocess.STDOUT if output else None,
         start_new_session=True,
+        pass_fds=[descriptor],
     )
 
 
