@@ -1,0 +1,295 @@
+"""Invented secrets in their real formats, for tests and the bench.
+
+Every value is put together when it is needed, so that no line of this file looks like a secret to
+a scanner of repositories.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import string
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+ALNUM: Final = string.ascii_letters + string.digits
+UPPER: Final = string.ascii_uppercase + string.digits
+LOWER: Final = string.ascii_lowercase + string.digits
+HEX: Final = "0123456789abcdef"
+BASE64: Final = ALNUM + "+/"
+BASE64URL: Final = ALNUM + "-_"
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A text that holds one secret.
+
+    Attributes:
+        name: What it is.
+        text: What is contributed.
+        value: The secret part of it, which nothing may repeat.
+        line: Where it stands, from 1.
+    """
+
+    name: str
+    text: str
+    value: str
+    line: int = 1
+
+
+def drawn(alphabet: str, length: int, seed: int = 0) -> str:
+    """Random characters, the same every time."""
+    return "".join(Random(f"{alphabet}{length}{seed}").choices(alphabet, k=length))  # noqa: S311 - secrets nobody owns
+
+
+def json_web_token(seed: int = 0) -> str:
+    """A signed token of nobody."""
+    parts = [
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+        for part in ({"alg": "HS256", "typ": "JWT"}, {"sub": "7431902", "scope": "admin"})
+    ]
+    return ".".join([*parts, drawn(BASE64URL, 43, seed)])
+
+
+def armoured(label: str, seed: int = 0) -> str:
+    """A block between a header and a footer, of random lines."""
+    lines = [drawn(BASE64, 64, seed + number) for number in range(6)]
+    dashes = "-" * 5
+    return "\n".join([f"{dashes}BEGIN {label}{dashes}", *lines, f"{dashes}END {label}{dashes}"])
+
+
+def service_account(seed: int = 0) -> str:
+    """The file that Google Cloud's console gives for a service account."""
+    return json.dumps(
+        {
+            "type": "service_account",
+            "project_id": "sample-project",
+            "private_key_id": drawn(HEX, 40, seed),
+            "private_key": armoured("PRIVATE KEY", seed) + "\n",
+            "client_id": "103945720184657392018",
+        },
+        indent=2,
+    )
+
+
+def tokens(seed: int = 0) -> dict[str, str]:
+    """Name to value, of all that is known by its own form."""
+    digits, middle = string.digits, "T3Blbk" + "FJ"
+
+    def some(alphabet: str, length: int) -> str:
+        return drawn(alphabet, length, seed)
+
+    return {
+        "AWS access key": "AK" + "IA" + some("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16),
+        "Google API key": "AI" + "za" + some(BASE64URL, 35),
+        "GitHub token": "gh" + "p_" + some(ALNUM, 36),
+        "GitHub app token": "gh" + "s_" + some(ALNUM, 36),
+        "GitHub fine-grained token": f"{'github'}_pat_{some(ALNUM, 22)}_{some(ALNUM, 59)}",
+        "GitLab token": "gl" + "pat-" + some(ALNUM, 20),
+        "Slack bot token": f"xo{'xb'}-{some(digits, 12)}-{some(digits, 13)}-{some(ALNUM, 24)}",
+        "Slack user token": f"xo{'xp'}-{some(digits, 12)}-{some(digits, 12)}-{some(digits, 13)}"
+        f"-{some(HEX, 32)}",
+        "Slack app token": f"xa{'pp'}-1-A{some(UPPER, 10)}-{some(digits, 13)}-{some(HEX, 64)}",
+        "Slack webhook": f"https://hooks.{'slack'}.com/services/T{some(UPPER, 10)}/B"
+        f"{some(UPPER, 10)}/{some(ALNUM, 24)}",
+        "Discord bot token": f"MT{some(ALNUM, 24)}.{some(ALNUM, 6)}.{some(BASE64URL, 38)}",
+        "Stripe live key": "sk" + "_live_" + some(ALNUM, 24),
+        "Stripe restricted key": "rk" + "_live_" + some(ALNUM, 99),
+        "Stripe webhook secret": "wh" + "sec_" + some(ALNUM, 32),
+        "OpenAI key": f"{'sk'}-{some(ALNUM, 20)}{middle}{some(ALNUM, 20)}",
+        "OpenAI project key": f"{'sk'}-proj-{some(ALNUM, 74)}{middle}{some(ALNUM, 74)}",
+        "Anthropic key": "sk" + "-ant-api03-" + some(BASE64URL, 93) + "AA",
+        "Groq key": "gs" + "k_" + some(ALNUM, 52),
+        "Hugging Face token": "hf" + "_" + some(string.ascii_letters, 34),
+        "npm token": "np" + "m_" + some(ALNUM, 36),
+        "PyPI token": "py" + "pi-AgEIcHlwaS5vcmc" + some(BASE64URL, 120),
+        "SendGrid key": f"S{'G'}.{some(BASE64URL, 22)}.{some(BASE64URL, 43)}",
+        "Twilio key": "S" + "K" + some(HEX, 32),
+        "Telegram bot token": some("123456789", 10) + ":AA" + some(BASE64URL, 33),
+        "Mailchimp key": some(HEX, 32) + "-us" + "14",
+        "DigitalOcean token": "do" + "p_v1_" + some(HEX, 64),
+        "Shopify token": "shp" + "at_" + some(HEX, 32),
+        "Databricks token": "da" + "pi" + some(HEX, 32),
+        "Hashicorp Vault token": "hv" + "s." + some(BASE64URL, 92),
+        "Docker Hub token": "dc" + "kr_pat_" + some(BASE64URL, 27),
+        "Google OAuth client secret": "GOC" + "SPX-" + some(BASE64URL, 28),
+        "Google OAuth access token": "ya" + "29." + some(BASE64URL, 160),
+        "JSON web token": json_web_token(seed),
+        "Linear key": "lin" + "_api_" + some(ALNUM, 40),
+        "Notion token": "nt" + "n_" + some(string.digits, 11) + some(ALNUM, 35),
+        "age key": "AGE-" + "SECRET-KEY-1" + some("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", 58),
+    }
+
+
+def in_their_places(seed: int = 0) -> list[Planted]:
+    """What is known only by where it stands."""
+    aws = drawn(BASE64, 40, seed)
+    azure = drawn(BASE64, 86, seed) + "=="
+    password = drawn(ALNUM, 14, seed)
+    bearer = drawn(BASE64URL, 44, seed)
+    basic = base64.b64encode(f"deploy:{password}".encode()).decode()
+    word = "hunter2" + "xyz"
+    return [
+        Planted("AWS secret, .env", f"AWS_REGION=eu-west-1\nAWS_SECRET_ACCESS_KEY={aws}", aws, 2),
+        Planted("AWS secret, Python", f'aws_secret_access_key="{aws}"', aws),
+        Planted("Azure storage", f"AccountName=sample;AccountKey={azure};Endpoint=x", azure),
+        Planted("basic auth", f"git clone https://deploy:{password}@git.acme.io/a.git", password),
+        Planted("postgres", f"DATABASE_URL=postgres://app:{password}@db.acme.io/app", password),
+        Planted("mongodb", f"mongodb+srv://app:{password}@c0.x1y2z.mongodb.net/app", password),
+        Planted("redis, no user", f"redis://:{password}@cache.acme.io:6379/0", password),
+        Planted("bearer", f'curl -H "Authorization: Bearer {bearer}" https://acme.io', bearer),
+        Planted("basic header", f"Authorization: Basic {basic}", basic),
+        Planted("curl -u", f"curl -u deploy:{password} https://acme.io/api", password),
+        Planted("yaml", f"database:\n  user: app\n  password: {word}\n", word, 3),
+        Planted("yaml, quoted", f"db:\n  password: '{password}'\n", password, 2),
+        Planted("json", f'{{"user": "app",\n "password": "{password}"}}', password, 2),
+        Planted("env, plain", f"DEBUG=1\nDB_PASSWORD={password}\n", password, 2),
+        Planted("env, exported", f"export API_KEY={drawn(HEX, 32, seed)}", drawn(HEX, 32, seed)),
+        Planted("python", f'api_key = "{drawn(ALNUM, 32, seed)}"', drawn(ALNUM, 32, seed)),
+        Planted("python, keyword", f"connect(user='app', password='{password}')", password),
+        Planted("go", f'clientSecret := "{drawn(ALNUM, 40, seed)}"', drawn(ALNUM, 40, seed)),
+        Planted("header", f"x-api-key: {drawn(ALNUM, 40, seed)}", drawn(ALNUM, 40, seed)),
+        Planted("command line", f"mysql -u root --password={password} app", password),
+        Planted("netrc", f"machine acme.io login deploy password {password}", password),
+        Planted(
+            "npmrc", f"//registry.acme.io/:_authToken={drawn(HEX, 40, seed)}", drawn(HEX, 40, seed)
+        ),
+        Planted("sentence", f"The admin password is {password}, keep it.", password),
+        Planted("ADO.NET", f"Server=db;User Id=sa;Password={password};Encrypt=1", password),
+    ]
+
+
+def blocks(seed: int = 0) -> list[Planted]:
+    """Keys of several lines, found by their headers."""
+    labels = ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY"]
+    labels += ["ENCRYPTED PRIVATE KEY", "PGP PRIVATE KEY BLOCK"]
+    body = drawn(BASE64, 64, seed)
+    found = [Planted(label, f"# key\n{armoured(label, seed)}\n", body, 2) for label in labels]
+    return [*found, Planted("service account", service_account(seed), body, 5)]
+
+
+def all_planted(seed: int = 0) -> list[Planted]:
+    """Every secret, the bare ones on the second line of a text."""
+    bare = [
+        Planted(name, f"The client is made so:\nclient = Client('{value}')\n", value, 2)
+        for name, value in tokens(seed).items()
+    ]
+    return [*bare, *in_their_places(seed), *blocks(seed)]
+
+
+def personal() -> list[Planted]:
+    """Data of people who do not exist, in forms that real people's have."""
+    mail, other = "ida.loaf" + "@" + "gmail.com", "i.loaf" + "@" + "acme-bakery.co.uk"
+    mobile, landline, american = (
+        "+49 151 " + "5807 4413",
+        "+442083" + "661177",
+        "(212) 736-" + "5000",
+    )
+    card, amex = "4539 1488 " + "0343 6467", "3714" + "96353984314"
+    account, social = "DE02 1203 0000 " + "0000 2020 51", "536-" + "22-8841"
+    return [
+        Planted("e-mail", f"Thanks to\nIda Loaf <{mail}>", mail, 2),
+        Planted("e-mail, company", f'"author": "{other}"', other),
+        Planted("phone, mobile", f"Call {mobile} when it is down.", mobile),
+        Planted("phone, plain", f"to='{landline}'", landline),
+        Planted("phone, American", f"Phone: {american}", american),
+        Planted("card", f"charge('{card}')", card),
+        Planted("American Express", f"number: {amex}", amex),
+        Planted("IBAN", f"IBAN {account}", account),
+        Planted("IBAN, compact", f"iban='{account.replace(' ', '')}'", account.replace(" ", "")),
+        Planted("social security", f"ssn: {social}", social),
+    ]
+
+
+def _digests() -> list[str]:
+    image = base64.b64encode(bytes(range(256)) * 6).decode()
+    return [
+        f"commit {drawn(HEX, 40)}",
+        f"numpy==2.1.0 --hash=sha256:{drawn(HEX, 64)}",
+        f'"integrity": "sha512-{drawn(BASE64, 86)}=="',
+        f"FROM python:3.11@sha256:{drawn(HEX, 64)}",
+        "id: 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+        f'<img src="data:image/png;base64,{image}">',
+        f"background: url(data:image/gif;base64,{drawn(BASE64, 3000)}=)",
+        f'ETag: W/"{drawn(HEX, 32)}"',
+        f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{drawn(BASE64, 43)} deploy",
+    ]
+
+
+INNOCENT: Final = (
+    'password = os.environ["PASSWORD"]',
+    'token = "<TOKEN>"',
+    'api_key="YOUR_API_KEY"',
+    "API_KEY=your-api-key-here-1234",
+    "password: ${DB_PASSWORD}",
+    "password: $DB_PASSWORD2",
+    "const token = process.env.API_TOKEN_V2",
+    "apiKey: {{ vault.api_key_2 }}",
+    "GITHUB_TOKEN: ${{ secrets.GITHUB_TOKEN }}",
+    "secret: xxxxxxxxxxxx1",
+    "password = '********'",
+    'client_secret = "REDACTED_1"',
+    "password: changeme123",
+    'password = "example-pass-1"',
+    "password = get_password2(user)",
+    "token = tokens[index2]",
+    "connect(password=settings.database_password1)",
+    "def login(user: str, password: str | None = None) -> Token: ...",
+    'raise ValueError("password must have at least 8 characters")',
+    "password_hash = 'pbkdf2_sha256$600000$abc'",
+    'token_url = "https://accounts.acme.io/oauth2/token"',
+    "tokenizer = 'bert-base-uncased-v2'",
+    "max_tokens: 4096",
+    'model = "gpt-4o-mini"',
+    "The password is required since 2.14.",
+    "AKIA" + "IOSFODNN7EXAMPLE",
+    "gh" + "p_" + "x" * 36,
+    "sk" + "-ant-api03-" + "x" * 93 + "AA",
+    "if '-----BEGIN PRIVATE KEY-----' in text: refuse()",
+    "-----BEGIN PRIVATE KEY-----\n<your key>\n-----END PRIVATE KEY-----",
+    "-----BEGIN PUBLIC KEY-----\n" + drawn(BASE64, 64) + "\n-----END PUBLIC KEY-----",
+    "-----BEGIN CERTIFICATE-----\n" + drawn(BASE64, 64) + "\n-----END CERTIFICATE-----",
+    "postgres://user:password@localhost:5432/app",
+    "amqp://guest:guest@rabbit:5672/",
+    "https://<user>:<password>@acme.io",
+    "redis://:${REDIS_PASSWORD}@cache:6379",
+    "http://127.0.0.1:8080/a@b",
+    "Authorization: Bearer <token>",
+    'headers = {"Authorization": f"Bearer {token}"}',
+    "curl -u $USER:$PASSWORD https://acme.io",
+    "docker run -u 1000:1000 app",
+    "anna@example.com, bob@mail.example.org, eve@acme.test, root@localhost",
+    "git clone git@github.com:acme/app.git",
+    "41898282+github-actions[bot]@users.noreply.github.com",
+    "noreply@github.com",
+    "lodash@4.17.21, react@18.3.1-rc.0, @types/node@20.1.2, icon@2x.png",
+    "@app.route('/x')\ndef handler(): ...",
+    "y = x@self.weight + b@w.T; z = q@k.to(device)",
+    "ssh ubuntu@ec2-1-2-3-4.compute.amazonaws.com",
+    "runner@app-prod.iam.gserviceaccount.com",
+    "127.0.0.1, 10.0.0.255, 8.8.8.8, ::1",
+    "version 1.2.3.4, 2024.10.31, 20241031123059",
+    "took 1700000000000 ms, at 1700000000.123456, 2024-01-31T10:00:00+0100",
+    "+1 555 0100, +1 212 555 0123, +44 7700 900123, +1 (234) 567-8901",
+    "range(+1234567, +7654321)",
+    "offset = base + 4915112345678",
+    "4242 4242 4242 4242, 4111 1111 1111 1111, 3782 822463 10005",
+    "id = 1234567890123456, 9007199254740991, 0.4539148803436467",
+    "IBAN DE89 3704 0044 0532 0130 00",
+    "SSN 123-45-6789, 078-05-1120",
+    "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.<signature>",
+    *_digests(),
+)
+"""Texts that must be shared: placeholders, names in code, digests, addresses of nobody."""
+
+HOSTILE: Final = (
+    *("a", "1 ", "A", "\n", "\\n", '"', "/", "."),
+    *("key=", "password", "password=", 'secret: "', "password: a", "token:a[", "api key", "aws"),
+    *("://a:", "://a:b@", "http://", "curl ", "curl -u ", "--token ", "Bearer a"),
+    *("eyJ", "eyJ.", "sk-", "sk-a", "xoxb-1-", "glagent-", "gsk_", "ops_eyJ", "carrel_"),
+    *("-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n"),
+    *("a@", "a@b.", "a.", "x@y.com ", "+1", "+49 30 ", "+4930123456 ", "tel 212"),
+    *("4242 ", "4", "DE89 ", "000-", "\ufdfa", "\uff10", "\u200b"),
+)
+"""What makes careless expressions slow when it is repeated."""
