@@ -6,8 +6,8 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Final
 
+from shared.caller import checked_user
 from shared.domain.access_key import AccessKey
-from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,7 +19,6 @@ PREFIX: Final = "carrel_"
 _SECRET_BYTES: Final = 32
 _CHECK_LENGTH: Final = 8
 _FORM: Final = re.compile(r"carrel_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
-_USER: Final = re.compile(r"[a-z0-9][a-z0-9.+@_-]{0,127}")
 _HASH, _CHECK = "access key", "access key check"
 
 
@@ -62,17 +61,3 @@ def key_id_of(keyring: Keyring, text: str) -> str | None:
 def is_text_of(keyring: Keyring, text: str, key: AccessKey) -> bool:
     """Whether this is the text of that key."""
     return keyring.verifies(_HASH, text, key.text_hash)
-
-
-def checked_user(user_id: str) -> str:
-    """A user's id: an e-mail address or a name in lower case, which is a document's id as it is.
-
-    Raises:
-        InvalidInput: It is none.
-    """
-    if not _USER.fullmatch(user_id):
-        raise InvalidInput(
-            f"{user_id[:128]!r} is no user. Use an e-mail address or a name: lower-case letters,"
-            " digits and . + @ _ - up to 128, beginning with a letter or a digit."
-        )
-    return user_id

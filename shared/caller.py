@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
+
+from shared.errors import InvalidInput
+
+_USER: Final = re.compile(r"[a-z0-9][a-z0-9.+@_-]{0,127}")
 
 
 class Tier(StrEnum):
@@ -61,3 +67,17 @@ class Caller(BaseModel):
     def may_call(self, tier: Tier, scope: Scope) -> bool:
         """Whether a tool of `tier` that needs `scope` is open to this caller."""
         return self.is_in(tier) and scope in self.scopes
+
+
+def checked_user(user_id: str) -> str:
+    """A user's id: an e-mail address or a name in lower case, which is a document's id as it is.
+
+    Raises:
+        InvalidInput: It is none.
+    """
+    if not _USER.fullmatch(user_id):
+        raise InvalidInput(
+            f"{user_id[:128]!r} is no user. Use an e-mail address or a name: lower-case letters,"
+            " digits and . + @ _ - up to 128, beginning with a letter or a digit."
+        )
+    return user_id

@@ -61,7 +61,7 @@ async def _once(
     tool: Tool[Any, Any], arguments: Arguments, request: CallRequest, deps: Deps
 ) -> Result:
     """Run the handler, or answer as the first time."""
-    deps.once = once(arguments, request, deps)
+    deps.once = once(tool.output, arguments, request, deps)
     try:
         if deps.once:
             await deps.once.refuse_repetition()

@@ -49,11 +49,14 @@ class Once:
         is_kept: Whether its answer is kept, so that it will not be done again.
     """
 
-    def __init__(self, arguments: Repeatable, request: CallRequest, deps: Deps) -> None:
-        """Look for its answer under the path of its user."""
-        said = arguments.model_dump_json(exclude_defaults=True, exclude={IDEMPOTENCY_KEY})
+    def __init__(
+        self, output: type[Result], arguments: Repeatable, request: CallRequest, deps: Deps
+    ) -> None:
+        """Look for its answer, of this kind, under the path of its user."""
+        said = arguments.model_dump_json(exclude_unset=True, exclude={IDEMPOTENCY_KEY})
         told = json.dumps([request.caller.task, said])
         self._arguments = hashlib.sha256(told.encode()).hexdigest()
+        self._output = output
         self._run = uuid.uuid4().hex
         self._call_id = request.call_id
         self._deps = deps
@@ -80,6 +83,8 @@ class Once:
         """
         if self.is_kept:
             raise RuntimeError("a call commits once")
+        if not isinstance(result, self._output):
+            raise TypeError("what is kept is what the tool answers")
         replay = Replay(
             run=self._run,
             arguments=self._arguments,
@@ -111,8 +116,10 @@ class Once:
         raise Replayed(replay)
 
 
-def once(arguments: Arguments, request: CallRequest, deps: Deps) -> Once | None:
-    """The guard of a call that writes; None for any other."""
+def once(
+    output: type[Result], arguments: Arguments, request: CallRequest, deps: Deps
+) -> Once | None:
+    """The guard of a call that writes and answers with this kind; None for any other."""
     if not isinstance(arguments, Repeatable) or request.caller.user_id is None:
         return None
-    return Once(arguments, request, deps)
+    return Once(output, arguments, request, deps)

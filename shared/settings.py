@@ -8,10 +8,12 @@ import re
 from typing import Any, Final, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from shared.caller import checked_user
 from shared.errors import InvalidInput
 from shared.loopback import is_loopback
+from shared.time_zones import time_zone
 
 LEAST_SECRET: Final = 32
 """Characters of a secret that nobody guesses."""
@@ -127,6 +129,11 @@ class Settings(BaseModel):
     ingest_path: str | None = Field(
         default=None, description="The file or folder that the ingest job reads."
     )
+    time_zone: str = Field(
+        default="UTC",
+        description="The IANA time zone, such as Europe/Berlin, whose midnight ends the days of"
+        " tasks where a call names no other.",
+    )
     lease_seconds: float = Field(
         default=60.0, gt=0, description="How long a job that died keeps others out."
     )
@@ -155,11 +162,19 @@ class Settings(BaseModel):
             raise ValueError("ALLOWED_ORIGINS names origins, one by one: * would be all web pages")
         if self.local_user and not is_loopback(url):
             raise ValueError("LOCAL_USER opens everything: only where PUBLIC_URL is a loopback one")
+        if self.local_user:
+            checked_user(self.local_user)
         if any(len(secret.get_secret_value()) < LEAST_SECRET for secret in self.access_secrets):
             raise ValueError(f"each of ACCESS_SECRETS needs at least {LEAST_SECRET} characters")
         if bool(self.google_client_id) != bool(self.google_client_secret):
             raise ValueError("GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET are set both, or neither")
         return self
+
+    @field_validator("time_zone")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        time_zone(name)
+        return name
 
 
 def _has_port_in_range(url: SplitResult) -> bool:

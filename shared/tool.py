@@ -206,7 +206,7 @@ def _lean(node: Any) -> Any:
     optional = {name for name, field in fields.items() if _NULL in field.get("anyOf", ())}
     if optional:
         lean["properties"] |= {name: _not_null(lean["properties"][name]) for name in optional}
-        lean["required"] = [name for name in node["required"] if name not in optional]
+        lean["required"] = [name for name in node.get("required", []) if name not in optional]
     return lean
 
 

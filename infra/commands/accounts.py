@@ -19,7 +19,7 @@ _NO_LIMIT: Final = "none"
 
 
 def _user(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    from shared.access_keys import checked_user
+    from shared.caller import checked_user
 
     return checked_user(value)
 

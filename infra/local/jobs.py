@@ -36,10 +36,12 @@ def ingest_all(path: Path) -> bool:
 
 
 def load_sample() -> bool:
-    """Bring the sample in, with the cards and the topics that it ships."""
+    """Bring the sample in: texts, with the cards and topics that it ships, and solved problems."""
     from infra.local.sample.load import KNOWLEDGE
+    from infra.local.sample.solved import SOLVED
 
-    return run_locally([INGEST, EMBED, KNOWLEDGE, INDEX], Settings(ingest_path=str(SAMPLE)))
+    jobs = [INGEST, EMBED, KNOWLEDGE, INDEX, SOLVED]
+    return run_locally(jobs, Settings(ingest_path=str(SAMPLE)))
 
 
 def run_locally(jobs: Sequence[Job], settings: Settings) -> bool:

@@ -7,10 +7,11 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from shared.domain.facet import HAS_CARD, Facet, Kind, month, named
 from shared.domain.source import SECTION_SEPARATOR
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from shared.domain.source import Section, Source
@@ -72,6 +73,11 @@ class Chunk:
     cluster_id: tuple[str, ...] = ()
 
     @property
+    def id(self) -> str:
+        """Its id."""
+        return self.chunk_id
+
+    @property
     def chunk_info(self) -> str:
         """Its place in the source, for people: `1/5`."""
         return f"{self.position}/{self.total}"
@@ -85,6 +91,24 @@ class Chunk:
     def indexed_text(self) -> str:
         """What is indexed by its words: the author too, by whom people ask."""
         return f"{self.embedding_text} {self.author or ''}"
+
+    @property
+    def facets(self) -> Mapping[Facet, str]:
+        """What it can be filtered by, each with the name that people know it by."""
+        names = {
+            Facet(Kind.SOURCE, self.source_id): self.title,
+            named(Kind.TITLE, self.title): self.title,
+            named(Kind.CATEGORY, self.category): self.category,
+        }
+        names |= {named(Kind.TAG, tag): tag for tag in self.tags}
+        names |= {Facet(Kind.CLUSTER, cluster): cluster for cluster in self.cluster_id}
+        if self.author:
+            names[named(Kind.AUTHOR, self.author)] = self.author
+        if self.knowledge_card:
+            names[HAS_CARD] = "yes"
+        if self.dated_at:
+            names[month(self.dated_at)] = f"{self.dated_at:%B %Y}"
+        return {facet: name for facet, name in names.items() if facet.key}
 
     @property
     def content_hash(self) -> str:

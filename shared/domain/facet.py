@@ -1,4 +1,4 @@
-"""Facets: what passages can be filtered by, such as a tag, an author or the month of their date."""
+"""Facets: what can be filtered by, such as a tag, an author or the month of a date."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
-
-    from shared.domain.chunk import Chunk
 
 _LONGEST: Final = 400
 """Bytes of an id beyond which a hash stands for the key; Firestore takes 1,500."""
 
 
 class Kind(StrEnum):
-    """What a facet says of a passage."""
+    """What a facet says of a document."""
 
     TAG = "tag"
     AUTHOR = "author"
@@ -45,7 +42,7 @@ class Facet:
 
     @property
     def id(self) -> str:
-        """A legal Firestore document id, and what a chunk's `facets` hold."""
+        """A legal Firestore document id, and what a document's `facets` hold."""
         plain = f"{self.kind}:{self.key.replace('%', '%25').replace('/', '%2F')}"
         if len(plain.encode()) <= _LONGEST:
             return plain
@@ -72,24 +69,6 @@ def month(moment: datetime) -> Facet:
     return Facet(Kind.MONTH, f"{moment:%Y-%m}")
 
 
-def own_facet(chunk_id: str) -> str:
-    """The entry among a chunk's `facets` that no other chunk has."""
-    return f"id:{chunk_id}"
-
-
-def facets_of(chunk: Chunk) -> Mapping[Facet, str]:
-    """The facets of a chunk, each with the name that people know it by."""
-    names = {
-        Facet(Kind.SOURCE, chunk.source_id): chunk.title,
-        named(Kind.TITLE, chunk.title): chunk.title,
-        named(Kind.CATEGORY, chunk.category): chunk.category,
-    }
-    names |= {named(Kind.TAG, tag): tag for tag in chunk.tags}
-    names |= {Facet(Kind.CLUSTER, cluster): cluster for cluster in chunk.cluster_id}
-    if chunk.author:
-        names[named(Kind.AUTHOR, chunk.author)] = chunk.author
-    if chunk.knowledge_card:
-        names[HAS_CARD] = "yes"
-    if chunk.dated_at:
-        names[month(chunk.dated_at)] = f"{chunk.dated_at:%B %Y}"
-    return {facet: name for facet, name in names.items() if facet.key}
+def own_facet(document_id: str) -> str:
+    """The entry among a document's `facets` that no other document has."""
+    return f"id:{document_id}"

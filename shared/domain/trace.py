@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from shared.domain.facet import Facet, Kind, named
 from shared.domain.trust import Status, Tally
@@ -11,6 +11,10 @@ from shared.domain.trust import Status, Tally
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
+
+BEGINNING: Final = 400
+"""Characters of the problem that stand before the solution where a trace is embedded; measured by
+`tests.bench.trace_duplicates`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +35,9 @@ class Writing:
 
     @property
     def embedding_text(self) -> str:
-        """What is embedded of it."""
-        return f"{self.title} {self.context_text} {self.solution_text}"
+        """What is embedded of it: a model that reads only the beginning reads of both."""
+        beginning, rest = self.context_text[:BEGINNING], self.context_text[BEGINNING:]
+        return f"{self.title} {beginning} {self.solution_text} {rest}"
 
     @property
     def facets(self) -> Mapping[Facet, str]:
@@ -48,10 +53,12 @@ class Trace:
         trace_id: Its name.
         writing: What it says.
         contributor: The user who contributed it. Nobody else is told.
-        revision: How often its text was written, from 1. Votes are for one revision.
-        tally: The votes on this revision.
+        revision: How often it was written, from 1.
+        text_revision: In which revision its problem or its solution last changed. Votes on what it
+            said before do not count.
+        tally: The votes on what it says now.
         created_at: When it was contributed.
-        updated_at: When its text was last amended.
+        updated_at: When it was last amended.
         supersedes: The trace that it says it replaces.
         superseded_by: The trace by which its own contributor replaced it.
         withdrawn_at: When its contributor took it back.
@@ -63,6 +70,7 @@ class Trace:
     created_at: datetime
     updated_at: datetime
     revision: int = 1
+    text_revision: int = 1
     tally: Tally = field(default_factory=Tally)
     supersedes: str | None = None
     superseded_by: str | None = None
@@ -87,6 +95,11 @@ class Trace:
     def facets(self) -> Mapping[Facet, str]:
         """What it can be filtered by."""
         return self.writing.facets
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether search may find it: it was neither withdrawn nor replaced."""
+        return self.withdrawn_at is None and self.superseded_by is None
 
     @property
     def status(self) -> Status:

@@ -1,1 +1,1 @@
-"""Searching: from a question and its filters to a ranking of passages."""
+"""Searching: from a question and its filters to a ranking of documents."""

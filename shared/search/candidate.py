@@ -1,32 +1,33 @@
-"""A passage that may answer a question, with all that is known of it."""
+"""A document that may answer a question, with all that is known of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Generic
 
-if TYPE_CHECKING:
-    from shared.domain.chunk import Chunk
+from shared.domain.searchable import DocumentT
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A passage to rank.
+class Candidate(Generic[DocumentT]):
+    """A document to rank.
 
     Attributes:
-        chunk_id: Which.
+        id: Which.
         bm25: Its BM25 score; 0 where it holds none of the question's terms.
         held: The question's terms that it holds, as far as is known.
-        chunk: The passage, which passes the filters; None while it was not read: whether it still
-            is there and passes is then to be seen.
+        document: The document, which passes the filters; None while it was not read: whether it
+            still is there and passes is then to be seen.
         similarity: Cosine similarity with the question; None where it was not compared, or has no
             vector yet.
         near: Whether the search by meaning brought it.
+        score: What it is ranked by; 0 before that.
     """
 
-    chunk_id: str
+    id: str
     bm25: float
     held: frozenset[str]
-    chunk: Chunk | None = None
+    document: DocumentT | None = None
     similarity: float | None = None
     near: bool = False
+    score: float = 0.0

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from shared.domain.postings import CAP
 from shared.retrieval.bm25 import best
-from shared.store.index_lists import FACETS, LEXICON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shared.store.indexing import Keep
+    from shared.store.index_lists import IndexNames
+    from shared.store.long_lists import Keep
 
 
 def newest(entries: Mapping[str, int], _average: float = 1.0, limit: int = CAP) -> dict[str, int]:
@@ -20,5 +20,9 @@ def newest(entries: Mapping[str, int], _average: float = 1.0, limit: int = CAP) 
     return dict(heapq.nlargest(limit, entries.items(), key=lambda entry: (entry[1], entry[0])))
 
 
-KEEP: Final[Mapping[str, Keep]] = {LEXICON: best, FACETS: newest}
-"""By collection; the job that cuts lists and the one that makes them anew must agree."""
+def keeping(names: IndexNames) -> Mapping[str, Keep]:
+    """What the lists of a corpus keep, by collection.
+
+    The job that cuts lists and the one that makes them anew must agree.
+    """
+    return {names.lexicon: best, names.facets: newest}

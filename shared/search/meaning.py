@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic
 
+from shared.domain.searchable import DocumentT
 from shared.errors import Unavailable
 
 if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.deps import Deps
+    from shared.search.corpus import Corpus
     from shared.search.ranking import Question
-    from shared.store.chunks import Neighbour
+    from shared.store.documents import Neighbour
 
 DENSE_POOL: Final = 50
-"""Passages that the search by meaning brings."""
+"""Documents that the search by meaning brings."""
 
 
 class NoMeaning(Enum):
@@ -27,27 +29,29 @@ class NoMeaning(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class Meaning(Generic[DocumentT]):
     """What is known of a question's meaning.
 
     Attributes:
         vector: Its vector; None where words alone are searched.
-        nearest: The passages nearest to it, where everything is searched: that has to know nothing
+        nearest: The documents nearest to it, where everything is searched: that has to know nothing
             of the lists.
         missing: Why there is no vector; None where there is one, or none was asked for.
     """
 
     vector: Vector | None = None
-    nearest: list[Neighbour] = field(default_factory=list)
+    nearest: list[Neighbour[DocumentT]] = field(default_factory=list)
     missing: NoMeaning | None = None
 
 
-async def meaning_of(question: Question, deps: Deps) -> Meaning:
+async def meaning_of(
+    question: Question, corpus: Corpus[DocumentT], deps: Deps
+) -> Meaning[DocumentT]:
     """Embed the question, and search with it at once where there is no filter. One round trip.
 
     Raises:
         Unavailable: The embedding provider is down, and only meaning was asked for.
-        Conflict: The base is embedded with another model.
+        Conflict: The database is embedded with another model.
     """
     if not question.by_meaning:
         return Meaning()
@@ -63,4 +67,4 @@ async def meaning_of(question: Question, deps: Deps) -> Meaning:
         return Meaning(missing=NoMeaning.NOTHING_EMBEDDED)
     if not question.selection.everything:
         return Meaning(vector)
-    return Meaning(vector, await deps.store.chunks.nearest(vector, DENSE_POOL))
+    return Meaning(vector, await corpus.documents.nearest(vector, DENSE_POOL))

@@ -1,28 +1,28 @@
-"""Passages that lists named, read to see whether they still are there and pass the filters."""
+"""Documents that lists named, read to see whether they still are there and pass the filters."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shared.deps import Deps
-    from shared.domain.chunk import Chunk
+    from shared.domain.searchable import DocumentT
     from shared.search.selection import Selection
+    from shared.store.documents import Documents
 
-_NOTHING: Final[Mapping[str, Chunk]] = MappingProxyType({})
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 async def passing(
     names: Sequence[str],
     limit: int,
     selection: Selection,
-    deps: Deps,
-    known: Mapping[str, Chunk] = _NOTHING,
-) -> tuple[list[Chunk], int]:
-    """The first passages that pass: one round trip, and a few more where some are gone since.
+    documents: Documents[DocumentT],
+    known: Mapping[str, DocumentT] = _NOTHING,
+) -> tuple[list[DocumentT], int]:
+    """The first documents that pass: one round trip, and a few more where some are gone since.
 
     Of a source that was just deleted many are: what is read then doubles from trip to trip.
 
@@ -30,23 +30,23 @@ async def passing(
         names: Their ids, in order.
         limit: How many are wanted.
         selection: What they must pass.
-        deps: To read them with.
+        documents: To read them from.
         known: Those that were read before and pass.
 
     Returns:
-        The passages, and how many of the names had to be looked at.
+        The documents, and how many of the names had to be looked at.
     """
-    found: list[Chunk] = []
+    found: list[DocumentT] = []
     looked = trips = 0
     while len(found) < limit and looked < len(names):
         width = (limit - len(found)) << max(trips - 1, 0)
         block = names[looked : looked + width]
-        read = await deps.store.chunks.get_all([name for name in block if name not in known])
-        chunks = {chunk.chunk_id: chunk for chunk in read if selection.admits(chunk)}
-        chunks |= known
-        passed = [(place, name) for place, name in enumerate(block, 1) if name in chunks]
+        read = await documents.get_all([name for name in block if name not in known])
+        present = {each.id: each for each in read if selection.admits(each)}
+        present |= known
+        passed = [(place, name) for place, name in enumerate(block, 1) if name in present]
         taken = passed[: limit - len(found)]
-        found += [chunks[name] for _, name in taken]
+        found += [present[name] for _, name in taken]
         looked += taken[-1][0] if len(found) == limit else len(block)
         trips += 1
     return found, looked

@@ -1,4 +1,4 @@
-"""What the facets' lists tell of the passages that pass the filters, before any is read."""
+"""What the facets' lists tell of the documents that pass the filters, before any is read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from shared.store.chunks import MAX_ANY
+from shared.store.documents import MAX_ANY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from shared.search.selection import Selection
 
     Dates = dict[str, int]
-    """Chunk id to its date, in microseconds since 1970."""
+    """Document id to its date, in microseconds since 1970."""
 
 FEW: Final = 120
-"""As many passages as filters may leave for all of them to be ranked."""
+"""As many documents as filters may leave for all of them to be ranked."""
 
 
 class Scope(Enum):
-    """Among which passages a search looks."""
+    """Among which documents a search looks."""
 
     EVERYTHING = auto()
     """All: there is no filter."""
@@ -32,16 +32,16 @@ class Scope(Enum):
     SURE = auto()
     """A larger set, which the lists tell exactly."""
     UNCHECKED = auto()
-    """What passes is only seen on the passages themselves."""
+    """What passes is only seen on the documents themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is known of the passages that pass.
+    """What is known of the documents that pass.
 
     Attributes:
         scope: Among which to look.
-        dates: Every passage that passes is among these, each with its date; None: no such set is
+        dates: Every document that passes is among these, each with its date; None: no such set is
             known.
         exact: Whether the lists alone tell what passes, as far as they know.
         prefilter: What the server may be asked for.
@@ -60,11 +60,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Prefilter:
-    """Facets of which every passage that passes bears one.
+    """Facets of which every document that passes bears one.
 
     Attributes:
         facets: Their ids, at most 30; none: the server cannot be asked.
-        size: How many passages they leave, at most.
+        size: How many documents they leave, at most.
     """
 
     facets: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ def plan(selection: Selection, lists: Mapping[Facet, Postings]) -> Plan:
 
 
 def prefilter(groups: Sequence[Sequence[Facet]], lists: Mapping[Facet, Postings]) -> Prefilter:
-    """Of groups of facets, the one that leaves the fewest passages."""
+    """Of groups of facets, the one that leaves the fewest documents."""
     known = [[facet for facet in group if facet in lists] for group in groups]
     possible = [
         Prefilter(tuple(facet.id for facet in group), sum(lists[facet].df for facet in group))
@@ -111,7 +111,7 @@ def _scope(dates: Dates | None, *, exact: bool) -> Scope:
 def _dates(
     facets: Sequence[Facet], lists: Mapping[Facet, Postings], selection: Selection
 ) -> Dates | None:
-    """The passages that bear one of the facets, within the span; None if some may be missing."""
+    """The documents that bear one of the facets, within the span; None if some may be missing."""
     moments = selection.span.microseconds
     found = [lists[facet] for facet in facets if facet in lists]
     if any(not each.complete and each.since > moments.start for each in found):

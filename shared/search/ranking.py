@@ -1,26 +1,25 @@
-"""Hybrid search: the passages that fit a question, best first.
+"""Hybrid search: the documents that fit a question, best first.
 
-Two legs. By meaning: the passages whose vectors are nearest to the question's. By words: BM25 over
+Two legs. By meaning: the documents whose vectors are nearest to the question's. By words: BM25 over
 the lists of the question's terms. A search lives in two round trips:
 
 1. the lists are read, beside it the question is embedded, and where there is no filter its nearest
-   passages are found (`meaning`);
+   documents are found (`meaning`);
 2. from the lists follow what passes the filters (`plan`) and what the words find (`words`); both
-   legs bring their passages, each with both scores (`pool`).
+   legs bring their documents, each with both scores (`pool`).
 
-Then the scores are fused, the sources take turns, and the evidence tells whether anything matches.
+Then the scores are fused, and the evidence tells whether anything matches.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic
 
-from shared.domain.chunk import source_id_of
-from shared.retrieval.diversity import diversify
+from shared.domain.searchable import DocumentT
 from shared.retrieval.fusion import Scores, fuse
 from shared.retrieval.relevance import Evidence, anything_matches, coverage, information
 from shared.retrieval.terms import terms
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     from shared.deps import Deps
     from shared.search.candidate import Candidate
+    from shared.search.corpus import Corpus
     from shared.search.meaning import NoMeaning
     from shared.search.selection import Group, Selection
     from shared.search.tuning import Tuning
@@ -47,7 +47,7 @@ MAX_TERMS: Final = 48
 
 
 class Mode(StrEnum):
-    """By what passages are found."""
+    """By what documents are found."""
 
     HYBRID = "hybrid"
     SEMANTIC = "semantic"
@@ -61,7 +61,7 @@ class Question:
     Attributes:
         text: In plain words.
         mode: By what.
-        selection: Among which passages.
+        selection: Among which documents.
     """
 
     text: str
@@ -80,44 +80,46 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(Generic[DocumentT]):
     """What was found.
 
     Attributes:
         terms: The question's terms.
-        documents: How many passages are indexed in all.
-        unknown: The filters of which no passage bears a value, each with that value.
+        documents: How many are indexed in all.
+        unknown: The filters of which no document bears a value, each with that value.
         without_meaning: Why it went without meaning, though that was asked for; None if it did not.
-        hits: Best first, and diverse: no source crowds out the others.
+        hits: Best first, each with its score.
         matches: Whether any hit can answer the question, as far as the scores can tell.
-        truncated: Whether passages that pass the filters may be missing.
+        truncated: Whether documents that pass the filters may be missing.
     """
 
     terms: frozenset[str]
     documents: int
     unknown: tuple[tuple[Group, str], ...]
     without_meaning: NoMeaning | None
-    hits: tuple[Candidate, ...]
+    hits: tuple[Candidate[DocumentT], ...]
     matches: bool
     truncated: bool
 
 
-async def rank(question: Question, deps: Deps) -> Ranking:
-    """Find and rank passages: two round trips deep at most.
+async def rank(question: Question, corpus: Corpus[DocumentT], deps: Deps) -> Ranking[DocumentT]:
+    """Find and rank documents: two round trips deep at most.
 
     Raises:
         Unavailable: The embedding provider is down, and only meaning was asked for.
-        Conflict: The base is embedded with another model.
+        Conflict: The database is embedded with another model.
     """
     selection = question.selection
     asked = _bounded(terms(question.text))
     read = asked if question.by_words else []
-    lists, meaning = await asyncio.gather(_lists(read, selection, deps), meaning_of(question, deps))
+    lists, meaning = await asyncio.gather(
+        _lists(read, selection, corpus, deps), meaning_of(question, corpus, deps)
+    )
     planned = plan(selection, lists.facets)
     with _timed(read, deps):
         words = Words(read, lists, planned.dates)
     most = MOST if deps.caller.user_id else MOST_FOR_STRANGERS
-    found = await pool(Known(selection, planned, words, meaning, most), deps.store.chunks)
+    found = await pool(Known(selection, planned, words, meaning, most), corpus.documents)
     tuned = tuning(deps.embedder.model)
     mode = Mode.LEXICAL if meaning.vector is None else question.mode
     return Ranking(
@@ -131,9 +133,11 @@ async def rank(question: Question, deps: Deps) -> Ranking:
     )
 
 
-async def _lists(read: Sequence[str], selection: Selection, deps: Deps) -> Lists:
+async def _lists(
+    read: Sequence[str], selection: Selection, corpus: Corpus[DocumentT], deps: Deps
+) -> Lists:
     with _timed(read, deps):
-        return await deps.store.index_lists.read(read, selection.facets)
+        return await corpus.lists.read(read, selection.facets)
 
 
 def _timed(read: Sequence[str], deps: Deps) -> AbstractContextManager[None]:
@@ -141,36 +145,36 @@ def _timed(read: Sequence[str], deps: Deps) -> AbstractContextManager[None]:
     return deps.timed("bm25") if read else nullcontext()
 
 
-def _in_order(candidates: Sequence[Candidate], mode: Mode, tuned: Tuning) -> tuple[Candidate, ...]:
-    """Order them by what was asked for, and let sources take turns."""
+def _in_order(
+    candidates: Sequence[Candidate[DocumentT]], mode: Mode, tuned: Tuning
+) -> tuple[Candidate[DocumentT], ...]:
+    """Order them by what was asked for."""
     scores = _scores(candidates, mode, tuned)
-    scored = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-    by_id = {each.chunk_id: each for each in candidates}
-    sources = {name: source_id_of(name) for name in by_id}
-    return tuple(by_id[name] for name, _ in diversify(scored, sources))
+    scored = [replace(each, score=scores[each.id]) for each in candidates]
+    return tuple(sorted(scored, key=lambda each: (-each.score, each.id)))
 
 
-def _scores(candidates: Sequence[Candidate], mode: Mode, tuned: Tuning) -> Mapping[str, float]:
+def _scores(
+    candidates: Sequence[Candidate[DocumentT]], mode: Mode, tuned: Tuning
+) -> Mapping[str, float]:
     match mode:
         case Mode.LEXICAL:
-            return {each.chunk_id: each.bm25 for each in candidates}
+            return {each.id: each.bm25 for each in candidates}
         case Mode.SEMANTIC:
-            return {each.chunk_id: each.similarity or 0.0 for each in candidates}
+            return {each.id: each.similarity or 0.0 for each in candidates}
         case Mode.HYBRID:
             known = [each.similarity for each in candidates if each.similarity is not None]
             typical = (
                 sum(known) / len(known) if known else 0.0
             )  # what lacks a vector is not therefore unlike
             both = {
-                each.chunk_id: Scores(
-                    typical if each.similarity is None else each.similarity, each.bm25
-                )
+                each.id: Scores(typical if each.similarity is None else each.similarity, each.bm25)
                 for each in candidates
             }
             return dict(fuse(both, tuned.dense_weight))
 
 
-def _matches(candidates: Sequence[Candidate], words: Words, tuned: Tuning) -> bool:
+def _matches(candidates: Sequence[Candidate[DocumentT]], words: Words, tuned: Tuning) -> bool:
     """Whether any of them can answer, by the evidence for it."""
     totals = words.lists.totals
     says = information(words.terms, words.lists.terms, totals)

@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.domain.facet import Facet, Kind, facets_of
+from shared.domain.facet import Facet, Kind
 from shared.periods import ALWAYS, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from shared.domain.chunk import Chunk
+    from shared.domain.searchable import Searchable
     from shared.store.index_lists import Lists
 
 MAX_DAYS: Final = 366
 """Days of a span for which the lists of its months are read, 13 at most. Longer spans are checked
-on the passages themselves."""
+on the documents themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One filter: a passage must bear one of these facets.
+    """One filter: a document must bear one of these facets.
 
     Attributes:
         field: What callers call the filter.
@@ -39,7 +39,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filters that a passage must all pass, and the days its date must lie in."""
+    """Filters that a document must all pass, and the days its date must lie in."""
 
     groups: tuple[Group, ...] = ()
     span: Span = ALWAYS
@@ -65,16 +65,17 @@ class Selection:
         """The facets whose lists tell what passes."""
         return [*(facet for group in self.groups for facet in group.facets), *self.months]
 
-    def admits(self, chunk: Chunk) -> bool:
-        """Whether a passage passes, by what it says itself."""
-        if self.span != ALWAYS and (chunk.dated_at is None or chunk.dated_at not in self.span):
+    def admits(self, document: Searchable) -> bool:
+        """Whether a document passes, by what it says itself."""
+        date = document.dated_at
+        if self.span != ALWAYS and (date is None or date not in self.span):
             return False
-        borne = facets_of(chunk)
+        borne = document.facets
         return all(any(facet in borne for facet in group.facets) for group in self.groups)
 
 
 def unknown(selection: Selection, lists: Lists) -> Iterator[tuple[Group, str]]:
-    """The filters of which no passage bears a value, each with that value."""
+    """The filters of which no document bears a value, each with that value."""
     for group in selection.groups:
         for value, facets in group.choices.items():
             if not any(facet in lists.facets for facet in facets):

@@ -1,4 +1,4 @@
-"""A question's words, and what they say of a passage: its BM25 score, and which it holds."""
+"""A question's words, and what they say of a document: its BM25 score, and which it holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.search.candidate import Candidate
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from shared.domain.chunk import Chunk
+    from shared.domain.searchable import DocumentT
     from shared.store.index_lists import Lists
 
 
@@ -22,8 +22,8 @@ class Words:
 
     Attributes:
         terms: The terms, repeats included; none where only meaning was asked for.
-        lists: Their lists, and the totals of the base.
-        scores: BM25 of the passages that the terms' lists hold and the filters' lists admit.
+        lists: Their lists, and the totals of the corpus.
+        scores: BM25 of the documents that the terms' lists hold and the filters' lists admit.
     """
 
     def __init__(
@@ -39,26 +39,24 @@ class Words:
 
     @property
     def cut(self) -> bool:
-        """Whether the list of any term was cut: a passage that it left out may hold the term."""
+        """Whether the list of any term was cut: a document that it left out may hold the term."""
         return not all(postings.complete for postings in self.lists.terms.values())
 
     def best(self, limit: int) -> list[str]:
-        """The passages of the highest scores."""
+        """The documents of the highest scores."""
         return heapq.nsmallest(limit, self.scores, key=lambda name: (-self.scores[name], name))
 
-    def listed(self, chunk_id: str, chunk: Chunk | None = None) -> Candidate:
-        """A passage by what the lists say of it."""
-        held = frozenset(
-            term for term, each in self.lists.terms.items() if chunk_id in each.entries
-        )
-        return Candidate(chunk_id, self.scores.get(chunk_id, 0.0), held, chunk)
+    def listed(self, name: str, document: DocumentT | None = None) -> Candidate[DocumentT]:
+        """A document by what the lists say of it."""
+        held = frozenset(term for term, each in self.lists.terms.items() if name in each.entries)
+        return Candidate(name, self.scores.get(name, 0.0), held, document)
 
-    def read(self, chunk: Chunk) -> Candidate:
-        """A passage that was read: by its own text where lists were cut, about 0.5 ms each."""
+    def read(self, document: DocumentT) -> Candidate[DocumentT]:
+        """A document that was read: by its own text where lists were cut, about 0.5 ms each."""
         if not self.cut:
-            return self.listed(chunk.chunk_id, chunk)
-        counts = Counter(terms(chunk.indexed_text))
+            return self.listed(document.id, document)
+        counts = Counter(terms(document.indexed_text))
         score = bm25.score_document(
             self.terms, counts, counts.total(), self.lists.terms, self.lists.totals
         )
-        return Candidate(chunk.chunk_id, score, frozenset(self.lists.terms.keys() & counts), chunk)
+        return Candidate(document.id, score, frozenset(self.lists.terms.keys() & counts), document)

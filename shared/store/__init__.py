@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from shared.store.repairing import Repairing
     from shared.store.sources import Sources
     from shared.store.steps import Steps
+    from shared.store.tasks import Tasks
+    from shared.store.traces import Traces
 
 
 class Connection:
@@ -56,24 +58,24 @@ class Store:
 
     @cached_property
     def chunks(self) -> Chunks:
-        """Passages, by id and by vector."""
+        """Passages, by id, by vector and by date."""
         from shared.store.chunks import Chunks
 
         return Chunks(self.database)
 
     @cached_property
     def chunk_lists(self) -> ChunkLists:
-        """Passages in order, and how many."""
+        """Passages of a source in order, and how many."""
         from shared.store.chunk_lists import ChunkLists
 
         return ChunkLists(self.database)
 
     @cached_property
     def index_lists(self) -> IndexLists:
-        """The lists of terms and facets."""
-        from shared.store.index_lists import IndexLists
+        """The lists of the knowledge base's terms and facets."""
+        from shared.store.index_lists import KNOWLEDGE, IndexLists
 
-        return IndexLists(self.database)
+        return IndexLists(self.database, KNOWLEDGE)
 
     @cached_property
     def sources(self) -> Sources:
@@ -137,6 +139,26 @@ class Store:
         from shared.store.embedding_space import EmbeddingSpace
 
         return EmbeddingSpace(self.database, self._connection.confirmed)
+
+    @cached_property
+    def traces(self) -> Traces:
+        """Coding traces and their votes."""
+        from shared.store.traces import Traces
+
+        return Traces(self.database)
+
+    @cached_property
+    def trace_lists(self) -> IndexLists:
+        """The lists of the traces' terms and tags."""
+        from shared.store.index_lists import TRACES, IndexLists
+
+        return IndexLists(self.database, TRACES)
+
+    def tasks(self, user_id: str) -> Tasks:
+        """One user's tasks."""
+        from shared.store.tasks import Tasks
+
+        return Tasks(self.database, user_id)
 
 
 __all__ = ["Connection", "Meter", "Store"]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from google.cloud.firestore import LastUpdateOption
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from google.cloud.firestore import DocumentSnapshot
 
     from shared.store.database import Write
@@ -21,11 +23,11 @@ def put(seen: DocumentSnapshot[Any], values: dict[str, Any]) -> Write:
     return lambda batch: batch.update(seen.reference, values, option)
 
 
-def known(kind: type[Any], snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
-    """The fields of a document that a dataclass has.
+def known(kind: type[Any], data: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Of the fields of a document those that a dataclass has.
 
     A newer version of us may have written more: after a rollback its documents are read all the
     same.
     """
     names = {field.name for field in fields(kind)}
-    return {name: value for name, value in (snapshot.to_dict() or {}).items() if name in names}
+    return {name: value for name, value in (data or {}).items() if name in names}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.domain.facet import Facet, Kind
 from shared.store.clusters import Clusters
-from shared.store.index_lists import FacetName, IndexLists
+from shared.store.index_lists import KNOWLEDGE, FacetName, IndexLists
 
 if TYPE_CHECKING:
     from shared.store.database import Database
@@ -25,7 +25,7 @@ class CommonNames:
 
     def __init__(self, database: Database, remembered: Remembered) -> None:
         """Remember in `remembered`, which the process shares, what was read and when."""
-        self._lists = IndexLists(database)
+        self._lists = IndexLists(database, KNOWLEDGE)
         self._clusters = Clusters(database)
         self._remembered = remembered
 

@@ -1,9 +1,14 @@
 """`lexicon/{term}` and `facets/{facet}`: the lists that search reads, one document each.
 
-A list holds `df` (how many chunks), `postings` (chunk id to entry), `held` (at least as many as
-there are entries: what it held when it was last cut, and what was added since) and, once it was
-cut, `since` (a facet's list misses nothing from that entry on). `meta/lexicon` holds the totals.
-Only the index job writes here.
+A list holds `df` (how many documents stand on it), `postings` (document id to entry), `held` (at
+least as many as there are entries: what it held when it was last cut, and what was added since)
+and, once it was cut, `since` (a facet's list misses nothing from that entry on). `meta/lexicon`
+holds the totals. Each corpus has such lists; those of traces are `trace_lexicon`, `trace_facets`
+and `meta/trace_lexicon`.
+
+The knowledge base's have one writer, the index job, which deletes a list that nothing is left on.
+Where several write, nobody can know that: such a list stays, with a `df` of 0, and to readers it is
+missing.
 """
 
 from __future__ import annotations
@@ -17,15 +22,38 @@ from shared.domain.facet import Facet, Kind
 from shared.domain.postings import Postings, Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
+    from google.cloud.firestore import (
+        AsyncClient,
+        AsyncCollectionReference,
+        AsyncQuery,
+        DocumentSnapshot,
+    )
 
     from shared.store.database import Database
 
-LEXICON: Final = "lexicon"
-FACETS: Final = "facets"
-TOTALS: Final = ("meta", "lexicon")
+ListName = tuple[str, str]
+"""A list by its collection and its document id."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexNames:
+    """Where the lists of a corpus stand.
+
+    Attributes:
+        lexicon: The collection of its terms' lists.
+        facets: The collection of its facets' lists.
+        totals: The document of its totals.
+    """
+
+    lexicon: str
+    facets: str
+    totals: ListName
+
+
+KNOWLEDGE: Final = IndexNames("lexicon", "facets", ("meta", "lexicon"))
+TRACES: Final = IndexNames("trace_lexicon", "trace_facets", ("meta", "trace_lexicon"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +61,9 @@ class Lists:
     """What was read for one search.
 
     Attributes:
-        terms: The postings of the terms that any chunk holds.
-        facets: The postings of the facets that any chunk bears.
-        totals: Of the whole base.
+        terms: The postings of the terms that any document holds.
+        facets: The postings of the facets that any document bears.
+        totals: Of the whole corpus.
     """
 
     terms: Mapping[str, Postings]
@@ -45,7 +73,7 @@ class Lists:
 
 @dataclass(frozen=True, slots=True)
 class FacetName:
-    """A value that exists, as people write it, and how many chunks bear it."""
+    """A value that exists, as people write it, and how many documents bear it."""
 
     facet: Facet
     name: str
@@ -53,63 +81,80 @@ class FacetName:
 
 
 class IndexLists:
-    """Reads the lists."""
+    """Reads the lists of a corpus."""
 
-    def __init__(self, database: Database) -> None:
-        """Read them from this database."""
+    def __init__(self, database: Database, names: IndexNames) -> None:
+        """Read those of these names from this database."""
         self._database = database
+        self._names = names
 
     async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> Lists:
         """The lists of these terms and facets, and the totals. One round trip."""
         by_id = {facet.id: facet for facet in facets}
         references = [
-            *(self._database.document(LEXICON, term) for term in dict.fromkeys(terms)),
-            *(self._database.document(FACETS, name) for name in by_id),
-            self._database.document(*TOTALS),
+            *(self._database.document(self._names.lexicon, term) for term in dict.fromkeys(terms)),
+            *(self._database.document(self._names.facets, name) for name in by_id),
+            self._database.document(*self._names.totals),
         ]
         found = await self._database.get_all(references)
-        kinds = {name: [each for each in found if _collection(each) == name] for name in _KINDS}
-        totals = to_totals(next((each.to_dict() for each in kinds[TOTALS[0]]), None))
+        held, borne = (_present(found, each) for each in (self._names.lexicon, self._names.facets))
+        totals = next((each for each in found if _collection(each) == self._names.totals[0]), None)
         return Lists(
-            {each.id: _postings(each) for each in kinds[LEXICON]},
-            {by_id[each.id]: _postings(each) for each in kinds[FACETS]},
-            totals,
+            held,
+            {by_id[name]: postings for name, postings in borne.items()},
+            to_totals(totals.to_dict() if totals else None),
         )
 
     async def names(self, kind: Kind, limit: int) -> list[FacetName]:
-        """The values of a kind that most chunks bear, most first. One round trip."""
-        found = await self._database.find(commonest_query(self._database.client, kind, limit))
-        return [_name(kind, snapshot) for snapshot in found]
-
-    async def names_from(self, kind: Kind, prefix: str, limit: int) -> list[FacetName]:
-        """The values of a kind whose key begins with `prefix`, by key. One round trip."""
-        query = prefix_query(self._database.client, kind, prefix, limit)
+        """The values of a kind that most documents bear, most first. One round trip."""
+        query = commonest_query(self._facets, kind).select(_NAME_FIELDS).limit(limit)
         return [_name(kind, snapshot) for snapshot in await self._database.find(query)]
 
+    async def count(self, kind: Kind) -> int:
+        """How many values of a kind there are. One round trip."""
+        return await self._database.count(commonest_query(self._facets, kind))
 
-_KINDS: Final = (LEXICON, FACETS, TOTALS[0])
+    async def names_from(
+        self, kind: Kind, prefix: str, limit: int, after: str = ""
+    ) -> list[FacetName]:
+        """The values of a kind whose key begins with `prefix`, by key, those after `after` alone.
+
+        One round trip.
+        """
+        query = prefix_query(self._facets, kind, prefix, limit, after)
+        return [_name(kind, snapshot) for snapshot in await self._database.find(query)]
+
+    @property
+    def _facets(self) -> AsyncCollectionReference:
+        return self._database.collection(self._names.facets)
+
+
 _NAME_FIELDS: Final = ("key", "name", "df")
 
 
-def commonest_query(client: AsyncClient, kind: Kind, limit: int) -> AsyncQuery:
-    """The facets of a kind, those of most chunks first, without their postings."""
+def commonest_query(facets: AsyncCollectionReference, kind: Kind) -> AsyncQuery:
+    """The facets of a kind that any document bears, those of most documents first."""
     return (
-        client.collection(FACETS)
-        .where(filter=FieldFilter("kind", "==", kind.value))
+        facets.where(filter=FieldFilter("kind", "==", kind.value))
+        .where(filter=FieldFilter("df", ">", 0))
         .order_by("df", direction="DESCENDING")
-        .select(_NAME_FIELDS)
-        .limit(limit)
     )
 
 
-def prefix_query(client: AsyncClient, kind: Kind, prefix: str, limit: int) -> AsyncQuery:
-    """The facets of a kind whose keys begin alike, without their postings."""
+def prefix_query(
+    facets: AsyncCollectionReference, kind: Kind, prefix: str, limit: int, after: str = ""
+) -> AsyncQuery:
+    """The facets of a kind whose keys begin alike, from the one after `after`, without postings.
+
+    That of facets which no document bears any more there may be many is the server's matter.
+    """
     return (
-        client.collection(FACETS)
-        .where(filter=FieldFilter("kind", "==", kind.value))
-        .where(filter=FieldFilter("key", ">=", prefix))
+        facets.where(filter=FieldFilter("kind", "==", kind.value))
+        .where(filter=FieldFilter("key", *((">", after) if after else (">=", prefix))))
         .where(filter=FieldFilter("key", "<", prefix + "\U0010ffff"))
+        .where(filter=FieldFilter("df", ">", 0))
         .order_by("key")
+        .order_by("df")
         .select(_NAME_FIELDS)
         .limit(limit)
     )
@@ -117,8 +162,23 @@ def prefix_query(client: AsyncClient, kind: Kind, prefix: str, limit: int) -> As
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
-    yield commonest_query(client, Kind.TAG, 1)
-    yield prefix_query(client, Kind.TAG, "a", 1)
+    for names in (KNOWLEDGE, TRACES):
+        facets = client.collection(names.facets)
+        yield commonest_query(facets, Kind.TAG)
+        yield prefix_query(facets, Kind.TAG, "a", 1)
+        yield prefix_query(facets, Kind.TAG, "a", 1, "ab")
+
+
+def to_totals(data: dict[str, Any] | None) -> Totals:
+    """The totals as their document has them; none where there is no document."""
+    found = data or {}
+    return Totals(found.get("documents", 0), found.get("length", 0))
+
+
+def _present(found: Iterable[DocumentSnapshot[Any]], collection: str) -> dict[str, Postings]:
+    """The lists of a collection that any document stands on, by id."""
+    lists = {each.id: _postings(each) for each in found if _collection(each) == collection}
+    return {name: postings for name, postings in lists.items() if postings.df > 0}
 
 
 def _collection(snapshot: DocumentSnapshot[Any]) -> str:
@@ -130,12 +190,6 @@ def _postings(snapshot: DocumentSnapshot[Any]) -> Postings:
     data = snapshot.to_dict() or {}
     entries = data.get("postings", {})
     return Postings(data.get("df", len(entries)), entries, data.get("since", 0))
-
-
-def to_totals(data: dict[str, Any] | None) -> Totals:
-    """The totals as their document has them; none where there is no document."""
-    found = data or {}
-    return Totals(found.get("documents", 0), found.get("length", 0))
 
 
 def _name(kind: Kind, snapshot: DocumentSnapshot[Any]) -> FacetName:

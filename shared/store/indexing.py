@@ -8,21 +8,24 @@ nothing left to do.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
+from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 
 from shared.clock import utc_now
 from shared.domain.facet import own_facet
 from shared.domain.postings import CAP
 from shared.store import chunk_documents as documents
-from shared.store.index_lists import FACETS, TOTALS, to_totals
-from shared.store.list_changes import Waiting, list_changes, total_changes
+from shared.store.index_lists import KNOWLEDGE
+from shared.store.list_changes import Difference, list_changes
+from shared.store.list_writes import list_write, totals_writes
+from shared.store.long_lists import SLACK, LongLists
 from shared.store.marks import NOTHING, read_mark
 from shared.store.steps import pending_query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import (
@@ -33,31 +36,66 @@ if TYPE_CHECKING:
     )
     from google.cloud.firestore_v1.types import WriteResult
 
+    from shared.domain.chunk import Chunk
     from shared.store.database import Database, Write
-    from shared.store.list_changes import Change, ListChange
-    from shared.store.marks import ListName
-
-    Keep = Callable[[Mapping[str, int], float, int], Mapping[str, int]]
-    """Of a list's entries, the mean length of a document and a number, what to keep."""
+    from shared.store.index_lists import ListName
+    from shared.store.list_changes import ListChange
+    from shared.store.marks import Indexed
 
 STEP: Final = "index"
-SLACK: Final = 250
-"""Entries that a list takes beyond its cap before it is cut again."""
 REQUEUED: Final = 400
 """Chunks that are put back into the queue in one commit."""
-SHORTENED: Final = 20
-"""Lists that are cut in one commit: a thousand entries of a hundred bytes each."""
 _FIELDS: Final = ("indexed", "deleted_at", "tries", *documents.READ_FIELDS)
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A chunk that waits to be indexed, as it was read.
+
+    Attributes:
+        chunk: The chunk; None if it was deleted and is only to be taken out.
+        indexed: What the lists know of it so far.
+        tries: How often it could not be indexed.
+        fault: What is wrong with its document, if that cannot be read.
+    """
+
+    chunk_id: str
+    chunk: Chunk | None
+    indexed: Indexed
+    tries: int
+    update_time: Any
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the lists are to know of a chunk from now on.
+
+    Attributes:
+        waiting: The chunk as it was read.
+        wanted: What its terms and facets are now; `NOTHING` for one that was deleted.
+    """
+
+    waiting: Waiting
+    wanted: Indexed
+
+    @property
+    def difference(self) -> Difference:
+        """What the lists are to learn."""
+        return Difference(self.waiting.chunk_id, self.waiting.indexed, self.wanted)
+
+
 class Indexing:
-    """Hands out chunks that wait to be indexed, and changes the lists."""
+    """Hands out chunks that wait to be indexed, and changes the lists.
+
+    Attributes:
+        long_lists: Cuts lists that have grown too long.
+    """
 
     def __init__(self, database: Database, cap: int = CAP, slack: int = SLACK) -> None:
         """Keep them in this database, and lists no longer than `cap + slack` for long."""
+        self.long_lists = LongLists(database, KNOWLEDGE, cap, slack)
         self._database = database
-        self._cap = cap
-        self._slack = slack
 
     async def pending(self, now: datetime, limit: int) -> list[Waiting]:
         """Chunks that wait to be indexed, deleted ones too."""
@@ -73,42 +111,24 @@ class Indexing:
         Raises:
             Stale: A chunk was edited since it was read. Nothing was written.
         """
-        lists = list_changes(changes)
+        differences = [change.difference for change in changes]
+        lists = list_changes(KNOWLEDGE, differences)
         emptied = await self._emptied(lists)
         writes = [self._mark(change) for change in changes]
         writes += [self._list_write(name, lists[name], emptied) for name in lists]
-        writes += self._totals_write(total_changes(changes))
+        writes += totals_writes(self._database, KNOWLEDGE, differences)
         results = await self._database.commit(writes)
         sums = zip(lists, results[len(changes) :], strict=False)
-        return [name for name, result in sums if _held(result) >= self._cap + self._slack]
-
-    async def shorten(self, names: Sequence[ListName], keep: Mapping[str, Keep]) -> None:
-        """Cut lists that may have grown too long.
-
-        Args:
-            names: Which.
-            keep: For each collection what its lists keep.
-        """
-        for start in range(0, len(names), SHORTENED):
-            references = [self._reference(name) for name in names[start : start + SHORTENED]]
-            found = await self._database.get_all([*references, self._reference(TOTALS)])
-            stored = {each.reference.parent.id: each for each in found}
-            totals = stored.get(TOTALS[0])
-            average = to_totals(totals.to_dict() if totals else None).average
-            await self._database.commit(
-                self._cut(each, keep[each.reference.parent.id], average)
-                for each in found
-                if each.reference.parent.id in keep
-            )
+        return [name for name, result in sums if _held(result) >= self.long_lists.most]
 
     async def analysis(self) -> int | None:
         """The version of the analysis that the lists were made with; None if they are empty."""
-        snapshot = await self._database.get(self._reference(TOTALS), ["analysis"])
+        snapshot = await self._database.get(self._reference(KNOWLEDGE.totals), ["analysis"])
         return _fields(snapshot).get("analysis")
 
     async def stamp(self, analysis: int) -> None:
         """Say which version of the analysis the lists are made with from now on."""
-        reference = self._reference(TOTALS)
+        reference = self._reference(KNOWLEDGE.totals)
         data = {"analysis": analysis}
         await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
 
@@ -143,28 +163,10 @@ class Indexing:
         return lambda batch: batch.update(reference, data, option)
 
     def _list_write(self, name: ListName, change: ListChange, emptied: set[ListName]) -> Write:
+        if name not in emptied:
+            return list_write(self._database, name, change)
         reference = self._reference(name)
-        if name in emptied:
-            return lambda batch: batch.delete(reference)
-        data = change.document()
-        return lambda batch: batch.set(reference, data, merge=True)
-
-    def _cut(self, snapshot: DocumentSnapshot[Any], keep: Keep, average: float) -> Write:
-        data = _fields(snapshot)
-        entries = data.get("postings", {})
-        kept = keep(entries, average, self._cap)
-        change: dict[str, Any] = {"postings": dict(kept), "held": len(kept)}
-        dropped = [entry for name, entry in entries.items() if name not in kept]
-        if dropped and snapshot.reference.parent.id == FACETS:
-            # Of several chunks of one date some may have been kept: only later ones are all there.
-            since = max(dropped) + 1
-            change["since"] = max(data.get("since", since), since)
-        return lambda batch: batch.update(snapshot.reference, change)
-
-    def _totals_write(self, counts: Mapping[str, int]) -> list[Write]:
-        data = {name: Increment(count) for name, count in counts.items()}
-        reference = self._reference(TOTALS)
-        return [lambda batch: batch.set(reference, data, merge=True)] if data else []
+        return lambda batch: batch.delete(reference)
 
     def _wait(self, chunk_id: str, now: datetime) -> Write:
         reference = self._database.document(documents.COLLECTION, chunk_id)
@@ -190,7 +192,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 def _marked(change: Change) -> dict[str, Any]:
     return {
         "indexed": change.wanted.document(),
-        "facets": [own_facet(change.waiting.chunk_id), *(facet.id for facet in change.facets)],
+        "facets": [own_facet(change.waiting.chunk_id), *change.wanted.facets],
         f"pending.{STEP}": DELETE_FIELD,
         f"tries.{STEP}": DELETE_FIELD,
         f"parked.{STEP}": DELETE_FIELD,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.domain.facet import Kind, facets_of, named
+from shared.domain.facet import Kind, named
 from shared.store import chunk_documents as documents
 from shared.store.chunk_documents import COLLECTION as CHUNKS
 from shared.store.sources import COLLECTION
@@ -175,7 +175,7 @@ def _differs(wanted: ChunkedSource, stored: dict[str, str]) -> bool:
 
 
 def _document(wanted: ChunkedSource, now: datetime) -> dict[str, Any]:
-    facets = {facet for chunk in wanted.chunks for facet in facets_of(chunk)}
+    facets = {facet for chunk in wanted.chunks for facet in chunk.facets}
     return _described(wanted.source) | {
         "title_key": named(Kind.TITLE, wanted.source.title).key[:_KEY_LENGTH],
         "facets": sorted(facet.id for facet in facets if facet.kind in _LISTED_BY),

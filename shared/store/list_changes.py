@@ -1,4 +1,4 @@
-"""What chunks that wait to be indexed change in the lists: pure differences, nothing is stored."""
+"""What documents that come, change or go mean to the lists: pure differences, nothing is stored."""
 
 from __future__ import annotations
 
@@ -8,65 +8,44 @@ from typing import TYPE_CHECKING, Any
 
 from google.cloud.firestore import DELETE_FIELD, Increment
 
-from shared.store.index_lists import FACETS
+from shared.domain.facet import facet_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from shared.domain.chunk import Chunk
-    from shared.domain.facet import Facet
-    from shared.store.marks import Indexed, ListName
+    from shared.store.index_lists import IndexNames, ListName
+    from shared.store.marks import Indexed
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """A chunk that waits to be indexed, as it was read.
+class Difference:
+    """What the lists are to learn of a document.
 
     Attributes:
-        chunk: The chunk; None if it was deleted and is only to be taken out.
-        indexed: What the lists know of it so far.
-        tries: How often it could not be indexed.
-        fault: What is wrong with its document, if that cannot be read.
+        document_id: Which.
+        before: What they know of it; `NOTHING` of one that is new.
+        after: What they are to know of it; `NOTHING` of one that goes.
     """
 
-    chunk_id: str
-    chunk: Chunk | None
-    indexed: Indexed
-    tries: int
-    update_time: Any
-    fault: str = ""
+    document_id: str
+    before: Indexed
+    after: Indexed
 
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What the lists are to know of a chunk from now on.
-
-    Attributes:
-        waiting: The chunk as it was read.
-        wanted: What its terms and facets are now; `NOTHING` for one that was deleted.
-        facets: The facets that it bears.
-    """
-
-    waiting: Waiting
-    wanted: Indexed
-    facets: Sequence[Facet] = ()
-
-    def differences(self) -> Iterator[tuple[ListName, int | None, int | None]]:
-        """The lists that change: what each said of the chunk, and what it is to say."""
-        old, new = dict(self.waiting.indexed.entries()), dict(self.wanted.entries())
+    def entries(self, names: IndexNames) -> Iterator[tuple[ListName, int | None, int | None]]:
+        """The lists that change: what each said of the document, and what it is to say."""
+        old, new = dict(self.before.entries(names)), dict(self.after.entries(names))
         for name in old.keys() | new.keys():
             before, after = old.get(name), new.get(name)
             if before != after:
                 yield name, before, after
 
-    def descriptions(self) -> Iterator[tuple[ListName, dict[str, str]]]:
+    def descriptions(self, names: IndexNames) -> Iterator[tuple[ListName, dict[str, str]]]:
         """What to say of those of its facets whose name is new here."""
-        known = self.waiting.indexed.facets
-        for facet in self.facets:
-            name = self.wanted.facets[facet.id]
-            if known.get(facet.id) != name:
+        for facet_id, name in self.after.facets.items():
+            if self.before.facets.get(facet_id) != name:
+                facet = facet_of(facet_id, name)
                 said = {"kind": facet.kind.value, "key": facet.key, "name": name}
-                yield (FACETS, facet.id), said
+                yield (names.facets, facet_id), said
 
 
 @dataclass(slots=True)
@@ -74,8 +53,8 @@ class ListChange:
     """What one list gains and loses.
 
     Attributes:
-        df: How many chunks more stand on it, or fewer.
-        entries: Chunk id to what it says from now on, or that it says nothing.
+        df: How many documents more stand on it, or fewer.
+        entries: Document id to what it says from now on, or that it says nothing.
         fields: What else it says.
     """
 
@@ -83,9 +62,9 @@ class ListChange:
     entries: dict[str, Any] = field(default_factory=dict)
     fields: dict[str, str] = field(default_factory=dict)
 
-    def note(self, chunk_id: str, before: int | None, after: int | None) -> None:
-        """Take in that a chunk's entry comes, changes or goes."""
-        self.entries[chunk_id] = DELETE_FIELD if after is None else after
+    def note(self, document_id: str, before: int | None, after: int | None) -> None:
+        """Take in that a document's entry comes, changes or goes."""
+        self.entries[document_id] = DELETE_FIELD if after is None else after
         self.df += (after is not None) - (before is not None)
 
     def document(self) -> dict[str, Any]:
@@ -101,20 +80,22 @@ class ListChange:
         return {"postings": self.entries} | self.fields | sums
 
 
-def list_changes(changes: Sequence[Change]) -> dict[ListName, ListChange]:
-    """What the lists gain and lose by some chunks together."""
+def list_changes(
+    names: IndexNames, differences: Sequence[Difference]
+) -> dict[ListName, ListChange]:
+    """What the lists gain and lose by some documents together."""
     lists: dict[ListName, ListChange] = defaultdict(ListChange)
-    for change in changes:
-        for name, before, after in change.differences():
-            lists[name].note(change.waiting.chunk_id, before, after)
-        for name, said in change.descriptions():
+    for difference in differences:
+        for name, before, after in difference.entries(names):
+            lists[name].note(difference.document_id, before, after)
+        for name, said in difference.descriptions(names):
             lists[name].fields |= said
     return lists
 
 
-def total_changes(changes: Sequence[Change]) -> dict[str, int]:
-    """By how much the totals change; a chunk without any term is none of the documents."""
-    pairs = [(each.waiting.indexed.length, each.wanted.length) for each in changes]
+def total_changes(differences: Sequence[Difference]) -> dict[str, int]:
+    """By how much the totals change; one without any term is none of the documents."""
+    pairs = [(each.before.length, each.after.length) for each in differences]
     counts = {
         "documents": sum((new > 0) - (old > 0) for old, new in pairs),
         "length": sum(new - old for old, new in pairs),

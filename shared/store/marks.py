@@ -1,4 +1,4 @@
-"""`chunks/{chunk_id}.indexed`: what the lists know of a chunk, so that an edit is a difference."""
+"""`indexed` of a document: what the lists know of it, so that an edit is a difference."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.domain.postings import pack
-from shared.store.index_lists import FACETS, LEXICON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-ListName = tuple[str, str]
-"""A list by its collection and its document id."""
+    from shared.store.index_lists import IndexNames, ListName
 
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """What the lists know of a chunk.
+    """What the lists know of a document.
 
     Attributes:
         terms: How often it holds each term.
@@ -34,13 +32,13 @@ class Indexed:
         """How many terms it holds, repeats included."""
         return sum(self.terms.values())
 
-    def entries(self) -> Iterator[tuple[ListName, int]]:
+    def entries(self, names: IndexNames) -> Iterator[tuple[ListName, int]]:
         """The lists it stands on, and what each says of it."""
         length = self.length
         for term, tf in self.terms.items():
-            yield (LEXICON, term), pack(tf, length)
+            yield (names.lexicon, term), pack(tf, length)
         for facet in self.facets:
-            yield (FACETS, facet), self.dated_at
+            yield (names.facets, facet), self.dated_at
 
     def document(self) -> dict[str, Any]:
         """How it is stored."""
@@ -55,5 +53,5 @@ NOTHING: Final = Indexed()
 
 
 def read_mark(data: Mapping[str, Any]) -> Indexed:
-    """What the lists know of a chunk, by its document."""
+    """What the lists know of a document, by its fields."""
     return Indexed(**data["indexed"]) if "indexed" in data else NOTHING

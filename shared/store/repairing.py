@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.store.chunk_documents import COLLECTION as CHUNKS
-from shared.store.index_lists import FACETS, LEXICON, TOTALS, to_totals
+from shared.store.index_lists import KNOWLEDGE, to_totals
 from shared.store.marks import read_mark
 
 if TYPE_CHECKING:
@@ -15,17 +15,19 @@ if TYPE_CHECKING:
 
     from shared.domain.postings import Totals
     from shared.store.database import Database, Write
-    from shared.store.marks import Indexed, ListName
+    from shared.store.index_lists import ListName
+    from shared.store.marks import Indexed
 
     ListDocument = Mapping[str, Any]
 
-START: Final[ListName] = (FACETS, "")
+START: Final[ListName] = (KNOWLEDGE.facets, "")
 """Before the first list: facets come before the lexicon."""
 PAGE: Final = 200
 """How many documents are read at once."""
 MAX_WRITES: Final = 500
 MAX_BYTES: Final = 2_000_000
 """What one commit may hold: the emulator refuses requests above 4 MiB, the cloud above 10."""
+_COLLECTIONS: Final = (KNOWLEDGE.facets, KNOWLEDGE.lexicon)
 _PLACE: Final = ("meta", "repair")
 _ENTRY: Final = 20
 """Bytes around an entry."""
@@ -48,7 +50,7 @@ class Repairing:
         self, after: ListName, until: ListName | None
     ) -> AsyncIterator[dict[ListName, ListDocument]]:
         """The lists that stand in a range, page by page."""
-        for collection in (FACETS, LEXICON):
+        for collection in _COLLECTIONS:
             if collection < after[0] or (until and until[0] < collection):
                 continue
             query = lists_query(self._database.client, collection, after, until)
@@ -71,17 +73,19 @@ class Repairing:
     async def count(self) -> int:
         """How many lists there are."""
         client = self._database.client
-        queries = [lists_query(client, name, START, None) for name in (FACETS, LEXICON)]
+        queries = [lists_query(client, name, START, None) for name in _COLLECTIONS]
         return sum([await self._database.count(query) for query in queries])
 
     async def totals(self) -> Totals:
         """The totals as they stand."""
-        return to_totals((await self._database.get(self._database.document(*TOTALS))).to_dict())
+        return to_totals(
+            (await self._database.get(self._database.document(*KNOWLEDGE.totals))).to_dict()
+        )
 
     async def correct(self, totals: Totals) -> None:
         """Write the totals as they are to be."""
         data = {"documents": totals.documents, "length": totals.length}
-        reference = self._database.document(*TOTALS)
+        reference = self._database.document(*KNOWLEDGE.totals)
         await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
 
     async def place(self) -> ListName | None:
@@ -134,5 +138,5 @@ def lists_query(
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
     yield marks_query(client).limit(1)
-    for collection in (FACETS, LEXICON):
+    for collection in _COLLECTIONS:
         yield lists_query(client, collection, (collection, "a"), (collection, "b")).limit(1)

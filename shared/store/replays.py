@@ -48,7 +48,7 @@ class Replays:
     async def get(self, call_id: str) -> Replay | None:
         """What the call answered, if it was ever finished and is not forgotten."""
         snapshot = await self._database.get(self._at(call_id))
-        return Replay(**known(Replay, snapshot)) if snapshot.exists else None
+        return Replay(**known(Replay, snapshot.to_dict())) if snapshot.exists else None
 
     def write(self, call_id: str, replay: Replay) -> Write:
         """The write that keeps an answer. The commit that holds it is refused the second time."""

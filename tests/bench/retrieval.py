@@ -29,12 +29,14 @@ import Stemmer
 
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
+from functions.tools.search_kb.ranked import in_turns
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.caller import Caller
 from shared.deps import Backend
 from shared.domain.chunk import source_id_of
 from shared.job import Budget
+from shared.search.corpus import knowledge
 from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Selection
 from shared.settings import Settings
@@ -141,8 +143,9 @@ async def search(
     result = Result()
     for text in queries.texts:
         meter = Meter()
-        ranking = await rank(Question(text, mode, Selection()), backend.deps(Caller(), meter))
-        sources = [source_id_of(hit.chunk_id) for hit in ranking.hits]
+        deps = backend.deps(Caller(), meter)
+        ranking = await rank(Question(text, mode, Selection()), knowledge(deps.store), deps)
+        sources = [source_id_of(hit.id) for hit in in_turns(ranking.hits)]
         result.rankings.append(list(dict.fromkeys(documents[source] for source in sources)))
         result.reads.append(meter.documents_read)
         result.trips.append(meter.round_trips)

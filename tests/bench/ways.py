@@ -12,9 +12,9 @@ from shared.domain.facet import own_facet
 from shared.retrieval.terms import terms
 from shared.search.meaning import DENSE_POOL
 from shared.search.pool import LEXICAL_POOL
-from shared.store.chunk_documents import COLLECTION
-from shared.store.chunks import nearest_query
-from shared.store.index_lists import LEXICON
+from shared.store.chunk_documents import COLLECTION, READ_FIELDS
+from shared.store.documents import nearest_query
+from shared.store.index_lists import KNOWLEDGE
 from tests.e2e.wire import HEADERS, MODERN, call
 
 if TYPE_CHECKING:
@@ -61,13 +61,15 @@ class Floor:
 
     async def lists(self, question: str) -> list[dict[str, int]]:
         """The postings of a question's terms."""
-        references = [self.client.collection(LEXICON).document(term) for term in terms(question)]
+        lexicon = self.client.collection(KNOWLEDGE.lexicon)
+        references = [lexicon.document(term) for term in terms(question)]
         found = [each async for each in self.client.get_all(references) if each.exists]
         return [each.get("postings") for each in found]
 
     async def nearest(self, vector: Vector, limit: int, facets: Sequence[str] = ()) -> None:
         """Find the neighbours of a vector."""
-        async for _ in nearest_query(self.client, vector, limit, facets).stream():
+        chunks = self.client.collection(COLLECTION)
+        async for _ in nearest_query(chunks, READ_FIELDS, vector, limit, facets).stream():
             pass
 
 

@@ -16,7 +16,7 @@ from tests.gateway.shelf import SHELF, declared
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
 
-ANYONE, MEMBER = Caller(), Caller(user_id="u-1", tier=Tier.REGISTERED)
+ANYONE, MEMBER = Caller(), Caller.of("u-1")
 
 
 def test_the_catalogue_holds_every_tool_in_order() -> None:

@@ -20,7 +20,7 @@ from shared.errors import InvalidInput
 from tests.gateway.shelf import Desk, served
 
 INVALID_PARAMS = -32602
-TOOLS = {tool.name: tool for tool in Catalog.load().open_to(Caller())}
+TOOLS = {tool.name: tool for tool in Catalog.load().open_to(Caller.of("anna"))}
 FILLED = {
     "topic": "a topic",
     "tag": "deep-work",

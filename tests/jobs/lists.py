@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.index.job import index
 from shared.clock import microseconds
-from shared.domain.facet import Kind, facet_of, facets_of
+from shared.domain.facet import Kind, facet_of
 from shared.domain.postings import pack
 from shared.domain.source import Section, Source
 from shared.retrieval.terms import terms
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from shared.deps import Deps
     from shared.domain.chunk import Chunk
-    from shared.store.list_changes import Change
-    from shared.store.marks import ListName
+    from shared.store.index_lists import ListName
+    from shared.store.indexing import Change
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 EMPTY: Final = {"documents": 0, "length": 0}
@@ -60,7 +60,7 @@ class Lists:
         for term, tf in Counter(found).items():
             entry = pack(tf, len(found))
             self.entries.setdefault(("lexicon", term), {})[chunk.chunk_id] = entry
-        for facet, name in facets_of(chunk).items():
+        for facet, name in chunk.facets.items():
             entry = microseconds(chunk.dated_at)
             self.entries.setdefault(("facets", facet.id), {})[chunk.chunk_id] = entry
             self.names.setdefault(("facets", facet.id), set()).add(name)

@@ -15,7 +15,6 @@ from shared.domain.facet import (
     Facet,
     Kind,
     facet_of,
-    facets_of,
     month,
     named,
     own_facet,
@@ -88,22 +87,22 @@ def test_a_chunk_bears_what_is_said_of_it() -> None:
         "tag:dough": "dough",
         "month:2024-05": "May 2024",
     }
-    assert expected == {facet.id: name for facet, name in facets_of(CHUNK).items()}
+    assert expected == {facet.id: name for facet, name in CHUNK.facets.items()}
 
 
 def test_a_chunk_bears_its_clusters_and_that_it_has_a_card() -> None:
     chunk = replace(CHUNK, cluster_id=("c1", "c2"), knowledge_card=KnowledgeCard("Knead."))
-    found = set(facets_of(chunk)) - set(facets_of(CHUNK))
+    found = set(chunk.facets) - set(CHUNK.facets)
     assert {Facet(Kind.CLUSTER, "c1"), Facet(Kind.CLUSTER, "c2"), HAS_CARD} == found
 
 
 def test_what_is_blank_or_missing_is_no_facet() -> None:
     chunk = replace(CHUNK, tags=(" ", ""), author=None, category="", dated_at=None)
-    assert {Kind.SOURCE, Kind.TITLE} == {facet.kind for facet in facets_of(chunk)}
+    assert {Kind.SOURCE, Kind.TITLE} == {facet.kind for facet in chunk.facets}
 
 
 def test_one_tag_in_two_spellings_is_one_facet() -> None:
-    tags = [each for each in facets_of(replace(CHUNK, tags=("Rye", "rye"))) if each.kind == "tag"]
+    tags = [each for each in replace(CHUNK, tags=("Rye", "rye")).facets if each.kind == "tag"]
     assert [Facet(Kind.TAG, "rye")] == tags
 
 

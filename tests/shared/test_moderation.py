@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Ballot, FeedbackTag, Tally, VoteType
-from shared.retrieval.moderation import AGE, LEAST, MOST, factor
+from shared.retrieval.moderation import AGE, LEAST, MOST, factor, moderated
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TRACE = Trace(
@@ -61,3 +61,38 @@ def test_what_is_clearly_more_relevant_stands_first_whatever_the_votes() -> None
 def test_a_spam_vote_counts_against_it_too() -> None:
     spam = Tally().plus(Ballot(VoteType.DOWN, FeedbackTag.SPAM, 50))
     assert factor(replace(TRACE, tally=spam), NOON) < 1
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something that a search found."""
+
+    id: str
+    score: float
+    similarity: float | None
+
+
+def first(*found: Found, liked: str) -> str:
+    traces = {
+        each.id: replace(TRACE, tally=LIKED if each.id == liked else DISLIKED) for each in found
+    }
+    scores = moderated(found, traces, NOON)
+    return max(scores, key=scores.__getitem__)
+
+
+def test_of_two_that_fit_alike_votes_decide() -> None:
+    assert "b" == first(Found("a", 1, 0.60), Found("b", 0, 0.59), liked="b")
+
+
+def test_of_two_that_do_not_votes_do_not_decide() -> None:
+    assert "a" == first(Found("a", 1, 0.60), Found("b", 0, 0.30), liked="b")
+
+
+def test_what_only_words_found_is_moderated_by_its_own_scores() -> None:
+    assert "b" == first(Found("a", 5.0, None), Found("b", 4.9, None), liked="b")
+    assert "a" == first(Found("a", 5.0, None), Found("b", 3.0, None), liked="b")
+
+
+def test_what_is_not_to_be_ordered_has_no_score_and_still_tells_how_alike_all_is() -> None:
+    found = [Found("a", 1, 0.60), Found("b", 0.9, 0.59), Found("hidden", 0, 0.0)]
+    assert {"a": 1.0, "b": 0.9} == moderated(found, {"a": TRACE, "b": TRACE}, NOON)

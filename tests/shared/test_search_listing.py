@@ -10,7 +10,9 @@ import pytest
 
 from shared.domain.facet import Kind, named
 from shared.periods import Span
-from shared.search.listing import EXAMINED, newest
+from shared.search.corpus import knowledge
+from shared.search.listing import EXAMINED
+from shared.search.listing import newest as newest_in
 from shared.search.selection import Group, Selection
 from tests.fakes.embedder import WordEmbedder
 from tests.knowledge import in_chunks, put_in
@@ -18,10 +20,11 @@ from tests.tools.searching import FIRST_DAY, cut_lists, many, one
 
 if TYPE_CHECKING:
     from shared.deps import Deps
+    from shared.domain.chunk import Chunk
     from shared.domain.source import Source
     from shared.search.listing import Listing
     from shared.store import Meter
-    from shared.store.chunk_lists import Place
+    from shared.store.documents import Place
 
 pytestmark = pytest.mark.anyio
 
@@ -42,9 +45,16 @@ def dated(day: int, source_id: str, **fields: object) -> Source:
     return replace(source, sections=(replace(source.sections[0], highlighted_at=moment),))
 
 
-async def pages(deps: Deps, selection: Selection, limit: int) -> list[Listing]:
+async def newest(
+    selection: Selection, limit: int, after: Place | None, deps: Deps
+) -> Listing[Chunk]:
+    """What the knowledge base has, by date."""
+    return await newest_in(selection, limit, after, knowledge(deps.store))
+
+
+async def pages(deps: Deps, selection: Selection, limit: int) -> list[Listing[Chunk]]:
     """All pages."""
-    found: list[Listing] = []
+    found: list[Listing[Chunk]] = []
     after: Place | None = None
     while not found or after:
         found.append(await newest(selection, limit, after, deps))
@@ -52,9 +62,9 @@ async def pages(deps: Deps, selection: Selection, limit: int) -> list[Listing]:
     return found
 
 
-def sources(listings: list[Listing]) -> list[str]:
+def sources(listings: list[Listing[Chunk]]) -> list[str]:
     """The sources of what is listed."""
-    return [chunk.source_id for listing in listings for chunk in listing.chunks]
+    return [chunk.source_id for listing in listings for chunk in listing.documents]
 
 
 async def test_a_date_that_the_lists_do_not_know_yet_neither_repeats_nor_loses(deps: Deps) -> None:
@@ -90,7 +100,7 @@ async def test_no_day_lists_nothing_and_reads_nothing(deps: Deps, meter: Meter) 
     read = meter.documents_read
     no_day = Span(date(2024, 2, 2), date(2024, 2, 1))
     for selection in (Selection(span=no_day), Selection((SEA,), no_day)):
-        assert [] == (await newest(selection, 5, None, deps)).chunks
+        assert [] == (await newest(selection, 5, None, deps)).documents
     assert read == meter.documents_read
 
 
@@ -111,19 +121,19 @@ async def test_a_page_that_is_short_goes_on(deps: Deps) -> None:
     await put_in(deps, loud, quiet, *both)
     await cut_lists(deps, "facets", cap=20)
     found = await pages(deps, Selection((SEA, ANN)), 2)
-    assert [0, 2, 1] == [len(each.chunks) for each in found]
+    assert [0, 2, 1] == [len(each.documents) for each in found]
     assert ["s2", "s1", "s0"] == sources(found)
 
 
 async def test_the_last_page_knows_that_it_is_the_last(deps: Deps) -> None:
     await put_in(deps, *(dated(day, f"s{day}", tags=("sea",)) for day in range(4)))
     found = await pages(deps, Selection((SEA,)), 2)
-    assert [2, 2] == [len(each.chunks) for each in found]
+    assert [2, 2] == [len(each.documents) for each in found]
     found = await pages(deps, Selection(span=Span(first=FIRST_DAY.date())), 2)
-    assert [2, 2] == [len(each.chunks) for each in found]
+    assert [2, 2] == [len(each.documents) for each in found]
 
 
 async def test_what_no_passage_bears_is_told(deps: Deps) -> None:
     await put_in(deps, dated(0, "s0", tags=("sea",)))
     listing = await newest(Selection((SEA, ANN)), 2, None, deps)
-    assert ([], ((ANN, "Ann"),)) == (listing.chunks, listing.unknown)
+    assert ([], ((ANN, "Ann"),)) == (listing.documents, listing.unknown)

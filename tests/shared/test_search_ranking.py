@@ -8,10 +8,12 @@ import pytest
 
 from shared.domain.facet import Kind, named
 from shared.errors import Unavailable
+from shared.search.corpus import knowledge
 from shared.search.meaning import DENSE_POOL, NoMeaning
 from shared.search.plan import FEW
 from shared.search.pool import DEPTH
-from shared.search.ranking import Mode, Question, rank
+from shared.search.ranking import Mode, Question
+from shared.search.ranking import rank as rank_in
 from shared.search.selection import Group, Selection
 from tests.fakes.embedder import WordEmbedder
 from tests.knowledge import in_chunks, index_all, put_in
@@ -19,7 +21,9 @@ from tests.tools.searching import bm25, cut_lists, many, one, stored
 
 if TYPE_CHECKING:
     from shared.deps import Deps
+    from shared.domain.chunk import Chunk
     from shared.domain.facet import Facet
+    from shared.search.ranking import Ranking
 
 pytestmark = pytest.mark.anyio
 
@@ -39,11 +43,16 @@ def question(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> Question:
     return Question(text, mode, Selection(groups))
 
 
+async def rank(asked: Question, deps: Deps) -> Ranking[Chunk]:
+    """What the knowledge base has on it."""
+    return await rank_in(asked, knowledge(deps.store), deps)
+
+
 async def test_every_hit_of_a_hybrid_search_has_both_scores(deps: Deps) -> None:
     await put_in(deps, many(["rye anchor", "anchor oven mast", "bread"]), one("anchor rye rye"))
     found = await rank(question("anchor rye"), deps)
     expected = bm25(await stored(deps), "anchor rye")
-    assert pytest.approx(expected) == {hit.chunk_id: hit.bm25 for hit in found.hits}
+    assert pytest.approx(expected) == {hit.id: hit.bm25 for hit in found.hits}
     assert all(hit.similarity is not None for hit in found.hits)
     assert (frozenset({"anchor", "rye"}), 4) == (found.terms, found.documents)
 
@@ -56,7 +65,7 @@ async def test_the_scores_are_those_of_the_text_where_lists_were_cut(deps: Deps)
     ways = (Mode.HYBRID, ()), (Mode.HYBRID, (SEA,)), (Mode.LEXICAL, (SEA,))
     for mode, facets in ways:
         found = await rank(question("anchor rye", mode, *facets), deps)
-        assert pytest.approx(expected) == {hit.chunk_id: hit.bm25 for hit in found.hits}
+        assert pytest.approx(expected) == {hit.id: hit.bm25 for hit in found.hits}
 
 
 async def test_what_lacks_a_vector_is_neither_near_nor_far(deps: Deps) -> None:
@@ -65,7 +74,7 @@ async def test_what_lacks_a_vector_is_neither_near_nor_far(deps: Deps) -> None:
     await deps.store.ingestion.save([in_chunks(one("anchor anchor storm"))], deps.clock())
     await index_all(deps)
     found = await rank(question("anchor storm"), deps)
-    assert ("notes", None) == (found.hits[0].chunk_id[:5], found.hits[0].similarity)
+    assert ("notes", None) == (found.hits[0].id[:5], found.hits[0].similarity)
 
 
 async def test_a_pool_is_as_deep_as_it_says(deps: Deps) -> None:

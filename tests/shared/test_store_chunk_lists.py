@@ -10,7 +10,7 @@ import pytest
 
 from shared.domain.facet import HAS_CARD, Kind, named
 from shared.periods import ALWAYS, Span
-from shared.store.chunk_lists import place
+from shared.store.documents import place
 from tests.knowledge import BAKING, in_chunks, texts
 from tests.tools.shelves import NOON, index_all, shelve, source
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.deps import Deps
-    from shared.store.chunk_lists import Place
+    from shared.store.documents import Place
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +37,7 @@ async def walk(deps: Deps, facets: Sequence[str] = (), span: Span = ALWAYS) -> l
     """The sources and days of all chunks by date, read one by one."""
     seen: list[str] = []
     after: Place | None = None
-    while found := await deps.store.chunk_lists.newest(1, facets, span, after):
+    while found := await deps.store.chunks.newest(1, facets, span, after):
         seen.append(f"{found[0].source_id} {found[0].dated_at:%d}")
         after = place(found[0])
     return seen

@@ -11,27 +11,24 @@ import pytest
 from shared.domain.facet import Kind, named
 from shared.domain.postings import pack
 from shared.domain.source import Section, Source
-from shared.retrieval.bm25 import best
-from shared.search.keep import newest
+from shared.search.keep import keeping
 from shared.store.database import Stale
-from shared.store.indexing import Indexing
-from shared.store.list_changes import Change, list_changes
+from shared.store.index_lists import KNOWLEDGE
+from shared.store.indexing import Change, Indexing
+from shared.store.list_changes import list_changes
 from shared.store.marks import NOTHING, Indexed
 from tests.jobs.documents import chunks, documents
 from tests.jobs.lists import NOON, stored_lists, stored_totals
 from tests.knowledge import in_chunks, write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from shared.deps import Deps
     from shared.store import Meter
-    from shared.store.indexing import Keep
-    from shared.store.list_changes import Waiting
+    from shared.store.indexing import Waiting
 
 pytestmark = pytest.mark.anyio
 
-KEEP: Final[Mapping[str, Keep]] = {"lexicon": best, "facets": newest}
+KEEP: Final = keeping(KNOWLEDGE)
 RYE: Final = named(Kind.TAG, "rye")
 RYE_LIST: Final = ("facets", RYE.id)
 BREAD: Final = ("lexicon", "bread")
@@ -46,7 +43,7 @@ async def waiting(deps: Deps, count: int) -> list[Waiting]:
 
 def change(waiting: Waiting, date: int, tf: int = 1) -> Change:
     """It bears the tag rye, and holds the term bread."""
-    return Change(waiting, Indexed({"bread": tf}, {RYE.id: "Rye"}, date), (RYE,))
+    return Change(waiting, Indexed({"bread": tf}, {RYE.id: "Rye"}, date))
 
 
 def removal(waiting: Waiting) -> Change:
@@ -111,7 +108,7 @@ async def test_a_new_name_is_written_where_nothing_else_changes(deps: Deps) -> N
     before = await stored_lists(deps)
     (found,) = await again(deps)
     renamed = Indexed({"bread": 1}, {RYE.id: "RYE"}, 5)
-    assert [] == await deps.store.indexing.apply([Change(found, renamed, (RYE,))])
+    assert [] == await deps.store.indexing.apply([Change(found, renamed)])
     after = await stored_lists(deps)
     assert before[RYE_LIST] | {"name": "RYE"} == after[RYE_LIST]
 
@@ -120,7 +117,7 @@ async def test_what_a_list_may_hold_is_the_last_of_the_servers_sums(deps: Deps) 
     (found, *_) = await waiting(deps, 1)
     known = replace(found, indexed=Indexed({"bread": 1}, {RYE.id: "Rye"}, 5))
     for each in (change(found, 5), change(known, 6), removal(known)):
-        list_change = list_changes([each])[RYE_LIST]
+        list_change = list_changes(KNOWLEDGE, [each.difference])[RYE_LIST]
         batch = deps.store.database.client.batch()
         batch.set(deps.store.database.document(*RYE_LIST), list_change.document(), merge=True)
         (result,) = await batch.commit()
@@ -134,7 +131,7 @@ async def test_lists_that_have_grown_too_long_are_named(deps: Deps) -> None:
     assert [] == await indexing.apply([change(each, 5) for each in found[:4]])
     grown = await indexing.apply([change(found[4], 5)])
     assert [RYE_LIST, BREAD] == sorted(grown)
-    await indexing.shorten(grown, KEEP)
+    await indexing.long_lists.shorten(grown, KEEP)
     assert [3, 3] == [data["held"] for data in (await stored_lists(deps)).values()]
     assert [] == await indexing.apply([change(found[5], 5)])
 
@@ -143,7 +140,7 @@ async def test_chunks_that_leave_a_long_list_do_not_make_it_grow(deps: Deps) -> 
     """The count of chunks is not taken for the number of entries, however high it is."""
     indexing = Indexing(deps.store.database, cap=2, slack=1)
     grown = await indexing.apply([change(each, 5) for each in await waiting(deps, 9)])
-    await indexing.shorten(grown, KEEP)
+    await indexing.long_lists.shorten(grown, KEEP)
     found = await again(deps)
     assert [] == await indexing.apply([removal(each) for each in found[:3]])
     assert [6, 6] == [data["df"] for data in (await stored_lists(deps)).values()]
@@ -155,7 +152,7 @@ async def test_a_cut_list_keeps_its_best_or_newest_entries(deps: Deps) -> None:
     grown = await indexing.apply(
         [change(each, 10 + number, tf=9 - number) for number, each in enumerate(found)]
     )
-    await indexing.shorten(grown, KEEP)
+    await indexing.long_lists.shorten(grown, KEEP)
     lists = await stored_lists(deps)
     names = [each.chunk_id for each in found]
     assert {names[0], names[1]} == lists[BREAD]["postings"].keys()
@@ -167,7 +164,7 @@ async def test_a_cut_list_misses_nothing_after_the_newest_that_went(deps: Deps) 
     """Where chunks of one date are kept in part, the list is whole only from the next moment on."""
     indexing = Indexing(deps.store.database, cap=2, slack=1)
     grown = await indexing.apply([change(each, 5) for each in await waiting(deps, 4)])
-    await indexing.shorten(grown, KEEP)
+    await indexing.long_lists.shorten(grown, KEEP)
     assert 6 == (await stored_lists(deps))[RYE_LIST]["since"]
 
 
@@ -175,7 +172,7 @@ async def test_what_a_list_misses_is_not_forgotten_when_it_is_cut_again(deps: De
     indexing = Indexing(deps.store.database, cap=3, slack=1)
     found = await waiting(deps, 8)
     grown = await indexing.apply([change(each, 50) for each in found[:4]])
-    await indexing.shorten(grown, KEEP)
+    await indexing.long_lists.shorten(grown, KEEP)
     assert 51 == (await stored_lists(deps))[RYE_LIST]["since"]
     kept = (await stored_lists(deps))[RYE_LIST]["postings"]
     present = [each for each in await again(deps) if each.chunk_id in kept]
@@ -183,7 +180,7 @@ async def test_what_a_list_misses_is_not_forgotten_when_it_is_cut_again(deps: De
     fresh = [each for each in await again(deps) if each.chunk_id not in kept]
     late = [each for each in fresh if each.indexed == NOTHING]
     grown = await indexing.apply([change(each, 20) for each in late])
-    await indexing.shorten(grown, KEEP)
+    await indexing.long_lists.shorten(grown, KEEP)
     assert 51 == (await stored_lists(deps))[RYE_LIST]["since"]
 
 
@@ -193,13 +190,13 @@ async def test_a_list_that_was_not_too_long_after_all_stays_whole(deps: Deps) ->
     await indexing.apply([change(each, 5) for each in await waiting(deps, 2)])
     grown = await indexing.apply([change(each, 6) for each in await again(deps)])
     assert [RYE_LIST] == grown
-    await indexing.shorten(grown, KEEP)
+    await indexing.long_lists.shorten(grown, KEEP)
     found = (await stored_lists(deps))[RYE_LIST]
     assert (2, 2, "since" in found) == (found["held"], len(found["postings"]), False)
 
 
 async def test_a_list_that_is_gone_is_not_shortened(deps: Deps) -> None:
-    await deps.store.indexing.shorten([BREAD], KEEP)
+    await deps.store.indexing.long_lists.shorten([BREAD], KEEP)
     assert {} == await stored_lists(deps)
 
 

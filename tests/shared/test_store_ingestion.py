@@ -172,7 +172,7 @@ async def test_no_reader_sees_a_deleted_chunk(deps: Deps) -> None:
     await save(deps, without_first(SAILING))
     assert await deps.store.chunks.get(gone) is None
     assert [kept] == [
-        each.chunk.chunk_id for each in await deps.store.chunks.nearest(tuple(vector), 10)
+        each.document.id for each in await deps.store.chunks.nearest(tuple(vector), 10)
     ]
 
 

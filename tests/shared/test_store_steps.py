@@ -174,7 +174,7 @@ async def test_opposite_directions_are_unrelated_and_the_same_one_is_the_same(de
     across = (0.0, *UNIT[:-1])
     await deps.store.steps.embedded(read, [UNIT, opposite, across], "model-1")
     found = await deps.store.chunks.nearest(UNIT, 10)
-    assert found[0].chunk.chunk_id == read[0].chunk_id
+    assert found[0].document.id == read[0].chunk_id
     assert [each.similarity for each in found] == [1.0, 0.0, 0.0]
 
 

@@ -101,6 +101,7 @@ def test_a_declaration_says_all_but_how_it_runs() -> None:
         "tier": "registered",
         "timeout": 3.0,
         "price": 0,
+        "envelope": None,
         "resource": None,
         "links": None,
         "internal": False,

@@ -14,9 +14,10 @@ from shared.domain.source import Section, Source
 from shared.retrieval.diversity import diversify
 from shared.retrieval.fusion import Scores, fuse
 from shared.retrieval.terms import terms
-from shared.search.keep import KEEP
+from shared.search.keep import keeping
 from shared.store import chunk_documents
-from shared.store.indexing import Indexing
+from shared.store.index_lists import KNOWLEDGE
+from shared.store.long_lists import LongLists
 from tests.fakes.embedder import cosine
 from tests.knowledge import index_all, put_in
 
@@ -98,7 +99,7 @@ async def cut_lists(deps: Deps, collection: str, cap: int) -> None:
     """Cut all lists of a collection as the index job cuts those that have grown too long."""
     client = deps.store.database.client
     names = [(collection, each.id) async for each in client.collection(collection).stream()]
-    await Indexing(deps.store.database, cap).shorten(names, KEEP)
+    await LongLists(deps.store.database, KNOWLEDGE, cap).shorten(names, keeping(KNOWLEDGE))
 
 
 async def walk(deps: Deps, limit: int = 10, **arguments: Any) -> list[Out]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.tools.search_kb.ranked import MARKS
 from functions.tools.search_kb.tool import In, search_kb
 from shared.errors import InvalidInput
 from shared.paging import MAX_BYTES, read_cursor, write_cursor
 from shared.search.meaning import DENSE_POOL
 from shared.search.plan import FEW
 from shared.search.pool import DEPTH, UNCHECKED_POOL
+from shared.search.shown import SHOWN
 from shared.store.ingestion import ChunkedSource
 from tests.fakes.embedder import WordEmbedder
 from tests.knowledge import embed_all, in_chunks, index_all, put_in
@@ -177,7 +177,7 @@ async def test_a_forged_cursor_is_refused_or_harmless(deps: Deps, way: dict[str,
 def test_the_cursor_of_the_deepest_ranking_can_be_handed_back() -> None:
     shown = [f"{number:08x}" for number in range(max(DEPTH, FEW + UNCHECKED_POOL))]
     args = In.model_validate({"query": "anchor", "cursor": write_cursor(In(query="anchor"), shown)})
-    assert shown == read_cursor(args, args.cursor, MARKS)
+    assert shown == read_cursor(args, args.cursor, SHOWN)
 
 
 async def _refused_or_harmless(deps: Deps, cursor: str, way: dict[str, Any]) -> None:

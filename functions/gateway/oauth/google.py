@@ -16,8 +16,8 @@ from functions.gateway.auth.public_url import issuer_of
 from functions.gateway.oauth.destination import source_of
 from functions.gateway.oauth.google_endpoints import GoogleEndpoints
 from functions.gateway.oauth.google_token import Person, read_id_token
-from shared.access_keys import checked_user
 from shared.base64url import to_base64url
+from shared.caller import checked_user
 from shared.domain.grant import Proof
 from shared.errors import Forbidden, Unauthorized
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from shared.store.index_lists import KNOWLEDGE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from shared.store.list_changes import Change
-    from shared.store.marks import ListName
+    from shared.store.index_lists import ListName
+    from shared.store.indexing import Change
 
 MAX_BYTES: Final = 3_900_000
 """About how large a request may be: the emulator refuses those above 4 MiB, the cloud above 10."""
@@ -34,7 +36,7 @@ def commits(changes: Sequence[Change]) -> Iterator[list[Change]]:
     lists: set[ListName] = set()
     size = facets = 0
     for change in changes:
-        touched = {name for name, *_ in change.differences()}
+        touched = {name for name, *_ in change.difference.entries(KNOWLEDGE)}
         more = _own_size(change, len(touched)) + sum(map(_list_size, touched - lists))
         entries = 1 + len(change.wanted.facets)
         full = (

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.index.commits import commits
-from shared.clock import microseconds
-from shared.domain.facet import facets_of
 from shared.errors import PlatformFault
 from shared.job import Failure, Job, Report
-from shared.retrieval.terms import ANALYSIS, terms
-from shared.search.keep import KEEP
+from shared.retrieval.terms import ANALYSIS
+from shared.search.keep import keeping
+from shared.search.marking import mark
 from shared.store.database import Stale
-from shared.store.indexing import STEP
-from shared.store.list_changes import Change
-from shared.store.marks import NOTHING, Indexed
+from shared.store.index_lists import KNOWLEDGE, TRACES
+from shared.store.indexing import STEP, Change
+from shared.store.long_lists import LongLists
+from shared.store.marks import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.deps import Deps
-    from shared.domain.chunk import Chunk
     from shared.job import Budget
-    from shared.store.list_changes import Waiting
+    from shared.store.indexing import Waiting
 
 PAGE: Final = 300
 """How many pending chunks are read at once. The more share a commit, the fewer writes: a list is
 written once for all of them."""
+AT_ONCE: Final = 100
+"""Long lists of a kind that are cut in a run."""
 
 
 async def index(deps: Deps, budget: Budget) -> Report:
@@ -40,6 +40,7 @@ async def index(deps: Deps, budget: Budget) -> Report:
     """
     report = Report()
     await _follow_analysis(deps)
+    await _shorten_traces(deps, report)
     while not budget.spent:
         page = await deps.store.indexing.pending(deps.clock(), PAGE)
         if not page:
@@ -58,6 +59,15 @@ async def _follow_analysis(deps: Deps) -> None:
     if found is not None:
         await deps.store.indexing.requeue(deps.clock())
     await deps.store.indexing.stamp(ANALYSIS)
+
+
+async def _shorten_traces(deps: Deps, report: Report) -> None:
+    """Cut what has grown too long of the lists that traces write themselves, some in each run."""
+    lists = LongLists(deps.store.database, TRACES)
+    overlong = await lists.overlong(AT_ONCE)
+    await lists.shorten(overlong, keeping(TRACES))
+    if overlong:
+        report.counts["shortened"] += len(overlong)
 
 
 async def _commits(page: Sequence[Waiting], deps: Deps, report: Report) -> list[list[Change]]:
@@ -87,7 +97,7 @@ async def _apply(changes: Sequence[Change], deps: Deps, budget: Budget, report: 
         elif isinstance(error, PlatformFault):
             await _put_off(changes[0].waiting, f"{error.code}: {error.message}", deps, report)
         return
-    await deps.store.indexing.shorten(overfull, KEEP)
+    await deps.store.indexing.long_lists.shorten(overfull, keeping(KNOWLEDGE))
     report.counts["indexed"] += len(changes)
     budget.progress(len(changes))
 
@@ -104,19 +114,9 @@ def _change(waiting: Waiting) -> Change | str:
     if waiting.chunk is None:
         return Change(waiting, NOTHING)
     try:
-        return _wanted(waiting, waiting.chunk)
+        return Change(waiting, mark(waiting.chunk))
     except (AttributeError, TypeError, ValueError) as error:
         return f"is no chunk as they are stored: {error!r}"
-
-
-def _wanted(waiting: Waiting, chunk: Chunk) -> Change:
-    names = facets_of(chunk)
-    wanted = Indexed(
-        terms=Counter(terms(chunk.indexed_text)),
-        facets={facet.id: name for facet, name in names.items()},
-        dated_at=microseconds(chunk.dated_at) if chunk.dated_at else 0,
-    )
-    return Change(waiting, wanted, tuple(names))
 
 
 async def waiting(deps: Deps) -> int:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from shared.deps import Deps
     from shared.job import Budget
-    from shared.store.marks import ListName
+    from shared.store.index_lists import ListName
 
 
 async def repair(deps: Deps, budget: Budget) -> Report:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.domain.facet import facet_of
 from shared.domain.postings import CAP, Totals
-from shared.search.keep import KEEP
-from shared.store.index_lists import FACETS
-from shared.store.indexing import SLACK
+from shared.search.keep import keeping
+from shared.store.index_lists import KNOWLEDGE
+from shared.store.long_lists import SLACK
 
 if TYPE_CHECKING:
-    from shared.store.marks import Indexed, ListName
+    from shared.store.index_lists import ListName
+    from shared.store.marks import Indexed
 
+_KEEP: Final = keeping(KNOWLEDGE)
 _LIST: Final = 3
 """Entries that take the memory of a list."""
 
@@ -70,10 +72,10 @@ class Part:
         """Take in what the lists have to know of a chunk."""
         self.documents += mark.length > 0
         self.length += mark.length
-        for name, entry in mark.entries():
+        for name, entry in mark.entries(KNOWLEDGE):
             if self.after < name and (self.until is None or name <= self.until):
                 self._add(name, chunk_id, entry)
-                if name[0] == FACETS:
+                if name[0] == KNOWLEDGE.facets:
                     self._spellings[name][mark.facets[name[1]]] += 1
         while self._size > self._limits.room and len(self._entries) > 1:
             self._narrow()
@@ -97,7 +99,7 @@ class Part:
         entries, df = self._entries[name], len(self._entries[name]) + self._dropped[name]
         kept = entries if df < self._limits.most else self._kept(name, self._limits.cap)
         found: dict[str, Any] = {"df": df, "postings": kept, "held": len(kept)}
-        if name[0] == FACETS:
+        if name[0] == KNOWLEDGE.facets:
             found |= self._described(name, known_as)
             if len(kept) < len(entries):
                 found["since"] = 1 + max(date for each, date in entries.items() if each not in kept)
@@ -107,7 +109,7 @@ class Part:
         if name not in self._entries:
             self._entries[name] = {}
             self._size += _LIST
-            if name[0] == FACETS:
+            if name[0] == KNOWLEDGE.facets:
                 self._spellings[name] = Counter()
         entries = self._entries[name]
         entries[chunk_id] = entry
@@ -119,7 +121,7 @@ class Part:
             self._size -= dropped
 
     def _kept(self, name: ListName, limit: int) -> dict[str, int]:
-        return dict(KEEP[name[0]](self._entries[name], self._average, limit))
+        return dict(_KEEP[name[0]](self._entries[name], self._average, limit))
 
     def _narrow(self) -> None:
         """Leave the last lists, about half of what is held, to the next part."""

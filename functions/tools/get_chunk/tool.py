@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.domain.cluster import Cluster
-    from shared.store.chunks import Neighbour, StoredChunk
+    from shared.store.chunks import StoredChunk
+    from shared.store.documents import Neighbour
 
 
 class In(Arguments):
@@ -96,16 +97,16 @@ async def get_chunk(args: In, deps: Deps) -> Out:
     return _out(stored.chunk, related, clusters)
 
 
-async def _related(stored: StoredChunk, args: In, deps: Deps) -> list[Neighbour]:
+async def _related(stored: StoredChunk, args: In, deps: Deps) -> list[Neighbour[Chunk]]:
     """Neighbours of the chunk, without itself, which is asked for since it comes first."""
     if stored.vector is None or not args.include_related:
         return []
     found = await deps.store.chunks.nearest(stored.vector, args.related_limit + 1)
-    others = [each for each in found if each.chunk.chunk_id != stored.chunk.chunk_id]
+    others = [each for each in found if each.document.id != stored.chunk.chunk_id]
     return others[: args.related_limit]
 
 
-def _out(chunk: Chunk, related: list[Neighbour], clusters: list[Cluster]) -> Out:
+def _out(chunk: Chunk, related: list[Neighbour[Chunk]], clusters: list[Cluster]) -> Out:
     return Out(
         chunk_id=chunk.chunk_id,
         source_id=chunk.source_id,
@@ -141,8 +142,8 @@ def _membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembership | No
     )
 
 
-def _related_chunk(neighbour: Neighbour) -> RelatedChunk:
-    chunk = neighbour.chunk
+def _related_chunk(neighbour: Neighbour[Chunk]) -> RelatedChunk:
+    chunk = neighbour.document
     return RelatedChunk(
         chunk_id=chunk.chunk_id,
         title=chunk.title,

@@ -12,7 +12,7 @@ from shared.domain.facet import Facet, Kind
 from shared.errors import NotFound
 from shared.paging import CursorText, Moment, fitting, read_cursor, write_cursor
 from shared.results import Passage, passage_fields
-from shared.store.chunk_lists import place
+from shared.store.documents import place
 from shared.summaries import ClusterSummary, cluster_fields
 from shared.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Tool
 
@@ -99,7 +99,7 @@ async def _members(args: In, after: tuple[int, str] | None, deps: Deps) -> list[
     if not args.include_members:
         return []
     facets = [Facet(Kind.CLUSTER, args.cluster_id).id]
-    return await deps.store.chunk_lists.newest(args.member_limit + 1, facets, after=after)
+    return await deps.store.chunks.newest(args.member_limit + 1, facets, after=after)
 
 
 async def _neighbours(stored: CentredCluster, args: In, deps: Deps) -> list[RelatedCluster]:

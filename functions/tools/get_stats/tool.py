@@ -73,7 +73,7 @@ async def get_stats(_args: In, deps: Deps) -> Out:
             store.index_lists.names(Kind.CATEGORY, MOST_CATEGORIES),
         ),
         asyncio.gather(*map(store.steps.count_pending, STEPS)),
-        store.chunk_lists.newest(1),
+        store.chunks.newest(1),
         store.embedding_space.stamp(),
     )
     chunks, sources, clusters, with_cards = totals

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from shared.deps import Deps
+    from shared.domain.chunk import Chunk
     from shared.search.ranking import Question, Ranking
     from shared.search.selection import Group, Selection
 
@@ -47,7 +48,7 @@ _KINDS: Final = {
 }
 
 
-async def of_ranking(question: Question, ranking: Ranking, deps: Deps) -> list[str]:
+async def of_ranking(question: Question, ranking: Ranking[Chunk], deps: Deps) -> list[str]:
     """What went otherwise than the caller may think. One round trip."""
     notes = await unknown_filters(ranking.unknown, deps)
     if ranking.without_meaning and ranking.documents:
@@ -58,7 +59,7 @@ async def of_ranking(question: Question, ranking: Ranking, deps: Deps) -> list[s
     return notes
 
 
-def without_a_match(question: Question, ranking: Ranking, *, shown: bool) -> list[str]:
+def without_a_match(question: Question, ranking: Ranking[Chunk], *, shown: bool) -> list[str]:
     """What to do where nothing matches; `shown` is whether there are hits all the same."""
     everything = question.selection.everything
     if shown:

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from functions.tools.search_kb import advice
 from functions.tools.search_kb.results import Page, Writer, topics
 from shared.paging import Count, Moment, fitting
+from shared.search.corpus import knowledge
 from shared.search.listing import newest
 from shared.tool import DocumentId
 
@@ -34,10 +35,10 @@ async def listed(selection: Selection, position: Position | None, view: View, de
         deps: To find it with.
     """
     shown, after = (position[0], position[1:]) if position else (0, None)
-    listing = await newest(selection, view.limit, after, deps)
-    writer = Writer(view, await topics(listing.chunks, deps))
-    fit = fitting(list(map(writer.hit, count(shown + 1), listing.chunks)))
-    cut = len(fit) < len(listing.chunks)
+    listing = await newest(selection, view.limit, after, knowledge(deps.store))
+    writer = Writer(view, await topics(listing.documents, deps))
+    fit = fitting(list(map(writer.hit, count(shown + 1), listing.documents)))
+    cut = len(fit) < len(listing.documents)
     following = listing.places[len(fit) - 1] if cut else listing.next
     notes = await advice.unknown_filters(listing.unknown, deps)
     if not (fit or following or shown):

@@ -6,33 +6,30 @@ without these: whatever comes or goes in between, nothing is shown twice and not
 
 from __future__ import annotations
 
-import hashlib
 from itertools import count
-from typing import TYPE_CHECKING, Annotated, Final
-
-from pydantic import StringConstraints, TypeAdapter
+from typing import TYPE_CHECKING, Final
 
 from functions.tools.search_kb import advice
 from functions.tools.search_kb.results import Page, Writer, topics
+from shared.domain.chunk import source_id_of
 from shared.paging import fitting
+from shared.retrieval.diversity import diversify
+from shared.search.corpus import knowledge
 from shared.search.passing import passing
 from shared.search.ranking import rank
+from shared.search.shown import mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.tools.search_kb.results import Hit, View
     from shared.deps import Deps
+    from shared.domain.chunk import Chunk
+    from shared.search.candidate import Candidate
     from shared.search.ranking import Question
 
 NEAREST: Final = 5
 """Passages that are shown, for the caller to judge, where nothing matches."""
-_DIGITS: Final = 8
-"""Hexadecimal digits of a mark: among 200 ids, two share one once in 200,000 times."""
-MARKS: Final = TypeAdapter(
-    list[Annotated[str, StringConstraints(pattern=rf"^[0-9a-f]{{{_DIGITS}}}$")]]
-)
-"""The marks of all that was shown."""
 
 
 async def ranked(question: Question, shown: Sequence[str], view: View, deps: Deps) -> Page:
@@ -44,12 +41,13 @@ async def ranked(question: Question, shown: Sequence[str], view: View, deps: Dep
         view: How much of it is wanted.
         deps: To find it with.
     """
-    ranking = await rank(question, deps)
-    unseen = {hit.chunk_id: hit for hit in ranking.hits if _mark(hit.chunk_id) not in shown}
-    known = {name: hit.chunk for name, hit in unseen.items() if hit.chunk}
+    corpus = knowledge(deps.store)
+    ranking = await rank(question, corpus, deps)
+    unseen = {hit.id: hit for hit in in_turns(ranking.hits) if mark_of(hit.id) not in shown}
+    known = {name: hit.document for name, hit in unseen.items() if hit.document}
     goes_on = ranking.matches or bool(shown)
     limit = view.limit if goes_on else min(view.limit, NEAREST)
-    chunks, looked = await passing(list(unseen), limit, question.selection, deps, known)
+    chunks, looked = await passing(list(unseen), limit, question.selection, corpus.documents, known)
     writer = Writer(view, await topics(chunks, deps), ranking.terms)
     places = count(len(shown) + 1)
     hits = fitting([writer.hit(next(places), each, unseen[each.chunk_id]) for each in chunks])
@@ -62,17 +60,19 @@ async def ranked(question: Question, shown: Sequence[str], view: View, deps: Dep
         notes += await advice.not_yet(deps)
     return Page(
         hits=hits,
-        position=[*shown, *map(_mark, passed)] if more else None,
+        position=[*shown, *map(mark_of, passed)] if more else None,
         matches=matches,
         message=" ".join(notes) or None,
     )
 
 
+def in_turns(hits: Sequence[Candidate[Chunk]]) -> list[Candidate[Chunk]]:
+    """Let sources take turns: none crowds out the others."""
+    by_id = {hit.id: hit for hit in hits}
+    sources = {name: source_id_of(name) for name in by_id}
+    return [by_id[name] for name, _ in diversify([(hit.id, hit.score) for hit in hits], sources)]
+
+
 def _passed(looked: list[str], hits: Sequence[Hit], *, cut: bool) -> list[str]:
     """What no later page need look at: what was shown, and before it what turned out to be gone."""
     return looked[: looked.index(hits[-1].chunk_id) + 1] if cut else looked
-
-
-def _mark(chunk_id: str) -> str:
-    """What a cursor remembers of a hit."""
-    return hashlib.sha256(chunk_id.encode()).hexdigest()[:_DIGITS]

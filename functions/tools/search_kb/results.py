@@ -100,7 +100,7 @@ class Writer:
     topics: Mapping[str, str]
     terms: Collection[str] = ()
 
-    def hit(self, rank: int, chunk: Chunk, found: Candidate | None = None) -> Hit:
+    def hit(self, rank: int, chunk: Chunk, found: Candidate[Chunk] | None = None) -> Hit:
         """A passage in its place; without a query nothing is known of how it fits."""
         shown = excerpt(chunk.content, self.terms)
         named = excerpt(f"{chunk.title} {chunk.author or ''}", self.terms)
@@ -136,7 +136,7 @@ async def topics(chunks: Iterable[Chunk], deps: Deps) -> dict[str, str]:
     return {each.cluster_id: each.name for each in clusters}
 
 
-def _found_by(candidate: Candidate) -> list[Mode]:
+def _found_by(candidate: Candidate[Chunk]) -> list[Mode]:
     legs = {Mode.SEMANTIC: candidate.near, Mode.LEXICAL: candidate.bm25 > 0}
     return [mode for mode, found in legs.items() if found]
 

@@ -8,12 +8,13 @@ from pydantic import AliasChoices, Field, StringConstraints
 
 from functions.tools.search_kb.filters import Filters, selection
 from functions.tools.search_kb.listed import POSITION, listed
-from functions.tools.search_kb.ranked import MARKS, ranked
+from functions.tools.search_kb.ranked import ranked
 from functions.tools.search_kb.results import Detail, Hit, View
 from shared.caller import Tier
 from shared.errors import InvalidInput
 from shared.paging import CursorText, read_cursor, write_cursor
 from shared.search.ranking import Mode, Question
+from shared.search.shown import SHOWN
 from shared.tool import Arguments, Effect, Links, Result, Tool
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ async def search_kb(args: In, deps: Deps) -> Out:
     wanted = selection(args.filters, deps.clock(), cards_only=args.search_cards_only)
     view = View(args.limit, args.detail is Detail.FULL, args.search_cards_only)
     if args.query is not None:
-        shown = read_cursor(args, args.cursor, MARKS) or []
+        shown = read_cursor(args, args.cursor, SHOWN) or []
         page = await ranked(Question(args.query, args.mode, wanted), shown, view, deps)
     elif wanted.everything:
         raise InvalidInput(

@@ -102,7 +102,7 @@ class Accounts:
 
 def to_account(snapshot: DocumentSnapshot[Any]) -> Account:
     """The account that a document holds."""
-    fields = known(Account, snapshot)
+    fields = known(Account, snapshot.to_dict())
     held = {call_id: Hold(**hold) for call_id, hold in fields.get("held", {}).items()}
     return Account(**(fields | {"user_id": snapshot.id, "held": held}))
 

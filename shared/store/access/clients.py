@@ -39,7 +39,7 @@ class OAuthClients:
         snapshot = await self._database.get(self._at(client_id))
         if not snapshot.exists:
             return None
-        fields = known(OAuthClient, snapshot)
+        fields = known(OAuthClient, snapshot.to_dict())
         return OAuthClient(**(fields | {"redirect_uris": tuple(fields["redirect_uris"])}))
 
     async def keep_until(self, client_id: str, moment: datetime) -> None:

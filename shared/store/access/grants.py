@@ -94,7 +94,7 @@ def _fields(grant: Grant) -> dict[str, Any]:
 def _grant(snapshot: DocumentSnapshot[Any]) -> Grant | None:
     if not snapshot.exists:
         return None
-    fields = known(Grant, snapshot)
+    fields = known(Grant, snapshot.to_dict())
     scopes = frozenset(Scope(each) for each in fields["scopes"])
     proof = Proof(**fields["proof"])
     return Grant(**(fields | {"grant_id": snapshot.id, "scopes": scopes, "proof": proof}))

@@ -83,6 +83,6 @@ class AccessKeys:
 
 
 def _key(snapshot: DocumentSnapshot[Any]) -> AccessKey:
-    fields = known(AccessKey, snapshot)
+    fields = known(AccessKey, snapshot.to_dict())
     scopes = frozenset(Scope(each) for each in fields["scopes"])
     return AccessKey(**(fields | {"scopes": scopes}))

@@ -1,0 +1,7 @@
+"""The Cloud Function of `add_task`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.add_task.tool import TOOL
+
+handle = serve(TOOL)

@@ -1,0 +1,161 @@
+"""Add tasks to the caller's to-do list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, WithJsonSchema
+
+from shared.caller import Tier
+from shared.domain.task import Priority, Task
+from shared.errors import InvalidInput
+from shared.tasks.changes import CHANGEABLE, checked, done, undo_by
+from shared.tasks.contract import (
+    ENVELOPE,
+    MOST,
+    Changed,
+    Day,
+    Description,
+    ItemResult,
+    OneOrMany,
+    PriorityName,
+    TaskView,
+    Title,
+    own_tasks,
+)
+from shared.tool import Arguments, Effect, Repeatable, Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+    from shared.deps import Deps
+
+    Wanted = tuple[str, "Fields"]
+    """A title, and what its task has beside it."""
+
+
+class Fields(Arguments):
+    """What a task may be given."""
+
+    title: Title | None = Field(
+        default=None,
+        description="What is to be done, in one line of 1 to 255 characters; it is trimmed."
+        " Required, unless tasks are given.",
+    )
+    description: Description | None = Field(
+        default=None, description="More about the task, up to 1,000 characters."
+    )
+    priority: PriorityName | None = Field(
+        default=Priority.MEDIUM, description="Low, Medium or High; by default Medium."
+    )
+    due_date: Day | None = Field(
+        default=None,
+        description="The last day on which it is not late, as YYYY-MM-DD; it may be past.",
+    )
+
+
+class NewTask(Fields):
+    """A task to add."""
+
+    title: Title = Field(
+        description="What is to be done, in one line of 1 to 255 characters; it is trimmed."
+    )
+
+
+_Item = Annotated[Any, WithJsonSchema(NewTask.model_json_schema())]
+"""Each is checked by itself, so that one that is wrong does not keep the others out."""
+
+
+class In(Fields, Repeatable):
+    """One task, or several."""
+
+    tasks: list[_Item] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MOST,
+        description="Up to 25 tasks at once, in place of title, description, priority and"
+        " due_date. One that is wrong keeps no other out.",
+    )
+
+
+async def add_task(args: In, deps: Deps) -> OneOrMany:
+    """Add tasks: two round trips, the counter, and one commit of it and of all that are right."""
+    if args.tasks is None:
+        return await _add([_only(args)], deps, lambda added: OneOrMany.one(added[0]))
+    if args.model_fields_set & Fields.model_fields.keys():
+        raise InvalidInput(
+            "add_task was not run: it takes tasks, or the title and the other fields of one task,"
+            " but not both. Move everything into tasks.",
+            details={"tasks": "given beside the fields of one task"},
+        )
+    items = [checked(NewTask, each, TOOL.name) for each in args.tasks]
+    wanted = [(each.title, each) for each in items if isinstance(each, NewTask)]
+    return await _add(wanted, deps, lambda added: OneOrMany.many(_in_order(items, added)))
+
+
+def _only(args: In) -> Wanted:
+    if args.title is None:
+        raise InvalidInput(
+            "add_task was not run: it takes a title, or several tasks in tasks.",
+            details={"title": "required, but missing"},
+        )
+    return args.title, args
+
+
+async def _add(
+    wanted: Sequence[Wanted], deps: Deps, answer: Callable[[list[Changed]], OneOrMany]
+) -> OneOrMany:
+    tasks = own_tasks(deps)
+    if not wanted:
+        return answer([])
+
+    async def attempt() -> OneOrMany:
+        counter, now = await tasks.counter(), deps.clock()
+        numbered = enumerate(wanted, counter.last + 1)
+        new = [_task(each, number, now) for number, each in numbered]
+        return await deps.commit(tasks.add(counter, new), answer([_added(each) for each in new]))
+
+    return await deps.store.database.until_it_holds(attempt)
+
+
+def _task(wanted: Wanted, number: int, now: datetime) -> Task:
+    title, fields = wanted
+    return Task(
+        number=number,
+        title=title,
+        description=fields.description,
+        priority=fields.priority or Priority.MEDIUM,
+        due_date=fields.due_date,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def _added(task: Task) -> Changed:
+    fields = [name for name in CHANGEABLE if getattr(task, name) is not None]
+    return Changed(task=TaskView.of(task), changed=fields, undo=undo_by("delete_task", task.number))
+
+
+def _in_order(items: Sequence[NewTask | ItemResult], added: Iterable[Changed]) -> list[ItemResult]:
+    """What became of each item, where those that were right were added in their order."""
+    rest = iter(added)
+    return [each if isinstance(each, ItemResult) else done(next(rest)) for each in items]
+
+
+TOOL = Tool(
+    name="add_task",
+    title="Add a task",
+    description=(
+        "Add a task to the user's own to-do list, or up to 25 at once with tasks. Use it when the"
+        " user wants to remember or plan to do something. Each call adds anew: look with list_tasks"
+        " first if the task may be there already, and change one with update_task. Returns the task"
+        " with its task_id."
+    ),
+    input=In,
+    output=OneOrMany,
+    run=add_task,
+    effect=Effect.WRITE,
+    tier=Tier.REGISTERED,
+    envelope=ENVELOPE,
+)

@@ -1,0 +1,7 @@
+"""The Cloud Function of `amend_trace`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.amend_trace.tool import TOOL
+
+handle = serve(TOOL)

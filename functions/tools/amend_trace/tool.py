@@ -1,0 +1,178 @@
+"""Correct one's own trace."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import Field
+
+from shared.caller import Tier
+from shared.domain.trust import Status, Tally
+from shared.errors import Conflict, InvalidInput, NotFound
+from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
+from shared.traces.found_by import found_by
+from shared.traces.lookup import own
+from shared.traces.screened import require_no_secrets
+from shared.traces.tags import MOST_SENT, SentTag, normal_tags
+from shared.traces.texts import Text, Title
+from shared.undo import Undo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from shared.deps import Deps
+    from shared.domain.trace import Trace, Writing
+
+_TEXTS: Final = ("title", "context_text", "solution_text")
+
+
+class In(Repeatable):
+    """What to change; what is left out stays."""
+
+    trace_id: DocumentId = Field(description="The id of a trace that you contributed.")
+    title: Title | None = Field(default=None, description="What it solves, in a line.")
+    context_text: Text | None = Field(default=None, description="The problem.")
+    solution_text: Text | None = Field(default=None, description="What worked, and why.")
+    tags: list[SentTag] | None = Field(
+        default=None, max_length=MOST_SENT, description="All of its tags from now on."
+    )
+    revision: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Bring back what it said in this earlier revision, instead of new texts.",
+    )
+
+
+class Out(Result):
+    """The trace as it stands now."""
+
+    trace_id: str = Field(description="The trace.")
+    title: str = Field(description="Its title now.")
+    tags: list[str] = Field(description="Its tags now.")
+    status: Status = Field(
+        description="Its status now; with another context or solution it is pending again."
+    )
+    revision: int = Field(description="How often it was written, from 1.")
+    changed: list[str] = Field(description="The fields that changed.")
+    undo: Undo | None = Field(description="How to undo it; missing where nothing changed.")
+
+
+async def amend_trace(args: In, deps: Deps) -> Out:
+    """Store the new revision, its vector and its words, and keep the former one.
+
+    Four round trips: the trace, a former revision where one is brought back, the embedding space,
+    the commit. Where problem or solution changes, votes begin anew: they were for another
+    text. What was flagged stays so.
+
+    Raises:
+        NotFound: There is no such trace, or revision.
+        Forbidden: It is somebody else's.
+        Conflict: It was withdrawn, or replaced by another.
+        InvalidInput: There is nothing to change, or a text holds a secret.
+    """
+    sent = {name for name in (*_TEXTS, "tags") if getattr(args, name) is not None}
+    if bool(sent) == (args.revision is not None):
+        message = "Give at least one of title, context_text, solution_text and tags, or a revision."
+        raise InvalidInput(message, details={"arguments": "nothing to change, or both at once"})
+    return await deps.store.database.until_it_holds(lambda: _attempt(args, deps))
+
+
+async def _attempt(args: In, deps: Deps) -> Out:
+    stored = await own(args.trace_id, deps)
+    former = stored.trace
+    _require_listed(former)
+    writing = await _wanted(args, former, deps)
+    changed = [
+        name for name, value in asdict(former.writing).items() if asdict(writing)[name] != value
+    ]
+    if not changed:
+        return _out(former, changed)
+    await require_no_secrets(writing)
+    trace = _amended(former, writing, changed, deps.clock())
+    traces, findable = deps.store.traces, await found_by(trace, deps)
+    writes = [*traces.changed(stored, trace, findable), traces.kept(stored)]
+    return await deps.commit(writes, _out(trace, changed))
+
+
+def _require_listed(trace: Trace) -> None:
+    if trace.is_listed:
+        return
+    told = (
+        "is withdrawn. Put it back first: withdraw_trace with withdrawn false."
+        if trace.withdrawn_at
+        else f"is replaced by {trace.superseded_by}: amend that one."
+    )
+    raise Conflict(f"This trace {told}", details={"trace_id": trace.trace_id})
+
+
+def _amended(former: Trace, writing: Writing, changed: Sequence[str], now: datetime) -> Trace:
+    """The next revision. A flagged trace keeps its votes: who warned of it must be convinced."""
+    number = former.revision + 1
+    trace = replace(former, writing=writing, revision=number, updated_at=now)
+    if {"context_text", "solution_text"} & set(changed) and former.status is not Status.FLAGGED:
+        return replace(trace, text_revision=number, tally=Tally())
+    return trace
+
+
+async def _wanted(args: In, trace: Trace, deps: Deps) -> Writing:
+    if args.revision is None:
+        return replace(trace.writing, **_new(args))
+    writing = await deps.store.traces.revision(trace.trace_id, args.revision)
+    if writing is None:
+        raise NotFound(
+            f"This trace has no earlier revision {args.revision}; it is at {trace.revision} now.",
+            details={"revision": "does not exist"},
+        )
+    return writing
+
+
+def _new(args: In) -> dict[str, Any]:
+    new: dict[str, Any] = {name: value for name in _TEXTS if (value := getattr(args, name))}
+    if args.tags is not None:
+        new["tags"] = normal_tags(args.tags)
+    return new
+
+
+def _out(trace: Trace, changed: list[str]) -> Out:
+    back = {"trace_id": trace.trace_id, "revision": trace.revision - 1}
+    return Out(
+        trace_id=trace.trace_id,
+        title=trace.writing.title,
+        tags=list(trace.writing.tags),
+        status=trace.status,
+        revision=trace.revision,
+        changed=changed,
+        undo=Undo(tool="amend_trace", arguments=back) if changed else None,
+    )
+
+
+def in_words(out: Out) -> str:
+    """Confirm it."""
+    if not out.changed:
+        return f'Nothing changed: the trace "{out.title}" (ID: {out.trace_id}) says that already.'
+    return (
+        f'Trace "{out.title}" (ID: {out.trace_id}) amended: {", ".join(out.changed)}. It is at'
+        f" revision {out.revision} now, status {out.status}."
+        f" {out.undo.in_words() if out.undo else ''}"
+    )
+
+
+TOOL = Tool(
+    name="amend_trace",
+    title="Amend a solved problem",
+    description=(
+        "Correct or complete a coding trace that you contributed: any of its texts, or all of its"
+        " tags. Where the context or the solution changes, votes begin anew. What it said before is"
+        " kept: revision brings it back. For another solution of the same problem contribute a"
+        " trace of its own; to take one back use withdraw_trace."
+    ),
+    input=In,
+    output=Out,
+    run=amend_trace,
+    text=in_words,
+    effect=Effect.WRITE,
+    tier=Tier.REGISTERED,
+)

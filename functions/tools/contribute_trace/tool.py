@@ -1,0 +1,180 @@
+"""Share how a problem was solved."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from shared.caller import Tier
+from shared.domain.trace import Trace, Writing
+from shared.domain.trust import Status
+from shared.errors import Conflict
+from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
+from shared.traces.duplicates import likeness
+from shared.traces.found_by import found_by
+from shared.traces.lookup import is_own, readable
+from shared.traces.screened import require_no_secrets
+from shared.traces.tags import MOST_SENT, SentTag, normal_tags
+from shared.traces.texts import Text, Title
+from shared.undo import Undo
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.store.traces import Findable, StoredTrace
+
+
+class In(Repeatable):
+    """A solved problem."""
+
+    title: Title = Field(
+        description="What it solves, in a line: the error or the task, and with what."
+    )
+    context_text: Text = Field(
+        description="The problem: what was tried, the error message, the versions."
+    )
+    solution_text: Text = Field(description="What worked, and why; code where it helps.")
+    tags: list[SentTag] = Field(
+        default=[],
+        max_length=MOST_SENT,
+        description="Language, framework, tool, kind of task: at most 20, of a-z, 0-9 and . _ -",
+    )
+    supersedes: DocumentId | None = Field(
+        default=None, description="The trace_id of one that this one replaces."
+    )
+
+
+class Similar(Result):
+    """A trace whose problem may be the same."""
+
+    trace_id: str = Field(description="Its id, for get_trace.")
+    title: str = Field(description="What it solves.")
+
+
+class Out(Result):
+    """What became of it."""
+
+    trace_id: str = Field(description="Its id; of a duplicate, that of the trace that stands.")
+    status: Status = Field(description="pending, until others have voted for it.")
+    duplicate: bool = Field(
+        description="Whether a trace stands that says the same: nothing was stored then."
+    )
+    title: str = Field(description="The title of the trace that stands now.")
+    tags: list[str] = Field(description="Its tags, as they are compared.")
+    supersedes: str | None = Field(description="The trace that it replaces.")
+    yours: bool = Field(description="Whether you contributed the trace that stands now.")
+    similar: list[Similar] = Field(description="Others whose problem may be the same.")
+    undo: Undo | None = Field(description="How to undo it; missing where nothing was stored.")
+
+
+async def contribute_trace(args: In, deps: Deps) -> Out:
+    """Store a trace with its vector and its words, by which it is found at once.
+
+    Three round trips: the embedding space, the nearest traces, one commit. Most of its writes are
+    the lists of its words.
+    """
+    writing = Writing(
+        title=args.title,
+        context_text=args.context_text,
+        solution_text=args.solution_text,
+        tags=normal_tags(args.tags),
+    )
+    await require_no_secrets(writing)
+    now = deps.clock()
+    trace = Trace(
+        trace_id=secrets.token_hex(8),
+        writing=writing,
+        contributor=str(deps.caller.user_id),
+        created_at=now,
+        updated_at=now,
+        supersedes=args.supersedes,
+    )
+    findable = await found_by(trace, deps)
+    return await deps.store.database.until_it_holds(lambda: _attempt(trace, findable, deps))
+
+
+async def _attempt(trace: Trace, findable: Findable, deps: Deps) -> Out:
+    former = await _former(trace, deps)
+    found = await likeness(trace, findable, deps)
+    if found.duplicate:
+        return _out(found.duplicate, [], deps, duplicate=True)
+    writes = deps.store.traces.contributed(trace, findable)
+    if former and is_own(former, deps):
+        replaced = replace(former.trace, superseded_by=trace.trace_id)
+        writes += deps.store.traces.changed(former, replaced, None)
+    return await deps.commit(writes, _out(trace, found.similar, deps, duplicate=False))
+
+
+async def _former(trace: Trace, deps: Deps) -> StoredTrace | None:
+    """What it replaces, which must stand for itself."""
+    if trace.supersedes is None:
+        return None
+    former = await readable(trace.supersedes, deps)
+    if not former.trace.is_listed:
+        by = former.trace.superseded_by
+        told = f"is replaced by {by} already: name that one" if by else "is withdrawn: leave it out"
+        message = f"contribute_trace was not run. The trace in supersedes {told}."
+        raise Conflict(message, details={"supersedes": told})
+    return former
+
+
+def _out(trace: Trace, similar: list[Trace], deps: Deps, *, duplicate: bool) -> Out:
+    undo = Undo(tool="withdraw_trace", arguments={"trace_id": trace.trace_id})
+    return Out(
+        trace_id=trace.trace_id,
+        status=trace.status,
+        duplicate=duplicate,
+        title=trace.writing.title,
+        tags=list(trace.writing.tags),
+        supersedes=trace.supersedes,
+        yours=trace.contributor == deps.caller.user_id,
+        similar=[Similar(trace_id=each.trace_id, title=each.writing.title) for each in similar],
+        undo=None if duplicate else undo,
+    )
+
+
+def in_words(out: Out) -> str:
+    """Confirm it."""
+    if out.duplicate:
+        better = (
+            "If this one is better, change it with amend_trace."
+            if out.yours
+            else "Read it with get_trace, and vote for it with vote_trace if it helped. If yours is"
+            f' better, send it again with "supersedes": "{out.trace_id}".'
+        )
+        return (
+            f'Nothing was stored: a trace says the same already, "{out.title}" (ID: {out.trace_id})'
+            f", status {out.status}. {better}"
+        )
+    done = (
+        f"Trace submitted successfully (ID: {out.trace_id}). Status: {out.status} — it will be"
+        " validated after community review."
+    )
+    listed = [f"- {each.title} (ID: {each.trace_id})" for each in out.similar]
+    parts = [
+        f"{done} {out.undo.in_words()}" if out.undo else done,
+        *(["These may solve the same problem:", *listed] if listed else []),
+    ]
+    return "\n".join(parts)
+
+
+TOOL = Tool(
+    name="contribute_trace",
+    title="Share a solved problem",
+    description=(
+        "Share how a problem was solved, for other agents and people who meet it: after an error"
+        " was understood and fixed, a setup made to work, a decision tested. Say the problem in its"
+        " own words (error message, versions) and what worked, with code. Everybody here can read"
+        " it: no secrets and nothing personal, which is checked and refused. Search with"
+        " search_traces first; a trace that stands already is answered in its place. For one's own"
+        " to-dos use add_task."
+    ),
+    input=In,
+    output=Out,
+    run=contribute_trace,
+    text=in_words,
+    effect=Effect.WRITE,
+    tier=Tier.REGISTERED,
+)

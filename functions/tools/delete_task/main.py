@@ -1,0 +1,7 @@
+"""The Cloud Function of `delete_task`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.delete_task.tool import TOOL
+
+handle = serve(TOOL)

@@ -1,0 +1,49 @@
+"""Delete a task of the caller's to-do list, so that it can be restored for a while."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from shared.caller import Tier
+from shared.domain.task import Task
+from shared.tasks.changes import Step, active, change, undo_by
+from shared.tasks.contract import ENVELOPE, Changed, TaskId
+from shared.tool import Effect, Repeatable, Tool
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+
+
+class In(Repeatable):
+    """Which task."""
+
+    task_id: TaskId = Field(description="The task's id, as list_tasks and add_task return it.")
+
+
+async def delete_task(args: In, deps: Deps) -> Changed:
+    """Delete a task: two round trips, the task and the commit."""
+    step = Step(
+        find=active,
+        decide=Task.delete,
+        reverse=lambda before, _: undo_by("restore_task", before.number),
+    )
+    return await change(args.task_id, step, deps)
+
+
+TOOL = Tool(
+    name="delete_task",
+    title="Delete a task",
+    description=(
+        "Delete a task of the user's to-do list: one that will not be done, or was a mistake. What"
+        " was done is completed with complete_task instead, and stays in the list. For 30 days"
+        " restore_task brings a deleted task back. One that is deleted already is not_found."
+    ),
+    input=In,
+    output=Changed,
+    run=delete_task,
+    effect=Effect.DESTROY,
+    tier=Tier.REGISTERED,
+    envelope=ENVELOPE,
+)

@@ -1,0 +1,7 @@
+"""The Cloud Function of `get_trace`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.get_trace.tool import TOOL
+
+handle = serve(TOOL)

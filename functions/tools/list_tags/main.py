@@ -1,0 +1,7 @@
+"""The Cloud Function of `list_tags`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.list_tags.tool import TOOL
+
+handle = serve(TOOL)

@@ -1,0 +1,7 @@
+"""The Cloud Function of `restore_task`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.restore_task.tool import TOOL
+
+handle = serve(TOOL)

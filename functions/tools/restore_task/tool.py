@@ -1,0 +1,51 @@
+"""Bring back a deleted task of the caller's to-do list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from shared.caller import Tier
+from shared.domain.task import Task
+from shared.tasks.changes import Step, change, existing, undo_by
+from shared.tasks.contract import ENVELOPE, Changed, TaskId
+from shared.tool import Effect, Repeatable, Tool
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+
+
+class In(Repeatable):
+    """Which task."""
+
+    task_id: TaskId = Field(
+        description="The task's id, as delete_task and list_tasks with status deleted return it."
+    )
+
+
+async def restore_task(args: In, deps: Deps) -> Changed:
+    """Restore a task: two round trips, the task and the commit."""
+    step = Step(
+        find=existing,
+        decide=Task.restore,
+        reverse=lambda before, _: undo_by("delete_task", before.number),
+    )
+    return await change(args.task_id, step, deps)
+
+
+TOOL = Tool(
+    name="restore_task",
+    title="Restore a task",
+    description=(
+        "Bring back a task that delete_task deleted less than 30 days ago, open or completed as it"
+        " was. Find deleted tasks with list_tasks and status deleted. A task that is not deleted"
+        " stays as it is, and that is no error; after 30 days it is not_found."
+    ),
+    input=In,
+    output=Changed,
+    run=restore_task,
+    effect=Effect.WRITE,
+    tier=Tier.REGISTERED,
+    envelope=ENVELOPE,
+)

@@ -1,0 +1,7 @@
+"""The Cloud Function of `search_traces`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.search_traces.tool import TOOL
+
+handle = serve(TOOL)

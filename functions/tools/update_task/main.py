@@ -1,0 +1,7 @@
+"""The Cloud Function of `update_task`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.update_task.tool import TOOL
+
+handle = serve(TOOL)

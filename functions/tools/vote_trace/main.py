@@ -1,0 +1,7 @@
+"""The Cloud Function of `vote_trace`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.vote_trace.tool import TOOL
+
+handle = serve(TOOL)

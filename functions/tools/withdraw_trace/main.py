@@ -1,0 +1,7 @@
+"""The Cloud Function of `withdraw_trace`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.withdraw_trace.tool import TOOL
+
+handle = serve(TOOL)

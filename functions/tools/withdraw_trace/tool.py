@@ -1,0 +1,121 @@
+"""Take one's own trace back, or put it back again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from shared.caller import Tier
+from shared.domain.trust import Status
+from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
+from shared.traces.found_by import found_by
+from shared.traces.lookup import is_own, own
+from shared.undo import Undo
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.domain.trace import Trace
+    from shared.store.database import Write
+    from shared.store.traces import StoredTrace
+
+
+class In(Repeatable):
+    """Which trace."""
+
+    trace_id: DocumentId = Field(description="The id of a trace that you contributed.")
+    withdrawn: bool = Field(
+        default=True, description="false puts a trace back that you withdrew before."
+    )
+
+
+class Out(Result):
+    """What became of it."""
+
+    trace_id: str = Field(description="The trace.")
+    title: str = Field(description="Its title.")
+    status: Status = Field(description="Its status now.")
+    changed: bool = Field(description="Whether anything changed.")
+    undo: Undo | None = Field(description="How to undo it; missing where nothing changed.")
+
+
+async def withdraw_trace(args: In, deps: Deps) -> Out:
+    """Take a trace out of all lists, or put it back: four round trips.
+
+    The trace, what it replaced, the embedding space, the commit. Its text and its votes stay, for
+    its contributor.
+
+    Raises:
+        NotFound: There is no such trace.
+        Forbidden: It is somebody else's.
+    """
+    return await deps.store.database.until_it_holds(lambda: _attempt(args, deps))
+
+
+async def _attempt(args: In, deps: Deps) -> Out:
+    stored = await own(args.trace_id, deps)
+    changed = args.withdrawn is (stored.trace.withdrawn_at is None)
+    if not changed:
+        return _out(stored.trace, changed=False)
+    trace = replace(stored.trace, withdrawn_at=deps.clock() if args.withdrawn else None)
+    replaced = await _replaced(stored, deps)
+    if replaced:
+        by = None if args.withdrawn else trace.trace_id
+        writes = await _changed(replaced, replace(replaced.trace, superseded_by=by), deps)
+    else:
+        writes = []
+    writes += await _changed(stored, trace, deps)
+    return await deps.commit(writes, _out(trace, changed=True))
+
+
+async def _changed(stored: StoredTrace, trace: Trace, deps: Deps) -> list[Write]:
+    findable = await found_by(trace, deps) if trace.is_listed else None
+    return deps.store.traces.changed(stored, trace, findable)
+
+
+async def _replaced(stored: StoredTrace, deps: Deps) -> StoredTrace | None:
+    """What it replaces, and stands for itself again while it is withdrawn: one's own alone."""
+    if stored.trace.supersedes is None:
+        return None
+    former = await deps.store.traces.get(stored.trace.supersedes)
+    if former is None or not is_own(former, deps):
+        return None
+    return former if former.trace.superseded_by in (None, stored.trace.trace_id) else None
+
+
+def _out(trace: Trace, *, changed: bool) -> Out:
+    back = {"trace_id": trace.trace_id, "withdrawn": trace.withdrawn_at is None}
+    return Out(
+        trace_id=trace.trace_id,
+        title=trace.writing.title,
+        status=trace.status,
+        changed=changed,
+        undo=Undo(tool="withdraw_trace", arguments=back) if changed else None,
+    )
+
+
+def in_words(out: Out) -> str:
+    """Confirm it."""
+    state = "withdrawn" if out.status is Status.WITHDRAWN else "there for everybody"
+    if not out.changed:
+        return f'Nothing changed: the trace "{out.title}" (ID: {out.trace_id}) is {state} already.'
+    done = f'The trace "{out.title}" (ID: {out.trace_id}) is {state} now, status {out.status}.'
+    return f"{done} {out.undo.in_words()}" if out.undo else done
+
+
+TOOL = Tool(
+    name="withdraw_trace",
+    title="Withdraw a solved problem",
+    description=(
+        "Take back a coding trace that you contributed: nobody finds or reads it any more but you."
+        " withdrawn false puts it back, votes and all. To correct one, use amend_trace; of others'"
+        " traces say what is wrong with vote_trace."
+    ),
+    input=In,
+    output=Out,
+    run=withdraw_trace,
+    text=in_words,
+    effect=Effect.DESTROY,
+    tier=Tier.REGISTERED,
+)

@@ -1,0 +1,64 @@
+"""The sample's solved problems, as if somebody had shared them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from shared.domain.trace import Trace, Writing
+from shared.job import Job, Report
+from shared.traces.found_by import found_by
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.job import Budget
+
+PATH: Final = Path(__file__).with_name("traces.json")
+CONTRIBUTOR: Final = "sample"
+"""A user that nobody signs in as: whoever tries the sample may vote on all of it."""
+
+
+async def share(deps: Deps, budget: Budget) -> Report:
+    """Contribute what was not contributed before; what is there stays as it is, votes and all."""
+    report = Report()
+    for trace in _traces(deps):
+        if not await deps.store.traces.get(trace.trace_id):
+            writes = deps.store.traces.contributed(trace, await found_by(trace, deps))
+            await deps.store.database.commit(writes)
+            report.counts["shared"] += 1
+        budget.progress(1)
+    return report
+
+
+def _traces(deps: Deps) -> list[Trace]:
+    now = deps.clock()
+    return [
+        Trace(
+            trace_id=f"sample-{row['id']}",
+            writing=Writing(
+                title=row["title"],
+                context_text=row["context_text"],
+                solution_text=row["solution_text"],
+                tags=tuple(row["tags"]),
+            ),
+            contributor=CONTRIBUTOR,
+            created_at=now,
+            updated_at=now,
+        )
+        for row in json.loads(PATH.read_text("utf-8"))
+    ]
+
+
+async def _count(deps: Deps) -> int:
+    return len(_traces(deps))
+
+
+SOLVED: Final = Job(
+    name="sample-traces",
+    title="Share the sample's solved problems",
+    run=share,
+    total=_count,
+    schedule="",
+)
+"""Run by `make run`, beside the jobs that make the sample's knowledge base."""

@@ -1,0 +1,151 @@
+"""How tools change tasks: read, decide, write if nobody was faster, and say how to undo it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from shared.call import WireError
+from shared.errors import CarrelError, InvalidInput, NotFound
+from shared.parsing import parse
+from shared.tasks.contract import ENVELOPE, Changed, ItemResult, Problem, TaskView, own_tasks
+from shared.undo import Undo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from shared.deps import Deps
+    from shared.domain.task import Task
+    from shared.store.tasks import StoredTask
+    from shared.tool import Arguments, Result
+
+    Find = Callable[[StoredTask | None, int, datetime], StoredTask]
+    Decide = Callable[[Task, datetime], Task]
+    Reverse = Callable[[Task, Task], Undo]
+    ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
+    ResultT = TypeVar("ResultT", bound=Result)
+
+EDITABLE: Final = ("title", "description", "priority", "due_date")
+CHANGEABLE: Final = (*EDITABLE, "status")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """How a tool changes a task.
+
+    Attributes:
+        find: Takes the task that was read, or refuses it: `active` or `existing`.
+        decide: The task as it should be; the same one where it is like that already.
+        reverse: The call that makes the later task the former one again.
+    """
+
+    find: Find
+    decide: Decide
+    reverse: Reverse
+
+    def take(
+        self, found: StoredTask | None, number: int, now: datetime
+    ) -> tuple[Changed, Task | None]:
+        """What becomes of a task, and what to store if it changes.
+
+        Raises:
+            NotFound: There is no such task.
+        """
+        before = self.find(found, number, now).task
+        after = self.decide(before, now)
+        fields = changed_fields(before, after)
+        undo = self.reverse(before, after) if fields else None
+        changed = Changed(task=TaskView.of(after), changed=fields, undo=undo)
+        return changed, after if fields else None
+
+
+async def change(number: int, step: Step, deps: Deps) -> Changed:
+    """Change a task: two round trips, the task and the commit.
+
+    Raises:
+        NotFound: There is no such task.
+        Unavailable: Others were always faster.
+    """
+    return await change_and_answer(number, step, deps, lambda changed: changed)
+
+
+async def change_and_answer(
+    number: int, step: Step, deps: Deps, answer: Callable[[Changed], ResultT]
+) -> ResultT:
+    """Change a task, and tell of it in another way: what is kept with it is that answer."""
+    tasks = own_tasks(deps)
+
+    async def attempt() -> ResultT:
+        found = (await tasks.get_all([number])).get(number)
+        changed, after = step.take(found, number, deps.clock())
+        result = answer(changed)
+        if not found or not after:
+            return result
+        return await deps.commit([tasks.change(found, after)], result)
+
+    return await deps.store.database.until_it_holds(attempt)
+
+
+def changed_fields(before: Task, after: Task) -> list[str]:
+    """The fields in which two states of a task differ, but for times."""
+    return [name for name in CHANGEABLE if getattr(before, name) != getattr(after, name)]
+
+
+def undo_by(tool: str, number: int, **arguments: Any) -> Undo:
+    """A call that takes something back."""
+    return Undo(tool=tool, arguments={"task_id": str(number), **arguments})
+
+
+def existing(found: StoredTask | None, number: int, now: datetime) -> StoredTask:
+    """A task, deleted or not.
+
+    Raises:
+        NotFound: There is none, or it was deleted too long ago.
+    """
+    if found is None or found.task.is_gone(now):
+        raise NotFound(
+            f"There is no task {number}. Find those that there are with list_tasks.",
+            details={"task_id": str(number)},
+        )
+    return found
+
+
+def active(found: StoredTask | None, number: int, now: datetime) -> StoredTask:
+    """A task that is not deleted.
+
+    Raises:
+        NotFound: There is none; the message says if it can be restored.
+    """
+    stored = existing(found, number, now)
+    if stored.task.purge_at:
+        raise NotFound(
+            f"Task {number} is deleted. Until {stored.task.purge_at:%Y-%m-%d %H:%M} UTC"
+            " restore_task can bring it back.",
+            details={"task_id": str(number)},
+        )
+    return stored
+
+
+def checked(kind: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | ItemResult:
+    """One item of several; if it is wrong, what became of it."""
+    if not isinstance(item, dict):
+        fields = ", ".join(kind.model_fields)
+        return failed(InvalidInput("", details={"item": f"must be an object with {fields}"}))
+    try:
+        return parse(kind, item, tool)
+    except InvalidInput as error:
+        return failed(error)
+
+
+def done(outcome: Changed) -> ItemResult:
+    """An item that was done."""
+    return ItemResult(success=True, error=None, **dict(outcome))
+
+
+def failed(error: CarrelError) -> ItemResult:
+    """An item that was not done. What its error says of the whole call is left out."""
+    told = ENVELOPE.error(WireError.model_validate(error.to_wire()))
+    if isinstance(error, InvalidInput):
+        told["message"] = "; ".join(f"{name}: {wrong}" for name, wrong in error.details.items())
+    return ItemResult(success=False, task=None, changed=None, undo=None, error=Problem(**told))

@@ -1,0 +1,59 @@
+"""Traces as what search looks in, and the tags that narrow it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from shared.domain.facet import Kind, named
+from shared.domain.trace import Trace
+from shared.domain.trust import Status
+from shared.retrieval.nearest_names import unknown_name
+from shared.search.corpus import Corpus
+from shared.search.selection import Group, Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.deps import Deps
+    from shared.domain.searchable import Searchable
+    from shared.store import Store
+
+NAMES: Final = 300
+"""Tags among which one is looked for that was meant."""
+
+
+def solved_problems(store: Store) -> Corpus[Trace]:
+    """All traces."""
+    return Corpus(store.traces, store.trace_lists)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown(Selection):
+    """Traces that bear some tags, and that search shows.
+
+    Attributes:
+        flagged: Whether it shows those too of which voters warn.
+    """
+
+    flagged: bool = False
+
+    def admits(self, document: Searchable) -> bool:
+        """Whether a trace passes, by what it says itself."""
+        warned = isinstance(document, Trace) and document.status is Status.FLAGGED
+        # Slots make this class anew: `super()` without arguments would mean the one before.
+        return (self.flagged or not warned) and super(Shown, self).admits(document)
+
+
+def bearing(tags: Sequence[str], *, flagged: bool = False) -> Shown:
+    """Traces that bear all of these tags."""
+    groups = tuple(Group("tags", {tag: (named(Kind.TAG, tag),)}) for tag in tags)
+    return Shown(groups, flagged=flagged)
+
+
+async def unknown_tags(tags: Sequence[str], deps: Deps) -> list[str]:
+    """Say of each that no trace bears it, and which there are like it. One round trip, or none."""
+    if not tags:
+        return []
+    names = [each.name for each in await deps.store.trace_lists.names(Kind.TAG, NAMES)]
+    return [unknown_name("tag", tag, names) for tag in tags]

@@ -1,0 +1,50 @@
+"""What stands already that is like a new trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from shared.retrieval.near_duplicate import CANDIDATES, Words, is_near_duplicate, resemblance
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.domain.trace import Trace
+    from shared.store.traces import Findable
+
+ALIKE: Final = 0.1
+"""Resemblance of two problems from which on they may be the same: that of all near-duplicates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """What stands already.
+
+    Attributes:
+        duplicate: The trace that says the same, if there is any.
+        similar: Others whose problem may be the same, the nearest first.
+    """
+
+    duplicate: Trace | None
+    similar: list[Trace]
+
+
+async def likeness(trace: Trace, found_by: Findable, deps: Deps) -> Likeness:
+    """Compare a new trace with the nearest, but for the one it replaces. One round trip."""
+    neighbours = await deps.store.traces.nearest(found_by.vector, CANDIDATES)
+    others = [each.document for each in neighbours if each.document.trace_id != trace.supersedes]
+    words, known = _words(trace), {each.trace_id: _words(each) for each in others}
+    same = (each for each in others if is_near_duplicate(words, known[each.trace_id]))
+    return Likeness(
+        duplicate=next(same, None),
+        similar=[
+            each
+            for each in others
+            if resemblance(words.problem, known[each.trace_id].problem) >= ALIKE
+        ],
+    )
+
+
+def _words(trace: Trace) -> Words:
+    said = trace.writing
+    return Words.of(said.title, said.context_text, said.solution_text)

@@ -1,0 +1,40 @@
+"""What a trace is found by: its vector, its words, its tags."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from shared.ai.embedding import Purpose
+from shared.search.marking import mark
+from shared.store.traces import Findable
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.domain.trace import Trace
+    from shared.store.marks import Indexed
+
+MAX_TERMS: Final = 1_500
+"""Different terms of one trace that are indexed, the commonest: each is a write."""
+
+
+async def found_by(trace: Trace, deps: Deps) -> Findable:
+    """Embed a trace and take its words. One round trip, two where nothing was embedded before.
+
+    Raises:
+        Unavailable: The embedding provider is down. Nothing is stored.
+        Conflict: The base is embedded with another model.
+    """
+    [vector], _ = await asyncio.gather(
+        deps.embedder.embed([trace.writing.embedding_text], Purpose.DOCUMENT),
+        deps.store.embedding_space.claim(deps.embedder),
+    )
+    return Findable(vector, deps.embedder.model, mark_of(trace))
+
+
+def mark_of(trace: Trace) -> Indexed:
+    """What the lists are to know of a trace."""
+    whole = mark(trace)
+    return replace(whole, terms=dict(Counter(whole.terms).most_common(MAX_TERMS)))

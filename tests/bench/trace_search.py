@@ -1,0 +1,210 @@
+"""What votes and age do to the search for traces: moderation, part by part, and against peers.
+
+Usage: python -m tests.bench.trace_search
+
+All traces of the test set, their siblings and their copies told anew are put in and asked for with
+all its questions, by the real search on the emulator. Then votes are dealt out, and the hits
+ordered anew in each way:
+
+- no votes: nothing but relevance tells, and no way should lose;
+- chance: votes that have nothing to do with quality;
+- against: what does not answer is old in votes and loved, what answers is new and hated;
+- apart: of each trace and its copy, which answer alike, voters like one and dislike the other. How
+  often the liked one stands before the other, and what that does to everything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import random
+import sys
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from statistics import mean
+from typing import TYPE_CHECKING, Any, Final
+
+from infra.local.emulator import EmulatorMissing, run_emulator
+from shared.ai.local_embedding import LocalEmbedder
+from shared.caller import Caller
+from shared.clock import utc_now
+from shared.deps import Backend
+from shared.domain.trace import Trace, Writing
+from shared.domain.trust import Status, Tally
+from shared.retrieval.moderation import AGE, HALF_LIFE, VALIDATION, VOTES, factor
+from shared.search.ranking import Mode, Question, rank
+from shared.settings import Settings
+from shared.store import Meter
+from shared.traces.corpus import bearing, solved_problems
+from shared.traces.found_by import found_by
+from tests.bench.measuring import print_table
+from tests.bench.trace_set import trace_set
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from shared.deps import Deps
+    from shared.search.candidate import Candidate
+
+    Score = Callable[[float, Trace], float]
+    """Of a hit's relevance, 0 to 1, and its trace: by what it is ordered."""
+
+NOW: Final = utc_now()
+LOVED: Final = Tally(upvotes=200, up=10_000)
+HATED: Final = Tally(downvotes=200, down=10_000)
+OLD: Final = NOW - timedelta(days=3_650)
+
+
+def _votes(trace: Trace) -> float:
+    return VOTES * (trace.tally.trust - trace.tally.doubt)
+
+
+def _validation(trace: Trace) -> float:
+    return VALIDATION * (trace.status is Status.VALIDATED)
+
+
+def _age(trace: Trace) -> float:
+    return AGE * (1 - math.exp2(-(NOW - trace.updated_at).total_seconds() / HALF_LIFE))
+
+
+WAYS: Final[Mapping[str, Score]] = {
+    "relevance alone": lambda relevance, _: relevance,
+    "votes": lambda relevance, trace: relevance * (1 + _votes(trace)),
+    "votes, validation": lambda relevance, trace: (
+        relevance * (1 + _votes(trace) + _validation(trace))
+    ),
+    "age": lambda relevance, trace: relevance * (1 - _age(trace)),
+    "votes, validation, age (ours)": lambda relevance, trace: relevance * factor(trace, NOW),
+    "peer: relevance + trust": lambda relevance, trace: relevance + trace.tally.trust,
+    "peer: relevance * trust": lambda relevance, trace: relevance * (0.01 + trace.tally.trust),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, what answers it, and what search found with its relevance."""
+
+    answers: frozenset[str]
+    found: Sequence[Candidate[Trace]]
+
+    def ranking(self, way: Score, voted: Callable[[str, bool], Trace]) -> list[str]:
+        """Ids, best first, after votes were dealt out."""
+        scores = {
+            each.id: way(each.score, voted(each.id, each.id in self.answers)) for each in self.found
+        }
+        return sorted(scores, key=lambda name: (-scores[name], name))
+
+
+def ndcg(ranking: Sequence[str], answers: frozenset[str], depth: int = 10) -> float:
+    """Normalised discounted cumulative gain: 1 where all that answers stands first."""
+    gains = (
+        1 / math.log2(place + 2) for place, name in enumerate(ranking[:depth]) if name in answers
+    )
+    best = sum(1 / math.log2(place + 2) for place in range(min(len(answers), depth)))
+    return sum(gains) / best
+
+
+async def put_in(rows: Sequence[Mapping[str, Any]], deps: Deps) -> dict[str, Trace]:
+    """Store them all, whatever is like another."""
+    traces = {}
+    for row in rows:
+        writing = Writing(
+            title=row["title"],
+            context_text=row["context_text"],
+            solution_text=row["solution_text"],
+            tags=tuple(row["tags"]),
+        )
+        trace = Trace(
+            trace_id=row["id"], writing=writing, contributor="a", created_at=NOW, updated_at=NOW
+        )
+        writes = deps.store.traces.contributed(trace, await found_by(trace, deps))
+        await deps.store.database.commit(writes)
+        traces[trace.trace_id] = trace
+    return traces
+
+
+async def measure(backend: Backend) -> None:
+    """Put everything in, ask everything, and order what was found in each way."""
+    data = trace_set()
+    deps = backend.deps(Caller.of("bench"), Meter())
+    copies = {row["of"]: row["id"] for row in data["duplicates"] if row["kind"] == "reworded"}
+    rows = [*data["traces"], *data["siblings"]]
+    rows += [row for row in data["duplicates"] if row["id"] in copies.values()]
+    traces = await put_in(rows, deps)
+    asked = []
+    for query in data["queries"]:
+        answers = frozenset(query["ids"]) | {
+            copies[name] for name in query["ids"] if name in copies
+        }
+        question = Question(query["query"], Mode.HYBRID, bearing(()))
+        ranking = await rank(question, solved_problems(deps.store), deps)
+        asked.append(Asked(answers, ranking.hits))
+    _print(asked, traces, copies)
+
+
+def _print(asked: Sequence[Asked], traces: Mapping[str, Trace], copies: Mapping[str, str]) -> None:
+    dice = random.Random(7)  # noqa: S311 - a benchmark is to print the same again
+    by_chance = {
+        name: replace(
+            trace,
+            tally=dice.choice([Tally(), LOVED, HATED, Tally(upvotes=3, up=150)]),
+            updated_at=NOW - timedelta(days=dice.uniform(0, 1_500)),
+        )
+        for name, trace in traces.items()
+    }
+
+    def against(name: str, answers: bool) -> Trace:  # noqa: FBT001 - as `ranking` calls it
+        if answers:
+            return replace(traces[name], tally=HATED, updated_at=OLD)
+        return replace(traces[name], tally=LOVED)
+
+    liked = {
+        original if place % 2 else copy for place, (original, copy) in enumerate(copies.items())
+    }
+    disliked = {*copies, *copies.values()} - liked
+
+    def apart(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - the same
+        tally = LOVED if name in liked else HATED if name in disliked else Tally()
+        return replace(traces[name], tally=tally)
+
+    rows = []
+    for title, way in WAYS.items():
+        deals = [lambda name, _: traces[name], lambda name, _: by_chance[name], against, apart]
+        gains = [
+            mean(ndcg(each.ranking(way, deal), each.answers) for each in asked) for deal in deals
+        ]
+        first = [_liked_first(each.ranking(way, apart), each, copies, liked) for each in asked]
+        told = [value for values in first for value in values]
+        rows.append([title, *(f"{gain:.3f}" for gain in gains), f"{100 * mean(told):.0f} %"])
+    columns = ["nDCG@10", "no votes", "chance", "against", "apart", "liked first"]
+    print_table(f"{len(traces)} traces, {len(asked)} questions", columns, rows)
+
+
+def _liked_first(
+    ranking: Sequence[str], asked: Asked, copies: Mapping[str, str], liked: set[str]
+) -> list[bool]:
+    """Of the pairs that answer: whether the liked one of the two stands before the other."""
+    places = {name: place for place, name in enumerate(ranking)}
+    pairs = [pair for pair in copies.items() if places.keys() & asked.answers >= {*pair}]
+    return [min(pair, key=places.__getitem__) in liked for pair in pairs]
+
+
+def main() -> None:
+    """Start an emulator, and measure."""
+    with run_emulator() as address:
+        os.environ["FIRESTORE_EMULATOR_HOST"] = address
+        asyncio.run(_run())
+
+
+async def _run() -> None:
+    backend = Backend(Settings(google_cloud_project="bench-trace-search"), embedder=LocalEmbedder())
+    await measure(backend)
+    await backend.aclose()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except EmulatorMissing as error:
+        sys.exit(str(error))

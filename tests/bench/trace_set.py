@@ -1,0 +1,18 @@
+"""The test set of traces: those of the sample, and what was written around them and others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from infra.local.sample.solved import PATH as SAMPLE
+
+_OTHERS: Final = Path(__file__).with_name("traces.json")
+
+
+def trace_set() -> dict[str, list[dict[str, Any]]]:
+    """Read it: `traces`, their `duplicates`, `siblings` that are none, and `queries`."""
+    data: dict[str, list[dict[str, Any]]] = json.loads(_OTHERS.read_text("utf-8"))
+    traces = [*json.loads(SAMPLE.read_text("utf-8")), *data["traces"]]
+    return data | {"traces": sorted(traces, key=lambda row: str(row["id"]))}

@@ -1,0 +1,180 @@
+"""The to-do list through the gateway: every answer in one shape, whoever gives it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from mcp import Client
+from pydantic import SecretStr
+
+from infra.local.processes import free_port
+from shared.access_keys import new_key
+from shared.caller import EVERYTHING
+from shared.keyring import Keyring
+from tests.access.conftest import CLOUD, in_access
+from tests.e2e.running import INLINE, SECRET, run_gateway
+from tests.e2e.wire import MODERN, assert_fits, call, message, post
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from shared.store.access import AccessStore
+    from tests.e2e.running import Running
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=[MODERN, "legacy"])
+async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    """A connected client."""
+    async with Client(carrel.endpoint, mode=request.param) as connected:
+        yield connected
+
+
+async def answer_of(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
+    """A tool's answer, which says the same in both ways and fits the schema that was listed."""
+    schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+    result = await client.call_tool(name, arguments)
+    block = result.content[0]
+    assert block.type == "text"
+    answer = dict(result.structured_content or {})
+    assert_fits(answer, schemas[name] or {})
+    assert json.loads(block.text) == answer
+    assert {"success", "data", "error"} == set(answer)
+    assert (result.is_error, answer["data"] is None) == (not answer["success"],) * 2
+    assert answer["success"] == (answer["error"] is None)
+    return answer
+
+
+async def data_of(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
+    answer = await answer_of(client, name, **arguments)
+    assert answer["success"], answer
+    data: dict[str, Any] = answer["data"]
+    return data
+
+
+async def test_a_task_lives_its_life(client: Client) -> None:
+    word = uuid.uuid4().hex
+    added = await data_of(client, "add_task", title=f"Bake {word}", due_date="2020-02-29")
+    task_id = added["task"]["task_id"]
+    await data_of(client, "update_task", task_id=task_id, description="粉 🌾", due_date=None)
+    done = await data_of(client, "complete_task", task_id=task_id)
+    [listed] = (await data_of(client, "list_tasks", query=word))["tasks"]
+    assert (done["task"], "粉 🌾") == (
+        {name: value for name, value in listed.items() if name != "overdue"},
+        listed["description"],
+    )
+    deleted = await data_of(client, "delete_task", task_id=task_id)
+    assert [] == (await data_of(client, "list_tasks", query=word))["tasks"]
+    undo = deleted["undo"]
+    back = await data_of(client, undo["tool"], **undo["arguments"])
+    assert "completed" == back["task"]["status"]
+
+
+async def test_a_batch_says_of_each_what_became_of_it(client: Client) -> None:
+    tasks: list[Any] = [{"title": "a"}, {"title": "", "priority": "Low"}, {"title": "c"}]
+    results = (await data_of(client, "add_task", tasks=tasks))["results"]
+    assert [True, False, True] == [each["success"] for each in results]
+    ids = [results[0]["task"]["task_id"], "0", results[2]["task"]["task_id"]]
+    results = (await data_of(client, "complete_task", task_ids=ids))["results"]
+    assert ["completed", "invalid_input", "completed"] == [
+        each["task"]["status"] if each["success"] else each["error"]["code"] for each in results
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "code"),
+    [
+        ("add_task", {"title": " "}, "invalid_input"),
+        ("add_task", {"title": "x", "priority": "urgent"}, "invalid_priority"),
+        ("add_task", {"title": "x", "due_date": "soon"}, "invalid_date"),
+        ("list_tasks", {"status": "done"}, "invalid_input"),
+        ("list_tasks", {"due_from": "soon"}, "invalid_date"),
+        ("complete_task", {"task_id": "999999999"}, "not_found"),
+        ("update_task", {"task_id": "999999999", "title": "x"}, "not_found"),
+        ("delete_task", {"task_id": "999999999"}, "not_found"),
+        ("restore_task", {"task_id": "999999999"}, "not_found"),
+    ],
+)
+async def test_each_error_has_its_code(
+    client: Client, name: str, arguments: dict[str, Any], code: str
+) -> None:
+    assert code == (await answer_of(client, name, **arguments))["error"]["code"]
+
+
+async def test_a_key_makes_a_call_that_is_sent_twice_one_call(client: Client) -> None:
+    wanted = {"title": "once", "idempotency_key": uuid.uuid4().hex}
+    first, again = [await data_of(client, "add_task", **wanted) for _ in range(2)]
+    assert first == again
+
+
+async def test_a_database_that_is_down_is_a_processing_error(log: Path) -> None:
+    nowhere = {
+        "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}",
+        "TOOL_TIMEOUTS": json.dumps({"list_tasks": 1.0, "add_task": 1.0}),
+    }
+    with run_gateway(INLINE, nowhere, log) as running:
+        async with Client(running.endpoint) as client:
+            for name, arguments in (("list_tasks", {}), ("add_task", {"title": "x"})):
+                error = (await answer_of(client, name, **arguments))["error"]
+                assert ("processing_error", "UNAVAILABLE") == (
+                    error["code"],
+                    error["details"]["reason"],
+                )
+                assert error["retry_after"] > 0
+
+
+def key_for(project: str, user: str) -> dict[str, str | None]:
+    """The header that says who is calling."""
+    keyring = Keyring([SecretStr(SECRET)])
+    text, key = new_key(keyring, user, "tests", EVERYTHING, created_at=datetime.now(UTC))
+
+    async def keep(store: AccessStore) -> None:
+        await store.keys.add(key)
+
+    in_access(project, keep)
+    return {"authorization": f"Bearer {text}"}
+
+
+def test_the_gateways_own_refusals_have_the_same_shape_and_people_are_apart(
+    project: str, log: Path
+) -> None:
+    environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project, "WRITES_PER_MINUTE": "2"}
+    with run_gateway(INLINE, environment, log) as running:
+        anna, ben = key_for(project, "anna@example.com"), key_for(project, "ben")
+
+        def ask(who: dict[str, str | None], name: str, **arguments: Any) -> dict[str, Any]:
+            response = post(running.endpoint, call(name, arguments), who)
+            answer: dict[str, Any] = response.json()["result"]["structuredContent"]
+            return answer
+
+        assert ask(anna, "add_task", title="mine")["success"]
+        assert [] == ask(ben, "list_tasks")["data"]["tasks"]
+        assert "not_found" == ask(ben, "delete_task", task_id="1")["error"]["code"]
+        while (refused := ask(anna, "complete_task", task_id="1"))["success"]:
+            pass
+        assert ("processing_error", "RATE_LIMITED") == (
+            refused["error"]["code"],
+            refused["error"]["details"]["reason"],
+        )
+        assert refused["error"]["retry_after"] > 0
+        listed = post(running.endpoint, message("tools/list"), anna).json()["result"]["tools"]
+        schemas = {tool["name"]: tool["outputSchema"] for tool in listed}
+        assert_fits(refused, schemas["complete_task"])
+
+
+async def test_what_a_task_says_is_not_logged(client: Client, log: Path) -> None:
+    word = uuid.uuid4().hex
+    added = await data_of(client, "add_task", title=word, description=word)
+    await answer_of(client, "update_task", task_id=added["task"]["task_id"], priority=word)
+    await answer_of(client, "update_task", task_id=added["task"]["task_id"], due_date=word)
+    await answer_of(client, "list_tasks", query=word)
+    await answer_of(client, "list_tasks", time_zone=word)
+    written = await anyio.Path(log).read_text("utf-8")
+    assert ("update_task" in written, word in written) == (True, False)

@@ -1,0 +1,72 @@
+"""The function that adds tasks is killed at any moment: nothing is lost, doubled or half there."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+import pytest
+
+from infra.deploy.discovery import ROOT
+from tests.e2e.killing import hammered, mortal
+from tests.tools.todo import listed, request_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shared.call import CallRequest
+    from shared.deps import Backend
+    from tests.e2e.killing import Answered
+
+pytestmark = pytest.mark.anyio
+
+KILLS = 5
+CLIENTS = 6
+AT_ONCE = 3
+"""Tasks that each call adds: the counter, all of them and the answer are one commit."""
+
+
+def titles(client: int, number: int) -> list[str]:
+    return [f"{client}.{number}.{part}" for part in range(AT_ONCE)]
+
+
+def adding(client: int, number: int) -> CallRequest:
+    tasks = [{"title": title} for title in titles(client, number)]
+    arguments: dict[str, Any] = {"tasks": tasks, "idempotency_key": f"{client}.{number}"}
+    return request_of("add_task", "anna", arguments)
+
+
+async def test_every_call_of_a_function_that_dies_is_done_once_and_whole(
+    backend: Backend, project: str, tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("KILL_SEED", random.SystemRandom().randrange(2**32)))
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    source = ROOT / "functions" / "tools" / "add_task" / "main.py"
+    environment = {"GOOGLE_CLOUD_PROJECT": project}
+
+    def work() -> list[Answered]:
+        with mortal(source, environment, tmp_path / "log", kills=KILLS, chance=chance) as function:
+            return hammered(function, CLIENTS, adding)
+
+    answers = await anyio.to_thread.run_sync(work)
+    told = f"to repeat the moments: KILL_SEED={seed}"
+    assert [] == [each.answer.error for each in answers if each.answer.error], told
+    assert sum(each.sent - 1 for each in answers) >= KILLS, told
+
+    stored = {int(each["task_id"]): each["title"] for each in await listed(backend, limit=100)}
+    assert list(range(1, AT_ONCE * len(answers) + 1)) == sorted(stored), told
+    calls = {each.request.arguments["idempotency_key"] for each in answers}
+    assert len(answers) == len(calls)
+    added = [results_of(each) for each in answers]
+    for numbers, (first, *_) in ((list(each), list(each)) for each in added):
+        assert list(range(first, first + AT_ONCE)) == numbers, told
+    assert stored == {number: title for each in added for number, title in each.items()}, told
+
+
+def results_of(answered: Answered) -> dict[int, str]:
+    """The tasks that a call added, by the answer that arrived in the end."""
+    assert answered.answer.result
+    tasks = [each["task"] for each in answered.answer.result["results"]]
+    return {int(task["task_id"]): task["title"] for task in tasks}

@@ -1,0 +1,237 @@
+"""Traces over the real gateway, by the official client: who writes, and what readers see."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from pydantic import SecretStr
+
+from shared.access_keys import new_key
+from shared.caller import EVERYTHING
+from shared.keyring import Keyring
+from tests.access.conftest import CLOUD, FUNDS, in_access
+from tests.e2e.running import INLINE, SECRET, run_gateway
+from tests.e2e.wire import HANDSHAKE, MODERN, assert_fits, call, post
+from tests.traces import ANNA, DOWN, sample
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from mcp_types import CallToolResult
+
+    from shared.store.access import AccessStore
+    from tests.e2e.running import Running
+
+pytestmark = pytest.mark.anyio
+
+OPEN: Final = {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "1000"}
+READING: Final = ("get_trace", "list_tags", "search_traces")
+WRITING: Final = ("amend_trace", "contribute_trace", "vote_trace", "withdraw_trace")
+
+
+@pytest.fixture(scope="module")
+def realm() -> str:
+    """A project of these tests' own."""
+    return f"traces-{uuid.uuid4().hex[:16]}"
+
+
+@pytest.fixture(scope="module")
+def gateway(realm: str, log: Path) -> Iterator[Running]:
+    """A gateway that asks who is calling, and lets strangers read."""
+    environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **OPEN}
+    with run_gateway(INLINE, environment, log) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def keys(realm: str) -> dict[str, str]:
+    """The keys of some people."""
+    return {user: _new_key(realm, user) for user in (ANNA, "ben", "carl")}
+
+
+@asynccontextmanager
+async def connected(
+    running: Running, key: str | None = None, mode: str = MODERN
+) -> AsyncIterator[Client]:
+    """The official client, with this key or none."""
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        Client(streamable_http_client(running.endpoint, http_client=http), mode=mode) as client,
+    ):
+        yield client
+
+
+def text_of(result: CallToolResult) -> str:
+    [block] = result.content
+    assert block.type == "text"
+    return block.text
+
+
+async def did(client: Client, name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    """What a call says in words, and as data that fits the listed schema."""
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, text_of(result)
+    schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+    data = dict(result.structured_content or {})
+    assert_fits(data, schemas[name] or {})
+    return text_of(result), data
+
+
+@pytest.mark.parametrize("mode", [MODERN, "legacy"])
+async def test_a_trace_s_life_is_told_in_words_and_as_data(
+    gateway: Running, keys: dict[str, str], mode: str
+) -> None:
+    number = 1 if mode == MODERN else 6
+    async with connected(gateway, keys[ANNA], mode) as anna:
+        text, data = await did(anna, "contribute_trace", **sample(number))
+        trace_id = data["trace_id"]
+        assert text.startswith(f"Trace submitted successfully (ID: {trace_id}). Status: pending")
+    async with connected(gateway, keys["ben"], mode) as ben:
+        text, data = await did(ben, "vote_trace", trace_id=trace_id, vote_type="up")
+        assert text.startswith(f"Vote recorded: upvote on trace {trace_id}.")
+        assert ("up", 1) == (data["vote"], data["upvotes"])
+    async with connected(gateway, None, mode) as stranger:
+        text, data = await did(stranger, "search_traces", query=sample(number)["title"])
+        assert text.startswith(f"Found {len(data['results'])} result")
+        assert f"\n\n1. {sample(number)['title']} (score: " in text
+        assert f"\n   ID: {trace_id}" in text
+        assert trace_id == data["results"][0]["trace_id"]
+        text, data = await did(stranger, "get_trace", trace_id=trace_id)
+        assert text.startswith(f"{sample(number)['title']}\nStatus: pending | Trust: ")
+        assert sample(number)["solution_text"] == data["solution_text"]
+        assert sample(number)["solution_text"] in text
+        text, data = await did(stranger, "list_tags")
+        assert text.startswith(f"Available tags ({data['total']} total):\n")
+        assert set(sample(number)["tags"]) <= {tag["name"] for tag in data["tags"]}
+    async with connected(gateway, keys[ANNA], mode) as anna:
+        text, data = await did(anna, "amend_trace", trace_id=trace_id, title="A new title")
+        assert (2, ["title"]) == (data["revision"], data["changed"])
+        text, data = await did(anna, "withdraw_trace", trace_id=trace_id)
+        assert "withdrawn" == data["status"]
+    async with connected(gateway, None, mode) as stranger:
+        result = await stranger.call_tool("get_trace", {"trace_id": trace_id})
+        assert result.is_error
+
+
+async def test_nothing_found_is_told_in_the_words_people_know(gateway: Running) -> None:
+    async with connected(gateway) as stranger:
+        text, data = await did(stranger, "search_traces", tags=["no-such-tag"])
+        assert text.startswith("No traces found matching your query.")
+        assert [] == data["results"]
+        result = await stranger.call_tool("search_traces", {})
+        assert result.is_error
+        assert "Please provide a query, tags, or both to search." in text_of(result)
+
+
+async def test_the_tools_say_what_they_do_to_data(gateway: Running, keys: dict[str, str]) -> None:
+    async with connected(gateway, keys[ANNA]) as anna:
+        listed = {tool.name: tool for tool in (await anna.list_tools()).tools}
+    for name in (*READING, *WRITING):
+        hints = listed[name].annotations
+        assert hints
+        assert listed[name].title == hints.title
+        assert (name in READING) is hints.read_only_hint
+        assert (name == "withdraw_trace") is hints.destructive_hint
+        assert not hints.open_world_hint
+    for name in WRITING:
+        assert "idempotency_key" in listed[name].input_schema["properties"]
+
+
+async def test_a_stranger_sees_the_tools_that_read_alone(gateway: Running) -> None:
+    async with connected(gateway) as stranger:
+        names = {tool.name for tool in (await stranger.list_tools()).tools}
+    assert set(READING) <= names
+    assert not set(WRITING) & names
+
+
+@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize("body", [{}, {"trace_id": "x", "vote_type": "up"}, sample(3)])
+def test_a_stranger_who_writes_is_told_to_sign_in(
+    gateway: Running, name: str, body: dict[str, Any]
+) -> None:
+    response = post(gateway.endpoint, call(name, body))
+    assert 401 == response.status_code
+    assert f"Sign in to call {name}." == response.json()["error"]["message"]
+
+
+async def test_a_refusal_says_what_to_do(gateway: Running, keys: dict[str, str]) -> None:
+    token = "ghp_" + "Zk3vQ9xT1mLr7Wc5Yb8Nd2Hf6Js4Pg0AeUiO"
+    async with connected(gateway, keys["ben"]) as ben:
+        result = await ben.call_tool("contribute_trace", sample(4, context_text=f"x\n{token}"))
+        assert result.is_error
+        assert "line 2" in text_of(result)
+        assert token not in result.model_dump_json()
+        _, data = await did(ben, "contribute_trace", **sample(4))
+        result = await ben.call_tool(
+            "vote_trace", {"trace_id": data["trace_id"], "vote_type": "up"}
+        )
+        assert result.is_error
+        assert "amend" in text_of(result)
+    assert token not in gateway.log.read_text("utf-8")
+
+
+async def test_who_wrote_and_who_voted_reaches_nobody(
+    gateway: Running, keys: dict[str, str]
+) -> None:
+    async with connected(gateway, keys[ANNA]) as anna:
+        _, data = await did(anna, "contribute_trace", **sample(10))
+        trace_id = data["trace_id"]
+    async with connected(gateway, keys["ben"]) as ben:
+        await did(ben, "vote_trace", trace_id=trace_id, **DOWN, feedback_text="Not here.")
+    async with connected(gateway) as stranger:
+        for name, arguments in (
+            ("search_traces", {"query": sample(10)["title"]}),
+            ("get_trace", {"trace_id": trace_id}),
+            ("list_tags", {}),
+        ):
+            answer = (await stranger.call_tool(name, arguments)).model_dump_json()
+            assert "lovelace" not in answer
+            assert '"ben"' not in answer
+
+
+async def test_the_same_key_sent_twice_contributes_once(
+    gateway: Running, keys: dict[str, str]
+) -> None:
+    async with connected(gateway, keys["carl"]) as carl, connected(gateway, keys["carl"]) as again:
+        asked = sample(12, idempotency_key="once")
+        _, one = await did(carl, "contribute_trace", **asked)
+        _, two = await did(again, "contribute_trace", **asked)
+        assert one == two
+        _, found = await did(carl, "search_traces", tags=sample(12)["tags"])
+    assert [one["trace_id"]] == [hit["trace_id"] for hit in found["results"]]
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_every_revision_of_the_protocol_reads_the_words(
+    gateway: Running, keys: dict[str, str], version: str
+) -> None:
+    headers: dict[str, str | None] = {
+        "mcp-protocol-version": version,
+        "authorization": f"Bearer {keys['ben']}",
+    }
+    body = call("list_tags", {"limit": 1})
+    result = post(gateway.endpoint, body, headers).json()["result"]
+    assert "total" in result["content"][0]["text"]
+
+
+def _new_key(realm: str, user: str) -> str:
+    """A key, and something to spend."""
+    text, key = new_key(
+        Keyring([SecretStr(SECRET)]), user, "tests", EVERYTHING, created_at=datetime.now(UTC)
+    )
+
+    async def keep(store: AccessStore) -> None:
+        await store.keys.add(key)
+        await store.accounts.credit(user, FUNDS, key.created_at)
+
+    in_access(realm, keep)
+    return text

@@ -1,0 +1,102 @@
+"""A second corpus, which only tests have: short texts, indexed by whoever writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore import DELETE_FIELD
+from google.cloud.firestore_v1.vector import Vector
+
+from shared.ai.embedding import Purpose
+from shared.domain.facet import Facet, Kind, month, named, own_facet
+from shared.search.corpus import Corpus
+from shared.search.marking import mark
+from shared.store.changes import put
+from shared.store.documents import Documents
+from shared.store.index_lists import IndexLists, IndexNames
+from shared.store.list_changes import Difference
+from shared.store.list_writes import list_writes
+from shared.store.marks import NOTHING, Indexed, read_mark
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from shared.deps import Deps
+
+NAMES: Final = IndexNames("jotting_lexicon", "jotting_facets", ("meta", "jotting_lexicon"))
+COLLECTION: Final = "jottings"
+NOON: Final = datetime(2024, 6, 12, 12, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Jotting:
+    """A short text."""
+
+    id: str
+    text: str
+    tags: tuple[str, ...] = ()
+    dated_at: datetime = NOON
+
+    @property
+    def indexed_text(self) -> str:
+        """Its text."""
+        return self.text
+
+    @property
+    def facets(self) -> Mapping[Facet, str]:
+        """Its tags and its month."""
+        tags = {named(Kind.TAG, tag): tag for tag in self.tags}
+        return tags | {month(self.dated_at): f"{self.dated_at:%B %Y}"}
+
+
+def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
+    """One of each text, a day apart, the last of them the newest."""
+    return [
+        Jotting(f"j{number:02}", text, tags, NOON + timedelta(days=number))
+        for number, text in enumerate(texts)
+    ]
+
+
+def corpus(deps: Deps) -> Corpus[Jotting]:
+    """All of them, for search."""
+    database = deps.store.database
+    documents = Documents(database, COLLECTION, ("text", "tags", "dated_at"), _present)
+    return Corpus(documents, IndexLists(database, NAMES))
+
+
+async def jot(deps: Deps, *written: Jotting) -> None:
+    """Write each, in the place of the one of its id if there is one."""
+    await deps.store.embedding_space.claim(deps.embedder)
+    for each in written:
+        [vector] = await deps.embedder.embed([each.text], Purpose.DOCUMENT)
+        wanted = mark(each)
+        said = {"text": each.text, "tags": list(each.tags), "dated_at": each.dated_at}
+        found_by = {"embedding": Vector(vector), "facets": [own_facet(each.id), *wanted.facets]}
+        await _save(deps, each.id, said | found_by, wanted)
+
+
+async def forget(deps: Deps, jotting_id: str) -> None:
+    """Leave nothing of it that could be found."""
+    gone = dict.fromkeys(("text", "embedding", "dated_at"), DELETE_FIELD)
+    await _save(deps, jotting_id, gone | {"facets": []}, NOTHING)
+
+
+async def _save(deps: Deps, jotting_id: str, fields: dict[str, Any], wanted: Indexed) -> None:
+    """Write it with its lists in one commit, as long as somebody else writes it in between."""
+    database = deps.store.database
+
+    async def attempt() -> None:
+        seen = await database.get(database.document(COLLECTION, jotting_id))
+        difference = Difference(jotting_id, read_mark(seen.to_dict() or {}), wanted)
+        document = put(seen, fields | {"indexed": wanted.document()})
+        await database.commit([document, *list_writes(database, NAMES, difference)])
+
+    await database.until_it_holds(attempt)
+
+
+def _present(jotting_id: str, data: dict[str, Any]) -> Jotting | None:
+    if "text" not in data:
+        return None
+    return Jotting(jotting_id, data["text"], tuple(data["tags"]), data["dated_at"])

@@ -1,0 +1,45 @@
+"""Time zones by name, also where the system brings none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC
+
+import pytest
+from pydantic import ValidationError
+
+from shared.settings import Settings
+from shared.time_zones import time_zone
+
+
+def test_a_name_is_a_time_zone() -> None:
+    assert "Europe/Berlin" == str(time_zone("Europe/Berlin"))
+
+
+def test_utc_needs_no_database_of_time_zones() -> None:
+    assert UTC is time_zone("UTC")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Berlin", "America", "europe/berlin", "..", "/etc/localtime", "a\0b", "\ud800"]
+)
+def test_anything_else_is_none(name: str) -> None:
+    with pytest.raises(ValueError, match="no time zone of the IANA database"):
+        time_zone(name)
+
+
+def test_the_setting_is_checked_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIME_ZONE", "Europe/Berlin")
+    assert "Europe/Berlin" == Settings().time_zone
+    monkeypatch.setenv("TIME_ZONE", "Berlin")
+    with pytest.raises(ValidationError, match="no time zone of the IANA database"):
+        Settings()
+
+
+def test_without_the_systems_database_that_of_the_package_serves() -> None:
+    code = "from shared.time_zones import time_zone; print(time_zone('Asia/Tokyo'))"
+    environment = {**os.environ, "PYTHONTZPATH": ""}
+    command = [sys.executable, "-c", code]
+    assert b"Asia/Tokyo\n" == subprocess.check_output(command, env=environment)

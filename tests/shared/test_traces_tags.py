@@ -1,0 +1,62 @@
+"""Tags as people write them, and as they are compared."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.errors import InvalidInput
+from shared.traces.tags import normal_tags
+
+LEGAL = st.text("abcxyz0189._-", min_size=1, max_size=30)
+
+
+@given(st.lists(LEGAL, max_size=20))
+def test_what_is_written_as_it_is_stored_stays_and_each_stands_once(tags: list[str]) -> None:
+    assert tuple(dict.fromkeys(tags)) == normal_tags(tags)
+
+
+@given(st.lists(LEGAL, max_size=20))
+def test_neither_case_nor_width_nor_white_space_around_it_matters(tags: list[str]) -> None:
+    wide = [tag.upper().translate({code: code + 0xFEE0 for code in range(33, 127)}) for tag in tags]
+    assert normal_tags(tags) == normal_tags(f" \t{tag}\n" for tag in wide)
+
+
+@given(st.lists(st.text(max_size=12), max_size=25))
+def test_whatever_is_sent_is_refused_or_legal_and_stays_so(sent: list[str]) -> None:
+    with suppress(InvalidInput):
+        tags = normal_tags(sent)
+        assert len(tags) == len(set(tags)) <= 20
+        assert all(re.fullmatch(r"[a-z0-9._-]+", tag) for tag in tags)
+        assert tags == normal_tags(tags)
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [("Google Cloud", "google-cloud"), ("a \n b", "a-b"), ("\u212aubernetes", "kubernetes")],
+)
+def test_white_space_inside_becomes_a_hyphen(sent: str, kept: str) -> None:
+    assert (kept,) == normal_tags([sent])
+
+
+def test_every_wrong_one_is_named_by_its_place() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        normal_tags(["c++", "python", "c#", ""])
+    assert {"tags.0", "tags.2", "tags.3"} == caught.value.details.keys()
+
+
+def test_twenty_are_enough_however_often_each_is_sent() -> None:
+    tags = [f"t{number}" for number in range(20)]
+    assert 20 == len(normal_tags(tags * 3))
+    with pytest.raises(InvalidInput) as caught:
+        normal_tags([*tags, "one-more"])
+    assert {"tags"} == caught.value.details.keys()
+
+
+def test_no_tag_is_longer_than_what_one_may_send() -> None:
+    with pytest.raises(InvalidInput):
+        normal_tags(["㎉" * 60])
