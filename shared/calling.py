@@ -66,7 +66,7 @@ async def _once(
         if deps.once:
             await deps.once.refuse_repetition()
         result: Result = await tool.run(arguments, deps)
-        if deps.once and not deps.once.is_kept:  # there was nothing to change
+        if deps.once and deps.once.has_key and not deps.once.is_kept:  # there was nothing to change
             await deps.once.commit([], result)
     except Replayed as replayed:
         deps.price, deps.replayed = replayed.replay.price, True

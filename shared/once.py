@@ -46,6 +46,7 @@ class Once:
     is kept with the effect tells then that it was this very call that landed.
 
     Attributes:
+        has_key: Whether its caller may send it again, and be answered as the first time.
         is_kept: Whether its answer is kept, so that it will not be done again.
     """
 
@@ -60,7 +61,7 @@ class Once:
         self._run = uuid.uuid4().hex
         self._call_id = request.call_id
         self._deps = deps
-        self._has_key = arguments.idempotency_key is not None
+        self.has_key = arguments.idempotency_key is not None
         self._replays = Replays(deps.store.database, str(request.caller.user_id))
         self.is_kept = False
 
@@ -71,7 +72,7 @@ class Once:
             Replayed: It was.
             Conflict: Another call was, which had the same key.
         """
-        if self._has_key:
+        if self.has_key:
             await self._look()
 
     async def commit(self, writes: Sequence[Write], result: Result) -> None:
