@@ -83,7 +83,7 @@ async def test_the_same_vote_again_changes_nothing(backend: Backend) -> None:
         again.result["downvotes"],
     )
     assert "undo" not in again.result
-    assert 0 == again.receipt.documents_written  # the answer that is kept
+    assert 0 == again.receipt.documents_written
     assert "Nothing changed" in str(again.text)
     assert before == await stored(backend, "traces")
 
