@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.gateway.auth.visitor import Visitor
-from functions.gateway.calls import call_id
-from functions.gateway.catalog import Declaration
 from functions.tools.amend_trace.tool import TOOL as AMEND
 from functions.tools.contribute_trace.tool import TOOL as CONTRIBUTE
 from functions.tools.get_trace.tool import TOOL as GET
@@ -17,16 +13,16 @@ from functions.tools.list_tags.tool import TOOL as LIST_TAGS
 from functions.tools.search_traces.tool import TOOL as SEARCH
 from functions.tools.vote_trace.tool import TOOL as VOTE
 from functions.tools.withdraw_trace.tool import TOOL as WITHDRAW
-from shared.call import CallRequest
 from shared.caller import Caller
 from shared.calling import call
 from tests.bench.trace_set import trace_set
+from tests.calling import request_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from shared.call import CallAnswer, WireError
+    from shared.call import CallAnswer, CallRequest, WireError
     from shared.clock import Clock
     from shared.deps import Backend
     from shared.tool import Tool
@@ -34,9 +30,7 @@ if TYPE_CHECKING:
 TOOLS: Final[dict[str, Tool[Any, Any]]] = {
     tool.name: tool for tool in (AMEND, CONTRIBUTE, GET, LIST_TAGS, SEARCH, VOTE, WITHDRAW)
 }
-_DECLARATIONS: Final = {
-    name: Declaration.model_validate(tool.declaration()) for name, tool in TOOLS.items()
-}
+
 FIELDS: Final = ("title", "context_text", "solution_text", "tags")
 
 ANNA: Final = "anna.lovelace@example.com"
@@ -47,22 +41,16 @@ DOWN: Final[dict[str, Any]] = {"vote_type": "down", "feedback_tag": "wrong"}
 SPAM: Final[dict[str, Any]] = {"vote_type": "down", "feedback_tag": "spam"}
 
 
-def request_of(name: str, user: str | None, arguments: dict[str, Any]) -> CallRequest:
-    """A call as the gateway makes it: with the same key it is the same one."""
-    visitor = Visitor(Caller.of(user) if user else Caller(), None)
-    return CallRequest(
-        call_id=call_id(_DECLARATIONS[name], arguments, visitor),
-        arguments=arguments,
-        caller=visitor.caller,
-        deadline=time.time() + 30,
-    )
+def request_by(name: str, user: str | None, arguments: dict[str, Any]) -> CallRequest:
+    """A call of a tool of the family, by a user or a stranger."""
+    return request_of(TOOLS[name], Caller.of(user) if user else Caller(), arguments)
 
 
 async def ask(
     backend: Backend, name: str, user: str | None = ANNA, /, **arguments: Any
 ) -> CallAnswer:
     """Call a tool."""
-    return await call(TOOLS[name], request_of(name, user, arguments), backend)
+    return await call(TOOLS[name], request_by(name, user, arguments), backend)
 
 
 async def did(

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 import pytest
 
+from functions.tools.add_task.tool import TOOL as ADD
 from infra.deploy.discovery import ROOT
+from shared.caller import Caller
+from tests.calling import request_of
 from tests.e2e.killing import hammered, mortal
-from tests.tools.todo import listed, request_of
+from tests.tools.todo import listed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +38,7 @@ def titles(client: int, number: int) -> list[str]:
 def adding(client: int, number: int) -> CallRequest:
     tasks = [{"title": title} for title in titles(client, number)]
     arguments: dict[str, Any] = {"tasks": tasks, "idempotency_key": f"{client}.{number}"}
-    return request_of("add_task", "anna", arguments)
+    return request_of(ADD, Caller.of("anna"), arguments)
 
 
 async def test_every_call_of_a_function_that_dies_is_done_once_and_whole(

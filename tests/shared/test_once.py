@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.gateway.auth.visitor import Visitor
-from functions.gateway.calls import call_id
-from functions.gateway.catalog import Declaration
 from shared.call import CallAnswer, CallRequest
 from shared.caller import Caller
 from shared.calling import call
 from tests.access.notebook import TOOLS, Note, Written
+from tests.calling import request_of
 
 if TYPE_CHECKING:
     from shared.deps import Backend, Deps
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 WRITE, READ, *_ = TOOLS
-WRITING = Declaration.model_validate(WRITE.declaration())
 
 
 async def write(
@@ -33,17 +30,7 @@ async def write(
     **arguments: Any,
 ) -> CallAnswer:
     """Call it as the gateway does."""
-    return await call(WRITE, request_of(user, task, arguments), backend)
-
-
-def request_of(user: str, task: str | None, arguments: dict[str, Any]) -> CallRequest:
-    visitor = Visitor(Caller.of(user, task=task), None)
-    return CallRequest(
-        call_id=call_id(WRITING, arguments, visitor),
-        arguments=arguments,
-        caller=visitor.caller,
-        deadline=time.time() + 20,
-    )
+    return await call(WRITE, request_of(WRITE, Caller.of(user, task=task), arguments), backend)
 
 
 async def notes(backend: Backend, user: str = "anna") -> list[str]:
@@ -68,7 +55,7 @@ async def test_the_same_call_again_is_answered_as_the_first_time(backend: Backen
 
 async def test_a_replayed_answer_is_worded_as_the_first_one(backend: Backend) -> None:
     worded = replace(WRITE, text=lambda written: f"There are {written.number} notes.")
-    wanted = request_of("anna", None, {"text": "one", "idempotency_key": "k"})
+    wanted = request_of(WRITE, Caller.of("anna"), {"text": "one", "idempotency_key": "k"})
     first, again = [await call(worded, wanted, backend) for _ in range(2)]
     assert "There are 1 notes." == first.text == again.text
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.gateway.auth.visitor import Visitor
-from functions.gateway.calls import call_id
-from functions.gateway.catalog import Declaration
 from functions.tools.add_task.tool import TOOL as ADD
 from functions.tools.complete_task.tool import TOOL as COMPLETE
 from functions.tools.delete_task.tool import TOOL as DELETE
 from functions.tools.list_tasks.tool import TOOL as LIST
 from functions.tools.restore_task.tool import TOOL as RESTORE
 from functions.tools.update_task.tool import TOOL as UPDATE
-from shared.call import CallRequest
 from shared.caller import Caller
 from shared.calling import call
 from shared.tasks.contract import ENVELOPE
+from tests.calling import request_of
 
 if TYPE_CHECKING:
     from shared.call import CallAnswer
@@ -32,24 +28,12 @@ NOON: Final = datetime(2026, 3, 10, 12, tzinfo=UTC)
 """A Tuesday."""
 
 
-def request_of(name: str, user: str, arguments: dict[str, Any]) -> CallRequest:
-    """A call as the gateway makes it: with the same key it is the same one."""
-    visitor = Visitor(Caller.of(user), None)
-    declaration = Declaration.model_validate(TOOLS[name].declaration())
-    return CallRequest(
-        call_id=call_id(declaration, arguments, visitor),
-        arguments=arguments,
-        caller=visitor.caller,
-        deadline=time.time() + 20,
-    )
-
-
 async def ask(
     backend: Backend, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> CallAnswer:
     """Call a tool at a moment."""
     backend.clock = lambda: now
-    return await call(TOOLS[name], request_of(name, user, arguments), backend)
+    return await call(TOOLS[name], request_of(TOOLS[name], Caller.of(user), arguments), backend)
 
 
 async def did(
