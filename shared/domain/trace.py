@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from shared.domain.facet import Facet, Kind, named
-from shared.domain.trust import Status, Tally
+from shared.domain.trust import Ballot, Status, Tally, VoteType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,9 +54,8 @@ class Trace:
         writing: What it says.
         contributor: The user who contributed it. Nobody else is told.
         revision: How often it was written, from 1.
-        text_revision: In which revision its problem or its solution last changed. Votes on what it
-            said before do not count.
-        tally: The votes on what it says now.
+        text_revision: In which revision its problem or its solution last changed.
+        tally: The votes that count.
         created_at: When it was contributed.
         updated_at: When it was last amended.
         supersedes: The trace that it says it replaces.
@@ -95,6 +94,14 @@ class Trace:
     def facets(self) -> Mapping[Facet, str]:
         """What it can be filtered by."""
         return self.writing.facets
+
+    def counts(self, ballot: Ballot, revision: int) -> bool:
+        """Whether a vote counts that was given on the texts of this revision.
+
+        A vote for a trace is for what it said then. One against it stays until its voter is
+        convinced: else changing a dot would clear a warning.
+        """
+        return ballot.vote is VoteType.DOWN or revision == self.text_revision
 
     @property
     def is_listed(self) -> bool:

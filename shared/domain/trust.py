@@ -146,6 +146,11 @@ class Tally:
         return self._moved(ballot, -1)
 
     @property
+    def against(self) -> Self:
+        """The votes against it alone."""
+        return replace(self, upvotes=0, up=0)
+
+    @property
     def trust(self) -> float:
         """How sure it is that voters are for it, 0 to 1; 0 while there are no votes."""
         return self._share(self.up)

@@ -19,6 +19,6 @@ SHOWN: Final = TypeAdapter(
 """The marks of all that was shown."""
 
 
-def mark_of(name: str) -> str:
+def shown_mark(name: str) -> str:
     """What a cursor remembers of a hit."""
     return hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]

@@ -91,7 +91,7 @@ def of_trace(trace: Trace) -> dict[str, Any]:
     }
 
 
-def found_by(trace: Trace, vector: Vector, model: str, mark: Indexed) -> dict[str, Any]:
+def indexed_fields(trace: Trace, vector: Vector, model: str, mark: Indexed) -> dict[str, Any]:
     """The fields by which search finds it."""
     return {
         "embedding": FirestoreVector(list(vector)),
@@ -102,7 +102,7 @@ def found_by(trace: Trace, vector: Vector, model: str, mark: Indexed) -> dict[st
     }
 
 
-def not_found() -> dict[str, Any]:
+def unindexed_fields() -> dict[str, Any]:
     """Part of an update, after which search does not find it any more."""
     gone = dict.fromkeys(("embedding", "embedding_model", "dated_at"), DELETE_FIELD)
     return gone | {"facets": [], "indexed": NOTHING.document()}

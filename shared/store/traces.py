@@ -23,13 +23,13 @@ from shared.store.marks import NOTHING, Indexed, read_mark
 from shared.store.trace_documents import (
     COLLECTION,
     READ_FIELDS,
-    found_by,
-    not_found,
+    indexed_fields,
     of_trace,
     of_writing,
     to_listed,
     to_trace,
     to_writing,
+    unindexed_fields,
 )
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ CONTRIBUTORS: Final = "contributors"
 
 
 @dataclass(frozen=True, slots=True)
-class Findable:
+class IndexEntry:
     """By what search finds a trace.
 
     Attributes:
@@ -108,7 +108,7 @@ class Feedback:
     Attributes:
         tag: Why.
         text: In their words.
-        revision: Of the texts of which revision of the trace.
+        revision: On the texts of which revision.
         given_at: When.
     """
 
@@ -156,23 +156,23 @@ class Traces(Documents[Trace]):
         snapshot = await self._database.get(self._database.document(CONTRIBUTORS, user_id))
         return Record(**known(Record, snapshot.to_dict()))
 
-    def contributed(self, trace: Trace, findable: Findable) -> list[Write]:
+    def contributed(self, trace: Trace, entry: IndexEntry) -> list[Write]:
         """A new trace."""
         reference = self._at(trace.trace_id)
-        data = of_trace(trace) | _found_by(trace, findable)
-        lists = self._listed(trace, NOTHING, findable.mark)
+        data = of_trace(trace) | _indexed_fields(trace, entry)
+        lists = self._listed(trace, NOTHING, entry.mark)
         return [lambda batch: batch.create(reference, data), *lists]
 
-    def changed(self, stored: StoredTrace, trace: Trace, findable: Findable | None) -> list[Write]:
+    def changed(self, stored: StoredTrace, trace: Trace, entry: IndexEntry | None) -> list[Write]:
         """A trace that says something else, or is withdrawn, replaced or put back.
 
         Args:
             stored: The trace as it was read.
             trace: As it is to be.
-            findable: By what search finds it from now on; None if it is in no list any more.
+            entry: By what search finds it from now on; None if it is in no list any more.
         """
-        found = _found_by(trace, findable) if findable else not_found()
-        mark = findable.mark if findable else NOTHING
+        found = _indexed_fields(trace, entry) if entry else unindexed_fields()
+        mark = entry.mark if entry else NOTHING
         return [
             put(stored.snapshot, of_trace(trace) | found),
             *self._listed(trace, stored.mark, mark),
@@ -192,7 +192,7 @@ class Traces(Documents[Trace]):
         """A vote on the texts of `vote.revision`, in the place of the one that was read."""
         data = asdict(ballot) | {"text": text, "revision": vote.revision, "given_at": now}
         # Only words against a trace are in the index by which feedback is listed.
-        if text and ballot.tag:
+        if text:
             data["said_at"] = now
         elif vote.snapshot.exists:
             data["said_at"] = DELETE_FIELD
@@ -237,8 +237,8 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]
     yield feedback_query(client, "a", 1)
 
 
-def _found_by(trace: Trace, findable: Findable) -> dict[str, Any]:
-    return found_by(trace, findable.vector, findable.model, findable.mark)
+def _indexed_fields(trace: Trace, entry: IndexEntry) -> dict[str, Any]:
+    return indexed_fields(trace, entry.vector, entry.model, entry.mark)
 
 
 def _ballot(data: Mapping[str, Any]) -> Ballot:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from pydantic_core import to_jsonable_python
+
 from shared.call import WireError
 from shared.errors import CarrelError, InvalidInput, NotFound
 from shared.parsing import parse
@@ -60,20 +62,21 @@ class Step:
         return changed, after if fields else None
 
 
-async def change(number: int, step: Step, deps: Deps) -> Changed:
+async def change(
+    number: int, step: Step, deps: Deps, answer: Callable[[Changed], ResultT]
+) -> ResultT:
     """Change a task: two round trips, the task and the commit.
+
+    Args:
+        number: Which.
+        step: How.
+        deps: To do it with.
+        answer: How to tell of it: what is kept with the change is that answer.
 
     Raises:
         NotFound: There is no such task.
         Unavailable: Others were always faster.
     """
-    return await change_and_answer(number, step, deps, lambda changed: changed)
-
-
-async def change_and_answer(
-    number: int, step: Step, deps: Deps, answer: Callable[[Changed], ResultT]
-) -> ResultT:
-    """Change a task, and tell of it in another way: what is kept with it is that answer."""
     tasks = own_tasks(deps)
 
     async def attempt() -> ResultT:
@@ -87,6 +90,11 @@ async def change_and_answer(
     return await deps.store.database.until_it_holds(attempt)
 
 
+def as_it_is(changed: Changed) -> Changed:
+    """The answer of a tool that tells of one change and of nothing else."""
+    return changed
+
+
 def changed_fields(before: Task, after: Task) -> list[str]:
     """The fields in which two states of a task differ, but for times."""
     return [name for name in CHANGEABLE if getattr(before, name) != getattr(after, name)]
@@ -94,7 +102,8 @@ def changed_fields(before: Task, after: Task) -> list[str]:
 
 def undo_by(tool: str, number: int, **arguments: Any) -> Undo:
     """A call that takes something back."""
-    return Undo(tool=tool, arguments={"task_id": str(number), **arguments})
+    plain = {name: to_jsonable_python(value) for name, value in arguments.items()}
+    return Undo(tool=tool, arguments={"task_id": str(number), **plain})
 
 
 def existing(found: StoredTask | None, number: int, now: datetime) -> StoredTask:

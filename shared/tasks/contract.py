@@ -181,18 +181,23 @@ class OneOrMany(Outcome):
     """What became of one task, or of each of several."""
 
     results: list[ItemResult] | None = Field(
-        description="Of several tasks, what became of each, in their order: look at each success."
+        description="Of several tasks, what became of each, in their order."
+    )
+    failed: int | None = Field(
+        description="Of several tasks, how many were not done: the success of the call says that it"
+        " was read, that of each result whether the task was done."
     )
 
     @classmethod
     def one(cls, outcome: Changed) -> Self:
         """One task."""
-        return cls(**dict(outcome), results=None)
+        return cls(**dict(outcome), results=None, failed=None)
 
     @classmethod
     def many(cls, results: list[ItemResult]) -> Self:
         """Several."""
-        return cls(task=None, changed=None, undo=None, results=results)
+        failed = sum(not each.success for each in results)
+        return cls(task=None, changed=None, undo=None, results=results, failed=failed)
 
 
 def own_tasks(deps: Deps) -> Tasks:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shared.domain.searchable import Searchable
     from shared.store import Store
 
-NAMES: Final = 300
+NAMES: Final = 100
 """Tags among which one is looked for that was meant."""
 
 
@@ -28,8 +28,8 @@ def solved_problems(store: Store) -> Corpus[Trace]:
     return Corpus(store.traces, store.trace_lists)
 
 
-@dataclass(frozen=True, slots=True)
-class Shown(Selection):
+@dataclass(frozen=True)
+class TraceSelection(Selection):
     """Traces that bear some tags, and that search shows.
 
     Attributes:
@@ -41,14 +41,13 @@ class Shown(Selection):
     def admits(self, document: Searchable) -> bool:
         """Whether a trace passes, by what it says itself."""
         warned = isinstance(document, Trace) and document.status is Status.FLAGGED
-        # Slots make this class anew: `super()` without arguments would mean the one before.
-        return (self.flagged or not warned) and super(Shown, self).admits(document)
+        return (self.flagged or not warned) and super().admits(document)
 
 
-def bearing(tags: Sequence[str], *, flagged: bool = False) -> Shown:
+def bearing(tags: Sequence[str], *, flagged: bool = False) -> TraceSelection:
     """Traces that bear all of these tags."""
     groups = tuple(Group("tags", {tag: (named(Kind.TAG, tag),)}) for tag in tags)
-    return Shown(groups, flagged=flagged)
+    return TraceSelection(groups, flagged=flagged)
 
 
 async def unknown_tags(tags: Sequence[str], deps: Deps) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.retrieval.near_duplicate import CANDIDATES, Words, is_near_duplicate, resemblance
+from shared.traces.near_duplicate import CANDIDATES, Words, is_near_duplicate, resemblance
 
 if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.domain.trace import Trace
-    from shared.store.traces import Findable
+    from shared.store.traces import IndexEntry
 
 ALIKE: Final = 0.1
 """Resemblance of two problems from which on they may be the same: that of all near-duplicates."""
@@ -22,16 +22,16 @@ class Likeness:
 
     Attributes:
         duplicate: The trace that says the same, if there is any.
-        similar: Others whose problem may be the same, the nearest first.
+        similar: Those whose problem may be the same, the nearest first.
     """
 
     duplicate: Trace | None
     similar: list[Trace]
 
 
-async def likeness(trace: Trace, found_by: Findable, deps: Deps) -> Likeness:
+async def likeness(trace: Trace, entry: IndexEntry, deps: Deps) -> Likeness:
     """Compare a new trace with the nearest, but for the one it replaces. One round trip."""
-    neighbours = await deps.store.traces.nearest(found_by.vector, CANDIDATES)
+    neighbours = await deps.store.traces.nearest(entry.vector, CANDIDATES)
     others = [each.document for each in neighbours if each.document.trace_id != trace.supersedes]
     words, known = _words(trace), {each.trace_id: _words(each) for each in others}
     same = (each for each in others if is_near_duplicate(words, known[each.trace_id]))

@@ -28,7 +28,7 @@ class Standing(Result):
     )
     upvotes: int = Field(description="Votes for it.")
     downvotes: int = Field(description="Votes against it.")
-    date: str = Field(description="When it was last amended: YYYY-MM-DD, in UTC.")
+    date: str = Field(description="When it was contributed, or last amended: YYYY-MM-DD, in UTC.")
 
 
 def standing_fields(trace: Trace) -> dict[str, Any]:

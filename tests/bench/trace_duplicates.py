@@ -31,13 +31,13 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.domain.postings import Postings, Totals, pack
 from shared.retrieval.bm25 import score
 from shared.retrieval.fusion import Scores, fuse
-from shared.retrieval.near_duplicate import (
+from shared.retrieval.terms import terms
+from shared.traces.near_duplicate import (
     CANDIDATES,
     Words,
     is_near_duplicate,
     resemblance,
 )
-from shared.retrieval.terms import terms
 from tests.bench.measuring import print_table
 from tests.bench.trace_set import trace_set
 

@@ -32,12 +32,12 @@ from shared.clock import utc_now
 from shared.deps import Backend
 from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Status, Tally
-from shared.retrieval.moderation import AGE, HALF_LIFE, VALIDATION, VOTES, factor
 from shared.search.ranking import Mode, Question, rank
 from shared.settings import Settings
 from shared.store import Meter
 from shared.traces.corpus import bearing, solved_problems
-from shared.traces.found_by import found_by
+from shared.traces.index_entry import index_entry
+from shared.traces.moderation import AGE, HALF_LIFE, VALIDATION, VOTES, factor
 from tests.bench.measuring import print_table
 from tests.bench.trace_set import trace_set
 
@@ -118,7 +118,7 @@ async def put_in(rows: Sequence[Mapping[str, Any]], deps: Deps) -> dict[str, Tra
         trace = Trace(
             trace_id=row["id"], writing=writing, contributor="a", created_at=NOW, updated_at=NOW
         )
-        writes = deps.store.traces.contributed(trace, await found_by(trace, deps))
+        writes = deps.store.traces.contributed(trace, await index_entry(trace, deps))
         await deps.store.database.commit(writes)
         traces[trace.trace_id] = trace
     return traces

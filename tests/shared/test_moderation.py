@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Ballot, FeedbackTag, Tally, VoteType
-from shared.retrieval.moderation import AGE, LEAST, MOST, factor, moderated
+from shared.traces.moderation import AGE, LEAST, MOST, factor, moderated
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TRACE = Trace(

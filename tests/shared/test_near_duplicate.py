@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.retrieval.near_duplicate import Words, is_near_duplicate, resemblance
+from shared.traces.near_duplicate import Words, is_near_duplicate, resemblance
 from tests.bench.trace_set import trace_set
 
 TITLE = "Tests import an installed copy of the package"

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from shared.caller import Caller
-from shared.clock import microseconds
-from shared.domain.facet import facet_of
-from shared.domain.postings import pack
-from shared.retrieval.terms import terms
 from shared.store import Meter
 from shared.store.database import Stale
 from shared.store.marks import read_mark
 from shared.store.trace_documents import to_trace
-from shared.traces.found_by import MAX_TERMS, mark_of
+from shared.traces.index_entry import MAX_TERMS, trace_mark
 from tests.fakes.embedder import WordEmbedder
 from tests.traces import DOWN, ask, contribute, did, samples, stored, vote
+from tests.traces_stored import assert_exact
 
 if TYPE_CHECKING:
     from shared.deps import Backend, Deps
     from shared.store import Store
-    from shared.store.index_lists import ListName
 
 pytestmark = pytest.mark.anyio
 
@@ -48,47 +43,6 @@ TAGS: Final = ("food", "sea", "a.b", "..", "-", "0", "__x__", "x" * 60)
 def embedder() -> WordEmbedder:
     """Vectors that cost nothing."""
     return WordEmbedder()
-
-
-async def assert_exact(backend: Backend) -> None:
-    """The lists are those made from scratch of what is neither withdrawn nor replaced."""
-    wanted: dict[ListName, dict[str, int]] = {}
-    totals = Counter({"documents": 0, "length": 0})
-    for trace_id, data in (await stored(backend, "traces")).items():
-        trace = to_trace(trace_id, data)
-        if not trace.is_listed:
-            assert ([], {}) == (data["facets"], data["indexed"]["terms"])
-            assert not {"embedding", "dated_at"} & data.keys()
-            continue
-        counts = Counter(terms(trace.indexed_text))
-        assert counts == read_mark(data).terms
-        assert [f"id:{trace_id}", *(f"tag:{tag}" for tag in trace.writing.tags)] == data["facets"]
-        totals += Counter(documents=bool(counts), length=counts.total())
-        for term, tf in counts.items():
-            entry = pack(tf, counts.total())
-            wanted.setdefault(("trace_lexicon", term), {})[trace_id] = entry
-        for tag in trace.writing.tags:
-            entry = microseconds(trace.updated_at)
-            wanted.setdefault(("trace_facets", f"tag:{tag}"), {})[trace_id] = entry
-    lists = {
-        (collection, name): data
-        for collection in ("trace_lexicon", "trace_facets")
-        for name, data in (await stored(backend, collection)).items()
-    }
-    held = {name: data["postings"] for name, data in lists.items() if data["postings"]}
-    assert wanted == held
-    assert {name: len(wanted.get(name, {})) for name in lists} == {
-        name: data["df"] for name, data in lists.items()
-    }
-    assert all(len(data["postings"]) <= data["held"] for data in lists.values())
-    kept = (await stored(backend, "meta")).get("trace_lexicon", {})
-    assert {name: totals[name] for name in ("documents", "length")} == (
-        {"documents": 0, "length": 0} | kept
-    )
-    for (collection, name), data in lists.items():
-        if collection == "trace_facets":
-            facet = facet_of(name, data["name"])
-            assert (facet.id, "tag", facet.key) == (name, data["kind"], data["key"])
 
 
 class History:
@@ -196,7 +150,7 @@ async def test_only_the_commonest_words_of_a_very_long_text_are_indexed(backend:
     held = data["indexed"]["terms"]
     assert MAX_TERMS == len(held)
     assert 2 == held["anchor"]
-    assert mark_of(to_trace(trace_id, data)) == read_mark(data)
+    assert trace_mark(to_trace(trace_id, data)) == read_mark(data)
     await did(backend, "withdraw_trace", trace_id=trace_id)
     await assert_exact(backend)
 

@@ -65,6 +65,14 @@ async def test_what_clients_send_for_nothing_counts_as_nothing(backend: Backend)
     assert ["title", "priority", "status"] == added["changed"]
 
 
+async def test_what_clients_send_for_nothing_beside_several_counts_as_nothing(
+    backend: Backend,
+) -> None:
+    nothing: dict[str, Any] = {"title": None, "priority": "Medium", "due_date": None}
+    added = await did(backend, "add_task", tasks=[{"title": "Rest"}], **nothing)
+    assert [True] == [each["success"] for each in added["results"]]
+
+
 async def test_adding_can_be_undone(backend: Backend) -> None:
     added = await did(backend, "add_task", title="Rest")
     await taken_back(backend, added)
@@ -176,7 +184,8 @@ async def test_several_are_added_at_once_in_their_order(backend: Backend) -> Non
     )
     assert answer.result
     one, two = answer.result["results"]
-    assert ({"results"}, True, True) == (set(answer.result), one["success"], two["success"])
+    assert ({"results", "failed"}, 0) == (set(answer.result), answer.result["failed"])
+    assert (True, True) == (one["success"], two["success"])
     assert ("2", "one", "Low") == tuple(
         one["task"][name] for name in ("task_id", "title", "priority")
     )

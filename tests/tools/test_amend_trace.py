@@ -158,7 +158,7 @@ async def test_there_must_be_texts_or_a_revision_and_not_both(
     error = await refused(backend, "amend_trace", trace_id=trace_id, **arguments)
     assert "VALIDATION_ERROR" == error.code
     assert error.details
-    assert all(name in error.message for name in ("title", "tags", "revision"))
+    assert all(name in error.message for name in ("texts", "tags", "revision"))
 
 
 @pytest.mark.parametrize(

@@ -100,3 +100,12 @@ async def test_the_same_key_is_answered_alike_whether_it_was_stored_or_not(
     asked = COPY | {"idempotency_key": "k"}
     first, again = [await ask(backend, "contribute_trace", "ben", **asked) for _ in range(2)]
     assert (first.result, True) == (again.result, again.receipt.replayed)
+
+
+async def test_whoever_names_what_it_replaces_can_insist(backend: Backend) -> None:
+    """Where two that say the same stand, naming one is not answered with the other."""
+    first = await contribute(backend)
+    second = await contribute(backend, 0, "ben", supersedes=first)
+    third = await did(backend, "contribute_trace", "carl", **sample(0, supersedes=second))
+    assert not third["duplicate"]
+    assert {first} == {each["trace_id"] for each in third["similar"]}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.traces import STRANGER, contribute, did, found, refused, sample, stored, take_back
+from tests.traces import STRANGER, contribute, did, found, refused, said, sample, stored, take_back
 
 if TYPE_CHECKING:
     from shared.deps import Backend
@@ -68,6 +68,15 @@ async def test_of_a_chain_only_the_last_is_found(backend: Backend) -> None:
     assert [True, False, False] == await shown(backend, *made)
     await withdraw(backend, made[2], withdrawn=False)
     await withdraw(backend, made[1], withdrawn=False)
+    assert [False, False, True] == await shown(backend, *made)
+
+
+async def test_behind_one_that_is_replaced_itself_nothing_comes_back(backend: Backend) -> None:
+    made = await chain(backend, 3)
+    await withdraw(backend, made[1])
+    assert [False, False, True] == await shown(backend, *made)
+    text = await said(backend, "withdraw_trace", trace_id=made[1], withdrawn=False)
+    assert f"replaced by the trace {made[2]}" in text
     assert [False, False, True] == await shown(backend, *made)
 
 

@@ -87,26 +87,6 @@ async def test_what_voters_say_against_it_is_shown_the_latest_first(backend: Bac
     assert "No. 5" in text
 
 
-async def test_words_beside_a_vote_for_it_do_not_make_it_unreadable(backend: Backend) -> None:
-    trace_id = await contribute(backend)
-    await vote(backend, trace_id, "ben", feedback_text="Worked at once, with pip 24.")
-    await vote(backend, trace_id, "carl", **DOWN, feedback_text="Not here.")
-    answer = await ask(backend, "get_trace", STRANGER, trace_id=trace_id)
-    assert answer.error is None
-    assert answer.result
-    against = [each for each in answer.result["feedback"] if each.get("feedback_tag")]
-    assert ["Not here."] == [each["feedback_text"] for each in against]
-
-
-async def test_words_for_it_do_not_crowd_out_words_against_it(backend: Backend) -> None:
-    trace_id = await contribute(backend)
-    await vote(backend, trace_id, "ben", **DOWN, feedback_text="It deletes the database!")
-    for number in range(5):
-        await vote(backend, trace_id, f"friend{number}", feedback_text="So good.")
-    text = await said(backend, "get_trace", STRANGER, trace_id=trace_id)
-    assert "It deletes the database!" in text
-
-
 async def test_feedback_that_was_taken_back_is_gone(backend: Backend) -> None:
     trace_id = await contribute(backend)
     await vote(backend, trace_id, "ben", **DOWN, feedback_text="Nonsense.")

@@ -11,7 +11,7 @@ import pytest
 from shared.caller import Caller
 from shared.domain.trace import Trace, Writing
 from shared.store import Meter
-from shared.traces.found_by import found_by
+from shared.traces.index_entry import index_entry
 from tests.fakes.embedder import WordEmbedder
 from tests.traces import (
     ANNA,
@@ -249,7 +249,7 @@ async def plant(backend: Backend, title: str) -> str:
         created_at=deps.clock(),
         updated_at=deps.clock(),
     )
-    found = await found_by(trace, deps)
+    found = await index_entry(trace, deps)
     await deps.store.database.commit(deps.store.traces.contributed(trace, found))
     return trace.trace_id
 

@@ -310,3 +310,13 @@ async def test_the_same_key_votes_once(backend: Backend) -> None:
     assert (0, 0, "pending") == await standing(backend, trace_id)
     await did(backend, "vote_trace", "carl", **asked)
     assert (1, 0, "pending") == await standing(backend, trace_id)
+
+
+@pytest.mark.parametrize("vote_type", ["up", "none"])
+async def test_words_stand_beside_a_vote_against_it_alone(backend: Backend, vote_type: str) -> None:
+    """Nobody would read them elsewhere, and praise must not crowd out warnings."""
+    trace_id = await contribute(backend)
+    error = await refused(
+        backend, "vote_trace", "ben", trace_id=trace_id, vote_type=vote_type, feedback_text="Nice."
+    )
+    assert {"feedback_text": "only when vote_type is down"} == error.details

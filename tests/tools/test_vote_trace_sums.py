@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from shared.domain.trust import Ballot, FeedbackTag, Record, Tally, VoteType
+from shared.domain.trust import FeedbackTag, Record
 from tests.fakes.embedder import WordEmbedder
 from tests.traces import (
     DOWN,
@@ -19,11 +19,13 @@ from tests.traces import (
     contribute,
     did,
     found,
+    said,
     sample,
     stored,
     vote,
     votes,
 )
+from tests.traces_stored import assert_sums, ballots
 
 if TYPE_CHECKING:
     from shared.deps import Backend
@@ -42,36 +44,6 @@ CHOICES: Final[tuple[dict[str, Any], ...]] = (
 def embedder() -> WordEmbedder:
     """Vectors that cost nothing."""
     return WordEmbedder()
-
-
-async def ballots(backend: Backend, trace_id: str) -> dict[str, dict[str, Any]]:
-    """The votes on a trace as they are stored, by who voted."""
-    return await stored(backend, f"traces/{trace_id}/votes")
-
-
-def summed(votes: dict[str, dict[str, Any]], revision: int) -> Tally:
-    """What the votes on the texts of a revision add up to."""
-    tally = Tally()
-    for data in votes.values():
-        if data["revision"] == revision:
-            tag = FeedbackTag(data["tag"]) if data["tag"] else None
-            tally = tally.plus(Ballot(VoteType(data["vote"]), tag, data["weight"]))
-    return tally
-
-
-async def assert_sums(backend: Backend) -> None:
-    """Every trace's sums are those of its votes, and every record that of its contributor's."""
-    records: dict[str, Counter[str]] = {}
-    for trace_id, data in (await stored(backend, "traces")).items():
-        cast = await ballots(backend, trace_id)
-        assert summed(cast, data["text_revision"]) == Tally(**data["tally"])
-        heads = Counter(each["vote"] for each in cast.values())
-        records[data["contributor"]] = records.get(data["contributor"], Counter()) + heads
-    kept = await stored(backend, "contributors")
-    for user in records.keys() | kept.keys():
-        assert {"up": records[user]["up"], "down": records[user]["down"]} == (
-            {"up": 0, "down": 0} | kept.get(user, {})
-        )
 
 
 class History:
@@ -112,11 +84,11 @@ class History:
         self.votes[trace_id, user] = how
 
     async def amend_text(self, trace_id: str) -> None:
-        """Its solution changes: nobody has voted on that, unless it was flagged and stays so."""
-        before = await did(self.backend, "get_trace", STRANGER, trace_id=trace_id)
+        """Its solution changes: nobody has voted for that, and who was against it still is."""
         await self._amend(trace_id, solution_text=f"Try number {next(self.numbers)}.")
-        for user in PEOPLE if before["status"] != "flagged" else ():
-            self.votes.pop((trace_id, user), None)
+        for user in PEOPLE:
+            if self.votes.get((trace_id, user), {}).get("vote_type") != "down":
+                self.votes.pop((trace_id, user), None)
 
     async def amend_title(self, trace_id: str) -> None:
         """Its title changes, and no vote with it."""
@@ -230,14 +202,24 @@ async def test_votes_on_the_old_text_do_not_count_for_the_new_one(backend: Backe
     await assert_sums(backend)
 
 
-async def test_feedback_on_the_old_text_is_not_shown_beside_the_new_one(backend: Backend) -> None:
+async def test_a_vote_against_stays_however_often_the_text_is_changed(backend: Backend) -> None:
+    """A dot at a time, no warning is lost."""
     trace_id = await contribute(backend, 0, "anna")
-    await vote(backend, trace_id, "ben", **DOWN, feedback_text="A typo in line 2.")
-    await did(backend, "amend_trace", "anna", trace_id=trace_id, solution_text="Without typo.")
-    assert [] == (await did(backend, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
-    await vote(backend, trace_id, "ben", **DOWN, feedback_text="Still wrong.")
-    [feedback] = (await did(backend, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
-    assert "Still wrong." == feedback["feedback_text"]
+    for number, user in enumerate(("ben", "carl")):
+        await vote(backend, trace_id, user, **SPAM, feedback_text="It sells something.")
+        dots = f"Buy this.{'.' * number}"
+        await did(backend, "amend_trace", "anna", trace_id=trace_id, solution_text=dots)
+    read = await did(backend, "get_trace", STRANGER, trace_id=trace_id)
+    assert ("flagged", 2) == (read["status"], read["downvotes"])
+    assert [True, True] == [each["earlier"] for each in read["feedback"]]
+    assert "of an earlier text" in await said(backend, "get_trace", STRANGER, trace_id=trace_id)
+    convinced = await vote(backend, trace_id, "ben")
+    assert ("down", "pending", 1) == (
+        convinced["former"],
+        convinced["status"],
+        convinced["downvotes"],
+    )
+    await assert_sums(backend)
 
 
 async def test_another_title_or_other_tags_leave_the_votes(backend: Backend) -> None:

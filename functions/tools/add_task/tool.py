@@ -78,12 +78,18 @@ class In(Fields, Repeatable):
         " due_date. One that is wrong keeps no other out.",
     )
 
+    @property
+    def says_something(self) -> bool:
+        """Whether any field of one task is given; some clients send nulls and defaults."""
+        fields = Fields.model_fields.items()
+        return any(getattr(self, name) not in (None, field.default) for name, field in fields)
+
 
 async def add_task(args: In, deps: Deps) -> OneOrMany:
     """Add tasks: two round trips, the counter, and one commit of it and of all that are right."""
     if args.tasks is None:
         return await _add([_only(args)], deps, lambda added: OneOrMany.one(added[0]))
-    if args.model_fields_set & Fields.model_fields.keys():
+    if args.says_something:
         raise InvalidInput(
             "add_task was not run: it takes tasks, or the title and the other fields of one task,"
             " but not both. Move everything into tasks.",
@@ -150,7 +156,7 @@ TOOL = Tool(
         "Add a task to the user's own to-do list, or up to 25 at once with tasks. Use it when the"
         " user wants to remember or plan to do something. Each call adds anew: look with list_tasks"
         " first if the task may be there already, and change one with update_task. Returns the task"
-        " with its task_id."
+        " with its task_id; of several, what became of each."
     ),
     input=In,
     output=OneOrMany,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from shared.caller import Tier
-from shared.domain.trust import Status, Tally
+from shared.domain.trust import Status
 from shared.errors import Conflict, InvalidInput, NotFound
 from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
-from shared.traces.found_by import found_by
+from shared.traces.index_entry import index_entry
 from shared.traces.lookup import own
 from shared.traces.screened import require_no_secrets
 from shared.traces.tags import MOST_SENT, SentTag, normal_tags
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.domain.trace import Trace, Writing
 
-_TEXTS: Final = ("title", "context_text", "solution_text")
+_FIELDS: Final = ("title", "context_text", "solution_text", "tags")
+_TEXTS: Final = frozenset({"context_text", "solution_text"})
+"""What votes are for."""
 
 
 class In(Repeatable):
@@ -36,7 +38,10 @@ class In(Repeatable):
     context_text: Text | None = Field(default=None, description="The problem.")
     solution_text: Text | None = Field(default=None, description="What worked, and why.")
     tags: list[SentTag] | None = Field(
-        default=None, max_length=MOST_SENT, description="All of its tags from now on."
+        default=None,
+        max_length=MOST_SENT,
+        description="All of its tags from now on, at most 20, of a-z, 0-9 and . _ -; [] takes all"
+        " away.",
     )
     revision: int | None = Field(
         default=None,
@@ -53,9 +58,9 @@ class Out(Result):
     title: str = Field(description="Its title now.")
     tags: list[str] = Field(description="Its tags now.")
     status: Status = Field(
-        description="Its status now; with another context or solution it is pending again."
+        description="Its status now; with another context or solution it is no longer validated."
     )
-    revision: int = Field(description="How often it was written, from 1.")
+    revision: int = Field(description="Its number of revision; 1 as contributed.")
     changed: list[str] = Field(description="The fields that changed.")
     undo: Undo | None = Field(description="How to undo it; missing where nothing changed.")
 
@@ -64,8 +69,8 @@ async def amend_trace(args: In, deps: Deps) -> Out:
     """Store the new revision, its vector and its words, and keep the former one.
 
     Four round trips: the trace, a former revision where one is brought back, the embedding space,
-    the commit. Where problem or solution changes, votes begin anew: they were for another
-    text. What was flagged stays so.
+    the commit. Where problem or solution changes, votes for it begin anew, since they
+    were for another text; votes against it stay.
 
     Raises:
         NotFound: There is no such trace, or revision.
@@ -73,10 +78,13 @@ async def amend_trace(args: In, deps: Deps) -> Out:
         Conflict: It was withdrawn, or replaced by another.
         InvalidInput: There is nothing to change, or a text holds a secret.
     """
-    sent = {name for name in (*_TEXTS, "tags") if getattr(args, name) is not None}
-    if bool(sent) == (args.revision is not None):
-        message = "Give at least one of title, context_text, solution_text and tags, or a revision."
-        raise InvalidInput(message, details={"arguments": "nothing to change, or both at once"})
+    sent = [name for name in _FIELDS if getattr(args, name) is not None]
+    if not sent and args.revision is None:
+        message = "There is nothing to change: give new texts or tags, or a revision to bring back."
+        raise InvalidInput(message, details={"trace_id": "given without anything to change"})
+    if sent and args.revision is not None:
+        message = "Give either a revision to bring back or new texts and tags: not both at once."
+        raise InvalidInput(message, details={"revision": f"given beside {', '.join(sent)}"})
     return await deps.store.database.until_it_holds(lambda: _attempt(args, deps))
 
 
@@ -92,8 +100,8 @@ async def _attempt(args: In, deps: Deps) -> Out:
         return _out(former, changed)
     await require_no_secrets(writing)
     trace = _amended(former, writing, changed, deps.clock())
-    traces, findable = deps.store.traces, await found_by(trace, deps)
-    writes = [*traces.changed(stored, trace, findable), traces.kept(stored)]
+    traces, entry = deps.store.traces, await index_entry(trace, deps)
+    writes = [*traces.changed(stored, trace, entry), traces.kept(stored)]
     return await deps.commit(writes, _out(trace, changed))
 
 
@@ -109,11 +117,11 @@ def _require_listed(trace: Trace) -> None:
 
 
 def _amended(former: Trace, writing: Writing, changed: Sequence[str], now: datetime) -> Trace:
-    """The next revision. A flagged trace keeps its votes: who warned of it must be convinced."""
+    """The next revision. Votes for another text do not count for this one."""
     number = former.revision + 1
     trace = replace(former, writing=writing, revision=number, updated_at=now)
-    if {"context_text", "solution_text"} & set(changed) and former.status is not Status.FLAGGED:
-        return replace(trace, text_revision=number, tally=Tally())
+    if _TEXTS & set(changed):
+        return replace(trace, text_revision=number, tally=former.tally.against)
     return trace
 
 
@@ -130,7 +138,7 @@ async def _wanted(args: In, trace: Trace, deps: Deps) -> Writing:
 
 
 def _new(args: In) -> dict[str, Any]:
-    new: dict[str, Any] = {name: value for name in _TEXTS if (value := getattr(args, name))}
+    new = {name: value for name in _FIELDS if (value := getattr(args, name)) is not None}
     if args.tags is not None:
         new["tags"] = normal_tags(args.tags)
     return new
@@ -153,11 +161,14 @@ def in_words(out: Out) -> str:
     """Confirm it."""
     if not out.changed:
         return f'Nothing changed: the trace "{out.title}" (ID: {out.trace_id}) says that already.'
-    return (
+    undo = out.undo.in_words() if out.undo else ""
+    done = (
         f'Trace "{out.title}" (ID: {out.trace_id}) amended: {", ".join(out.changed)}. It is at'
         f" revision {out.revision} now, status {out.status}."
-        f" {out.undo.in_words() if out.undo else ''}"
     )
+    if _TEXTS.isdisjoint(out.changed):
+        return f"{done} {undo}"
+    return f"{done} Votes for it begin anew. {undo} That brings the texts back, not the votes."
 
 
 TOOL = Tool(
@@ -165,9 +176,10 @@ TOOL = Tool(
     title="Amend a solved problem",
     description=(
         "Correct or complete a coding trace that you contributed: any of its texts, or all of its"
-        " tags. Where the context or the solution changes, votes begin anew. What it said before is"
-        " kept: revision brings it back. For another solution of the same problem contribute a"
-        " trace of its own; to take one back use withdraw_trace."
+        " tags. Where the context or the solution changes, votes for it begin anew, and votes"
+        " against it stay. What it said before is kept: revision brings it back. For another"
+        " solution of the same problem contribute a trace of its own; to take one back use"
+        " withdraw_trace."
     ),
     input=In,
     output=Out,

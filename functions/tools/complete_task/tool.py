@@ -12,7 +12,7 @@ from shared.errors import InvalidInput, NotFound
 from shared.tasks.changes import (
     Step,
     active,
-    change_and_answer,
+    change,
     checked,
     done,
     failed,
@@ -62,7 +62,7 @@ async def complete_task(args: In, deps: Deps) -> OneOrMany:
     step = Step(find=active, decide=decide, reverse=_reverse)
     match args.task_id, args.task_ids:
         case int(number), None:
-            return await change_and_answer(number, step, deps, OneOrMany.one)
+            return await change(number, step, deps, OneOrMany.one)
         case None, [*items]:
             return await _complete(items, step, deps)
     raise InvalidInput(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,10 +12,10 @@ from pydantic import Field
 from shared.caller import Tier
 from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Status
-from shared.errors import Conflict
+from shared.errors import Conflict, NotFound
 from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
 from shared.traces.duplicates import likeness
-from shared.traces.found_by import found_by
+from shared.traces.index_entry import index_entry
 from shared.traces.lookup import is_own, readable
 from shared.traces.screened import require_no_secrets
 from shared.traces.tags import MOST_SENT, SentTag, normal_tags
@@ -23,7 +24,7 @@ from shared.undo import Undo
 
 if TYPE_CHECKING:
     from shared.deps import Deps
-    from shared.store.traces import Findable, StoredTrace
+    from shared.store.traces import IndexEntry, StoredTrace
 
 
 class In(Repeatable):
@@ -42,7 +43,9 @@ class In(Repeatable):
         description="Language, framework, tool, kind of task: at most 20, of a-z, 0-9 and . _ -",
     )
     supersedes: DocumentId | None = Field(
-        default=None, description="The trace_id of one that this one replaces."
+        default=None,
+        description="The trace_id of one that this one replaces. Your own then leaves search;"
+        " somebody else's stays beside it. Whoever names one is not told of duplicates.",
     )
 
 
@@ -72,8 +75,9 @@ class Out(Result):
 async def contribute_trace(args: In, deps: Deps) -> Out:
     """Store a trace with its vector and its words, by which it is found at once.
 
-    Three round trips: the embedding space, the nearest traces, one commit. Most of its writes are
-    the lists of its words.
+    Three round trips: the embedding space; the nearest traces, and what it replaces; one commit.
+    Most of its writes are the lists of its words. Two that say the same and are sent at the same
+    moment are both stored.
     """
     writing = Writing(
         title=args.title,
@@ -91,16 +95,15 @@ async def contribute_trace(args: In, deps: Deps) -> Out:
         updated_at=now,
         supersedes=args.supersedes,
     )
-    findable = await found_by(trace, deps)
-    return await deps.store.database.until_it_holds(lambda: _attempt(trace, findable, deps))
+    entry = await index_entry(trace, deps)
+    return await deps.store.database.until_it_holds(lambda: _attempt(trace, entry, deps))
 
 
-async def _attempt(trace: Trace, findable: Findable, deps: Deps) -> Out:
-    former = await _former(trace, deps)
-    found = await likeness(trace, findable, deps)
-    if found.duplicate:
+async def _attempt(trace: Trace, entry: IndexEntry, deps: Deps) -> Out:
+    former, found = await asyncio.gather(_former(trace, deps), likeness(trace, entry, deps))
+    if found.duplicate and not former:
         return _out(found.duplicate, [], deps, duplicate=True)
-    writes = deps.store.traces.contributed(trace, findable)
+    writes = deps.store.traces.contributed(trace, entry)
     if former and is_own(former, deps):
         replaced = replace(former.trace, superseded_by=trace.trace_id)
         writes += deps.store.traces.changed(former, replaced, None)
@@ -111,7 +114,10 @@ async def _former(trace: Trace, deps: Deps) -> StoredTrace | None:
     """What it replaces, which must stand for itself."""
     if trace.supersedes is None:
         return None
-    former = await readable(trace.supersedes, deps)
+    try:
+        former = await readable(trace.supersedes, deps)
+    except NotFound as error:
+        raise NotFound(error.message, details={"supersedes": trace.supersedes}) from None
     if not former.trace.is_listed:
         by = former.trace.superseded_by
         told = f"is replaced by {by} already: name that one" if by else "is withdrawn: leave it out"

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from shared.caller import Tier
 from shared.domain.task import Task
-from shared.tasks.changes import Step, active, change, undo_by
+from shared.tasks.changes import Step, active, as_it_is, change, undo_by
 from shared.tasks.contract import ENVELOPE, Changed, TaskId
 from shared.tool import Effect, Repeatable, Tool
 
@@ -29,7 +29,7 @@ async def delete_task(args: In, deps: Deps) -> Changed:
         decide=Task.delete,
         reverse=lambda before, _: undo_by("restore_task", before.number),
     )
-    return await change(args.task_id, step, deps)
+    return await change(args.task_id, step, deps, as_it_is)
 
 
 TOOL = Tool(

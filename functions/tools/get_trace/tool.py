@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shared.deps import Deps
-    from shared.store.traces import Feedback, StoredTrace
+    from shared.store.traces import Feedback, StoredTrace, Vote
 
 FEEDBACK: Final = 5
 """Words against it that are shown, the latest."""
@@ -35,6 +35,7 @@ class Said(Result):
     feedback_tag: FeedbackTag = Field(description="Why they voted against it.")
     feedback_text: str = Field(description="In their words.")
     date: str = Field(description="When: YYYY-MM-DD, in UTC.")
+    earlier: bool = Field(description="Whether the context or the solution was changed since.")
 
 
 class Out(Standing):
@@ -42,7 +43,7 @@ class Out(Standing):
 
     context_text: str = Field(description="The problem.")
     solution_text: str = Field(description="What worked.")
-    revision: int = Field(description="How often it was written, from 1.")
+    revision: int = Field(description="Its number of revision; 1 as contributed.")
     created_at: str = Field(description="When it was contributed: YYYY-MM-DD, in UTC.")
     supersedes: str | None = Field(description="The trace that it says it replaces.")
     superseded_by: str | None = Field(description="The trace by which its contributor replaced it.")
@@ -58,22 +59,19 @@ async def get_trace(args: In, deps: Deps) -> Out:
         deps.store.traces.feedback(args.trace_id, FEEDBACK),
         _vote(args.trace_id, deps),
     )
-    said = [each for each in feedback if each.revision == stored.trace.text_revision]
-    return _out(stored, said, vote, deps)
+    return _out(stored, feedback, vote, deps)
 
 
-async def _vote(trace_id: str, deps: Deps) -> tuple[int, VoteType] | None:
-    """The revision that the caller voted on, and what."""
+async def _vote(trace_id: str, deps: Deps) -> Vote | None:
+    """What the caller voted, on whichever revision."""
     if deps.caller.user_id is None:
         return None
-    vote = await deps.store.traces.vote(trace_id, deps.caller.user_id)
-    return (vote.revision, vote.ballot.vote) if vote.ballot else None
+    return await deps.store.traces.vote(trace_id, deps.caller.user_id)
 
 
-def _out(
-    stored: StoredTrace, said: list[Feedback], vote: tuple[int, VoteType] | None, deps: Deps
-) -> Out:
-    trace = stored.trace
+def _out(stored: StoredTrace, said: list[Feedback], vote: Vote | None, deps: Deps) -> Out:
+    trace, ballot = stored.trace, vote.ballot if vote else None
+    counts = vote and ballot and trace.counts(ballot, vote.revision)
     return Out(
         **standing_fields(trace),
         context_text=trace.writing.context_text,
@@ -83,12 +81,13 @@ def _out(
         supersedes=trace.supersedes,
         superseded_by=trace.superseded_by,
         yours=is_own(stored, deps),
-        your_vote=vote[1] if vote and vote[0] == trace.text_revision else None,
+        your_vote=ballot.vote if counts and ballot else None,
         feedback=[
             Said(
                 feedback_tag=each.tag,
                 feedback_text=each.text,
                 date=f"{each.given_at:%Y-%m-%d}",
+                earlier=each.revision < trace.text_revision,
             )
             for each in said
         ],
@@ -100,7 +99,7 @@ def in_words(out: Out) -> str:
     parts = [
         out.title,
         f"Status: {out.status} | Trust: {out.trust:.2f} | Tags: {', '.join(out.tags) or 'none'}",
-        f"Votes: {out.upvotes} up, {out.downvotes} down | Amended: {out.date} | ID: {out.trace_id}",
+        f"Votes: {out.upvotes} up, {out.downvotes} down | Updated: {out.date} | ID: {out.trace_id}",
         *_notes(out),
         f"\nContext:\n{out.context_text}",
         f"\nSolution:\n{out.solution_text}",
@@ -121,7 +120,8 @@ def _notes(out: Out) -> Iterator[str]:
 
 def _remark(said: Said) -> str:
     """On one line, so that it cannot be taken for a part of the trace."""
-    return f"- {said.feedback_tag} ({said.date}): {' '.join(said.feedback_text.split())}"
+    when = f"{said.date}, of an earlier text" if said.earlier else said.date
+    return f"- {said.feedback_tag} ({when}): {' '.join(said.feedback_text.split())}"
 
 
 TOOL = Tool(

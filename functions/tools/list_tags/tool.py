@@ -70,9 +70,8 @@ def in_words(out: Out) -> str:
     if not out.total:
         return "Available tags (0 total): no trace bears any yet."
     if not out.tags:
-        return (
-            f"No tag begins so. Available tags ({out.total} total): leave prefix out to list them."
-        )
+        total = f"Available tags ({out.total} total): leave prefix out to list them."
+        return f"No tag begins like this. {total}"
     listed = ", ".join(f"{each.name} ({each.count})" for each in out.tags)
     more = f"\n(more with cursor {out.next_cursor})" if out.next_cursor else ""
     return f"Available tags ({out.total} total):\n{listed}{more}"
@@ -83,8 +82,8 @@ TOOL = Tool(
     title="List the tags of solved problems",
     description=(
         "List the tags of coding traces, with how many traces bear each: to see what there is, or"
-        " to find the right tag for search_traces and contribute_trace. The tags of the knowledge"
-        " base are get_stats'."
+        " to find the right tag for search_traces and contribute_trace. For tags of the knowledge"
+        " base use get_stats."
     ),
     input=In,
     output=Out,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from shared.caller import Tier
 from shared.domain.task import Task
-from shared.tasks.changes import Step, change, existing, undo_by
+from shared.tasks.changes import Step, as_it_is, change, existing, undo_by
 from shared.tasks.contract import ENVELOPE, Changed, TaskId
 from shared.tool import Effect, Repeatable, Tool
 
@@ -31,7 +31,7 @@ async def restore_task(args: In, deps: Deps) -> Changed:
         decide=Task.restore,
         reverse=lambda before, _: undo_by("delete_task", before.number),
     )
-    return await change(args.task_id, step, deps)
+    return await change(args.task_id, step, deps, as_it_is)
 
 
 TOOL = Tool(

@@ -17,7 +17,7 @@ from shared.retrieval.diversity import diversify
 from shared.search.corpus import knowledge
 from shared.search.passing import passing
 from shared.search.ranking import rank
-from shared.search.shown import mark_of
+from shared.search.shown import shown_mark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ async def ranked(question: Question, shown: Sequence[str], view: View, deps: Dep
     """
     corpus = knowledge(deps.store)
     ranking = await rank(question, corpus, deps)
-    unseen = {hit.id: hit for hit in in_turns(ranking.hits) if mark_of(hit.id) not in shown}
+    unseen = {hit.id: hit for hit in in_turns(ranking.hits) if shown_mark(hit.id) not in shown}
     known = {name: hit.document for name, hit in unseen.items() if hit.document}
     goes_on = ranking.matches or bool(shown)
     limit = view.limit if goes_on else min(view.limit, NEAREST)
@@ -60,7 +60,7 @@ async def ranked(question: Question, shown: Sequence[str], view: View, deps: Dep
         notes += await advice.not_yet(deps)
     return Page(
         hits=hits,
-        position=[*shown, *map(mark_of, passed)] if more else None,
+        position=[*shown, *map(shown_mark, passed)] if more else None,
         matches=matches,
         message=" ".join(notes) or None,
     )

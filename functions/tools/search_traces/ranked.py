@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from functions.tools.search_traces.results import Page, hit
 from shared.paging import fitting
-from shared.retrieval.moderation import moderated
 from shared.search.meaning import NoMeaning
 from shared.search.ranking import rank
-from shared.search.shown import mark_of
+from shared.search.shown import shown_mark
 from shared.traces.corpus import solved_problems, unknown_tags
+from shared.traces.moderation import moderated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ READ: Final = 60
 """Traces that are read at most where words alone found them: each is a read."""
 WITHOUT_MEANING: Final = {
     NoMeaning.PROVIDER_UNAVAILABLE: "The embedding provider cannot be reached right now: words"
-    " alone were searched.",
+    f" alone were searched, and the best {READ} can be shown.",
 }
 
 
@@ -43,7 +43,7 @@ async def ranked(question: Question, shown: Sequence[str], limit: int, deps: Dep
     """
     ranking = await rank(question, solved_problems(deps.store), deps)
     found = in_order(await _read(ranking.hits, question, deps), deps.clock())
-    ordered = [each for each in found if mark_of(each[0].id) not in shown]
+    ordered = [each for each in found if shown_mark(each[0].id) not in shown]
     goes_on = ranking.matches or bool(shown)
     wanted = ordered[: limit if goes_on else min(limit, NEAREST)]
     places = count(len(shown) + 1)
@@ -51,7 +51,7 @@ async def ranked(question: Question, shown: Sequence[str], limit: int, deps: Dep
     more = goes_on and len(hits) < len(ordered)
     return Page(
         hits=hits,
-        position=[*shown, *(mark_of(each.trace_id) for each in hits)] if more else None,
+        position=[*shown, *(shown_mark(each.trace_id) for each in hits)] if more else None,
         matches=ranking.matches and bool(hits or shown),
         notes=await _notes(ranking, deps),
     )

@@ -74,8 +74,7 @@ async def search_traces(args: In, deps: Deps) -> Out:
 
 
 def _out(args: In, page: Page) -> Out:
-    nearest = bool(page.hits) and not page.matches
-    notes = [*([] if page.matches else [NOTHING]), *(["The nearest follow."] if nearest else [])]
+    notes = [] if page.matches else [NOTHING]
     return Out(
         query=args.query,
         results=page.hits,
@@ -89,12 +88,19 @@ def in_words(out: Out) -> str:
     """Write the list to be read."""
     parts = [out.message] if out.message else []
     if out.results:
-        found = f"{len(out.results)} result{'s' if len(out.results) > 1 else ''}"
-        parts.append(f'Found {found} for "{out.query}":' if out.query else f"Found {found}:")
+        parts.append(_heading(out))
     parts += map(_entry, out.results)
     if out.next_cursor:
         parts.append(f"There are more: call again with cursor {out.next_cursor}")
     return "\n\n".join(parts)
+
+
+def _heading(out: Out) -> str:
+    count = len(out.results)
+    if not out.matches:
+        return f"The {count} nearest:" if count > 1 else "The nearest:"
+    found = f"Found {count} result{'s' if count > 1 else ''}"
+    return f'{found} for "{out.query}":' if out.query else f"{found}:"
 
 
 def _entry(hit: Hit) -> str:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from shared.caller import Tier
 from shared.errors import InvalidInput
-from shared.tasks.changes import EDITABLE, Step, active, change, changed_fields, undo_by
+from shared.tasks.changes import EDITABLE, Step, active, as_it_is, change, changed_fields, undo_by
 from shared.tasks.contract import ENVELOPE, Changed, Day, Description, PriorityName, TaskId, Title
 from shared.tool import Effect, Repeatable, Tool
 
@@ -64,7 +64,7 @@ async def update_task(args: In, deps: Deps) -> Changed:
         return edited if edited == task else replace(edited, updated_at=now)
 
     step = Step(find=active, decide=edit, reverse=_reverse)
-    return await change(args.task_id, step, deps)
+    return await change(args.task_id, step, deps, as_it_is)
 
 
 def _reverse(before: Task, after: Task) -> Undo:

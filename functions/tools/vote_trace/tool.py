@@ -50,7 +50,8 @@ class In(Repeatable):
         Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_said)] | None
     ) = Field(
         default=None,
-        description="Why, in words; what you say against a trace is shown to all who read it.",
+        description="Why, in words; only beside a vote down, where it is shown to all who read the"
+        " trace.",
     )
 
 
@@ -91,7 +92,8 @@ async def _attempt(args: In, deps: Deps) -> Out:
         raise Forbidden(
             "You contributed this trace: others vote on it. You may amend or withdraw it."
         )
-    before = vote.ballot if vote.revision == stored.trace.text_revision else None
+    counts = vote.ballot and stored.trace.counts(vote.ballot, vote.revision)
+    before = vote.ballot if counts else None
     after = _ballot(args, record)
     said = args.feedback_text
     changed = not _same(before, after) or (after is not None and said != vote.text)
@@ -112,16 +114,19 @@ async def _attempt(args: In, deps: Deps) -> Out:
 
 
 def _require_reason(args: In) -> None:
-    if (args.vote_type is Choice.DOWN) == (args.feedback_tag is not None):
-        return
-    tags = ", ".join(FeedbackTag)
-    wrong = (
-        f"required when vote_type is down: one of {tags}"
-        if args.vote_type is Choice.DOWN
-        else "only when vote_type is down"
-    )
-    message = f"vote_trace was not run. feedback_tag: {wrong}. Correct this and call it again."
-    raise InvalidInput(message, details={"feedback_tag": wrong})
+    down = args.vote_type is Choice.DOWN
+    wrong = {}
+    if down and args.feedback_tag is None:
+        tags = ", ".join(FeedbackTag)
+        wrong["feedback_tag"] = f"required when vote_type is down: one of {tags}"
+    if not down and args.feedback_tag is not None:
+        wrong["feedback_tag"] = "only when vote_type is down"
+    if not down and args.feedback_text is not None:
+        wrong["feedback_text"] = "only when vote_type is down"
+    if wrong:
+        told = "; ".join(f"{field}: {problem}" for field, problem in wrong.items())
+        message = f"vote_trace was not run. {told}. Correct this and call it again."
+        raise InvalidInput(message, details=wrong)
 
 
 def _ballot(args: In, record: Record) -> Ballot | None:
@@ -167,8 +172,8 @@ def _undo(trace_id: str, before: Ballot | None, said: str | None) -> Undo:
 def in_words(out: Out) -> str:
     """Confirm it."""
     if not out.changed:
-        had = f"your vote on trace {out.trace_id} is {out.vote}" if out.vote else "you have none"
-        return f"Nothing changed: {had}."
+        had = f"your vote is {out.vote} already" if out.vote else "you have no vote on it"
+        return f"Nothing changed on trace {out.trace_id}: {had}."
     done = (
         f"Vote recorded: {out.vote}vote on trace {out.trace_id}."
         if out.vote
@@ -187,7 +192,8 @@ TOOL = Tool(
         "Say whether a coding trace helped, after you tried it: up, or down with a feedback_tag and"
         " words that tell others why. You have one vote for each trace and may change it or take"
         " it back (none); on your own you have none. Votes decide how far a trace is trusted and"
-        " where it ranks. When its contributor amends a trace, votes begin anew."
+        " where it ranks. When its contributor changes the context or the solution, votes for it"
+        " begin anew, and votes against it stay."
     ),
     input=In,
     output=Out,

@@ -10,7 +10,7 @@ from pydantic import Field
 from shared.caller import Tier
 from shared.domain.trust import Status
 from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
-from shared.traces.found_by import found_by
+from shared.traces.index_entry import index_entry
 from shared.traces.lookup import is_own, own
 from shared.undo import Undo
 
@@ -36,6 +36,7 @@ class Out(Result):
     trace_id: str = Field(description="The trace.")
     title: str = Field(description="Its title.")
     status: Status = Field(description="Its status now.")
+    superseded_by: str | None = Field(description="The trace that took its place, if any did.")
     changed: bool = Field(description="Whether anything changed.")
     undo: Undo | None = Field(description="How to undo it; missing where nothing changed.")
 
@@ -59,7 +60,7 @@ async def _attempt(args: In, deps: Deps) -> Out:
     if not changed:
         return _out(stored.trace, changed=False)
     trace = replace(stored.trace, withdrawn_at=deps.clock() if args.withdrawn else None)
-    replaced = await _replaced(stored, deps)
+    replaced = await _replaced(stored, args, deps)
     if replaced:
         by = None if args.withdrawn else trace.trace_id
         writes = await _changed(replaced, replace(replaced.trace, superseded_by=by), deps)
@@ -70,13 +71,16 @@ async def _attempt(args: In, deps: Deps) -> Out:
 
 
 async def _changed(stored: StoredTrace, trace: Trace, deps: Deps) -> list[Write]:
-    findable = await found_by(trace, deps) if trace.is_listed else None
-    return deps.store.traces.changed(stored, trace, findable)
+    entry = await index_entry(trace, deps) if trace.is_listed else None
+    return deps.store.traces.changed(stored, trace, entry)
 
 
-async def _replaced(stored: StoredTrace, deps: Deps) -> StoredTrace | None:
-    """What it replaces, and stands for itself again while it is withdrawn: one's own alone."""
-    if stored.trace.supersedes is None:
+async def _replaced(stored: StoredTrace, args: In, deps: Deps) -> StoredTrace | None:
+    """What it replaces, and stands for itself again while it is withdrawn: one's own alone.
+
+    Behind one that is replaced itself nothing comes back: its successor stands for both.
+    """
+    if stored.trace.supersedes is None or (args.withdrawn and stored.trace.superseded_by):
         return None
     former = await deps.store.traces.get(stored.trace.supersedes)
     if former is None or not is_own(former, deps):
@@ -90,6 +94,7 @@ def _out(trace: Trace, *, changed: bool) -> Out:
         trace_id=trace.trace_id,
         title=trace.writing.title,
         status=trace.status,
+        superseded_by=trace.superseded_by,
         changed=changed,
         undo=Undo(tool="withdraw_trace", arguments=back) if changed else None,
     )
@@ -98,6 +103,8 @@ def _out(trace: Trace, *, changed: bool) -> Out:
 def in_words(out: Out) -> str:
     """Confirm it."""
     state = "withdrawn" if out.status is Status.WITHDRAWN else "there for everybody"
+    if out.superseded_by and out.status is not Status.WITHDRAWN:
+        state = f"replaced by the trace {out.superseded_by}, and not found by search"
     if not out.changed:
         return f'Nothing changed: the trace "{out.title}" (ID: {out.trace_id}) is {state} already.'
     done = f'The trace "{out.title}" (ID: {out.trace_id}) is {state} now, status {out.status}.'

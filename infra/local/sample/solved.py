@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.domain.trace import Trace, Writing
 from shared.job import Job, Report
-from shared.traces.found_by import found_by
+from shared.traces.index_entry import index_entry
 
 if TYPE_CHECKING:
     from shared.deps import Deps
@@ -24,7 +24,7 @@ async def share(deps: Deps, budget: Budget) -> Report:
     report = Report()
     for trace in _traces(deps):
         if not await deps.store.traces.get(trace.trace_id):
-            writes = deps.store.traces.contributed(trace, await found_by(trace, deps))
+            writes = deps.store.traces.contributed(trace, await index_entry(trace, deps))
             await deps.store.database.commit(writes)
             report.counts["shared"] += 1
         budget.progress(1)

@@ -1,4 +1,4 @@
-"""What a trace is found by: its vector, its words, its tags."""
+"""By what search finds a trace: its vector, its words, its tags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
 from shared.search.marking import mark
-from shared.store.traces import Findable
+from shared.store.traces import IndexEntry
 
 if TYPE_CHECKING:
     from shared.deps import Deps
@@ -20,7 +20,7 @@ MAX_TERMS: Final = 1_500
 """Different terms of one trace that are indexed, the commonest: each is a write."""
 
 
-async def found_by(trace: Trace, deps: Deps) -> Findable:
+async def index_entry(trace: Trace, deps: Deps) -> IndexEntry:
     """Embed a trace and take its words. One round trip, two where nothing was embedded before.
 
     Raises:
@@ -31,10 +31,10 @@ async def found_by(trace: Trace, deps: Deps) -> Findable:
         deps.embedder.embed([trace.writing.embedding_text], Purpose.DOCUMENT),
         deps.store.embedding_space.claim(deps.embedder),
     )
-    return Findable(vector, deps.embedder.model, mark_of(trace))
+    return IndexEntry(vector, deps.embedder.model, trace_mark(trace))
 
 
-def mark_of(trace: Trace) -> Indexed:
+def trace_mark(trace: Trace) -> Indexed:
     """What the lists are to know of a trace."""
     whole = mark(trace)
     return replace(whole, terms=dict(Counter(whole.terms).most_common(MAX_TERMS)))
