@@ -111,8 +111,8 @@ class Once:
             return
         if replay.arguments != self._arguments:
             raise Conflict(
-                f"This {IDEMPOTENCY_KEY} was used for another call. Take a new one for each new"
-                " call, and the same one only to send the same call again."
+                f"This {IDEMPOTENCY_KEY} was used for another call of this tool. Take a new one for"
+                " each new call, and the same one only to send the same call again."
             )
         raise Replayed(replay)
 

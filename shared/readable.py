@@ -8,10 +8,12 @@ from typing import Final
 from pydantic_core import PydanticCustomError
 
 _BREAKS: Final = frozenset("\t\n\r")
-_OVERRIDES: Final = frozenset("\u202d\u202e")
-"""Characters that turn around what follows, whatever its script: with them, code can be made to
-look like other code. Boucher, Anderson, "Trojan Source: Invisible Vulnerabilities", USENIX Security
-2023. Those that embed one script in another are left alone: people write with them."""
+_TURNS: Final = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""They turn the direction of what stands between them: with them, code can be made to look like
+other code. Boucher, Anderson, "Trojan Source: Invisible Vulnerabilities", USENIX Security 2023.
+Scripts that are written from right to left need none of them."""
+_TAGS: Final = range(0xE0000, 0xE0080)
+"""Letters that models read and people do not see."""
 
 
 def wrong(message: str) -> PydanticCustomError:
@@ -58,4 +60,5 @@ def _seen(text: str) -> str:
 
 
 def _is_control(character: str) -> bool:
-    return character in _OVERRIDES or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+    hidden = character in _TURNS or ord(character) in _TAGS
+    return hidden or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")

@@ -31,8 +31,9 @@ class Repeatable(Arguments):
         default=None,
         min_length=1,
         max_length=200,
-        description="Any text of your own that names this call. When no answer came, send the same"
-        " call again with the same key: it is done once, and answered as the first time.",
+        description="Leave it out normally. To be able to send a call again whose answer may not"
+        " arrive, give a fresh random text, such as a UUID, and the same one only to send that very"
+        " call again: it is done once, and for two days answered as the first time.",
     )
 
 
@@ -160,11 +161,12 @@ class Tool(Generic[ArgumentsT, ResultT]):
     def declaration(self) -> dict[str, Any]:
         """The tool as data: what the gateway's catalogue holds of it."""
         output = _lean(_schema(self.output.model_json_schema(mode="serialization")))
+        taken = _schema(self.input.model_json_schema(mode="validation"))
         return {
             "name": self.name,
             "title": self.title,
             "description": self.description,
-            "inputSchema": _schema(self.input.model_json_schema(mode="validation")),
+            "inputSchema": taken | {"properties": _own_first(taken["properties"])},
             "outputSchema": self.envelope.schema(output) if self.envelope else output,
             "effect": self.effect.value,
             "tier": self.tier.value,
@@ -176,6 +178,12 @@ class Tool(Generic[ArgumentsT, ResultT]):
             "internal": self.internal,
             "completes": list(self.completes),
         }
+
+
+def _own_first(fields: dict[str, Any]) -> dict[str, Any]:
+    """A tool's own fields, then what all share: models fill in what comes first."""
+    common = Repeatable.model_fields.keys()
+    return dict(sorted(fields.items(), key=lambda item: item[0] in common))
 
 
 def _schema(schema: dict[str, Any]) -> dict[str, Any]:

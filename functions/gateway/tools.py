@@ -24,6 +24,13 @@ KNOWS_LINKS: Final = "2025-06-18"
 """The first revision with resource links; clients of older ones refuse a block they don't know."""
 
 
+REPLAYED: Final = (
+    "This call was done before, with the same idempotency_key: nothing was done now. This is the"
+    " answer of that time, and what it tells of may have changed since."
+)
+"""What is said beside such an answer: a model sees no `_meta`."""
+
+
 class Tools:
     """Answers `tools/list` and `tools/call`."""
 
@@ -70,9 +77,12 @@ def to_result(
     structured = _structured(answer, tool)
     error = answer.error and {"error": answer.error.model_dump(exclude_none=True)}
     words = answer.text or compact(structured or error or {})
-    text = types.TextContent(type="text", text=words)
+    texts = [words, *([REPLAYED] if answer.receipt.replayed else [])]
     return types.CallToolResult(
-        content=[text, *(blocks(answer.result or {}, links) if links else [])],
+        content=[
+            *(types.TextContent(type="text", text=text) for text in texts),
+            *(blocks(answer.result or {}, links) if links else []),
+        ],
         structured_content=structured,
         is_error=answer.error is not None,
         _meta=meta(answer),

@@ -42,7 +42,7 @@ def _catalog() -> str:
 def _readme() -> str:
     rows = "".join(
         f"| `{tool.name}` | {tool.title} | {tool.effect.value} |"
-        f" {', '.join(f'`{name}`' for name in tool.input.model_fields)} |\n"
+        f" {', '.join(f'`{name}`' for name in tool.declaration()['inputSchema']['properties'])} |\n"
         for tool in tools()
         if not tool.internal
     )

@@ -60,6 +60,7 @@ TOOL = Tool(
 _MAIN: Final = '''"""The Cloud Function of `{name}`."""
 
 from shared.serving import serve  # isort: split
+
 from functions.tools.{name}.tool import TOOL
 
 handle = serve(TOOL)

@@ -54,7 +54,7 @@ class Trace:
         writing: What it says.
         contributor: The user who contributed it. Nobody else is told.
         revision: How often it was written, from 1.
-        text_revision: In which revision its problem or its solution last changed.
+        text_revision: In which revision a text of it last changed.
         tally: The votes that count.
         created_at: When it was contributed.
         updated_at: When it was last amended.

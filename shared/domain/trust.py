@@ -8,13 +8,14 @@ It is small while there are few votes, however good they are.
 
     weight of a voter = 0.5 + 0.4 W(votes up, votes), of the votes on what they contributed
     trust = W(weights up, weights)        doubt = W(weights down, weights)
-    alarm = W(weights of votes down for `spam` or `security_concern`, weights)
+    alarm = W(a, a + weights up),  a the weights of votes down for `spam` or `security_concern`
 
 A vote of weight w counts as w votes: a newcomer's as half of one, nobody's as a whole one. So no
 single vote validates a trace or flags it. It is validated from a trust of 0.3 on: by four
 newcomers, or two voters of good record, if nobody votes against it. It is flagged from an alarm of
-0.2 on: by two voters, if nobody votes for it. Both are functions of the votes alone, and end when
-the votes turn.
+0.2 on, by two voters, or from a doubt of 0.5 on, by eight newcomers, if nobody votes for it. All
+are functions of the votes alone, and end when the votes turn; no vote against a trace makes it look
+better.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ GAINED: Final = 40
 """What a perfect record adds to a newcomer's weight."""
 VALIDATED_FROM: Final = 0.3
 FLAGGED_FROM: Final = 0.2
+"""Of alarm."""
+DOUBTED_FROM: Final = 0.5
+"""Of doubt, from which on a trace is flagged too."""
 
 
 class Status(StrEnum):
@@ -146,6 +150,11 @@ class Tally:
         return self._moved(ballot, -1)
 
     @property
+    def is_possible(self) -> bool:
+        """Whether any votes add up to this; not what was read while they changed."""
+        return min(self.upvotes, self.downvotes, self.up, self.down, self.alarm) >= 0
+
+    @property
     def against(self) -> Self:
         """The votes against it alone."""
         return replace(self, upvotes=0, up=0)
@@ -163,7 +172,8 @@ class Tally:
     @property
     def status(self) -> Status:
         """What follows from the votes."""
-        if self._share(self.alarm) >= FLAGGED_FROM:
+        alarm = wilson(self.alarm / WHOLE, (self.alarm + self.up) / WHOLE)
+        if alarm >= FLAGGED_FROM or self.doubt >= DOUBTED_FROM:
             return Status.FLAGGED
         return Status.VALIDATED if self.trust >= VALIDATED_FROM else Status.PENDING
 

@@ -163,7 +163,8 @@ def _stem(word: str) -> str:
     if script.lastgroup == "latin":
         stem = _plain(stem)
     for name in _STEMMERS[script.lastgroup]:
-        stem = _ALGORITHMS[name].stemWord(stem)
+        # Of some Greek words the stemmer leaves nothing, and nothing is no term.
+        stem = _ALGORITHMS[name].stemWord(stem) or stem
     return stem
 
 

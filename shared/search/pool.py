@@ -129,7 +129,7 @@ async def _nearest(
 ) -> Sequence[Neighbour[DocumentT]]:
     """The search by meaning, wide enough that enough of what it brings passes the filters."""
     if known.plan.scope is Scope.EVERYTHING:
-        return known.meaning.nearest
+        return await _not_crowded_out(known, vector, documents)
     if known.plan.scope is Scope.FEW:
         return await documents.similarities(vector, known.plan.few)
     facets, size = known.plan.prefilter.facets, known.plan.prefilter.size or known.most
@@ -143,6 +143,17 @@ async def _nearest(
     if known.plan.scope is Scope.SURE and len(known.plan.dates or ()) < min(known.most, size):
         return await documents.similarities(vector, list(known.plan.dates or ()))
     return await documents.nearest(vector, min(known.most, size), facets)
+
+
+async def _not_crowded_out(
+    known: Known[DocumentT], vector: Vector, documents: Documents[DocumentT]
+) -> Sequence[Neighbour[DocumentT]]:
+    """The nearest of all; more of them where some are not to be shown."""
+    nearest = known.meaning.nearest
+    hidden = sum(not known.selection.admits(each.document) for each in nearest)
+    if not hidden or len(nearest) < DENSE_POOL:
+        return nearest
+    return await documents.nearest(vector, WIDE)
 
 
 def _ids(neighbours: Sequence[Neighbour[DocumentT]]) -> list[str]:

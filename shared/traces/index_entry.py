@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from shared.domain.trace import Trace
     from shared.store.marks import Indexed
 
-MAX_TERMS: Final = 1_500
+MAX_TERMS: Final = 500
 """Different terms of one trace that are indexed, the commonest: each is a write."""
 
 

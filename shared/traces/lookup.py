@@ -39,8 +39,8 @@ async def own(trace_id: str, deps: Deps) -> StoredTrace:
     stored = await readable(trace_id, deps)
     if not is_own(stored, deps):
         raise Forbidden(
-            "Only who contributed this trace may change it. Vote on it with vote_trace, or"
-            " contribute a better one with contribute_trace and supersedes.",
+            "Only who contributed this trace may amend or withdraw it. Vote on it with vote_trace,"
+            " or contribute a better one with contribute_trace and supersedes.",
             details={"trace_id": trace_id},
         )
     return stored

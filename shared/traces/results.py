@@ -20,8 +20,8 @@ class Standing(Result):
     title: str = Field(description="What it is about.")
     tags: list[str] = Field(description="Its tags.")
     status: Status = Field(
-        description="pending: not enough votes yet; validated: voters are for it; flagged: voters"
-        " warn of it; withdrawn: its contributor took it back."
+        description="pending: few votes, or voters disagree; validated: voters are for it; flagged:"
+        " voters warn of it; withdrawn: its contributor took it back."
     )
     trust: float = Field(
         description="How sure it is that voters are for it, 0 to 1; 0 while there are no votes."
@@ -29,6 +29,13 @@ class Standing(Result):
     upvotes: int = Field(description="Votes for it.")
     downvotes: int = Field(description="Votes against it.")
     date: str = Field(description="When it was contributed, or last amended: YYYY-MM-DD, in UTC.")
+
+
+def votes_in_words(standing: Standing) -> str:
+    """The votes, for who reads: no votes are not the same as no trust."""
+    if not (standing.upvotes or standing.downvotes):
+        return "no votes yet"
+    return f"{standing.upvotes} up, {standing.downvotes} down"
 
 
 def standing_fields(trace: Trace) -> dict[str, Any]:

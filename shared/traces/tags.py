@@ -46,7 +46,7 @@ def normal_tags(sent: Iterable[str]) -> tuple[str, ...]:
         if not _TAG.fullmatch(tag) or len(tag) > LONGEST:
             wrong[f"tags.{place}"] = f"{_FORM}, at most {LONGEST} of them"
     if wrong:
-        message = f"{_FORM.capitalize()}, such as c-sharp or python-3.12."
+        message = f"{_FORM.capitalize()}, such as cpp, c-sharp or python-3.12."
         raise InvalidInput(message, details=wrong)
     if len(tags) > MOST:
         message = f"There are {len(tags)} tags. Leave those that matter most, at most {MOST}."

@@ -83,6 +83,12 @@ def test_a_tools_folder_holds_a_declaration_and_an_entry_point(tool: Tool[Any, A
 
 
 @every_tool
+def test_a_key_to_send_a_call_again_is_the_last_that_a_model_reads(tool: Tool[Any, Any]) -> None:
+    fields = list(tool.declaration()["inputSchema"]["properties"])
+    assert "idempotency_key" not in fields[:-1]
+
+
+@every_tool
 def test_a_tool_has_a_title_and_says_when_to_use_it(tool: Tool[Any, Any]) -> None:
     assert tool.title
     assert len(tool.description) > 80

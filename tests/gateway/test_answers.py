@@ -7,7 +7,7 @@ import json
 from mcp_types import TextContent
 
 from functions.gateway.tools import to_result
-from shared.call import CallAnswer
+from shared.call import CallAnswer, Receipt
 from shared.envelope import Envelope
 from shared.errors import NotFound, RateLimited
 from tests.gateway.shelf import declared
@@ -54,3 +54,10 @@ def test_a_refusal_of_the_gateway_s_has_the_family_s_shape_too() -> None:
         error["retry_after"],
         error["details"]["reason"],
     )
+
+
+def test_a_replayed_answer_says_so_to_the_model_too() -> None:
+    answer = CallAnswer(result={"a": 1}, receipt=Receipt(replayed=True))
+    first, second = to_result(answer, PLAIN).content
+    assert '{"a":1}' == words(first)
+    assert "was done before" in words(second)

@@ -117,6 +117,12 @@ def test_terms_are_short_and_have_a_letter_or_a_digit(text: str) -> None:
         term.encode()
 
 
+@pytest.mark.parametrize("word", ["είτε", "ίδιο", "ικά", "έστε", "ηκε"])
+def test_a_word_that_a_stemmer_takes_for_an_ending_stays_a_term(word: str) -> None:
+    [term] = terms(word)
+    assert term
+
+
 @sampled
 @given(TEXTS)
 def test_composed_and_decomposed_characters_are_the_same(text: str) -> None:

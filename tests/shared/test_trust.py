@@ -90,10 +90,13 @@ def test_one_vote_neither_validates_nor_flags(ballot: Ballot) -> None:
         ([up()] * 4, Status.VALIDATED),
         ([up(83)] * 2, Status.VALIDATED),
         ([up()] * 4 + [down()] * 2, Status.PENDING),
-        ([down()] * 9, Status.PENDING),
+        ([down()] * 7, Status.PENDING),
+        ([down()] * 8, Status.FLAGGED),
+        ([down()] * 8 + [up()], Status.PENDING),
         ([down(FeedbackTag.SPAM)] * 2, Status.FLAGGED),
         ([down(FeedbackTag.SPAM), down(FeedbackTag.SECURITY_CONCERN)], Status.FLAGGED),
         ([down(FeedbackTag.SPAM), down(FeedbackTag.OUTDATED)], Status.PENDING),
+        ([down(FeedbackTag.SPAM)] * 2 + [down()] * 3, Status.FLAGGED),
         ([down(FeedbackTag.SPAM)] * 2 + [up()] * 2, Status.PENDING),
         ([up()] * 9 + [down(FeedbackTag.SPAM)], Status.VALIDATED),
     ],
@@ -117,6 +120,16 @@ def test_a_vote_for_never_lowers_trust_and_one_against_never_raises_it(votes: li
     before = tally(*votes)
     assert before.plus(up()).trust >= before.trust - 1e-9
     assert before.plus(down()).trust <= before.trust + 1e-9
+
+
+@given(st.lists(ballots, max_size=12), st.sampled_from(FeedbackTag), st.integers(NEWCOMER, BEST))
+def test_no_vote_against_it_makes_a_trace_look_better(
+    votes: list[Ballot], tag: FeedbackTag, weight: int
+) -> None:
+    order = [Status.FLAGGED, Status.PENDING, Status.VALIDATED]
+    before = tally(*votes)
+    after = before.plus(down(tag, weight))
+    assert order.index(after.status) <= order.index(before.status)
 
 
 @given(st.integers(-3, 10_000), st.integers(-3, 10_000))

@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.traces import STRANGER, contribute, did, found, refused, said, sample, stored, take_back
+from tests.traces import (
+    SPAM,
+    STRANGER,
+    contribute,
+    did,
+    found,
+    refused,
+    said,
+    sample,
+    stored,
+    take_back,
+    votes,
+)
 
 if TYPE_CHECKING:
     from shared.deps import Backend
@@ -131,3 +143,10 @@ async def test_a_better_wording_of_one_s_own_trace_may_replace_it(backend: Backe
     better: dict[str, Any] = {"title": f"Oranges: {sample(0)['title']}", "tags": ["orange"]}
     new = await contribute(backend, 0, **better, supersedes=old)
     assert [False, True] == await shown(backend, old, new)
+
+
+async def test_a_flagged_one_is_not_shed_by_replacing_it(backend: Backend) -> None:
+    [old] = await chain(backend, 1)
+    await votes(backend, old, 2, **SPAM)
+    error = await refused(backend, "contribute_trace", **sample(1, supersedes=old))
+    assert ("CONFLICT", "amend it" in error.message) == (error.code, True)

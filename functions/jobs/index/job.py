@@ -85,17 +85,18 @@ async def _apply(changes: Sequence[Change], deps: Deps, budget: Budget, report: 
     """Commit changes, halved around what the database refuses.
 
     A chunk that was edited since it was read keeps waiting; one that is refused for another reason
-    is put off. Where the database refuses that too, it is no chunk's fault, and the run ends.
+    is put off, and so is one of which Google's client cannot even make a request. Where the
+    database refuses that too, it is no chunk's fault, and the run ends.
     """
     try:
         overfull = await deps.store.indexing.apply(changes)
-    except (Stale, PlatformFault) as error:
+    except (Stale, PlatformFault, ValueError) as error:
         if len(changes) > 1:
             middle = len(changes) // 2
             for half in (changes[:middle], changes[middle:]):
                 await _apply(half, deps, budget, report)
-        elif isinstance(error, PlatformFault):
-            await _put_off(changes[0].waiting, f"{error.code}: {error.message}", deps, report)
+        elif not isinstance(error, Stale):
+            await _put_off(changes[0].waiting, f"was refused: {error}", deps, report)
         return
     await deps.store.indexing.long_lists.shorten(overfull, keeping(KNOWLEDGE))
     report.counts["indexed"] += len(changes)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shared.domain.trace import Trace, Writing
 
 _FIELDS: Final = ("title", "context_text", "solution_text", "tags")
-_TEXTS: Final = frozenset({"context_text", "solution_text"})
+_TEXTS: Final = frozenset({"title", "context_text", "solution_text"})
 """What votes are for."""
 
 
@@ -58,7 +58,7 @@ class Out(Result):
     title: str = Field(description="Its title now.")
     tags: list[str] = Field(description="Its tags now.")
     status: Status = Field(
-        description="Its status now; with another context or solution it is no longer validated."
+        description="Its status now; with another text it is no longer validated."
     )
     revision: int = Field(description="Its number of revision; 1 as contributed.")
     changed: list[str] = Field(description="The fields that changed.")
@@ -69,8 +69,8 @@ async def amend_trace(args: In, deps: Deps) -> Out:
     """Store the new revision, its vector and its words, and keep the former one.
 
     Four round trips: the trace, a former revision where one is brought back, the embedding space,
-    the commit. Where problem or solution changes, votes for it begin anew, since they
-    were for another text; votes against it stay.
+    the commit. Where a text changes, votes for it begin anew, since they were for
+    another; votes against it stay.
 
     Raises:
         NotFound: There is no such trace, or revision.
@@ -176,10 +176,9 @@ TOOL = Tool(
     title="Amend a solved problem",
     description=(
         "Correct or complete a coding trace that you contributed: any of its texts, or all of its"
-        " tags. Where the context or the solution changes, votes for it begin anew, and votes"
-        " against it stay. What it said before is kept: revision brings it back. For another"
-        " solution of the same problem contribute a trace of its own; to take one back use"
-        " withdraw_trace."
+        " tags. Where a text changes, votes for it begin anew, and votes against it stay. What it"
+        " said before is kept: revision brings it back. For another solution of the same problem"
+        " contribute a trace of its own; to take one back use withdraw_trace."
     ),
     input=In,
     output=Out,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -123,6 +124,9 @@ async def _former(trace: Trace, deps: Deps) -> StoredTrace | None:
         told = f"is replaced by {by} already: name that one" if by else "is withdrawn: leave it out"
         message = f"contribute_trace was not run. The trace in supersedes {told}."
         raise Conflict(message, details={"supersedes": told})
+    if former.trace.status is Status.FLAGGED and is_own(former, deps):
+        told = "is yours, and voters warn of it: amend it, and let them change their votes"
+        raise Conflict(f"contribute_trace was not run. {told}.", details={"supersedes": told})
     return former
 
 
@@ -145,14 +149,16 @@ def in_words(out: Out) -> str:
     """Confirm it."""
     if out.duplicate:
         better = (
-            "If this one is better, change it with amend_trace."
+            "Voters warn of that trace: read why with get_trace before you repeat it."
+            if out.status is Status.FLAGGED
+            else "If this one is better, change it with amend_trace."
             if out.yours
             else "Read it with get_trace, and vote for it with vote_trace if it helped. If yours is"
             f' better, send it again with "supersedes": "{out.trace_id}".'
         )
         return (
-            f'Nothing was stored: a trace says the same already, "{out.title}" (ID: {out.trace_id})'
-            f", status {out.status}. {better}"
+            f"Nothing was stored: a trace says the same already, {json.dumps(out.title)} (ID:"
+            f" {out.trace_id}), status {out.status}. {better}"
         )
     done = (
         f"Trace submitted successfully (ID: {out.trace_id}). Status: {out.status} — it will be"
@@ -173,9 +179,9 @@ TOOL = Tool(
         "Share how a problem was solved, for other agents and people who meet it: after an error"
         " was understood and fixed, a setup made to work, a decision tested. Say the problem in its"
         " own words (error message, versions) and what worked, with code. Everybody here can read"
-        " it: no secrets and nothing personal, which is checked and refused. Search with"
-        " search_traces first; a trace that stands already is answered in its place. For one's own"
-        " to-dos use add_task."
+        " it: take out secrets, names, addresses and numbers first; what a check recognises is"
+        " refused, and it does not recognise everything. Search with search_traces first; a trace"
+        " that stands already is answered in its place. For one's own to-dos use add_task."
     ),
     input=In,
     output=Out,

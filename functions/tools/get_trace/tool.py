@@ -11,7 +11,7 @@ from shared.caller import Tier
 from shared.domain.trust import FeedbackTag, Status, VoteType
 from shared.tool import Arguments, DocumentId, Effect, Result, Tool
 from shared.traces.lookup import is_own, readable
-from shared.traces.results import Standing, standing_fields
+from shared.traces.results import Standing, standing_fields, votes_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.store.traces import Feedback, StoredTrace, Vote
 
+AT_ONCE: Final = 30_000
+"""Characters of problem and solution that fit into an answer which clients still show."""
 FEEDBACK: Final = 5
 """Words against it that are shown, the latest."""
 
@@ -27,6 +29,12 @@ class In(Arguments):
     """Which trace."""
 
     trace_id: DocumentId = Field(description="The id that search_traces gave.")
+    offset: int = Field(
+        default=0,
+        ge=0,
+        le=100_000,
+        description="next_offset of the part before, to go on with a long trace.",
+    )
 
 
 class Said(Result):
@@ -35,21 +43,26 @@ class Said(Result):
     feedback_tag: FeedbackTag = Field(description="Why they voted against it.")
     feedback_text: str = Field(description="In their words.")
     date: str = Field(description="When: YYYY-MM-DD, in UTC.")
-    earlier: bool = Field(description="Whether the context or the solution was changed since.")
+    earlier: bool = Field(description="Whether a text of the trace was changed since.")
 
 
 class Out(Standing):
-    """The whole trace."""
+    """The trace."""
 
-    context_text: str = Field(description="The problem.")
-    solution_text: str = Field(description="What worked.")
+    context_text: str = Field(description="The problem, or the part of it that fits.")
+    solution_text: str = Field(description="What worked, or the part of it that fits.")
+    next_offset: int | None = Field(
+        description="Where a trace goes on that is too long for one answer; missing at its end."
+    )
     revision: int = Field(description="Its number of revision; 1 as contributed.")
     created_at: str = Field(description="When it was contributed: YYYY-MM-DD, in UTC.")
     supersedes: str | None = Field(description="The trace that it says it replaces.")
     superseded_by: str | None = Field(description="The trace by which its contributor replaced it.")
     yours: bool = Field(description="Whether you contributed it.")
     your_vote: VoteType | None = Field(description="What you voted, if you did.")
-    feedback: list[Said] = Field(description="What voters last said against it.")
+    feedback: list[Said] = Field(
+        description=f"What voters last said against it, {FEEDBACK} at most."
+    )
 
 
 async def get_trace(args: In, deps: Deps) -> Out:
@@ -59,7 +72,7 @@ async def get_trace(args: In, deps: Deps) -> Out:
         deps.store.traces.feedback(args.trace_id, FEEDBACK),
         _vote(args.trace_id, deps),
     )
-    return _out(stored, feedback, vote, deps)
+    return _out(stored, feedback, vote, args.offset, deps)
 
 
 async def _vote(trace_id: str, deps: Deps) -> Vote | None:
@@ -69,13 +82,18 @@ async def _vote(trace_id: str, deps: Deps) -> Vote | None:
     return await deps.store.traces.vote(trace_id, deps.caller.user_id)
 
 
-def _out(stored: StoredTrace, said: list[Feedback], vote: Vote | None, deps: Deps) -> Out:
+def _out(
+    stored: StoredTrace, said: list[Feedback], vote: Vote | None, offset: int, deps: Deps
+) -> Out:
     trace, ballot = stored.trace, vote.ballot if vote else None
+    context, solution = trace.writing.context_text, trace.writing.solution_text
+    end = offset + AT_ONCE
     counts = vote and ballot and trace.counts(ballot, vote.revision)
     return Out(
         **standing_fields(trace),
-        context_text=trace.writing.context_text,
-        solution_text=trace.writing.solution_text,
+        context_text=context[offset:end],
+        solution_text=solution[max(offset - len(context), 0) : max(end - len(context), 0)],
+        next_offset=end if end < len(context) + len(solution) else None,
         revision=trace.revision,
         created_at=f"{trace.created_at:%Y-%m-%d}",
         supersedes=trace.supersedes,
@@ -99,17 +117,24 @@ def in_words(out: Out) -> str:
     parts = [
         out.title,
         f"Status: {out.status} | Trust: {out.trust:.2f} | Tags: {', '.join(out.tags) or 'none'}",
-        f"Votes: {out.upvotes} up, {out.downvotes} down | Updated: {out.date} | ID: {out.trace_id}",
+        f"Votes: {votes_in_words(out)} | Revision {out.revision}, {out.date} | ID: {out.trace_id}",
         *_notes(out),
-        f"\nContext:\n{out.context_text}",
-        f"\nSolution:\n{out.solution_text}",
-        *(["\nFeedback:"] if out.feedback else []),
+        *(["Feedback:"] if out.feedback else []),
         *map(_remark, out.feedback),
+        # From here on it is all the contributor's: whatever looks like the above is not ours.
+        *([f"\nContext:\n{out.context_text}"] if out.context_text else []),
+        *([f"\nSolution:\n{out.solution_text}"] if out.solution_text else []),
     ]
     return "\n".join(parts)
 
 
 def _notes(out: Out) -> Iterator[str]:
+    if out.next_offset:
+        yield f"Only a part of it follows: call get_trace again with offset {out.next_offset}."
+    if out.yours:
+        yield "You contributed it."
+    if out.your_vote:
+        yield f"Your vote: {out.your_vote}."
     if out.status is Status.FLAGGED:
         yield "Voters warn of this trace: check it before you use it."
     if out.superseded_by:

@@ -115,6 +115,11 @@ class In(Arguments):
     )
 
 
+SO_FAR: Final = (
+    "Nothing was found so far, but not all tasks were looked through: go on with the cursor."
+)
+
+
 class ListedTask(TaskView):
     """A task in a list."""
 
@@ -129,6 +134,7 @@ class Out(Result):
         description="Where the list goes on; missing at its end. A short or empty page may not be"
         " the last: only so many tasks are looked through at a time."
     )
+    message: str | None = Field(description="What to do where nothing was found so far.")
     today: date = Field(description="The day that decided what is overdue.")
     time_zone: str = Field(description="The time zone in which it is that day.")
 
@@ -148,6 +154,7 @@ async def list_tasks(args: In, deps: Deps) -> Out:
     return Out(
         tasks=shown,
         next_cursor=write_cursor(args, [end]) if end else None,
+        message=SO_FAR if end and not shown else None,
         today=today,
         time_zone=zone,
     )

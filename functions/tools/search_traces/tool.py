@@ -16,6 +16,7 @@ from shared.search.ranking import Mode, Question
 from shared.search.shown import SHOWN
 from shared.tool import Arguments, Effect, Result, Tool
 from shared.traces.corpus import bearing
+from shared.traces.results import votes_in_words
 from shared.traces.tags import MOST, SentTag, normal_tags
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _heading(out: Out) -> str:
 
 def _entry(hit: Hit) -> str:
     scores = [f"score: {hit.score:.2f}"] if hit.score is not None else []
-    scores += [f"trust: {hit.trust:.2f}"]
+    scores += [f"trust: {hit.trust:.2f}", votes_in_words(hit)]
     scores += [hit.status] if hit.status != "pending" else []
     return (
         f"{hit.rank}. {hit.title} ({', '.join(scores)})\n"

@@ -13,6 +13,7 @@ from shared.caller import Tier
 from shared.domain.trust import Ballot, FeedbackTag, Record, Tally, VoteType
 from shared.errors import Forbidden, InvalidInput
 from shared.readable import prose
+from shared.store.database import Stale
 from shared.tool import DocumentId, Effect, Repeatable, Tool
 from shared.traces.lookup import is_own, readable
 from shared.traces.results import Standing, standing_fields
@@ -100,6 +101,8 @@ async def _attempt(args: In, deps: Deps) -> Out:
     if not changed:
         return _out(stored, before, after, None)
     tally = _moved(stored.trace.tally, before, after)
+    if not tally.is_possible:
+        raise Stale("The sums were read before the vote that they are of.")
     moved = replace(stored, trace=replace(stored.trace, tally=tally))
     traces = deps.store.traces
     revised = replace(vote, revision=stored.trace.text_revision)
@@ -192,8 +195,8 @@ TOOL = Tool(
         "Say whether a coding trace helped, after you tried it: up, or down with a feedback_tag and"
         " words that tell others why. You have one vote for each trace and may change it or take"
         " it back (none); on your own you have none. Votes decide how far a trace is trusted and"
-        " where it ranks. When its contributor changes the context or the solution, votes for it"
-        " begin anew, and votes against it stay."
+        " where it ranks. When its contributor changes a text of it, votes for it begin anew, and"
+        " votes against it stay."
     ),
     input=In,
     output=Out,
