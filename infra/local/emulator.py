@@ -16,7 +16,9 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
+import threading
 import time
 from contextlib import contextmanager, nullcontext
 from http.client import HTTPConnection, HTTPException
@@ -33,6 +35,10 @@ PROJECT: Final = "carrel-local"
 DATABASES: Final = ("(default)", "access")
 """What `run_emulator` keeps: knowledge and users' data, and credentials."""
 START_SECONDS: Final = 60.0
+SAVE_SECONDS: Final = 300.0
+"""How often the data of a local run are written, at most."""
+REST: Final = 20
+"""How many times as long as it took to write them is waited at least."""
 REQUEST_SECONDS: Final = 300.0
 """How long an export or import may take; 500 chunks with vectors take about a second."""
 
@@ -101,15 +107,19 @@ def find_emulator(environ: Mapping[str, str] = os.environ) -> list[str]:
 
 @contextmanager
 def run_emulator(
-    port: int | None = None, data: Path | None = None, project: str = PROJECT
+    port: int | None = None,
+    data: Path | None = None,
+    project: str = PROJECT,
+    save_seconds: float = SAVE_SECONDS,
 ) -> Iterator[str]:
     """Run the emulator until the block ends, or until this process dies in whatever way.
 
     Args:
         port: Where to listen on the loopback address; by default, wherever there is room.
         data: The folder that keeps the project's databases between runs; by default nothing does.
-            It is written when the block ends: see `export_data` to write it earlier.
+            It is written now and then, and when the block ends.
         project: Whose databases `data` keeps.
+        save_seconds: How long to wait at least before it is written again.
 
     Yields:
         host:port, as `FIRESTORE_EMULATOR_HOST` wants it, once the emulator answers there.
@@ -126,7 +136,7 @@ def run_emulator(
         process = _start([*command, f"--host={LOOPBACK}", f"--port={port}"], log)
         try:
             _await_answer(host, process, log)
-            with _kept(host, data, project) if data else nullcontext():
+            with _kept(host, data, project, save_seconds) if data else nullcontext():
                 yield host
         finally:
             process.communicate()  # closes the pipe and waits
@@ -236,14 +246,35 @@ def _await_answer(host: str, process: subprocess.Popen[bytes], log: IO[bytes]) -
 
 
 @contextmanager
-def _kept(host: str, data: Path, project: str) -> Iterator[None]:
+def _kept(host: str, data: Path, project: str, save_seconds: float) -> Iterator[None]:
     for database in DATABASES:
         import_data(host, data / database, project, database)
+    over = threading.Event()
+    saving = threading.Thread(target=_save, args=(host, data, project, save_seconds, over))
+    saving.start()
     try:
         yield
     finally:
-        for database in DATABASES:
-            export_data(host, data / database, project, database)
+        over.set()
+        saving.join()
+        _export_all(host, data, project)
+
+
+def _save(host: str, data: Path, project: str, seconds: float, over: threading.Event) -> None:
+    """Write the data again and again: a crash loses minutes, and not the whole day."""
+    took = 0.0
+    while not over.wait(max(seconds, REST * took)):
+        began = time.monotonic()
+        try:
+            _export_all(host, data, project)
+        except (EmulatorError, HTTPException, OSError) as error:
+            sys.stderr.write(f"The local data could not be saved: {error}\n")
+        took = time.monotonic() - began
+
+
+def _export_all(host: str, data: Path, project: str) -> None:
+    for database in DATABASES:
+        export_data(host, data / database, project, database)
 
 
 def _export(host: str, folder: Path, project: str, database: str) -> None:

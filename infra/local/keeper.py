@@ -130,7 +130,8 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
 def _die(_signal: int, _frame: FrameType | None) -> None:
     # Not as this process's last word: that will be that nothing can be exported any more.
     sys.stderr.write(
-        "The Firestore emulator died. What was put in since the last export is lost.\n"
+        "The Firestore emulator died. What was put in since it was last saved, some minutes ago,"
+        " is lost.\n"
     )
     sys.exit(1)
 

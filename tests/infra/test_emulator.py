@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -183,6 +184,24 @@ def test_data_are_there_in_the_next_run(tmp_path: Path, connect: Callable[..., C
         key = connect(host, "kept", "access").document("keys/1/uses/2").get()
         assert key.to_dict() == {"hash": "x"}
         assert not connect(host, "kept").document("keys/1/uses/2").get().exists
+
+
+def test_data_are_written_while_it_runs(tmp_path: Path, connect: Callable[..., Client]) -> None:
+    """So that whatever kills it does not take the whole day along."""
+    with run_emulator(data=tmp_path / "data", project="kept", save_seconds=1) as host:
+        connect(host, "kept").document("days/today").set({"worth": "keeping"})
+        await_export(host, tmp_path, connect)
+
+
+def await_export(host: str, folder: Path, connect: Callable[..., Client]) -> None:
+    """Import what was written so far into another project, until the document is there."""
+    deadline = time.monotonic() + 4 * PATIENCE  # an early save makes the next one wait
+    for attempt in count():
+        project = f"copy-{attempt}"
+        import_data(host, folder / "data" / "(default)", project)
+        if connect(host, project).document("days/today").get().exists:
+            return
+        assert time.monotonic() < deadline
 
 
 def test_an_export_replaces_the_one_before(

@@ -103,9 +103,9 @@ async def test_hits_are_a_numbered_list_to_be_read(backend: Backend) -> None:
     context = " ".join(["word"] * 39) + " word…"
     head, first, second = text.split("\n\n")
     assert 'Found 2 results for "fix the frobnicator":' == head
+    scores = f"score: {hits[0]['score']:.2f}, trust: 0.34, 4 up, 0 down"
     assert [
-        f"1. Fix the frobnicator (score: {hits[0]['score']:.2f}, trust: 0.34, 4 up, 0 down,"
-        " validated)",
+        f"1. Fix the frobnicator ({scores}, validated)",
         "   Tags: a, b",
         f"   Context: {context}",
         "   Solution: First. Then: ``` run it ```",
