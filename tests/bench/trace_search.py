@@ -8,7 +8,8 @@ ordered anew in each way:
 
 - no votes: nothing but relevance tells, and no way should lose;
 - chance: votes that have nothing to do with quality;
-- against: what does not answer is old in votes and loved, what answers is new and hated;
+- unknown: what does not answer is loved, and nobody has voted on what does;
+- against: what does not answer is new and loved, what answers is old and hated;
 - apart: of each trace and its copy, which answer alike, voters like one and dislike the other. How
   often the liked one stands before the other, and what that does to everything else.
 """
@@ -37,7 +38,7 @@ from shared.settings import Settings
 from shared.store import Meter
 from shared.traces.corpus import bearing, solved_problems
 from shared.traces.index_entry import index_entry
-from shared.traces.moderation import AGE, HALF_LIFE, VALIDATION, VOTES, factor
+from shared.traces.moderation import AGE, HALF_LIFE, VALIDATION, VOTES, moderated
 from tests.bench.measuring import print_table
 from tests.bench.trace_set import trace_set
 
@@ -47,8 +48,9 @@ if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.search.candidate import Candidate
 
-    Score = Callable[[float, Trace], float]
-    """Of a hit's relevance, 0 to 1, and its trace: by what it is ordered."""
+    Traces = Mapping[str, Trace]
+    Way = Callable[[Sequence[Candidate[Trace]], Traces], dict[str, float]]
+    """Of hits and their traces, by id: by what they are ordered."""
 
 NOW: Final = utc_now()
 LOVED: Final = Tally(upvotes=200, up=10_000)
@@ -68,16 +70,21 @@ def _age(trace: Trace) -> float:
     return AGE * (1 - math.exp2(-(NOW - trace.updated_at).total_seconds() / HALF_LIFE))
 
 
-WAYS: Final[Mapping[str, Score]] = {
-    "relevance alone": lambda relevance, _: relevance,
-    "votes": lambda relevance, trace: relevance * (1 + _votes(trace)),
-    "votes, validation": lambda relevance, trace: (
-        relevance * (1 + _votes(trace) + _validation(trace))
+def by(score: Callable[[float, Trace], float]) -> Way:
+    """Order each hit by its own relevance, 0 to 1, and its own trace."""
+    return lambda found, traces: {each.id: score(each.score, traces[each.id]) for each in found}
+
+
+WAYS: Final[Mapping[str, Way]] = {
+    "relevance alone": by(lambda relevance, _: relevance),
+    "votes": by(lambda relevance, trace: relevance * (1 + _votes(trace))),
+    "votes, validation": by(
+        lambda relevance, trace: relevance * (1 + _votes(trace) + _validation(trace))
     ),
-    "age": lambda relevance, trace: relevance * (1 - _age(trace)),
-    "votes, validation, age (ours)": lambda relevance, trace: relevance * factor(trace, NOW),
-    "peer: relevance + trust": lambda relevance, trace: relevance + trace.tally.trust,
-    "peer: relevance * trust": lambda relevance, trace: relevance * (0.01 + trace.tally.trust),
+    "age": by(lambda relevance, trace: relevance * (1 - _age(trace))),
+    "votes, validation, age (ours)": lambda found, traces: moderated(found, traces, NOW),
+    "peer: relevance + trust": by(lambda relevance, trace: relevance + trace.tally.trust),
+    "peer: relevance * trust": by(lambda relevance, trace: relevance * (0.01 + trace.tally.trust)),
 }
 
 
@@ -88,11 +95,10 @@ class Asked:
     answers: frozenset[str]
     found: Sequence[Candidate[Trace]]
 
-    def ranking(self, way: Score, voted: Callable[[str, bool], Trace]) -> list[str]:
+    def ranking(self, way: Way, voted: Callable[[str, bool], Trace]) -> list[str]:
         """Ids, best first, after votes were dealt out."""
-        scores = {
-            each.id: way(each.score, voted(each.id, each.id in self.answers)) for each in self.found
-        }
+        traces = {each.id: voted(each.id, each.id in self.answers) for each in self.found}
+        scores = way(self.found, traces)
         return sorted(scores, key=lambda name: (-scores[name], name))
 
 
@@ -154,6 +160,9 @@ def _print(asked: Sequence[Asked], traces: Mapping[str, Trace], copies: Mapping[
         for name, trace in traces.items()
     }
 
+    def unknown(name: str, answers: bool) -> Trace:  # noqa: FBT001 - as `ranking` calls it
+        return traces[name] if answers else replace(traces[name], tally=LOVED)
+
     def against(name: str, answers: bool) -> Trace:  # noqa: FBT001 - as `ranking` calls it
         if answers:
             return replace(traces[name], tally=HATED, updated_at=OLD)
@@ -168,16 +177,22 @@ def _print(asked: Sequence[Asked], traces: Mapping[str, Trace], copies: Mapping[
         tally = LOVED if name in liked else HATED if name in disliked else Tally()
         return replace(traces[name], tally=tally)
 
+    def plain(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - the same
+        return traces[name]
+
+    def chance(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - the same
+        return by_chance[name]
+
     rows = []
     for title, way in WAYS.items():
-        deals = [lambda name, _: traces[name], lambda name, _: by_chance[name], against, apart]
+        deals = [plain, chance, unknown, against, apart]
         gains = [
             mean(ndcg(each.ranking(way, deal), each.answers) for each in asked) for deal in deals
         ]
         first = [_liked_first(each.ranking(way, apart), each, copies, liked) for each in asked]
         told = [value for values in first for value in values]
         rows.append([title, *(f"{gain:.3f}" for gain in gains), f"{100 * mean(told):.0f} %"])
-    columns = ["nDCG@10", "no votes", "chance", "against", "apart", "liked first"]
+    columns = ["nDCG@10", "no votes", "chance", "unknown", "against", "apart", "liked first"]
     print_table(f"{len(traces)} traces, {len(asked)} questions", columns, rows)
 
 

@@ -15,7 +15,6 @@ from tests.traces import (
     did,
     found,
     refused,
-    said,
     sample,
     stored,
     tags,
@@ -179,26 +178,20 @@ async def test_half_a_character_is_refused(backend: Backend, field: str) -> None
 async def test_what_a_terminal_would_obey_reaches_no_reader(
     backend: Backend, field: str, character: str
 ) -> None:
-    """Refused or left out: what others read must not move their cursor."""
+    """What others read must not move their cursor."""
     arguments = sample(0, **{field: f"before {character} after"})
-    answer = await ask(backend, "contribute_trace", **arguments)
-    if answer.error:
-        assert ("VALIDATION_ERROR", {field}) == (answer.error.code, set(answer.error.details))
-        return
-    assert answer.result
-    text = await said(backend, "get_trace", STRANGER, trace_id=answer.result["trace_id"])
-    assert character not in text
+    error = await refused(backend, "contribute_trace", **arguments)
+    assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
 
-async def test_a_title_cannot_turn_the_text_around_it(backend: Backend) -> None:
-    """An override that is not closed would reverse the score, the tags and the id after it."""
-    arguments = sample(0, title="safe \u202e erots\u2066")
-    answer = await ask(backend, "contribute_trace", **arguments)
-    if answer.error:
-        assert "VALIDATION_ERROR" == answer.error.code
-    else:
-        assert answer.result
-        assert not {"\u202e", "\u2066"} & set(answer.result["title"])
+@pytest.mark.parametrize("character", ["\u202e", "\u2066", "\U000e0041"], ids=ascii)
+@pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
+async def test_what_turns_a_text_around_or_is_not_seen_reaches_no_reader(
+    backend: Backend, field: str, character: str
+) -> None:
+    """Code could be made to look like other code, and models read what people do not see."""
+    error = await refused(backend, "contribute_trace", **sample(0, **{field: f"a{character}b"}))
+    assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
 
 async def test_the_same_call_twice_at_once_has_one_effect(backend: Backend) -> None:
