@@ -101,7 +101,7 @@ def tokens(seed: int = 0) -> dict[str, str]:
         "OpenAI project key": f"{'sk'}-proj-{some(ALNUM, 74)}{middle}{some(ALNUM, 74)}",
         "Anthropic key": "sk" + "-ant-api03-" + some(BASE64URL, 93) + "AA",
         "Groq key": "gs" + "k_" + some(ALNUM, 52),
-        "Hugging Face token": "hf" + "_" + some(string.ascii_letters, 34),
+        "Hugging Face token": "hf" + "_" + some(ALNUM, 34),
         "npm token": "np" + "m_" + some(ALNUM, 36),
         "PyPI token": "py" + "pi-AgEIcHlwaS5vcmc" + some(BASE64URL, 120),
         "SendGrid key": f"S{'G'}.{some(BASE64URL, 22)}.{some(BASE64URL, 43)}",
@@ -129,7 +129,9 @@ def in_their_places(seed: int = 0) -> list[Planted]:
     password = drawn(ALNUM, 14, seed)
     bearer = drawn(BASE64URL, 44, seed)
     basic = base64.b64encode(f"deploy:{password}".encode()).decode()
-    word = "hunter2" + "xyz"
+    short = base64.b64encode(f"ida:{drawn(LOWER, 6, seed)}".encode()).decode()
+    word, phrase = "hunter2" + "xyz", "Sommer!" + "2024"
+    cookie = drawn(HEX, 32, seed)
     return [
         Planted("AWS secret, .env", f"AWS_REGION=eu-west-1\nAWS_SECRET_ACCESS_KEY={aws}", aws, 2),
         Planted("AWS secret, Python", f'aws_secret_access_key="{aws}"', aws),
@@ -156,8 +158,36 @@ def in_their_places(seed: int = 0) -> list[Planted]:
             "npmrc", f"//registry.acme.io/:_authToken={drawn(HEX, 40, seed)}", drawn(HEX, 40, seed)
         ),
         Planted("sentence", f"The admin password is {password}, keep it.", password),
+        Planted("psql, connection string", f'psql "host=db password={phrase}"', phrase),
+        Planted("basic header, short", f"'Authorization': 'Basic {short}'", short),
+        Planted("basic, alone", f'auth = "Basic {short}"', short),
+        Planted("cookie", f"Cookie: theme=dark; sessionid={cookie}", cookie),
+        Planted("cookie set", f"< Set-Cookie: sid={cookie}; Path=/; HttpOnly", cookie),
+        Planted("cookie, signed", f"'cookie': 'connect.sid=s%3A{cookie}.{aws[:9]}'", cookie),
+        Planted("cookies, Python", f"cookies={{'sessionid': '{cookie}'}}", cookie),
+        Planted("curl -b", f"curl -s -b 'PHPSESSID={cookie}' https://acme.io", cookie),
+        *_in_commands(f"{drawn(ALNUM, 12, seed)}7q"),
         Planted("ADO.NET", f"Server=db;User Id=sa;Password={password};Encrypt=1", password),
     ]
+
+
+def _in_commands(password: str) -> list[Planted]:
+    commands = {
+        "mysql -p": f"mysql -u root -p{password} app",
+        "mysqldump -p": f"docker exec db mysqldump -uroot -p'{password}' app > app.sql",
+        "sshpass -p": f"sshpass -p {password} ssh deploy@acme",
+        "sshpass, quoted": f"sshpass -p'{password}' scp a deploy@acme:",
+        "docker login -p": f"docker login registry.acme.io -u deploy -p {password}",
+        "redis-cli -a": f"redis-cli -h cache -a {password} ping",
+        "mongosh -p": f"mongosh -u app -p {password} app",
+        "sqlcmd -P": f'sqlcmd -S db -U sa -P "{password}"',
+        "ldapsearch -w": f"ldapsearch -D cn=app -w {password}",
+        "zip -P": f"zip -P {password} a.zip a",
+        "openssl pass:": f"openssl enc -aes-256-cbc -pass pass:{password}",
+        "sudo -S": f"echo {password} | sudo -S apt-get update",
+        "http -a": f"http -a deploy:{password} acme.io/api",
+    }
+    return [Planted(name, text, password) for name, text in commands.items()]
 
 
 def blocks(seed: int = 0) -> list[Planted]:
@@ -198,7 +228,37 @@ def personal() -> list[Planted]:
         Planted("American Express", f"number: {amex}", amex),
         Planted("IBAN", f"IBAN {account}", account),
         Planted("IBAN, compact", f"iban='{account.replace(' ', '')}'", account.replace(" ", "")),
+        *_national_numbers(),
+        Planted("home", f"cd /home/{'ida' + '.loaf'}/src", "ida" + ".loaf"),
+        Planted("home, macOS", f"see /Users/{'ida' + '.loaf'}/src", "ida" + ".loaf"),
+        Planted("home, Windows", f"C:\\Users\\{'Ida' + ' Loaf'}\\a.py", "Ida" + " Loaf"),
+        Planted("home, quoted", f"'C:\\\\Users\\\\{'ida' + '.loaf'}\\\\a'", "ida" + ".loaf"),
         Planted("social security", f"ssn: {social}", social),
+    ]
+
+
+def _national_numbers() -> list[Planted]:
+    rest = "4839" + "201"
+    written = {
+        "tel.": f"tel. 0171 {rest}",
+        "call": f"call me at 030 / {4839} 2017",
+        "phone": f"phone: 415-736-{2671}",
+        "Telefon": f"| Telefon | 0171/{rest} |",
+        "Telefonnummer": f"Telefonnummer: (030) {rest}7",
+        "Mobil": f"Mobil: 0171-{rest}",
+        "fax": f"fax=030-{rest}7",
+        "WhatsApp": f"WhatsApp 0171 {rest}",
+        "camel case": f"customerPhone: '0171{rest}'",
+        "French": f"Téléphone : 06 83 92 01 {44}",
+        "Spanish": f"teléfono 612 83 92 {14}",
+        "Russian": f"телефон: 8 (912) 483-92-{17}",
+        "Indian": f"mobile: 98201 {48392}",
+        "00": f"Ask 0049 171 {rest}",
+        "00, national zero": f"0049 (0)171 {rest}",
+        "00, in one": f"tel 0049171{rest}",
+    }
+    return [
+        Planted(f"phone, {name}", text, text[-6:].strip(" |?'")) for name, text in written.items()
     ]
 
 
@@ -279,6 +339,25 @@ INNOCENT: Final = (
     "IBAN DE89 3704 0044 0532 0130 00",
     "SSN 123-45-6789, 078-05-1120",
     "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.<signature>",
+    "mysql -u root -p app_db1; mysql -uroot -p$PASS2; mysql -p'${PW1}'; mysql -P 3307",
+    "docker run --name mysql -p3306:3306 mysql:8; docker login && mkdir -p v2release01",
+    "docker login -u app -p <TOKEN1>; docker compose -p project2024 up; sshpass -e ssh acme",
+    "Cookie: PHPSESSID=298zf09hf012fh2; csrftoken=u32t4o3tb3gg43; consent=2024-01-31",
+    "Set-Cookie: SID=31d4d96e407aad42; Path=/; Expires=Wed, 21 Oct 2026 07:28:00 GMT",
+    "Cookie: sessionid=<SESSION_ID>; csrf={{ csrf_token_value_2 }}",
+    "cookies = {'sessionid': session_id_of_user1}; cookie: Optional[str] = None",
+    "Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==, Basic YWRtaW46YWRtaW4=, Basic dXNlcjpwYXNz",
+    "Basic authentication is required; a basic understanding",
+    "tel: 020 7946 0958, phone: 415-555-2671, phone = '0123456789', mobile: 9876543210",
+    "Telefon 030 23125 123, fax 0800 111 0222, WhatsApp 07700 900123, call 0049 30 23125 123",
+    "call 00401000; call 0804840000; tool call 1700000000; telegram 48392017461",
+    "phone: 192.168.1.23, mobile 10.0.12.100, fax 01.02.2024 12:30, tel 2024-10-31 12:30:45",
+    "(Mobile/15E148 Safari/604.1; CPU iPhone OS 17_4_1) mobile: 1024x768, smartphone 2019 2021",
+    "00000010: 0049 1714 8392 0100 0011 2233 4455 6677  .I..",
+    "id=00491714839201, 0049 1714 8392, phone_column = 12",
+    "/home/runner/work/app, /home/anna/a.py, /Users/hmeier/src, C:\\Users\\anna\\a.py",
+    "/home/acme.com/public_html, /Users/john.doe/a, /home/user.name/a, /home/home.component.ts",
+    "C:\\Users\\Public Documents\\a, C:\\Users\\Your Name\\a, GET /users/settings.profile/edit",
     *_digests(),
 )
 """Texts that must be shared: placeholders, names in code, digests, addresses of nobody."""
@@ -290,6 +369,11 @@ HOSTILE: Final = (
     *("eyJ", "eyJ.", "sk-", "sk-a", "xoxb-1-", "glagent-", "gsk_", "ops_eyJ", "carrel_"),
     *("-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n"),
     *("a@", "a@b.", "a.", "x@y.com ", "+1", "+49 30 ", "+4930123456 ", "tel 212"),
+    *("mysql ", "mysql -p", "sshpass -p a1 ", "mongo", "echo a", "openssl pass:", "http -a a:"),
+    *("cookie", "cookie:", "cookie: a=", "cookie: a=b; ", "curl -b ", "Basic ", "Basic YWE6"),
+    *("phone", "phone ", "tel 0", "tel 0171 4839 ", "tel 0171 48" + "39201 ", "phone 6", "phone ("),
+    *("0049 ", "0049 171 48" + "39201 ", "00", "call me ", "C:\\Users\\", "/home/a.", "Basic"),
+    "/home/ida" + ".loaf/",
     *("4242 ", "4", "DE89 ", "000-", "\ufdfa", "\uff10", "\u200b"),
 )
 """What makes careless expressions slow when it is repeated."""

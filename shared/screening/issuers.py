@@ -30,7 +30,7 @@ FORMS: Final = {
     "Hashicorp Vault token": r"hv[sbr]\.[\w-]{24,}+",
     "Hashicorp Terraform token": r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}+",
     "Heroku key": r"HRKU-[\w-]{36,}+",
-    "Hugging Face token": r"(?:hf|api_org)_[A-Za-z]{34}(?!\w)",
+    "Hugging Face token": r"(?:hf|api_org)_[A-Za-z0-9]{34}(?!\w)",
     "Linear key": r"lin_(?:api|oauth)_[A-Za-z0-9]{40,}+",
     "Mailgun key": r"key-[0-9a-f]{32}(?!\w)",
     "Netlify token": r"nf[pcu]_[A-Za-z0-9]{36,}+",

@@ -1,23 +1,14 @@
-"""E-mail addresses and phone numbers of people."""
+"""E-mail addresses of people, and their names in paths."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
-from phonenumbers import (
-    PhoneNumberMatcher,
-    PhoneNumberType,
-    national_significant_number,
-    number_type,
-)
-
 from shared.screening.finding import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from phonenumbers import PhoneNumber
 
 _ADDRESS: Final = re.compile(
     r"(?<![\w.+%-])(?P<local>[\w.+%-]{1,64})@(?P<domain>(?:[A-Za-z0-9-]{1,63}\.){1,8}"
@@ -49,33 +40,19 @@ _OF_NOBODY: Final = re.compile(
 )
 """Mailboxes of a role (RFC 2142), of a system's accounts, and of the documentation."""
 _VERSION: Final = re.compile(r"v?\d+\.\d")
-
-_CALLED: Final = re.compile(r"\+ ?\(?[1-9](?:[ ().-]{0,3}\d){6}")
-_NATIONAL: Final = re.compile(
-    r"(?<![a-z])(?:phone|mobile|cell|tel|call|fax|sms|whatsapp)(?![a-z]).{0,40}?"
-    r"(?<!\d)\(?[2-9]\d\d\)?[ .-]{0,2}\d{3}[ .-]?\d{4}(?!\d)",
+_HOME: Final = re.compile(
+    r"(?:(?<![\w.-])/(?-i:home|Users)/(?=[^\s/]{1,99}/)"
+    r"|\b[A-Z]:(?:\\{1,2}|/)Users(?:\\{1,2}|/))"
+    r"(?P<first>[^\W\d_]{2,30})(?P<between>[. ])(?P<last>[^\W\d_]{3,30}(?:-[^\W\d_]{2,30})?)"
+    r"(?=[\\/>])",
     re.IGNORECASE,
 )
-_OF_A_PERSON: Final = frozenset(
-    {
-        PhoneNumberType.FIXED_LINE,
-        PhoneNumberType.MOBILE,
-        PhoneNumberType.FIXED_LINE_OR_MOBILE,
-        PhoneNumberType.PERSONAL_NUMBER,
-        PhoneNumberType.PAGER,
-        PhoneNumberType.VOIP,
-    }
+_ROLE: Final = re.compile(
+    r"admin\w*|all|any|app|build|company|default|demo|dev|domain|doe|example|first(?:name)?|guest"
+    r"|last(?:name)?|local\w*|my|name|net|network|public|root|sample|service|shared|some|surname"
+    r"|test\w*|user\w*|your\w*",
+    re.IGNORECASE,
 )
-_FICTITIOUS: Final = {
-    1: re.compile(r"\d{3}555\d{4}"),
-    33: re.compile(r"[1-5]9900\d{5}|6399[89]\d{5}|[1-5]\d55\d{6}"),
-    44: re.compile(r"7700900\d{3}|1632960\d{3}|2079460\d{3}|1\d\d49[68]0\d{3}|2920180\d{3}"),
-    49: re.compile(r"(?:3023125|6990009|4066969|22147107|8999998)\d{2,4}"),
-    61: re.compile(r"491570\d{3}|[2378]5550\d{4}|[2378]7010\d{4}"),
-}
-"""By country code, what regulators keep for films and documentation: NANPA (whose other 555
-numbers are nobody's either), Arcep, Ofcom, Bundesnetzagentur, ACMA."""
-_MADE_UP: Final = re.compile(r"123456|234567|(\d)\1{5}")
 
 
 def addresses_in(line: str) -> Iterator[Place]:
@@ -89,20 +66,16 @@ def addresses_in(line: str) -> Iterator[Place]:
             yield Place("e-mail address", *match.span())
 
 
-def phone_numbers_in(line: str) -> Iterator[Place]:
-    """Find phone numbers of people: with their country's code, or American ones called a phone's.
+def home_folders_in(line: str) -> Iterator[Place]:
+    """Find a first name and a surname in the path of somebody's home folder.
 
-    Other national forms are not to be told from any number in code.
+    One name alone (`/home/anna`, `/Users/hmeier`) may be anybody's, a system's (`/home/runner`) or
+    a web page's (`/home/dashboard`), and is in almost every traceback: it is let through.
     """
-    called = _CALLED.search(line)
-    if not (called or _NATIONAL.search(line)):
+    if "home/" not in line and "sers" not in line:
         return
-    for match in PhoneNumberMatcher(line, None if called else "US"):
-        if number_type(match.number) in _OF_A_PERSON and not _is_fictitious(match.number):
-            yield Place("phone number", match.start, match.end)
-
-
-def _is_fictitious(number: PhoneNumber) -> bool:
-    digits = national_significant_number(number)
-    fictitious = _FICTITIOUS.get(number.country_code or 0)
-    return bool(_MADE_UP.search(digits) or (fictitious and fictitious.fullmatch(digits)))
+    for match in _HOME.finditer(line):
+        parts = match["first"], match["last"]
+        site = match["between"] == "." and _TOPS.fullmatch(match["last"])
+        if not site and not any(map(_ROLE.fullmatch, parts)):
+            yield Place("a person's name in a path", *match.span())

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from shared.screening.commands import commands_in
 from shared.screening.credentials import credentials_in
+from shared.screening.headers import headers_in
 from shared.screening.lines import lines_of
 from shared.screening.numbers import numbers_in
-from shared.screening.personal import addresses_in, phone_numbers_in
+from shared.screening.personal import addresses_in, home_folders_in
+from shared.screening.phones import phone_numbers_in
 from shared.screening.private_keys import private_keys_in
 from shared.screening.tokens import tokens_in
 
 if TYPE_CHECKING:
     from shared.screening.finding import Place
 
-_SCANS: Final = (tokens_in, credentials_in, addresses_in, phone_numbers_in, numbers_in)
+_SCANS: Final = (
+    tokens_in,
+    headers_in,
+    credentials_in,
+    commands_in,
+    addresses_in,
+    home_folders_in,
+    phone_numbers_in,
+    numbers_in,
+)
 """What knows its finds most exactly comes first."""
 _SHORTEST: Final = len("a@b.io")
 """No line that is shorter holds anything, and a text may have 50,000 of them."""
