@@ -12,8 +12,8 @@ _TURNS: Final = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """They turn the direction of what stands between them: with them, code can be made to look like
 other code. Boucher, Anderson, "Trojan Source: Invisible Vulnerabilities", USENIX Security 2023.
 Scripts that are written from right to left need none of them."""
-_TAGS: Final = range(0xE0000, 0xE0080)
-"""Letters that models read and people do not see."""
+_UNSEEN: Final = range(0xE0000, 0xE01F0)
+"""Letters and variants that models read and people do not see."""
 
 
 def wrong(message: str) -> PydanticCustomError:
@@ -60,5 +60,5 @@ def _seen(text: str) -> str:
 
 
 def _is_control(character: str) -> bool:
-    hidden = character in _TURNS or ord(character) in _TAGS
+    hidden = character in _TURNS or ord(character) in _UNSEEN
     return hidden or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")

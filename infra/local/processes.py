@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 START_SECONDS: Final = 60.0
+END_SECONDS: Final = 5.0
+LOOPBACK: Final = "127.0.0.1"
 
 
 class NotStarted(Exception):
@@ -40,15 +42,16 @@ class Served:
     process: subprocess.Popen[bytes]
 
     def kill(self) -> None:
-        """End it and its workers at once, as a crash would."""
+        """End it and its workers at once, as a crash would; its port is free then."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        _await_room(int(self.url.rpartition(":")[2]))
 
 
 def free_port() -> int:
     """A port that nobody listens on at this moment."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
         return port
 
@@ -115,12 +118,12 @@ def _started(
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("127.0.0.1", port))
+            listener.bind((LOOPBACK, port))
         except OSError as error:
             raise NotStarted(f"Port {port} is taken: {error.strerror}.") from None
         process = _start(source, environment, listener.fileno(), output)
         stack.callback(_end, process)
-        return Served(f"http://127.0.0.1:{listener.getsockname()[1]}", process)
+        return Served(f"http://{LOOPBACK}:{listener.getsockname()[1]}", process)
 
 
 def _start(
@@ -137,6 +140,17 @@ def _start(
         start_new_session=True,
         pass_fds=[descriptor],
     )
+
+
+def _await_room(port: int) -> None:
+    """Workers hold the port for some milliseconds longer than who started them lives."""
+    deadline = time.monotonic() + END_SECONDS
+    while time.monotonic() < deadline:
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((LOOPBACK, port))
+            return
+        time.sleep(0.005)
 
 
 def _await_answer(served: Served, source: Path) -> None:

@@ -162,6 +162,38 @@ def test_get_chunk_takes_an_id_and_two_options() -> None:
     assert expected == taken
 
 
+@pytest.mark.parametrize(
+    ("name", "required", "others"),
+    [
+        ("search_traces", [], {"query": "", "tags": [], "limit": 10, "include_flagged": False}),
+        (
+            "contribute_trace",
+            ["title", "context_text", "solution_text"],
+            {"tags": [], "supersedes": None},
+        ),
+        ("vote_trace", ["trace_id", "vote_type"], {"feedback_tag": None, "feedback_text": None}),
+        ("get_trace", ["trace_id"], {}),
+        ("list_tags", [], {"prefix": ""}),
+    ],
+)
+def test_the_tools_of_traces_take_what_their_document_lists(
+    name: str, required: list[str], others: dict[str, Any]
+) -> None:
+    [tool] = (tool for tool in tools() if tool.name == name)
+    fields = tool.input.model_fields
+    assert required == [each for each, field in fields.items() if field.is_required()]
+    assert others == {each: fields[each].get_default(call_default_factory=True) for each in others}
+
+
+def test_the_bounds_and_words_of_traces_are_those_of_their_document() -> None:
+    schemas = {tool.name: tool.declaration()["inputSchema"]["properties"] for tool in tools()}
+    limit, vote = schemas["search_traces"]["limit"], schemas["vote_trace"]
+    assert (1, 50) == (limit["minimum"], limit["maximum"])
+    assert {"up", "down"} <= set(vote["vote_type"]["enum"])
+    [tags] = (each["enum"] for each in vote["feedback_tag"]["anyOf"] if "enum" in each)
+    assert ["outdated", "wrong", "security_concern", "spam"] == tags
+
+
 @pytest.mark.parametrize("limit", [0, 21, -1, "5", 2.5, None])
 def test_a_related_limit_outside_one_to_twenty_is_refused(limit: Any) -> None:
     with pytest.raises(InvalidInput) as caught:

@@ -1,21 +1,23 @@
-"""A function that is killed again and again while clients call it, as crashes would.
+"""Functions that are killed again and again while clients call them, as crashes would.
 
-What it must have kept, the caller of `hammered` looks up afterwards: every call was answered in the
-end, sent again with the same idempotency key as often as it took.
+What they must have kept, the caller of `hammered` looks up afterwards: every call was answered in
+the end, sent again with the same idempotency key as often as it took.
 """
 
 from __future__ import annotations
 
 import subprocess
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import httpx2
 
-from infra.local.processes import free_port, serve
+from infra.deploy.discovery import ROOT
+from infra.local.processes import serve
 from shared.call import CallAnswer
 
 if TYPE_CHECKING:
@@ -25,14 +27,14 @@ if TYPE_CHECKING:
 
     from shared.call import CallRequest
 
-    Request = Callable[[int, int], CallRequest]
-    """The call that a client makes, by the client's number and the call's own; made anew for each
-    time it is sent, with the same key."""
+    Request = Callable[[int, int], tuple[str, CallRequest]]
+    """The tool and the call that a client makes, by the client's number and the call's own; made
+    anew for each time it is sent, with the same key."""
 
 MOMENT: Final = 0.3
 """Seconds from a life's first answer to its kill, at most."""
-PATIENCE: Final = 60.0
-"""Seconds that a client waits for the function to come back."""
+PATIENCE: Final = 40.0
+"""Seconds after which a client gives up a call that nobody has answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,13 @@ class Answered:
     """A call that was answered in the end.
 
     Attributes:
+        tool: Whom it was sent to.
         request: As it was sent the last time.
         answer: What came back.
         sent: How often it was sent.
     """
 
+    tool: str
     request: CallRequest
     answer: CallAnswer
     sent: int
@@ -55,14 +59,13 @@ class Mortal:
     """A function that dies.
 
     Attributes:
-        url: Where it answers, whenever it lives.
-        kills: How often it was killed so far.
+        url: Where it answers in this life, or did in the last. Each has an address of its own:
+            what was killed may hold on to its port for a moment.
         alive: Set while there is somebody to call.
         over: Set when it dies no more.
     """
 
-    url: str
-    kills: int = 0
+    url: str = ""
     alive: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
     answered: threading.Event = field(default_factory=threading.Event)
@@ -71,38 +74,42 @@ class Mortal:
 
 @contextmanager
 def mortal(
-    source: Path,
+    tool: str,
     environment: Mapping[str, str],
     log: Path,
     *,
     kills: int,
     chance: random.Random,
 ) -> Iterator[Mortal]:
-    """Serve a function that is killed so many times while it is called, and then lives on.
+    """Serve a tool's function that is killed so many times while it is called, and then lives on.
 
     Args:
-        source: Its `main.py`.
+        tool: Its name.
         environment: Variables to add to this process's own.
         log: The file that takes what it prints.
         kills: How often to kill it, each time a moment after it has answered a call.
         chance: Chooses the moments.
     """
-    port = free_port()
-    it = Mortal(f"http://127.0.0.1:{port}")
+    it = Mortal()
+    source = ROOT / "functions" / "tools" / tool / "main.py"
+    moments = [chance.uniform(0, MOMENT) for _ in range(kills)]
 
     def live() -> None:
         try:
-            while it.kills < kills:
-                with serve(source, environment, port=port, log=log) as served:
+            for moment in moments:
+                if it.released.is_set():
+                    break
+                with serve(source, environment, log=log) as served:
+                    it.url = served.url
                     it.answered.clear()
                     it.alive.set()
                     it.answered.wait(PATIENCE)
                     with suppress(subprocess.TimeoutExpired):
-                        served.process.wait(timeout=chance.uniform(0, MOMENT))
+                        served.process.wait(timeout=moment)
                     it.alive.clear()
                     served.kill()
-                    it.kills += 1
-            with serve(source, environment, port=port, log=log):
+            with serve(source, environment, log=log) as served:
+                it.url = served.url
                 it.over.set()
                 it.alive.set()
                 it.released.wait()
@@ -115,34 +122,59 @@ def mortal(
             yield it
         finally:
             it.released.set()
+            it.answered.set()
             life.result()
 
 
-def hammered(it: Mortal, clients: int, request: Request) -> list[Answered]:
-    """Let clients call until it dies no more, and each of them once more; return all answers."""
+def hammered(functions: Mapping[str, Mortal], clients: int, request: Request) -> list[Answered]:
+    """Let clients call until no function dies any more, and then once more; return all answers.
+
+    Args:
+        functions: Whom they call, by the tool's name.
+        clients: How many call at once, each of them one call after the other.
+        request: What they call.
+
+    Raises:
+        TimeoutError: A call was never answered.
+    """
 
     def call_on_and_on(client: int) -> list[Answered]:
         answers: list[Answered] = []
         with httpx2.Client(timeout=20) as http:
-            while not it.over.is_set():
-                answers.append(_answered(it, http, lambda: request(client, len(answers))))
-            answers.append(_answered(it, http, lambda: request(client, len(answers))))
+            while not all(each.over.is_set() for each in functions.values()):
+                answers.append(_answered(functions, http, lambda: request(client, len(answers))))
+            answers.append(_answered(functions, http, lambda: request(client, len(answers))))
         return answers
 
     with ThreadPoolExecutor(clients) as threads:
-        return [each for some in threads.map(call_on_and_on, range(clients)) for each in some]
+        calling = [threads.submit(call_on_and_on, client) for client in range(clients)]
+        done, _ = wait(calling, return_when=FIRST_EXCEPTION)
+        if any(each.exception() for each in done):
+            for function in functions.values():
+                function.over.set()
+        return [answer for each in calling for answer in each.result()]
 
 
-def _answered(it: Mortal, http: httpx2.Client, request: Callable[[], CallRequest]) -> Answered:
-    """Send a call until it is answered by more than that one may try again."""
-    sent = 0
-    while it.alive.wait(PATIENCE):
-        wanted = request()
+def _answered(
+    functions: Mapping[str, Mortal],
+    http: httpx2.Client,
+    request: Callable[[], tuple[str, CallRequest]],
+) -> Answered:
+    """Send a call until it is answered by more than that one may try again.
+
+    Raises:
+        TimeoutError: It never is.
+    """
+    sent, late = 0, time.monotonic() + PATIENCE
+    tool, wanted = request()
+    it = functions[tool]
+    while time.monotonic() < late and it.alive.wait(PATIENCE):
+        _, wanted = request()
         sent += 1
         with suppress(httpx2.TransportError):
             response = http.post(it.url, json=wanted.model_dump(mode="json"))
             it.answered.set()
             answer = CallAnswer.model_validate_json(response.content)
             if not answer.error or answer.error.code != "UNAVAILABLE":
-                return Answered(wanted, answer, sent)
-    raise TimeoutError(it.url)
+                return Answered(tool, wanted, answer, sent)
+    raise TimeoutError(f"{tool}, sent {sent} times, was never answered")

@@ -10,7 +10,6 @@ import anyio.to_thread
 import pytest
 
 from functions.tools.add_task.tool import TOOL as ADD
-from infra.deploy.discovery import ROOT
 from shared.caller import Caller
 from tests.calling import request_of
 from tests.e2e.killing import hammered, mortal
@@ -35,10 +34,10 @@ def titles(client: int, number: int) -> list[str]:
     return [f"{client}.{number}.{part}" for part in range(AT_ONCE)]
 
 
-def adding(client: int, number: int) -> CallRequest:
+def adding(client: int, number: int) -> tuple[str, CallRequest]:
     tasks = [{"title": title} for title in titles(client, number)]
     arguments: dict[str, Any] = {"tasks": tasks, "idempotency_key": f"{client}.{number}"}
-    return request_of(ADD, Caller.of("anna"), arguments)
+    return ADD.name, request_of(ADD, Caller.of("anna"), arguments)
 
 
 async def test_every_call_of_a_function_that_dies_is_done_once_and_whole(
@@ -46,12 +45,12 @@ async def test_every_call_of_a_function_that_dies_is_done_once_and_whole(
 ) -> None:
     seed = int(os.environ.get("KILL_SEED", random.SystemRandom().randrange(2**32)))
     chance = random.Random(seed)  # noqa: S311 - no secret
-    source = ROOT / "functions" / "tools" / "add_task" / "main.py"
     environment = {"GOOGLE_CLOUD_PROJECT": project}
 
     def work() -> list[Answered]:
-        with mortal(source, environment, tmp_path / "log", kills=KILLS, chance=chance) as function:
-            return hammered(function, CLIENTS, adding)
+        log = tmp_path / "log"
+        with mortal(ADD.name, environment, log, kills=KILLS, chance=chance) as function:
+            return hammered({ADD.name: function}, CLIENTS, adding)
 
     answers = await anyio.to_thread.run_sync(work)
     told = f"to repeat the moments: KILL_SEED={seed}"

@@ -1,0 +1,210 @@
+"""The functions that change traces are killed at any moment, and what they share stays exact."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import anyio.to_thread
+import pytest
+
+from tests.e2e.killing import hammered, mortal
+from tests.traces import did, request_by, stored
+from tests.traces_stored import assert_exact, assert_sums, ballots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from shared.call import CallRequest
+    from shared.deps import Backend
+    from tests.e2e.killing import Answered
+
+pytestmark = pytest.mark.anyio
+
+KILLS: Final = {"amend_trace": 2, "contribute_trace": 2, "vote_trace": 3, "withdraw_trace": 2}
+"""How often each function dies, all of them while the others change the same traces."""
+FUNCTIONS: Final = tuple(KILLS)
+PEOPLE: Final = 3
+"""Clients of each function: some of its calls are under way whenever it dies."""
+SYLLABLES: Final = ("ba", "ke", "ri", "lo", "mu", "sa", "to", "ni")
+CHOICES: Final[tuple[dict[str, Any], ...]] = (
+    {"vote_type": "up"},
+    {"vote_type": "down", "feedback_tag": "wrong", "feedback_text": "It fails."},
+    {"vote_type": "none"},
+    {"vote_type": "down", "feedback_tag": "spam"},
+    {"vote_type": "up"},
+)
+
+
+class Own(NamedTuple):
+    """What a person contributed before anything dies.
+
+    Attributes:
+        amended: Is amended again and again while others vote on it.
+        former: Found while what replaces it is withdrawn.
+        toggled: Replaces `former`, is withdrawn, put back, withdrawn, and so on.
+        replaced: Is replaced by the first contribution after that.
+    """
+
+    amended: str
+    former: str
+    toggled: str
+    replaced: str
+
+
+def user(person: int) -> str:
+    return f"person{person}"
+
+
+def texts(name: str) -> dict[str, Any]:
+    """A trace like no other, but for some words."""
+    chance = random.Random(name)  # noqa: S311 - no secret
+    words = ["".join(chance.choices(SYLLABLES, k=4)) for _ in range(12)]
+    return {
+        "title": f"Trace {name}",
+        "context_text": f"An error in {' '.join(words[:6])}",
+        "solution_text": f"What worked was {' '.join(words[6:])}",
+        "tags": ["hot", words[0]],
+    }
+
+
+def amendment(person: int, number: int) -> dict[str, str]:
+    """What an amendment changes: the solution, and every third time the title alone."""
+    name = "title" if number % 3 == 1 else "solution_text"
+    return {name: f"Try {number} of person {person}"}
+
+
+async def own_traces(backend: Backend, person: int) -> Own:
+    """Contribute what a person has before."""
+
+    async def one(kind: str, **more: str) -> str:
+        new = texts(f"{person} {kind}") | more
+        return str((await did(backend, "contribute_trace", user(person), **new))["trace_id"])
+
+    former = await one("former")
+    return Own(
+        amended=await one("amended"),
+        former=former,
+        toggled=await one("toggled", supersedes=former),
+        replaced=await one("replaced"),
+    )
+
+
+def changing(have: list[Own]) -> Callable[[int, int], tuple[str, CallRequest]]:
+    """What clients call. Each person has one for each function, which calls it on and on."""
+
+    def arguments(tool: str, person: int, number: int) -> dict[str, Any]:
+        mine = have[person]
+        match tool:
+            case "contribute_trace":
+                replacing = {} if number else {"supersedes": mine.replaced}
+                return texts(f"{person} {number}") | replacing
+            case "amend_trace":
+                return {"trace_id": mine.amended} | amendment(person, number)
+            case "vote_trace":
+                whose = (person + 1 + number % (PEOPLE - 1)) % PEOPLE
+                return {"trace_id": have[whose].amended} | CHOICES[number % len(CHOICES)]
+        return {"trace_id": mine.toggled, "withdrawn": number % 2 == 0}
+
+    def call(client: int, number: int) -> tuple[str, CallRequest]:
+        person, tool = client // len(FUNCTIONS), FUNCTIONS[client % len(FUNCTIONS)]
+        wanted = arguments(tool, person, number) | {"idempotency_key": f"{tool} {number}"}
+        return tool, request_by(tool, user(person), wanted)
+
+    return call
+
+
+async def test_whatever_dies_while_traces_change_all_that_they_share_is_exact(
+    backend: Backend, project: str, tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("KILL_SEED", random.SystemRandom().randrange(2**32)))
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    have = await asyncio.gather(*(own_traces(backend, person) for person in range(PEOPLE)))
+
+    def work() -> list[Answered]:
+        with ExitStack() as stack:
+            environment, log = {"GOOGLE_CLOUD_PROJECT": project}, tmp_path / "log"
+            functions = {
+                tool: stack.enter_context(
+                    mortal(tool, environment, log, kills=kills, chance=chance)
+                )
+                for tool, kills in KILLS.items()
+            }
+            return hammered(functions, PEOPLE * len(FUNCTIONS), changing(list(have)))
+
+    answers = await anyio.to_thread.run_sync(work)
+    told = f"to repeat the moments: KILL_SEED={seed}"
+    assert [] == [each.answer.error for each in answers if each.answer.error], told
+    assert sum(each.sent - 1 for each in answers) >= len(FUNCTIONS), told
+    await assert_exact(backend)
+    await assert_sums(backend)
+    await assert_contributed_once(backend, answers, have)
+    for person, mine in enumerate(have):
+        done = [each for each in answers if each.request.caller.user_id == user(person)]
+        await assert_amended_in_order(backend, mine.amended, person, done)
+        await assert_toggled(backend, mine, done)
+        await assert_voted(backend, person, done)
+
+
+def of(tool: str, answers: list[Answered]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """The calls of a tool, in the order of each person: their arguments, and what they did."""
+    return [
+        (each.request.arguments, each.answer.result or {}) for each in answers if each.tool == tool
+    ]
+
+
+async def assert_contributed_once(
+    backend: Backend, answers: list[Answered], have: list[Own]
+) -> None:
+    """Every trace is there once, under the id that its contributor was told."""
+    new = {did["trace_id"]: sent for sent, did in of("contribute_trace", answers)}
+    kept = await stored(backend, "traces")
+    assert new.keys() | {trace_id for own in have for trace_id in own} == kept.keys()
+    for trace_id, sent in new.items():
+        read = kept[trace_id]
+        assert {name: sent[name] for name in texts("")} == {name: read[name] for name in texts("")}
+        replaced = kept[sent["supersedes"]]["superseded_by"] if "supersedes" in sent else trace_id
+        assert trace_id == replaced
+
+
+async def assert_amended_in_order(
+    backend: Backend, trace_id: str, person: int, answers: list[Answered]
+) -> None:
+    """Every revision is kept, and each is the one before with one amendment."""
+    amended = of("amend_trace", answers)
+    assert list(range(2, len(amended) + 2)) == [did["revision"] for _, did in amended]
+    writings = [texts(f"{person} amended")]
+    for number in range(len(amended)):
+        writings.append(writings[-1] | amendment(person, number))
+    kept = await stored(backend, f"traces/{trace_id}/revisions")
+    now = (await stored(backend, "traces"))[trace_id]
+    read = [kept[str(number)] for number in range(1, len(amended) + 1)] + [now]
+    assert len(amended) == len(kept)
+    assert writings == [{name: each[name] for name in texts("")} for each in read]
+
+
+async def assert_toggled(backend: Backend, mine: Own, answers: list[Answered]) -> None:
+    """Each call changed what the one before had left, and the former trace with it."""
+    toggles = of("withdraw_trace", answers)
+    assert [True] * len(toggles) == [did["changed"] for _, did in toggles]
+    kept, is_withdrawn = await stored(backend, "traces"), len(toggles) % 2 == 1
+    assert is_withdrawn == (kept[mine.toggled]["withdrawn_at"] is not None)
+    assert kept[mine.former]["superseded_by"] == (None if is_withdrawn else mine.toggled)
+
+
+async def assert_voted(backend: Backend, person: int, answers: list[Answered]) -> None:
+    """Of several votes on one trace the last one stands."""
+    last = {sent["trace_id"]: sent for sent, _ in of("vote_trace", answers)}
+    traces = await stored(backend, "traces")
+    for trace_id, sent in last.items():
+        vote = (await ballots(backend, trace_id)).get(user(person))
+        if sent["vote_type"] == "none":
+            # What was said of earlier texts stays, and counts no more.
+            assert vote is None or vote["revision"] < traces[trace_id]["text_revision"]
+        else:
+            assert vote
+            assert (sent["vote_type"], sent.get("feedback_tag")) == (vote["vote"], vote["tag"])
