@@ -71,9 +71,7 @@ async def connected(
 
 
 def text_of(result: CallToolResult) -> str:
-    [block] = result.content
-    assert block.type == "text"
-    return block.text
+    return "\n".join(block.text for block in result.content if block.type == "text")
 
 
 async def did(client: Client, name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
@@ -203,9 +201,10 @@ async def test_the_same_key_sent_twice_contributes_once(
 ) -> None:
     async with connected(gateway, keys["carl"]) as carl, connected(gateway, keys["carl"]) as again:
         asked = sample(12, idempotency_key="once")
-        _, one = await did(carl, "contribute_trace", **asked)
-        _, two = await did(again, "contribute_trace", **asked)
+        said, one = await did(carl, "contribute_trace", **asked)
+        repeated, two = await did(again, "contribute_trace", **asked)
         assert one == two
+        assert f"{said}\nThis call was done before" in repeated
         _, found = await did(carl, "search_traces", tags=sample(12)["tags"])
     assert [one["trace_id"]] == [hit["trace_id"] for hit in found["results"]]
 
