@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from shared.errors import Conflict
 from shared.traces.near_duplicate import CANDIDATES, Words, is_near_duplicate, resemblance
 
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ class Likeness:
 
 
 async def likeness(trace: Trace, entry: IndexEntry, deps: Deps) -> Likeness:
-    """Compare a new trace with the nearest, but for the one it replaces. One round trip."""
-    neighbours = await deps.store.traces.nearest(entry.vector, CANDIDATES)
-    others = [each.document for each in neighbours if each.document.trace_id != trace.supersedes]
+    """Compare a trace with the nearest others, but for the one it replaces. One round trip."""
+    neighbours = await deps.store.traces.nearest(entry.vector, CANDIDATES + 1)
+    itself = {trace.trace_id, trace.supersedes}
+    others = [each.document for each in neighbours if each.document.trace_id not in itself]
     words, known = _words(trace), {each.trace_id: _words(each) for each in others}
     same = (each for each in others if is_near_duplicate(words, known[each.trace_id]))
     return Likeness(
@@ -43,6 +45,22 @@ async def likeness(trace: Trace, entry: IndexEntry, deps: Deps) -> Likeness:
             if resemblance(words.problem, known[each.trace_id].problem) >= ALIKE
         ],
     )
+
+
+async def require_no_duplicate(trace: Trace, entry: IndexEntry, deps: Deps) -> None:
+    """Let no trace become what another one is. One round trip.
+
+    Raises:
+        Conflict: A trace says the same already.
+    """
+    found = await likeness(trace, entry, deps)
+    if found.duplicate:
+        other = found.duplicate.trace_id
+        raise Conflict(
+            f"A trace says the same already: {other}. Read it with get_trace, and vote for it with"
+            " vote_trace if it is somebody else's. Nothing was changed.",
+            details={"duplicate": other},
+        )
 
 
 def _words(trace: Trace) -> Words:

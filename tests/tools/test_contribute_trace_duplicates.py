@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.bench.trace_set import trace_set
-from tests.traces import FIELDS, SPAM, ask, contribute, did, found, sample, stored, votes
+from tests.traces import FIELDS, SPAM, ask, contribute, did, found, refused, sample, stored, votes
 
 if TYPE_CHECKING:
     from shared.deps import Backend
@@ -109,3 +109,23 @@ async def test_whoever_names_what_it_replaces_can_insist(backend: Backend) -> No
     third = await did(backend, "contribute_trace", "carl", **sample(0, supersedes=second))
     assert not third["duplicate"]
     assert {first} == {each["trace_id"] for each in third["similar"]}
+
+
+async def test_what_was_contributed_again_meanwhile_is_not_put_back_beside_it(
+    backend: Backend,
+) -> None:
+    first = await contribute(backend)
+    await did(backend, "withdraw_trace", trace_id=first)
+    second = await contribute(backend)
+    error = await refused(backend, "withdraw_trace", trace_id=first, withdrawn=False)
+    assert ("CONFLICT", {"duplicate": second}) == (error.code, error.details)
+    await did(backend, "withdraw_trace", trace_id=second)
+    assert (await did(backend, "withdraw_trace", trace_id=first, withdrawn=False))["changed"]
+
+
+async def test_no_trace_is_amended_into_another(backend: Backend) -> None:
+    mine, other = await contribute(backend), await contribute(backend, 1, "ben")
+    error = await refused(backend, "amend_trace", trace_id=mine, **sample(1))
+    assert ("CONFLICT", {"duplicate": other}) == (error.code, error.details)
+    amended = {"solution_text": f"{sample(0)['solution_text']} That is all."}
+    assert (await did(backend, "amend_trace", trace_id=mine, **amended))["changed"]

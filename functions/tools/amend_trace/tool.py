@@ -11,6 +11,7 @@ from shared.caller import Tier
 from shared.domain.trust import Status
 from shared.errors import Conflict, InvalidInput, NotFound
 from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
+from shared.traces.duplicates import require_no_duplicate
 from shared.traces.index_entry import index_entry
 from shared.traces.lookup import own
 from shared.traces.screened import require_no_secrets
@@ -68,14 +69,14 @@ class Out(Result):
 async def amend_trace(args: In, deps: Deps) -> Out:
     """Store the new revision, its vector and its words, and keep the former one.
 
-    Four round trips: the trace, a former revision where one is brought back, the embedding space,
-    the commit. Where a text changes, votes for it begin anew, since they were for
-    another; votes against it stay.
+    Five round trips: the trace, a former revision where one is brought back, the embedding space,
+    what says the same, the commit. Where a text changes, votes for it begin anew, since they were
+    for another; votes against it stay.
 
     Raises:
         NotFound: There is no such trace, or revision.
         Forbidden: It is somebody else's.
-        Conflict: It was withdrawn, or replaced by another.
+        Conflict: It was withdrawn, or replaced by another, or another says the same.
         InvalidInput: There is nothing to change, or a text holds a secret.
     """
     sent = [name for name in _FIELDS if getattr(args, name) is not None]
@@ -101,6 +102,8 @@ async def _attempt(args: In, deps: Deps) -> Out:
     await require_no_secrets(writing)
     trace = _amended(former, writing, changed, deps.clock())
     traces, entry = deps.store.traces, await index_entry(trace, deps)
+    if _TEXTS & set(changed):
+        await require_no_duplicate(trace, entry, deps)
     writes = [*traces.changed(stored, trace, entry), traces.kept(stored)]
     return await deps.commit(writes, _out(trace, changed))
 

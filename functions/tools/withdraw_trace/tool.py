@@ -10,6 +10,7 @@ from pydantic import Field
 from shared.caller import Tier
 from shared.domain.trust import Status
 from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
+from shared.traces.duplicates import require_no_duplicate
 from shared.traces.index_entry import index_entry
 from shared.traces.lookup import is_own, own
 from shared.undo import Undo
@@ -42,14 +43,15 @@ class Out(Result):
 
 
 async def withdraw_trace(args: In, deps: Deps) -> Out:
-    """Take a trace out of all lists, or put it back: four round trips.
+    """Take a trace out of all lists, or put it back: five round trips.
 
-    The trace, what it replaced, the embedding space, the commit. Its text and its votes stay, for
-    its contributor.
+    The trace, what it replaced, the embedding space, what says the same, the commit. Its text and
+    its votes stay, for its contributor.
 
     Raises:
         NotFound: There is no such trace.
         Forbidden: It is somebody else's.
+        Conflict: It is to be put back, and a trace says the same by now.
     """
     return await deps.store.database.until_it_holds(lambda: _attempt(args, deps))
 
@@ -72,6 +74,8 @@ async def _attempt(args: In, deps: Deps) -> Out:
 
 async def _changed(stored: StoredTrace, trace: Trace, deps: Deps) -> list[Write]:
     entry = await index_entry(trace, deps) if trace.is_listed else None
+    if entry and stored.trace.withdrawn_at:
+        await require_no_duplicate(trace, entry, deps)
     return deps.store.traces.changed(stored, trace, entry)
 
 

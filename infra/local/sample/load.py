@@ -80,7 +80,7 @@ async def add_knowledge(deps: Deps, folder: Path = FOLDER) -> Counter[str]:
     that another run made are left alone.
 
     Returns:
-        How many `cards` were written, and how many documents of `topics` and their members.
+        How many `cards` were written, and how many `topic documents`: topics and their members.
     """
     knowledge, chunk_ids = await asyncio.to_thread(_read, folder)
     now = deps.clock()
@@ -93,7 +93,7 @@ async def add_knowledge(deps: Deps, folder: Path = FOLDER) -> Counter[str]:
     named = sorted({chunk_id for each in members.values() for chunk_id in each})
     vectors = await deps.store.clusters.vectors(named)
     clusters = centred(knowledge.clusters, members, vectors)
-    written["topics"] = await deps.store.clusters.save(clusters, members, RUN_ID, now)
+    written["topic documents"] = await deps.store.clusters.save(clusters, members, RUN_ID, now)
     return +written
 
 
