@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Final
 
 from pydantic_core import PydanticCustomError
 
 _BREAKS: Final = frozenset("\t\n\r")
-_TURNS: Final = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-"""They turn the direction of what stands between them: with them, code can be made to look like
-other code. Boucher, Anderson, "Trojan Source: Invisible Vulnerabilities", USENIX Security 2023.
-Scripts that are written from right to left need none of them."""
-_UNSEEN: Final = range(0xE0000, 0xE01F0)
-"""Letters and variants that models read and people do not see."""
+_JOINERS: Final = frozenset("\u200c\u200d\u061c\u200e\u200f")
+"""Invisible characters that scripts and emoji need. All others of their category are refused: code
+can be made to look like other code with those that turn the direction of text (Boucher, Anderson,
+"Trojan Source: Invisible Vulnerabilities", USENIX Security 2023), and models read what people do
+not see."""
+_VARIANTS: Final = re.compile("[\ufe00-\ufe0f]{2}|[\U000e0000-\U000e0fff]")
+"""Selectors of a variant, one after another or beyond the usual sixteen: they can spell a text."""
+_BLANKS: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Letters and signs that look like white space."""
 
 
 def wrong(message: str) -> PydanticCustomError:
@@ -28,8 +32,8 @@ def one_line(text: str) -> str:
         PydanticCustomError: It has several lines, holds what cannot be seen, or nothing that can.
     """
     line = text.strip()
-    if any(map(_is_control, line)):
-        raise wrong("must be one line without control characters")
+    if any(map(_is_control, line)) or _VARIANTS.search(line):
+        raise wrong("must be one line without control characters and invisible ones")
     return _seen(line)
 
 
@@ -40,17 +44,19 @@ def prose(text: str) -> str:
         PydanticCustomError: It holds control characters other than line breaks and tabs, or nothing
             that can be seen.
     """
-    if any(_is_control(each) for each in text if each not in _BREAKS):
+    hidden = any(_is_control(each) for each in text if each not in _BREAKS)
+    if hidden or _VARIANTS.search(text):
         raise wrong(
-            "must hold no control characters but line breaks and tabs: take out colours of a"
-            " terminal, such as \\u001b[31m"
+            "must hold no control characters but line breaks and tabs, and no invisible ones: take"
+            " out zero-width spaces, and colours of a terminal, such as \\u001b[31m"
         )
     return _seen(text)
 
 
 def is_blank(text: str) -> bool:
     """Whether there is nothing to see in a text."""
-    return not any(unicodedata.category(each)[0] in "LMNPS" for each in text)
+    seen = (each for each in text if each not in _BLANKS)
+    return not any(unicodedata.category(each)[0] in "LMNPS" for each in seen)
 
 
 def _seen(text: str) -> str:
@@ -60,5 +66,5 @@ def _seen(text: str) -> str:
 
 
 def _is_control(character: str) -> bool:
-    hidden = character in _TURNS or ord(character) in _UNSEEN
-    return hidden or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+    category = unicodedata.category(character)
+    return category in ("Cc", "Cs", "Zl", "Zp") or (category == "Cf" and character not in _JOINERS)

@@ -134,7 +134,9 @@ async def _nearest(
         return await documents.similarities(vector, known.plan.few)
     facets, size = known.plan.prefilter.facets, known.plan.prefilter.size or known.most
     if known.selection.single:
-        return await documents.nearest(vector, DENSE_POOL, facets)
+        found = await documents.nearest(vector, DENSE_POOL, facets)
+        if len(found) < DENSE_POOL or all(map(known.selection.admits, _documents(found))):
+            return found
     found = await documents.nearest(vector, min(WIDE, size), facets)
     passing = sum(known.selection.admits(each.document) for each in found)
     if passing >= DENSE_POOL or len(found) < WIDE or known.most <= WIDE:
@@ -150,10 +152,17 @@ async def _not_crowded_out(
 ) -> Sequence[Neighbour[DocumentT]]:
     """The nearest of all; more of them where some are not to be shown."""
     nearest = known.meaning.nearest
-    hidden = sum(not known.selection.admits(each.document) for each in nearest)
-    if not hidden or len(nearest) < DENSE_POOL:
+    if len(nearest) < DENSE_POOL or all(map(known.selection.admits, _documents(nearest))):
         return nearest
-    return await documents.nearest(vector, WIDE)
+    found = await documents.nearest(vector, WIDE)
+    passing = sum(map(known.selection.admits, _documents(found)))
+    if passing >= DENSE_POOL or len(found) < WIDE or known.most <= WIDE:
+        return found
+    return await documents.nearest(vector, known.most)
+
+
+def _documents(neighbours: Sequence[Neighbour[DocumentT]]) -> list[DocumentT]:
+    return [each.document for each in neighbours]
 
 
 def _ids(neighbours: Sequence[Neighbour[DocumentT]]) -> list[str]:

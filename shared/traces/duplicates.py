@@ -22,11 +22,11 @@ class Likeness:
     """What stands already.
 
     Attributes:
-        duplicate: The trace that says the same, if there is any.
+        duplicates: Those that say the same, the nearest first.
         similar: Those whose problem may be the same, the nearest first.
     """
 
-    duplicate: Trace | None
+    duplicates: list[Trace]
     similar: list[Trace]
 
 
@@ -36,9 +36,8 @@ async def likeness(trace: Trace, entry: IndexEntry, deps: Deps) -> Likeness:
     itself = {trace.trace_id, trace.supersedes}
     others = [each.document for each in neighbours if each.document.trace_id not in itself]
     words, known = _words(trace), {each.trace_id: _words(each) for each in others}
-    same = (each for each in others if is_near_duplicate(words, known[each.trace_id]))
     return Likeness(
-        duplicate=next(same, None),
+        duplicates=[each for each in others if is_near_duplicate(words, known[each.trace_id])],
         similar=[
             each
             for each in others
@@ -54,8 +53,8 @@ async def require_no_duplicate(trace: Trace, entry: IndexEntry, deps: Deps) -> N
         Conflict: A trace says the same already.
     """
     found = await likeness(trace, entry, deps)
-    if found.duplicate:
-        other = found.duplicate.trace_id
+    if found.duplicates:
+        other = found.duplicates[0].trace_id
         raise Conflict(
             f"A trace says the same already: {other}. Read it with get_trace, and vote for it with"
             " vote_trace if it is somebody else's. Nothing was changed.",

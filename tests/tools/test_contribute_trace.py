@@ -184,7 +184,11 @@ async def test_what_a_terminal_would_obey_reaches_no_reader(
     assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
 
-@pytest.mark.parametrize("character", ["\u202e", "\u2066", "\U000e0041"], ids=ascii)
+@pytest.mark.parametrize(
+    "character",
+    ["\u202e", "\u2066", "\U000e0041", "\U000e01f0", "\u200b", "\u2062", "\ufe01\ufe02"],
+    ids=ascii,
+)
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
 async def test_what_turns_a_text_around_or_is_not_seen_reaches_no_reader(
     backend: Backend, field: str, character: str

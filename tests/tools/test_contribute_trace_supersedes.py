@@ -150,3 +150,18 @@ async def test_a_flagged_one_is_not_shed_by_replacing_it(backend: Backend) -> No
     await votes(backend, old, 2, **SPAM)
     error = await refused(backend, "contribute_trace", **sample(1, supersedes=old))
     assert ("CONFLICT", "amend it" in error.message) == (error.code, True)
+
+
+async def test_a_flagged_one_is_not_shed_by_putting_its_successor_back(backend: Backend) -> None:
+    made = await chain(backend, 2)
+    await withdraw(backend, made[1])
+    await votes(backend, made[0], 2, **SPAM)
+    error = await refused(backend, "withdraw_trace", trace_id=made[1], withdrawn=False)
+    assert ("CONFLICT", {"supersedes": made[0]}) == (error.code, error.details)
+
+
+async def test_a_flagged_one_is_not_copied_by_naming_another(backend: Backend) -> None:
+    flagged, other = await contribute(backend), await contribute(backend, 1, "ben")
+    await votes(backend, flagged, 2, **SPAM)
+    answer = await did(backend, "contribute_trace", **sample(0, supersedes=other))
+    assert (True, flagged) == (answer["duplicate"], answer["trace_id"])

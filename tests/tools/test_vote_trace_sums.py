@@ -55,6 +55,7 @@ class History:
         self.chance = random.Random(seed)  # noqa: S311 - no secret
         self.owners: dict[str, str] = {}
         self.votes: dict[tuple[str, str], dict[str, Any]] = {}
+        self.earlier: set[tuple[str, str]] = set()
         self.numbers = iter(range(1_000))
 
     async def begin(self) -> None:
@@ -80,12 +81,16 @@ class History:
             return
         assert answer.result, answer.error
         before = self.votes.get((trace_id, user), {"vote_type": "none"})
-        assert (before != how) == answer.result["changed"]
+        renewed = (trace_id, user) in self.earlier
+        assert (before != how or renewed) == answer.result["changed"]
         self.votes[trace_id, user] = how
+        self.earlier.discard((trace_id, user))
 
     async def amend_text(self, trace_id: str) -> None:
         """Its solution changes: nobody has voted for that, and who was against it still is."""
         await self._amend(trace_id, solution_text=f"Try number {next(self.numbers)}.")
+        given = {key for key, how in self.votes.items() if how["vote_type"] != "none"}
+        self.earlier |= {key for key in given if key[0] == trace_id}
         for user in PEOPLE:
             if self.votes.get((trace_id, user), {}).get("vote_type") != "down":
                 self.votes.pop((trace_id, user), None)
@@ -294,4 +299,18 @@ async def test_withdrawing_while_others_vote_ends_in_one_of_both(backend: Backen
     counted = sum(answer.error is None for answer in answers[:8])
     read = await did(backend, "get_trace", STRANGER, trace_id=trace_id)
     assert counted == read["upvotes"]
+    await assert_sums(backend)
+
+
+async def test_a_vote_on_an_earlier_text_can_be_taken_back_and_renewed(backend: Backend) -> None:
+    """Or a contributor keeps the credit of a text that is gone, and warnings grow old."""
+    trace_id = await contribute(backend, 0, "anna")
+    await vote(backend, trace_id, "ben")
+    await vote(backend, trace_id, "carl", **DOWN, feedback_text="It fails.")
+    await did(backend, "amend_trace", "anna", trace_id=trace_id, solution_text="Another.")
+    assert (await vote(backend, trace_id, "ben", vote_type="none"))["changed"]
+    assert {"up": 0, "down": 1} == (await stored(backend, "contributors"))["anna"]
+    await vote(backend, trace_id, "carl", **DOWN, feedback_text="It fails.")
+    [feedback] = (await did(backend, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
+    assert not feedback["earlier"]
     await assert_sums(backend)

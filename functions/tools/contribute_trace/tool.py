@@ -26,6 +26,7 @@ from shared.undo import Undo
 if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.store.traces import IndexEntry, StoredTrace
+    from shared.traces.duplicates import Likeness
 
 
 class In(Repeatable):
@@ -102,13 +103,26 @@ async def contribute_trace(args: In, deps: Deps) -> Out:
 
 async def _attempt(trace: Trace, entry: IndexEntry, deps: Deps) -> Out:
     former, found = await asyncio.gather(_former(trace, deps), likeness(trace, entry, deps))
-    if found.duplicate and not former:
-        return _out(found.duplicate, [], deps, duplicate=True)
+    if standing := _standing(found, former, deps):
+        return _out(standing, [], deps, duplicate=True)
     writes = deps.store.traces.contributed(trace, entry)
     if former and is_own(former, deps):
         replaced = replace(former.trace, superseded_by=trace.trace_id)
         writes += deps.store.traces.changed(former, replaced, None)
     return await deps.commit(writes, _out(trace, found.similar, deps, duplicate=False))
+
+
+def _standing(found: Likeness, former: StoredTrace | None, deps: Deps) -> Trace | None:
+    """The trace that stands in the way: whoever names one that it replaces may insist.
+
+    Not against warnings of one's own: a copy would be rid of them.
+    """
+    warned = [
+        each
+        for each in found.duplicates
+        if each.status is Status.FLAGGED and each.contributor == deps.caller.user_id
+    ]
+    return next(iter(warned if former else warned + found.duplicates), None)
 
 
 async def _former(trace: Trace, deps: Deps) -> StoredTrace | None:

@@ -97,7 +97,10 @@ async def _attempt(args: In, deps: Deps) -> Out:
     before = vote.ballot if counts else None
     after = _ballot(args, record)
     said = args.feedback_text
-    changed = not _same(before, after) or (after is not None and said != vote.text)
+    # One that was given on an earlier text can be renewed, and taken back from the record.
+    earlier = vote.ballot is not None and vote.revision < stored.trace.text_revision
+    same = _same(before, after) and (after is None or said == vote.text)
+    changed = earlier or not same
     if not changed:
         return _out(stored, before, after, None)
     tally = _moved(stored.trace.tally, before, after)

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from shared.caller import Tier
 from shared.domain.trust import Status
+from shared.errors import Conflict
 from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
 from shared.traces.duplicates import require_no_duplicate
 from shared.traces.index_entry import index_entry
@@ -89,6 +90,12 @@ async def _replaced(stored: StoredTrace, args: In, deps: Deps) -> StoredTrace | 
     former = await deps.store.traces.get(stored.trace.supersedes)
     if former is None or not is_own(former, deps):
         return None
+    if former.trace.status is Status.FLAGGED and not former.trace.superseded_by:
+        raise Conflict(
+            f"It would replace your trace {former.trace.trace_id}, of which voters warn: amend that"
+            " one, and let them change their votes. Nothing was changed.",
+            details={"supersedes": former.trace.trace_id},
+        )
     return former if former.trace.superseded_by in (None, stored.trace.trace_id) else None
 
 
