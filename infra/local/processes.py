@@ -48,14 +48,6 @@ class Served:
         _await_room(int(self.url.rpartition(":")[2]))
 
 
-def free_port() -> int:
-    """A port that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def answers(host: str) -> bool:
     """Whether somebody listens at `host`, a name and a port."""
     name, _, port = host.rpartition(":")

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infra.deploy.discovery import ROOT
-from infra.local.processes import free_port, serve
+from infra.local.processes import serve
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

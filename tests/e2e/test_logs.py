@@ -11,7 +11,6 @@ import pytest
 from pydantic import SecretStr
 
 from infra.deploy.discovery import ROOT
-from infra.local.processes import free_port
 from shared.access_keys import new_key
 from shared.caller import EVERYTHING
 from shared.clock import utc_now
@@ -23,6 +22,7 @@ from tests.e2e.planting import calls, plant
 from tests.e2e.running import GATEWAY, MARK, SECRET, run_gateway
 from tests.e2e.wire import TOOL_NAMES, call, post
 from tests.infra.log_metrics import entry_of, values_of
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

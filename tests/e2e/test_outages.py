@@ -11,9 +11,10 @@ import httpx2
 import pytest
 
 from infra.deploy.discovery import ROOT, tools
-from infra.local.processes import free_port, serve
+from infra.local.processes import serve
 from tests.e2e.running import GATEWAY, INLINE, run_gateway
 from tests.e2e.wire import TOOL_NAMES, call, message, post
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

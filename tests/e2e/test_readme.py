@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.deploy.discovery import ROOT
-from infra.local.processes import free_port
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

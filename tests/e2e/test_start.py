@@ -14,9 +14,9 @@ import httpx2
 import pytest
 
 from infra.deploy.discovery import ROOT
-from infra.local.processes import free_port
 from tests.e2e.running import GATEWAY, run_gateway
 from tests.e2e.wire import HEADERS, message
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,9 +17,9 @@ from mcp.client.stdio import StdioServerParameters
 
 from infra.deploy.discovery import ROOT
 from infra.local.keeper import StateFolder
-from infra.local.processes import free_port
 from tests.e2e.running import SECRET
 from tests.e2e.wire import HANDSHAKE, MODERN, TOOL_NAMES, call, initialize, message
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus

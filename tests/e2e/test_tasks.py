@@ -12,13 +12,13 @@ import pytest
 from mcp import Client
 from pydantic import SecretStr
 
-from infra.local.processes import free_port
 from shared.access_keys import new_key
 from shared.caller import EVERYTHING
 from shared.keyring import Keyring
 from tests.access.conftest import CLOUD, in_access
 from tests.e2e.running import INLINE, SECRET, run_gateway
 from tests.e2e.wire import MODERN, assert_fits, call, message, post
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,7 +13,6 @@ from starlette.datastructures import Headers
 
 from functions.gateway.dispatch import HttpDispatcher
 from functions.gateway.id_tokens import IdTokens
-from infra.local.processes import free_port
 from shared.breaker import FAILURES, PAUSE, SOON
 from shared.call import WireError
 from shared.outages import RETRY_AFTER
@@ -21,6 +20,7 @@ from shared.tool import Effect
 from shared.tracing import traced
 from tests.gateway.shelf import declared
 from tests.gateway.tool_server import WELL, Reply, ToolServer
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -12,7 +12,6 @@ import pytest
 from pydantic import SecretStr
 
 from functions.gateway.external_billing import ExternalBilling
-from infra.local.processes import free_port
 from shared.breaker import PAUSE, Breaker
 from shared.domain.call_record import PAID_FOR, Bill, CallEntry, State
 from shared.errors import CarrelError, PaymentRequired, PlatformFault, Unavailable
@@ -34,6 +33,7 @@ from tests.fakes.billing import (
     Reply,
 )
 from tests.fakes.watch import NOON, Watch
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

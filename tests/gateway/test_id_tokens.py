@@ -12,9 +12,9 @@ from google.auth.compute_engine import _metadata
 
 from functions.gateway.dispatch import HttpDispatcher
 from functions.gateway.id_tokens import IdTokens
-from infra.local.processes import free_port
 from tests.fakes.metadata import FakeMetadata, claims_of
 from tests.gateway.tool_server import ToolServer, write_certificate
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

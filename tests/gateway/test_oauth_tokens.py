@@ -10,7 +10,6 @@ import pytest
 
 from functions.gateway.auth.access_tokens import LIFETIME
 from functions.gateway.oauth.tickets import refresh_token_of
-from infra.local.processes import free_port
 from shared.caller import EVERYTHING
 from shared.domain.grant import TOKENS_OUTLIVE
 from tests.gateway.oauth_house import (
@@ -23,6 +22,7 @@ from tests.gateway.oauth_house import (
     house,
     tokens_in,
 )
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -18,7 +18,6 @@ from functions.gateway.oauth.public_addresses import (
 )
 from functions.gateway.oauth.refused import Refused
 from functions.gateway.oauth.safe_fetch import MOST_BYTES, PublicUrl, SafeFetch
-from infra.local.processes import free_port
 from tests.gateway.document_server import (
     HOST,
     URL,
@@ -29,6 +28,7 @@ from tests.gateway.document_server import (
     write_named_certificate,
 )
 from tests.gateway.tool_server import write_certificate
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ from infra.cli import main
 from infra.deploy.scaffold import create_tool
 from infra.local.emulator import PROJECT
 from infra.local.places import EMULATOR
-from infra.local.processes import free_port
 from shared.errors import Conflict, InvalidInput
 from shared.parsing import parse
 from shared.tool import Tool
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from google.cloud.firestore import Client
 from infra.deploy.discovery import ROOT
 from infra.local.emulator import PROJECT, export_data, import_data
 from infra.local.keeper import StateFolder
-from infra.local.processes import free_port
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,10 +9,10 @@ import pytest
 from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from infra.local.processes import free_port
 from shared.deps import Backend
 from shared.errors import PlatformFault, Unavailable
 from shared.store.database import Stale
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from google.cloud.firestore import AsyncDocumentReference

@@ -209,3 +209,14 @@ async def test_a_call_is_two_round_trips_however_many_it_completes(backend: Back
         all_at_once.documents_read,
         all_at_once.documents_written,
     )
+
+
+async def test_completed_reopened_and_completed_again_are_three_changes(backend: Backend) -> None:
+    """Without a key nothing is replayed, however alike two calls are."""
+    [task_id] = await add(backend, "Rest")
+    wanted = (True, False, True)
+    states = [
+        await did(backend, "complete_task", task_id=task_id, completed=each) for each in wanted
+    ]
+    assert [["status"]] * 3 == [each["changed"] for each in states]
+    assert ["completed", "open", "completed"] == [each["task"]["status"] for each in states]
