@@ -8,13 +8,15 @@ this module: a refusal can quote what was sent. For the same reason our errors a
 from __future__ import annotations
 
 import asyncio
-import random
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import httpx2
 from google.auth import exceptions as auth
 from google.genai import errors
 
+from shared.ai.retrying import retry_after, retry_with_backoff
+from shared.clock import utc_now
 from shared.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
 from shared.logs import log
 
@@ -23,12 +25,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-_RETRY_AFTER = 10.0
-"""Seconds to suggest to a caller when Vertex AI didn't say."""
-
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
-_FIRST_PAUSE = 0.25
-_LONGEST_PAUSE = 8.0
 _ADVICE = {
     401: "its service account needs credentials that Google accepts",
     403: "grant its service account roles/aiplatform.user and enable aiplatform.googleapis.com",
@@ -36,12 +33,10 @@ _ADVICE = {
 }
 
 
-async def persist(
+async def call(
     attempt: Callable[[], Awaitable[Answer]], *, deadline: float, refused: InvalidInput
 ) -> Answer:
-    """Attempt a call until it succeeds, fails for good, or the next pause would pass the deadline.
-
-    Pauses double from a quarter of a second to eight, with jitter, on top of what Retry-After asks.
+    """Attempt a call, again with backoff where that may help, until the deadline.
 
     Args:
         attempt: One call through the google-genai client.
@@ -53,17 +48,7 @@ async def persist(
         InvalidInput: `refused`.
         PlatformFault: Vertex AI is set up wrongly for us, or answers what it shouldn't.
     """
-    backoff = _FIRST_PAUSE
-    while True:
-        try:
-            return await _once(attempt, deadline, refused)
-        except Unavailable as failure:
-            pause = (failure.retry_after or 0) + backoff * random.uniform(0.5, 1)  # noqa: S311 - jitter
-            if asyncio.get_running_loop().time() + pause > deadline:
-                failure.retry_after = failure.retry_after or _RETRY_AFTER
-                raise
-        await asyncio.sleep(pause)
-        backoff = min(2 * backoff, _LONGEST_PAUSE)
+    return await retry_with_backoff(partial(_once, attempt, deadline, refused), deadline=deadline)
 
 
 async def _once(
@@ -95,10 +80,10 @@ def _meaning(error: errors.APIError, refused: InvalidInput) -> CarrelError:
 
 
 def _busy(error: errors.APIError | None) -> Unavailable:
-    """Retry-After as a date is not read: Google sends seconds."""
     asked = error.response.headers.get("retry-after", "") if error else ""
-    wait = float(asked) if asked.isdecimal() else None
-    return Unavailable("Vertex AI is busy or failing: try again later.", retry_after=wait)
+    return Unavailable(
+        "Vertex AI is busy or failing: try again later.", retry_after=retry_after(asked, utc_now())
+    )
 
 
 def _misconfigured(status: int) -> PlatformFault:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from shared.ai.embedding import Purpose, Vector, require_unicode, unit_vector
+from shared.ai.retrying import ATTEMPTS_IN_TIME, concurrently, deadline_for
 from shared.breaker import Breaker
 from shared.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
 
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from google.genai.types import EmbedContentConfig, EmbedContentResponse
 
 _TASK_TYPES = {Purpose.DOCUMENT: "RETRIEVAL_DOCUMENT", Purpose.QUERY: "RETRIEVAL_QUERY"}
-_ATTEMPTS_IN_TIME = 3
-"""How many attempts that hang fit into the time limit: a dead connection must not eat it all."""
-QUERY_SECONDS: Final = 5.0
-"""How long a query waits for its vector: a search has ten seconds, and can go on by words alone."""
 
 
 class VertexEmbedder:
@@ -86,19 +83,10 @@ class VertexEmbedder:
 
     async def _embed_all(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         config = self._config(purpose)
-        seconds = self._time_limit
-        if purpose is Purpose.QUERY:
-            seconds = min(seconds, QUERY_SECONDS)
-        deadline = asyncio.get_running_loop().time() + seconds
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [
-                    group.create_task(self._embed_one(index, text, config, deadline))
-                    for index, text in enumerate(texts)
-                ]
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None
-        return [task.result() for task in tasks]
+        deadline = deadline_for(purpose, self._time_limit)
+        return await concurrently(
+            self._embed_one(index, text, config, deadline) for index, text in enumerate(texts)
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -110,7 +98,7 @@ class VertexEmbedder:
     async def _embed_one(
         self, index: int, text: str, config: EmbedContentConfig, deadline: float
     ) -> Vector:
-        from shared.ai._vertex import persist
+        from shared.ai._vertex import call
 
         async def attempt() -> EmbedContentResponse:
             return await self._client.aio.models.embed_content(
@@ -118,7 +106,7 @@ class VertexEmbedder:
             )
 
         async with self._slots:
-            response = await persist(attempt, deadline=deadline, refused=_refused(index))
+            response = await call(attempt, deadline=deadline, refused=_refused(index))
         return self._vector(response)
 
     def _vector(self, response: EmbedContentResponse) -> Vector:
@@ -156,7 +144,7 @@ class VertexEmbedder:
             http_options=HttpOptions(
                 base_url=self._base_url,
                 httpx_async_client=self._http,
-                timeout=round(1000 * self._time_limit / _ATTEMPTS_IN_TIME),
+                timeout=round(1000 * self._time_limit / ATTEMPTS_IN_TIME),
             ),
         )
 

@@ -14,7 +14,8 @@ from google.auth.credentials import AnonymousCredentials
 from google.oauth2.credentials import Credentials
 
 from shared.ai.embedding import Purpose, unit_vector
-from shared.ai.vertex_embedding import QUERY_SECONDS, VertexEmbedder
+from shared.ai.retrying import QUERY_SECONDS
+from shared.ai.vertex_embedding import VertexEmbedder
 from shared.breaker import FAILURES, Breaker
 from shared.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
 from tests.fakes.vertex import (

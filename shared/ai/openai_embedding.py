@@ -1,0 +1,168 @@
+"""Embeddings from an endpoint that speaks OpenAI's wire format: OpenAI, a gateway, vLLM, Ollama."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from shared.ai._openai import Endpoint, Key, RefusedTexts
+from shared.ai.embedding import require_unicode
+from shared.ai.retrying import concurrently, deadline_for, retry_with_backoff
+from shared.breaker import Breaker
+from shared.errors import CarrelError, InvalidInput, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pydantic import SecretStr
+
+    from shared.ai.embedding import Embedder, Purpose, Vector
+
+PROBE: Final = "carrel"
+"""A text that every model embeds, if the endpoint is set up for it at all."""
+
+
+class _KeyedEmbedder:
+    """An endpoint, used with one key. The connections belong to the endpoint."""
+
+    batch_size = 32
+
+    def __init__(self, endpoint: Endpoint, key: Key) -> None:
+        self.model = endpoint.model
+        self.dimension = endpoint.dimension
+        self._endpoint = endpoint
+        self._key = key
+        # Its own: whoever hangs with one key must not hold the slots of the others.
+        self._slots = asyncio.Semaphore(endpoint.concurrency)
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        """Embed the texts in batches, several at a time; the first failure ends the others."""
+        require_unicode(texts)
+        if not texts:
+            return []
+        with self._endpoint.breaker.attempt() as attempt:
+            try:
+                vectors = await self._embed_all(texts, purpose)
+            except CarrelError as error:
+                # What fails with a caller's key may fail because of that key.
+                attempt.well = None if self._key.callers else not isinstance(error, Unavailable)
+                raise
+            attempt.well = True
+        return vectors
+
+    async def aclose(self) -> None:
+        """Hold nothing."""
+
+    async def _embed_all(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        deadline = deadline_for(purpose, self._endpoint.time_limit)
+        batches = await concurrently(
+            self._embed_batch(first, texts[first : first + self.batch_size], deadline)
+            for first in range(0, len(texts), self.batch_size)
+        )
+        return [vector for batch in batches for vector in batch]
+
+    async def _embed_batch(self, first: int, texts: Sequence[str], deadline: float) -> list[Vector]:
+        """Embed a batch whose first text has this index.
+
+        A refusal does not say which text is meant, nor whether any text would do.
+        """
+        try:
+            return await self._persist(texts, deadline)
+        except RefusedTexts as refused:
+            status = refused.status
+        try:
+            await self._persist([PROBE], deadline)
+        except RefusedTexts:
+            raise self._endpoint.misconfigured(status) from None
+        return await self._embed_halves(first, texts, deadline)
+
+    async def _embed_halves(
+        self, first: int, texts: Sequence[str], deadline: float
+    ) -> list[Vector]:
+        """Embed a refused batch by halves: it was too much at once, or one text is at fault."""
+        if len(texts) == 1:
+            raise _refused(first)
+        middle = len(texts) // 2
+        vectors: list[Vector] = []
+        for start, half in ((first, texts[:middle]), (first + middle, texts[middle:])):
+            try:
+                vectors += await self._persist(half, deadline)
+                continue
+            except RefusedTexts:
+                pass
+            vectors += await self._embed_halves(start, half, deadline)
+        return vectors
+
+    async def _persist(self, texts: Sequence[str], deadline: float) -> list[Vector]:
+        return await retry_with_backoff(partial(self._once, texts, deadline), deadline=deadline)
+
+    async def _once(self, texts: Sequence[str], deadline: float) -> list[Vector]:
+        try:
+            async with asyncio.timeout_at(deadline), self._slots:
+                response = await self._endpoint.ask(texts, self._key)
+        except TimeoutError:
+            message = "The embeddings endpoint is too slow: try again later."
+            raise Unavailable(message) from None
+        if not response.is_success:
+            raise self._endpoint.meaning(response, self._key)
+        return self._endpoint.vectors(response, len(texts))
+
+
+class OpenAIEmbedder(_KeyedEmbedder):
+    """A model behind an endpoint. An instance belongs to the event loop it is first used in."""
+
+    def __init__(  # noqa: PLR0913 - what differs between deployments, all by name
+        self,
+        *,
+        base_url: str,
+        model: str,
+        dimension: int,
+        shortens: bool = True,
+        api_key: SecretStr | None = None,
+        time_limit: float = 30.0,
+        concurrency: int = 4,
+        breaker: Breaker | None = None,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            base_url: The address that `/embeddings` follows, such as `https://api.openai.com/v1`.
+            model: The model's name there.
+            dimension: The length of its vectors.
+            shortens: Whether to ask for that length; many endpoints refuse to be asked.
+            api_key: The deployment's key; without, none is sent.
+            time_limit: Seconds that one call of `embed` may take, retries and pauses included.
+            concurrency: How many requests may be under way at once with one key.
+            breaker: Leaves it alone while it is down; one of its own by default.
+        """
+        endpoint = Endpoint(
+            url=f"{base_url.rstrip('/')}/embeddings",
+            model=model,
+            dimension=dimension,
+            shortens=shortens,
+            time_limit=time_limit,
+            concurrency=concurrency,
+            breaker=breaker or Breaker("The embeddings endpoint"),
+        )
+        super().__init__(endpoint, Key(api_key, callers=False))
+
+    def on_behalf_of(self, api_key: SecretStr) -> Embedder:
+        """The same model over the same connections, with a caller's own key.
+
+        What is wrong with that key is the caller's matter: besides what any embedder raises,
+        `embed` then raises `Forbidden` (the endpoint refuses the key), `PaymentRequired` (its
+        account is empty) and `RateLimited` (it is throttled), and no failure opens the breaker.
+        """
+        return _KeyedEmbedder(self._endpoint, Key(api_key, callers=True))
+
+    async def aclose(self) -> None:
+        """Close the connections, those of every caller too."""
+        await self._endpoint.aclose()
+
+
+def _refused(index: int) -> InvalidInput:
+    return InvalidInput(
+        f"The embedding model refused text {index}: it may be empty or too long. Change that text.",
+        details={"text": index},
+    )
