@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer, model_validator
 
 from shared.caller import Caller
+from shared.notes import Notes
 
 if TYPE_CHECKING:
     from shared.errors import CarrelError
@@ -24,18 +25,26 @@ class CallRequest(BaseModel):
         arguments: As the client sent them.
         caller: Who the gateway found to be calling.
         deadline: Unix time in seconds after which nobody waits for the answer.
+        embedding_key: The caller's own key, where the deployment embeds with that. It is shown by
+            nothing but the JSON that goes to the tool.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    # What is wrong with a request is told without its values, which may be the key.
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     call_id: str
     arguments: dict[str, Any]
     caller: Caller
     deadline: float
+    embedding_key: SecretStr | None = None
+
+    @field_serializer("embedding_key", when_used="json-unless-none")
+    def _told_to_the_tool(self, key: SecretStr) -> str:
+        return key.get_secret_value()
 
 
 class Receipt(BaseModel):
-    """What a call cost.
+    """What a call cost, and what else is known of it.
 
     Attributes:
         documents_read: As Firestore bills them.
@@ -46,6 +55,8 @@ class Receipt(BaseModel):
         bm25_ms: Of these, reading and scoring the lists of words; None where there was no need.
         price: What the call cost its caller, in millionths of a dollar; None: what the tool costs.
         replayed: True if the call had been done before, and this is the answer of then.
+        task: The task that it worked in, if any; None also from a function that does not tell.
+        notes: Facts for the log and the audit, by name, as `Deps.note` took them.
     """
 
     documents_read: int = 0
@@ -56,6 +67,12 @@ class Receipt(BaseModel):
     bm25_ms: float | None = None
     price: int | None = Field(default=None, ge=0)
     replayed: bool | None = None
+    task: str | None = None
+    notes: Notes = {}
+
+    def cost(self) -> dict[str, Any]:
+        """What is told to the caller: what the call cost, and nothing that was noted of it."""
+        return self.model_dump(exclude_none=True, exclude={"task", "notes"})
 
 
 class WireError(BaseModel):

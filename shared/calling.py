@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 async def call(tool: Tool[Any, Any], request: CallRequest, backend: Backend) -> CallAnswer:
     """Run one call to its end; whatever goes wrong becomes an error on the wire."""
     meter = Meter()
-    deps = backend.deps(request.caller, meter)
+    deps = backend.deps_of(request, meter)
     started = time.perf_counter()
     try:
         outcome = _answered(tool, await _run(tool, request, deps))
@@ -100,4 +100,6 @@ def _receipt(deps: Deps, meter: Meter, milliseconds: float) -> Receipt:
         bm25_ms=deps.milliseconds.get("bm25"),
         price=deps.price,
         replayed=deps.replayed or None,
+        task=deps.task,
+        notes=deps.notes,
     )

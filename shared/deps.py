@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections import OrderedDict
 from contextlib import contextmanager
@@ -11,15 +12,20 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from shared.ai.embedding import Purpose
 from shared.clock import utc_now
-from shared.errors import Unavailable
+from shared.errors import Forbidden, Unavailable
+from shared.notes import noted
 from shared.store import Connection, Meter, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pydantic import SecretStr
+
     from shared.ai.embedding import Embedder, Vector
+    from shared.call import CallRequest
     from shared.caller import Caller
     from shared.clock import Clock
+    from shared.notes import Fact, Notes
     from shared.once import Once
     from shared.settings import Settings
     from shared.store.database import Write
@@ -40,44 +46,66 @@ class Deps:
         meter: What its requests to the database cost so far.
         clock: What time it is.
         settings: Everything else that was configured.
+        deadline: Unix time in seconds after which nobody waits for it; None where nobody does, as
+            in a job.
+        task: The task that it works in: the credential's, until a tool sets the one that its
+            arguments name.
         milliseconds: How long each part took that the call needed.
+        notes: Facts for the log and the audit, by name.
         price: What it cost its caller, in millionths of a dollar; None where nobody said.
         once: What keeps the call from happening twice, where it has an idempotency key.
         replayed: Whether it had happened before, and its answer is the one of then.
     """
 
-    def __init__(self, backend: Backend, caller: Caller, meter: Meter) -> None:
-        """Draw on what the process has open."""
+    def __init__(
+        self, backend: Backend, caller: Caller, meter: Meter, request: CallRequest | None = None
+    ) -> None:
+        """Draw on what the process has open; without a request, for a job."""
         self.caller = caller
         self.clock = backend.clock
         self.settings = backend.settings
+        self.deadline = request.deadline if request else None
+        self.task = caller.task
         self.milliseconds: dict[Part, float] = {}
+        self.notes: Notes = {}
         self.price: int | None = None
         self.once: Once | None = None
         self.replayed = False
-        self._backend = backend
         self.meter = meter
+        self._backend = backend
+        self._request = request
 
     @cached_property
     def store(self) -> Store:
         """The database, counting what this call reads and writes."""
         return Store(self._backend.connection, self.meter)
 
-    @property
+    @cached_property
     def embedder(self) -> Embedder:
-        """Text to vectors; loaded by the first call that needs it."""
-        return self._backend.embedder
+        """Text to vectors; loaded by the first call that needs it. A job's is the deployment's own.
+
+        Raises:
+            Forbidden: Callers embed with their own keys, and this one has not shown any.
+        """
+        if self._request is None:
+            return self._backend.embedder
+        return self._backend.embedder_for(self._request.embedding_key)
 
     async def query_vector(self, query: str) -> Vector:
-        """The vector of a query; the process remembers those of its latest queries."""
-        vectors = self._backend.query_vectors
-        if query in vectors:
-            vectors.move_to_end(query)
-            return vectors[query]
+        """The vector of a query; the process remembers those of its latest queries.
+
+        Who embeds with a key of their own is only given what that key was accepted for.
+        """
+        key = self._request.embedding_key if self._request else None
+        asked = (_digest(key), query)
         embedder = self.embedder  # loading it is no embedding
+        vectors = self._backend.query_vectors
+        if asked in vectors:
+            vectors.move_to_end(asked)
+            return vectors[asked]
         with self.timed("embedding"):
             [vector] = await embedder.embed([query], Purpose.QUERY)
-        vectors[query] = vector
+        vectors[asked] = vector
         if len(vectors) > REMEMBERED:
             vectors.popitem(last=False)
         return vector
@@ -107,6 +135,15 @@ class Deps:
             await self.store.database.commit(writes)
         return result
 
+    def note(self, **facts: Fact | Sequence[Fact]) -> None:
+        """Note facts about the call for the log and the audit, where no content may stand.
+
+        Raises:
+            TypeError: One is no number, truth value or string, and no list of these.
+            ValueError: A string is no short code, a number is not finite, or a list is long.
+        """
+        self.notes |= noted(facts)
+
     def charge(self, micro_dollars: int) -> None:
         """Add to what the call costs its caller, in place of the price that its tool declares."""
         self.price = (self.price or 0) + micro_dollars
@@ -122,7 +159,7 @@ class Backend:
         self.settings = settings
         self.clock = clock
         self._embedder = embedder
-        self.query_vectors: OrderedDict[str, Vector] = OrderedDict()
+        self.query_vectors: OrderedDict[tuple[bytes, str], Vector] = OrderedDict()
 
     @cached_property
     def connection(self) -> Connection:
@@ -134,9 +171,31 @@ class Backend:
         """The embedding provider, imported only now."""
         return self._embedder or _configured_embedder(self.settings)
 
+    def embedder_for(self, key: SecretStr | None) -> Embedder:
+        """The embedder of a call: with its caller's own key where that is configured.
+
+        Raises:
+            Forbidden: It is, and there is no key.
+        """
+        if not self.settings.embeds_with_callers_keys:
+            return self.embedder
+        if key is None:
+            raise Forbidden(
+                "This server embeds with its callers' own keys: connect with an access key of this"
+                " server, rather than by signing in."
+            )
+        from shared.ai.openai_embedding import OpenAIEmbedder
+
+        embedder = self.embedder
+        return embedder.on_behalf_of(key) if isinstance(embedder, OpenAIEmbedder) else embedder
+
     def deps(self, caller: Caller, meter: Meter) -> Deps:
-        """The capabilities of one call."""
+        """The capabilities of one run of a job."""
         return Deps(self, caller, meter)
+
+    def deps_of(self, request: CallRequest, meter: Meter) -> Deps:
+        """The capabilities of one call."""
+        return Deps(self, request.caller, meter, request)
 
     async def ping(self) -> None:
         """Ask the database for one document.
@@ -173,3 +232,17 @@ def _configured_embedder(settings: Settings) -> Embedder:
                 dimension=settings.vertex_dimension,
                 base_url=settings.vertex_base_url,
             )
+        case "openai":
+            from shared.ai.openai_embedding import OpenAIEmbedder
+
+            return OpenAIEmbedder(
+                base_url=settings.openai_base_url,
+                model=settings.openai_model,
+                dimension=settings.openai_dimension,
+                shortens=settings.openai_shortens,
+                api_key=settings.openai_api_key,
+            )
+
+
+def _digest(key: SecretStr | None) -> bytes:
+    return hashlib.sha256(key.get_secret_value().encode()).digest() if key else b""

@@ -48,6 +48,8 @@ class Once:
     Attributes:
         has_key: Whether its caller may send it again, and be answered as the first time.
         is_kept: Whether its answer is kept, so that it will not be done again.
+        about: The path, below the user's, of what its answer belongs to, where a tool says so:
+            with that thing the answer is erased.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Once:
         self.has_key = arguments.idempotency_key is not None
         self._replays = Replays(deps.store.database, str(request.caller.user_id))
         self.is_kept = False
+        self.about: str | None = None
 
     async def refuse_repetition(self) -> None:
         """Return if the call was not finished yet. Without a key, nobody can have sent it before.
@@ -92,6 +95,7 @@ class Once:
             result=result.model_dump_json(),
             price=self._deps.price,
             expires_at=self._deps.clock() + REMEMBERED,
+            about=self.about,
         )
         remembering = self._replays.write(self._call_id, replay)
         try:

@@ -1,7 +1,8 @@
 """What a caller is told when a tool could not do its work: how to go on without it.
 
-A read is let go of, or called again. Of a write one must know what became of it, which `details`
-says to programs too: `nothing_done` or `unknown`.
+A read is let go of, or called again; a write that does nothing twice is called again too. Of any
+other write one must know what became of it, which `details` says to programs too: `nothing_done` or
+`unknown`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ class Called(Protocol):
     @property
     def effect(self) -> Effect:
         """What it does to data."""
+        ...
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether a call that failed may simply be sent again, though it writes."""
         ...
 
 
@@ -82,6 +88,8 @@ def _advice(
     again = f"call it again in {math.ceil(retry_after)} s."
     if tool.effect is Effect.READ:
         return f"go on without {it}, or {again}"
+    if tool.idempotent:
+        return f"call it again in {math.ceil(retry_after)} s, and it goes on where it stopped."
     if outcome is Outcome.NOTHING_DONE:
         return f"nothing was stored: {again}"
     if request.arguments.get(IDEMPOTENCY_KEY) is None:
@@ -93,8 +101,12 @@ def _advice(
 def _unavailable(
     tool: Called, message: str, outcome: Outcome, details: dict[str, Any], retry_after: float
 ) -> Unavailable:
-    told = {} if tool.effect is Effect.READ else {"outcome": outcome.value}
+    told = {} if _may_be_repeated(tool) else {"outcome": outcome.value}
     return Unavailable(message, details=details | told, retry_after=retry_after)
+
+
+def _may_be_repeated(tool: Called) -> bool:
+    return tool.idempotent or tool.effect is Effect.READ
 
 
 def _sentence(advice: str) -> str:

@@ -8,7 +8,15 @@ import re
 from typing import Any, Final, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 
 from shared.caller import checked_user
 from shared.errors import InvalidInput
@@ -21,6 +29,7 @@ _USUAL_PORTS: Final = {"https": ":443", "http": ":80"}
 _ORIGIN: Final = re.compile(
     r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?/?", re.IGNORECASE | re.ASCII
 )
+_ADDRESS: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?")
 
 
 class Settings(BaseModel):
@@ -101,20 +110,59 @@ class Settings(BaseModel):
     billing_token: SecretStr | None = Field(
         default=None, description="What the billing service takes as a bearer token."
     )
+    disabled_tools: tuple[str, ...] = Field(
+        default=(), description="Tools that are switched off: nobody sees or calls them."
+    )
     tool_timeouts: dict[str, float] = Field(
         default_factory=dict, description="Tool name to seconds, where its own are not right."
+    )
+    tool_prices: dict[str, NonNegativeInt] = Field(
+        default_factory=dict,
+        description="Tool name to the most that a call costs, in millionths of a dollar, where its"
+        " own price is not right.",
     )
     allowed_origins: tuple[str, ...] = Field(
         default=(), description="Origins of web pages that may call the gateway, beside its own."
     )
     max_request_bytes: int = Field(
-        default=4 * 1024 * 1024, gt=0, description="The largest request body the gateway takes."
+        default=16 * 1024 * 1024,
+        gt=0,
+        le=32 * 1024 * 1024,
+        description="The largest request body the gateway takes of whom it knows; Cloud Run takes"
+        " 32 MiB.",
     )
     tool_urls: dict[str, str] = Field(
         default_factory=dict, description="Tool name to the URL of its function, as JSON."
     )
-    embedding_provider: Literal["local", "vertex"] = Field(
-        default="local", description="Who turns text into vectors."
+    extract_top_k: int = Field(
+        default=5, ge=1, description="Passages that extract_key_info returns unless told otherwise."
+    )
+    extract_top_k_limit: int = Field(
+        default=20, ge=1, le=50, description="The most that a call may ask for."
+    )
+    extract_semantic_weight: float = Field(
+        default=0.65,
+        ge=0,
+        le=1,
+        description="How much likeness in meaning counts for it; words (BM25) count for the rest.",
+    )
+    extract_passage_characters: int = Field(
+        default=1_500,
+        ge=200,
+        le=8_000,
+        description="The longest passage; a paragraph beyond that is split at its sentences.",
+    )
+    extract_materials_characters: int = Field(
+        default=2_000_000,
+        ge=1,
+        description="Characters that one call takes in at once; more is left to a job.",
+    )
+    materials_days: int = Field(
+        default=90, ge=1, description="Days without use after which a task's materials are purged."
+    )
+    embedding_provider: Literal["local", "vertex", "openai"] = Field(
+        default="local",
+        description="Who turns text into vectors; openai is any endpoint that speaks as it does.",
     )
     vertex_model: str = Field(
         default="gemini-embedding-001", description="The embedding model on Vertex AI."
@@ -125,6 +173,27 @@ class Settings(BaseModel):
     vertex_location: str = Field(default="europe-west1", description="The Vertex AI region.")
     vertex_base_url: str | None = Field(
         default=None, description="Another address for Vertex AI: a private endpoint, a test."
+    )
+    openai_base_url: str = Field(
+        default="https://api.openai.com/v1",
+        description="The endpoint's address, up to `/embeddings`: https, or http on loopback.",
+    )
+    openai_model: str = Field(
+        default="text-embedding-3-small", description="The embedding model that it is asked for."
+    )
+    openai_dimension: int = Field(
+        default=768, ge=1, le=2048, description="The length of its vectors; Firestore takes 2,048."
+    )
+    openai_shortens: bool = Field(
+        default=True, description="Whether the model can shorten its vectors, by `dimensions`."
+    )
+    openai_api_key: SecretStr | None = Field(
+        default=None, description="What the endpoint takes as a bearer token, if it asks for one."
+    )
+    openai_key_of_caller: bool = Field(
+        default=False,
+        description="Whether each call embeds with the access key of its caller: where the endpoint"
+        " knows the keys of this deployment. Jobs embed with OPENAI_API_KEY all the same.",
     )
     ingest_path: str | None = Field(
         default=None, description="The file or folder that the ingest job reads."
@@ -149,6 +218,11 @@ class Settings(BaseModel):
             return self.trusted_proxies
         return 0 if is_loopback(urlsplit(self.public_url)) else 1
 
+    @property
+    def embeds_with_callers_keys(self) -> bool:
+        """Whether calls embed with the access keys of their callers."""
+        return self.embedding_provider == "openai" and self.openai_key_of_caller
+
     @model_validator(mode="after")
     def _safe(self) -> Self:
         if not _ORIGIN.fullmatch(self.public_url):
@@ -169,6 +243,22 @@ class Settings(BaseModel):
         if bool(self.google_client_id) != bool(self.google_client_secret):
             raise ValueError("GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET are set both, or neither")
         return self
+
+    @model_validator(mode="after")
+    def _within_its_limit(self) -> Self:
+        if self.extract_top_k > self.extract_top_k_limit:
+            raise ValueError("EXTRACT_TOP_K is EXTRACT_TOP_K_LIMIT at most")
+        return self
+
+    @field_validator("openai_base_url")
+    @classmethod
+    def _encrypted(cls, address: str) -> str:
+        if not _ADDRESS.fullmatch(address):
+            raise ValueError("OPENAI_BASE_URL is an address without a user, a query or a fragment")
+        url = urlsplit(address)
+        if url.scheme != "https" and not is_loopback(url):
+            raise ValueError("OPENAI_BASE_URL begins with https, unless it is a loopback one")
+        return address
 
     @field_validator("time_zone")
     @classmethod

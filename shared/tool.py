@@ -124,6 +124,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
         effect: What it does to data.
         tier: Who may call it.
         timeout: Seconds it may take; by default 10 to read, and 30 for anything else.
+        idempotent: Whether a call that failed may be sent again, key or not: it goes on where the
+            first one stopped, and does nothing twice. Those that read are so by nature.
         price: The most that a call may cost its caller, in millionths of a dollar.
         text: Its result in words, for who reads; by default, clients see the result as JSON.
         envelope: The shape of answers of its family, if that is not the result itself.
@@ -143,6 +145,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
     effect: Effect
     tier: Tier
     timeout: float | None = None
+    idempotent: bool = False
     price: int = 0
     text: Callable[[ResultT], str] | None = None
     envelope: Envelope | None = None
@@ -171,6 +174,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
             "effect": self.effect.value,
             "tier": self.tier.value,
             "timeout": self.time_limit,
+            "idempotent": self.idempotent,
             "price": self.price,
             "envelope": self.envelope and asdict(self.envelope),
             "resource": self.resource and asdict(self.resource),

@@ -31,7 +31,8 @@ def log_call(
     """
     receipt = answer.receipt
     known = {
-        "task": request.caller.task,
+        "task": receipt.task or request.caller.task,
+        "notes": receipt.notes or None,
         "code": answer.error and answer.error.code,
         "embedding_seconds": _seconds(receipt.embedding_ms),
         "bm25_seconds": _seconds(receipt.bm25_ms),

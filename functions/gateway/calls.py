@@ -58,6 +58,7 @@ class Calls:
             arguments=arguments,
             caller=visitor.caller,
             deadline=time.time() + tool.timeout,
+            embedding_key=visitor.embedding_key,
         )
         try:
             await self._limits.take(visitor, tool.effect)
@@ -132,7 +133,7 @@ def result_of(answer: CallAnswer) -> dict[str, Any]:
 
 def meta(answer: CallAnswer) -> dict[str, Any]:
     """What a call cost, where MCP has room for it."""
-    return {RECEIPT: answer.receipt.model_dump(exclude_none=True)}
+    return {RECEIPT: answer.receipt.cost()}
 
 
 def compact(value: dict[str, Any]) -> str:

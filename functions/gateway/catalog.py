@@ -14,9 +14,10 @@ from shared.errors import InvalidInput
 from shared.tool import Effect, Links, ResourceTemplate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection
 
     from shared.caller import Caller
+    from shared.settings import Settings
 
 PATH: Final = Path(__file__).with_name("catalog.json")
 
@@ -34,6 +35,7 @@ class Declaration(BaseModel):
     effect: Effect
     tier: Tier
     timeout: float
+    idempotent: bool = False
     price: int = 0
     envelope: Envelope | None = None
     resource: ResourceTemplate | None = None
@@ -57,7 +59,7 @@ class Declaration(BaseModel):
                 title=self.title,
                 read_only_hint=self.effect is Effect.READ,
                 destructive_hint=self.effect is Effect.DESTROY,
-                idempotent_hint=self.effect is Effect.READ,
+                idempotent_hint=self.idempotent or self.effect is Effect.READ,
                 open_world_hint=False,
             ),
         )
@@ -75,21 +77,20 @@ class Catalog:
         """Read the generated file beside this one."""
         return cls(TypeAdapter(list[Declaration]).validate_json(PATH.read_bytes()))
 
-    def timed(self, timeouts: Mapping[str, float]) -> Catalog:
-        """The same tools, some of which may take other numbers of seconds than their own.
+    def configured(self, settings: Settings) -> Catalog:
+        """The tools of a deployment: those that it leaves on, with its own times and prices.
+
+        Nothing links to a resource whose tool is off.
 
         Raises:
-            InvalidInput: There is no tool of some name.
+            InvalidInput: A setting names a tool that there is not.
         """
-        if unknown := sorted(timeouts.keys() - self._by_name.keys()):
-            known = ", ".join(self.names)
-            wrong = ", ".join(unknown)
-            raise InvalidInput(f"TOOL_TIMEOUTS names {wrong}, and the tools are: {known}.")
-        timed = {
-            name: self._by_name[name].model_copy(update={"timeout": seconds})
-            for name, seconds in timeouts.items()
-        }
-        return Catalog(list((self._by_name | timed).values()))
+        self._refuse_unknown("DISABLED_TOOLS", settings.disabled_tools)
+        self._refuse_unknown("TOOL_TIMEOUTS", settings.tool_timeouts)
+        self._refuse_unknown("TOOL_PRICES", settings.tool_prices)
+        on = [each for each in self._by_name.values() if each.name not in settings.disabled_tools]
+        readable = {each.resource.uri for each in on if each.resource}
+        return Catalog([_configured(each, settings, readable) for each in on])
 
     @property
     def names(self) -> list[str]:
@@ -129,3 +130,18 @@ class Catalog:
 
     def _reached_by(self, caller: Caller) -> list[Declaration]:
         return [each for each in self._by_name.values() if each.is_open_to(caller)]
+
+    def _refuse_unknown(self, variable: str, names: Collection[str]) -> None:
+        if unknown := sorted(set(names) - self._by_name.keys()):
+            wrong, known = ", ".join(unknown), ", ".join(self.names)
+            raise InvalidInput(f"{variable} names {wrong}, and the tools are: {known}.")
+
+
+def _configured(tool: Declaration, settings: Settings, readable: Collection[str]) -> Declaration:
+    return tool.model_copy(
+        update={
+            "timeout": settings.tool_timeouts.get(tool.name, tool.timeout),
+            "price": settings.tool_prices.get(tool.name, tool.price),
+            "links": tool.links if tool.links and tool.links.uri in readable else None,
+        }
+    )

@@ -28,10 +28,13 @@ def bill_for(tool: Declaration, request: CallRequest, now: datetime) -> Bill:
         call_id=request.call_id,
         user_id=request.caller.user_id,
         tool=tool.name,
-        task=request.caller.task,
         price=tool.price,
         writes=tool.effect is not Effect.READ,
-        entry=CallEntry(started_at=now, arguments=argument_sizes(request.arguments, known)),
+        entry=CallEntry(
+            started_at=now,
+            arguments=argument_sizes(request.arguments, known),
+            task=request.caller.task,
+        ),
     )
 
 
@@ -51,8 +54,13 @@ async def close(
 
 
 def _is_in_doubt(tool: Declaration, answer: CallAnswer) -> bool:
-    """Whether a call that failed may have changed something. What is only read is not charged."""
-    if answer.error is None or tool.effect is Effect.READ or answer.error.code not in _IN_DOUBT:
+    """Whether a call that failed may have changed something for good.
+
+    What only reads is not charged for that, nor what goes on where it stopped, sent again.
+    """
+    if answer.error is None or tool.effect is Effect.READ or tool.idempotent:
+        return False
+    if answer.error.code not in _IN_DOUBT:
         return False
     return answer.error.details.get("outcome") != Outcome.NOTHING_DONE
 
@@ -65,4 +73,6 @@ def _heard(entry: CallEntry, answer: CallAnswer) -> CallEntry:
         documents_read=answer.receipt.documents_read,
         documents_written=answer.receipt.documents_written,
         replayed=bool(answer.receipt.replayed),
+        task=answer.receipt.task or entry.task,
+        notes=answer.receipt.notes,
     )

@@ -51,7 +51,7 @@ class HttpDispatcher:
         self,
         urls: Mapping[str, str],
         tokens: IdTokens | None = None,
-        names: Collection[str] = (),
+        names: Collection[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Reach the tools at these URLs.
@@ -59,13 +59,14 @@ class HttpDispatcher:
         Args:
             urls: Of each tool's function, by name.
             tokens: Prove to them who calls.
-            names: Tools that there should be; those without a URL are missed.
+            names: Tools that there should be: those without a URL are missed, and URLs of others
+                are left alone. None: those of the URLs.
             clock: Seconds, by which functions are left alone.
         """
-        self._names = names
-        self._urls = urls
+        self._names = urls.keys() if names is None else names
+        self._urls = {name: url for name, url in urls.items() if name in self._names}
         self._tokens = tokens or IdTokens()
-        self._breakers = {name: Breaker(name, clock) for name in urls}
+        self._breakers = {name: Breaker(name, clock) for name in self._urls}
         # Whole calls are timed below: a tool that drips may keep each single read short.
         self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(None, connect=3))
 
@@ -111,7 +112,7 @@ class HttpDispatcher:
     ) -> httpx2.Response:
         return await self._client.post(
             url,
-            content=request.model_dump_json(),
+            content=request.model_dump_json().encode(),  # the client would keep both
             headers={"content-type": "application/json", **headers, **traceparent()},
         )
 

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 
 MOST_FROM_STRANGERS: Final = 64 * 1024
 """Bytes of a request's body."""
+_SEND_LESS: Final = (
+    "Send less at once: bring long materials in several calls with one task_id, and ask with the"
+    ' scope "task". Whoever runs this server sets the limit by MAX_REQUEST_BYTES.'
+)
 
 
 # The SDK quotes the Host and Origin that it refuses: what strangers send does not go into the log.
@@ -96,12 +100,17 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
 
 def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
     """Let web pages of allowed origins ask, then posts through, then whom the gateway knows."""
+    limit = access.settings.max_request_bytes
+    sign_in = f"Sign in to send up to {limit:,}."
 
-    def most(scope: Scope) -> int:
-        knows = visitor_in(scope).caller.user_id is not None
-        return access.settings.max_request_bytes if knows else MOST_FROM_STRANGERS
+    def knows(scope: Scope) -> bool:
+        return visitor_in(scope).caller.user_id is not None
 
-    body = Bounded(endpoint, most)
+    body = Bounded(
+        endpoint,
+        most=lambda scope: limit if knows(scope) else MOST_FROM_STRANGERS,
+        advice=lambda scope: _SEND_LESS if knows(scope) else sign_in,
+    )
     return CORSMiddleware(
         OnlyPosts(Authentication(body, access.settings, access.callers)),
         allow_origins=access.settings.allowed_origins,

@@ -8,6 +8,6 @@ from functions.gateway.http import gateway
 from shared.settings import Settings
 
 _settings = Settings()
-_catalog = Catalog.load().timed(_settings.tool_timeouts)
+_catalog = Catalog.load().configured(_settings)
 handle = gateway(_settings, HttpDispatcher(_settings.tool_urls, names=_catalog.names), _catalog)
 cold_start.over()

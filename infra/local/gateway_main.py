@@ -7,5 +7,5 @@ from shared.deps import Backend
 from shared.settings import Settings
 
 _settings = Settings()
-_catalog = Catalog.load().timed(_settings.tool_timeouts)
+_catalog = Catalog.load().configured(_settings)
 handle = gateway(_settings, InlineDispatcher(Backend(_settings)), _catalog)

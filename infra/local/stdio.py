@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 async def serve_stdio(settings: Settings) -> None:
     """Answer one client until it closes our standard input."""
     backend, access = Backend(settings), Access(settings)
-    catalog = Catalog.load().timed(settings.tool_timeouts)
+    catalog = Catalog.load().configured(settings)
     calls = access.calls(InlineDispatcher(backend))
     owner = Visitor(Caller.of(LOCAL_USER), counted_as=None)
     server = mcp_server(catalog, calls, alone=owner)

@@ -42,6 +42,8 @@ class CallEntry:
         documents_read: As Firestore bills them.
         documents_written: As Firestore bills them.
         replayed: Whether it had been done before, and its answer is the one of then.
+        task: The task that it works in.
+        notes: Facts that its tool noted: sizes, hashes, scores, codes.
     """
 
     started_at: datetime
@@ -51,6 +53,8 @@ class CallEntry:
     documents_read: int = 0
     documents_written: int = 0
     replayed: bool = False
+    task: str | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,6 @@ class Bill:
         user_id: Who pays; None for the anonymous.
         tool: What is called.
         entry: What is known of the call.
-        task: The task that it works in.
         price: The most that it costs, in micro-dollars; 0 is free.
         writes: Whether it may change something, so that a record stays even if it is free.
     """
@@ -71,7 +74,6 @@ class Bill:
     user_id: str | None
     tool: str
     entry: CallEntry
-    task: str | None = None
     price: int = 0
     writes: bool = False
 

@@ -216,7 +216,12 @@ def test_on_a_laptop_what_came_through_a_proxy_must_sign_in(laptop: Running, hea
 
 def test_a_strangers_body_is_small(open_gateway: Running, make_key: MakeKey) -> None:
     large = message("ping", filler="x" * 100_000)
-    assert 413 == post(open_gateway.endpoint, large).status_code
+    refused = post(open_gateway.endpoint, large)
+    assert 413 == refused.status_code
+    assert refused.json()["error"]["message"] == (
+        "This request has more than the 65,536 bytes that are taken here."
+        " Sign in to send up to 16,777,216."
+    )
     assert 200 == post(open_gateway.endpoint, large, bearer(make_key("anna"))).status_code
 
 

@@ -9,7 +9,6 @@ import pytest
 from functions.gateway.catalog import Catalog
 from infra.deploy.discovery import tools
 from shared.caller import Caller, Tier
-from shared.errors import InvalidInput
 from shared.tool import Effect, Links
 from tests.gateway.shelf import SHELF, declared
 
@@ -33,17 +32,6 @@ def test_a_declaration_survives_the_catalogue_unchanged() -> None:
             kept = catalog.get(tool.name, MEMBER)
             assert kept is not None
             assert tool.declaration() == kept.model_dump(mode="json", by_alias=True)
-
-
-def test_a_deployment_may_give_tools_another_time(declaration: Declaration) -> None:
-    other = declaration.model_copy(update={"name": "other"})
-    timed = Catalog([declaration, other]).timed({"other": 60.0}).open_to(ANYONE)
-    assert [60.0, declaration.timeout] == [each.timeout for each in timed]
-
-
-def test_a_time_for_a_tool_that_there_is_not_is_refused(declaration: Declaration) -> None:
-    with pytest.raises(InvalidInput, match="TOOL_TIMEOUTS names serch, and the tools are: try_out"):
-        Catalog([declaration]).timed({"serch": 60.0})
 
 
 def test_a_tool_for_registered_callers_is_hidden_from_others(declaration: Declaration) -> None:

@@ -17,6 +17,7 @@ class Called(NamedTuple):
 
     name: str
     effect: Effect
+    idempotent: bool = False
 
 
 def told(effect: Effect, outcome: Outcome, **arguments: Any) -> dict[str, Any]:
@@ -61,3 +62,16 @@ def test_a_write_that_can_be_sent_again_safely_may_be() -> None:
         "add_note is temporarily unreachable. Whether it did anything is unknown: look first, or"
         " send the same call again with the same idempotency_key."
     )
+
+
+def test_a_write_that_does_nothing_twice_is_called_again() -> None:
+    request = CallRequest(call_id="c-1", arguments={}, caller=Caller(), deadline=0)
+    tool = Called("keep_note", Effect.WRITE, idempotent=True)
+    error = outage(tool, request, "keep_note is unreachable", Outcome.UNKNOWN, 7.2).to_wire()
+    assert error == {
+        "code": "UNAVAILABLE",
+        "message": "keep_note is unreachable. Call it again in 8 s, and it goes on where it"
+        " stopped.",
+        "details": {"tool": "keep_note"},
+        "retry_after": 7.2,
+    }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.api_core.exceptions import ServiceUnavailable
+from google.cloud.firestore import DELETE_FIELD
 
 from shared.domain.account import HOLD_LASTS
 from shared.domain.call_record import PAID_FOR, Bill, CallEntry, CallRecord, State
@@ -28,12 +29,13 @@ NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 SOON = NOON + timedelta(minutes=1)
 LATE = NOON + HOLD_LASTS
 ANNA = "anna@example.com"
-BEFORE = CallEntry(started_at=NOON, arguments={"query": 12})
-DONE = replace(BEFORE, outcome="ok", milliseconds=12.5, documents_read=7, documents_written=1)
-REFUSED = replace(BEFORE, outcome="VALIDATION_ERROR", milliseconds=1.5)
-BILL = Bill(
-    call_id="c1", user_id=ANNA, task="thesis", tool="try_out", price=30, writes=True, entry=BEFORE
+BEFORE = CallEntry(started_at=NOON, arguments={"query": 12}, task="thesis")
+NOTES = {"passages": 7, "known": True, "scores": [0.5, 1.0], "document": "d3adbeef"}
+DONE = replace(
+    BEFORE, outcome="ok", milliseconds=12.5, documents_read=7, documents_written=1, notes=NOTES
 )
+REFUSED = replace(BEFORE, outcome="VALIDATION_ERROR", milliseconds=1.5)
+BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, writes=True, entry=BEFORE)
 PAID = replace(BILL, entry=DONE)
 FAILED = replace(BILL, entry=REFUSED)
 
@@ -78,6 +80,27 @@ async def test_a_settled_call_is_charged_and_written_down(store: AccessStore) ->
         bill=PAID, state=State.SETTLED, attempt=1, paid_until=SOON + PAID_FOR, charged=20
     )
     assert expected == await store.calls.get("c1")
+
+
+async def test_a_record_of_before_there_were_notes_is_read(
+    store: AccessStore, access: Connection
+) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    written = access.client.document("calls/c1")
+    assert {} == (await written.get()).get("notes")
+    await written.update({"notes": DELETE_FIELD, "of a later version": 1})
+    read = await store.calls.get("c1")
+    assert read
+    assert BILL == read.bill
+
+
+async def test_the_record_says_which_task_a_call_turned_out_to_work_in(
+    store: AccessStore, access: Connection
+) -> None:
+    await store.calls.reserve(BILL, "one", NOON)
+    await store.calls.settle(replace(BILL, entry=replace(DONE, task="other")), 20, SOON)
+    stored = await access.client.document("calls/c1").get()
+    assert ("other", NOTES) == (stored.get("task"), stored.get("notes"))
 
 
 async def test_a_record_goes_after_ninety_days(store: AccessStore, access: Connection) -> None:

@@ -6,6 +6,8 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from pydantic import SecretStr
+
 from functions.gateway.auth.visitor import Visitor
 from shared.access_keys import is_text_of, key_id_of
 from shared.caller import Caller
@@ -68,7 +70,9 @@ class Callers:
         if credential is None:
             return self._without(address)
         caller = await (self._by_key if credential.is_key else self._by_token)(credential)
-        return Visitor(caller, f"user:{caller.user_id}")
+        embeds = self._settings.embeds_with_callers_keys and credential.is_key
+        key = SecretStr(credential.text) if embeds else None
+        return Visitor(caller, f"user:{caller.user_id}", embedding_key=key)
 
     def _without(self, address: str) -> Visitor:
         if self._settings.local_user:

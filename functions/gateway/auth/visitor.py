@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcp.server.context import ServerRequestContext
+    from pydantic import SecretStr
 
     from shared.caller import Caller, Scope
 
@@ -42,11 +43,13 @@ class Visitor:
         caller: On whose behalf; this is all that a tool learns.
         counted_as: Whose limits a call counts against: a user, or an address. None on a laptop,
             where nobody else calls.
+        embedding_key: Their key, where calls embed with the keys of their callers.
         reply: What to add to the answer.
     """
 
     caller: Caller
     counted_as: str | None
+    embedding_key: SecretStr | None = None
     reply: Reply = field(default_factory=Reply)
 
     def enter(self, scope: MutableMapping[str, object]) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from shared.domain.call_record import DONE, KEPT, Bill, CallEntry, CallRecord, State
 from shared.domain.ledger import Ledger
 from shared.store.access import accounts
-from shared.store.changes import put
+from shared.store.changes import known, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
 
     from shared.store.database import Database
-
-_ENTRY: Final = [each.name for each in dataclasses.fields(CallEntry)]
-_BILL: Final = [each.name for each in dataclasses.fields(Bill) if each.name != "entry"]
 
 
 class CallRecords:
@@ -122,11 +119,6 @@ def _fields(record: CallRecord, now: datetime) -> dict[str, Any]:
 
 def _record(seen: DocumentSnapshot[Any]) -> CallRecord:
     fields: dict[str, Any] = {**(seen.to_dict() or {}), "call_id": seen.id}
-    entry = CallEntry(**{name: fields[name] for name in _ENTRY})
-    bill = Bill(entry=entry, **{name: fields[name] for name in _BILL})
-    return CallRecord(
-        bill=bill,
-        state=State(fields["state"]),
-        holders=tuple(fields["holders"]),
-        **{name: fields[name] for name in ("attempt", "held_until", "paid_until", "charged")},
-    )
+    bill = Bill(entry=CallEntry(**known(CallEntry, fields)), **known(Bill, fields))
+    typed = {"state": State(fields["state"]), "holders": tuple(fields["holders"])}
+    return CallRecord(bill=bill, **(known(CallRecord, fields) | typed))

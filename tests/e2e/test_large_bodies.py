@@ -1,0 +1,56 @@
+"""Large requests: those that are taken get to their tool, of others one learns what to send."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import httpx2
+import pytest
+
+from shared.settings import Settings
+from tests.e2e.wire import HEADERS, MODERN, call, post
+
+if TYPE_CHECKING:
+    from tests.e2e.running import Running
+
+MOST = Settings().max_request_bytes
+TOO_LARGE = (
+    "This request has more than the 16,777,216 bytes that are taken here. Send less at once: bring"
+    ' long materials in several calls with one task_id, and ask with the scope "task". Whoever'
+    " runs this server sets the limit by MAX_REQUEST_BYTES."
+)
+
+
+def body_of(size: int, letter: str) -> bytes:
+    """A call of so many bytes that its tool refuses: nobody asks so much at once."""
+    empty = len(json.dumps(call("search_kb", {"query": ""}), ensure_ascii=False))
+    query = letter * ((size - empty) // len(letter.encode()))
+    asked = call("search_kb", {"query": query})
+    return json.dumps(asked, ensure_ascii=False).encode().ljust(size)
+
+
+@pytest.mark.parametrize("letter", ["a", "熟", "🧀"])
+def test_a_call_as_large_as_allowed_reaches_its_tool(carrel: Running, letter: str) -> None:
+    response = post(carrel.endpoint, body_of(MOST, letter))
+    assert 200 == response.status_code
+    result = response.json()["result"]
+    assert "search_kb was not run. query: " in result["content"][0]["text"]
+    assert result["_meta"]["carrel/receipt"]["milliseconds"] > 0
+
+
+@pytest.mark.parametrize("version", [MODERN, None])
+def test_a_larger_one_is_told_how_to_send_less(inline: Running, version: str | None) -> None:
+    response = post(inline.endpoint, body_of(MOST + 1, "a"), {"mcp-protocol-version": version})
+    assert (413, "application/json") == (response.status_code, response.headers["content-type"])
+    assert {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {"code": -32600, "message": TOO_LARGE},
+    } == response.json()
+
+
+def test_so_is_one_that_does_not_say_its_length(inline: Running) -> None:
+    parts = (b"x" * 2**20 for _ in range(MOST // 2**20 + 1))
+    response = httpx2.post(inline.endpoint, content=parts, headers=HEADERS, timeout=30)
+    assert TOO_LARGE == response.json()["error"]["message"]

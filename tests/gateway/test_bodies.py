@@ -1,0 +1,121 @@
+"""A body is read whole before anybody hears of its request, and not for longer than it may take."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+
+from functions.gateway.bodies import SLOWEST, Bounded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from starlette.types import Message, Receive, Scope, Send
+
+pytestmark = pytest.mark.anyio
+
+LEFT: Message = {"type": "http.disconnect"}
+
+
+class Reader:
+    """An app that reads its request.
+
+    Attributes:
+        bodies: What it read.
+        messages: In how many messages it came.
+    """
+
+    def __init__(self) -> None:
+        """Read nothing yet."""
+        self.bodies: list[bytes] = []
+        self.messages = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read, and answer with nothing."""
+
+        async def counted() -> Message:
+            self.messages += 1
+            return await receive()
+
+        self.bodies.append(await Request(scope, counted).body())
+        await PlainTextResponse("")(scope, receive, send)
+
+
+def in_parts(parts: Iterable[bytes]) -> list[Message]:
+    """The messages of a body that comes in these parts."""
+    messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    return [*messages[:-1], messages[-1] | {"more_body": False}]
+
+
+async def sent(bounded: Bounded, messages: list[Message], **headers: str) -> tuple[int, str]:
+    """The status of what a request is answered, and what its error says."""
+    answer: list[Any] = []
+    coming = iter(messages)
+
+    async def receive() -> Message:
+        for message in coming:
+            return message
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        answer.append(message)
+
+    encoded = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": encoded}
+    await bounded(scope, receive, send)
+    body = answer[1]["body"]
+    return answer[0]["status"], json.loads(body)["error"]["message"] if body else ""
+
+
+@pytest.mark.parametrize(
+    "parts", [[b""], [b"abc"], [b"a", b"", b"bc"], [b"ab" * 50_000] * 3, [b"x"] * 70_000]
+)
+async def test_a_body_arrives_as_it_was_sent(parts: list[bytes]) -> None:
+    reader = Reader()
+    assert (200, "") == await sent(Bounded(reader, lambda _: 300_000), in_parts(parts))
+    assert [b"".join(parts)] == reader.bodies
+
+
+async def test_many_small_parts_are_handed_on_in_few() -> None:
+    reader = Reader()
+    await sent(Bounded(reader, lambda _: 1_000_000), in_parts([b"x"] * 200_000))
+    assert 200_000 // (64 * 1024) + 1 == reader.messages
+
+
+async def test_a_body_may_be_as_large_as_allowed_and_no_larger() -> None:
+    reader = Reader()
+    bounded = Bounded(reader, lambda _: 1_000, lambda _: "Send less at once.")
+    too_large = "This request has more than the 1,000 bytes that are taken here. Send less at once."
+    assert (200, "") == await sent(bounded, in_parts([b"x" * 600, b"x" * 400]))
+    assert (413, too_large) == await sent(bounded, in_parts([b"x" * 600, b"x" * 401]))
+    assert (413, too_large) == await sent(bounded, in_parts([b"x"]), content_length="1001")
+    assert [b"x" * 1_000] == reader.bodies
+
+
+async def test_a_client_that_leaves_is_not_waited_for() -> None:
+    reader = Reader()
+    await sent(Bounded(reader, lambda _: 9), [*in_parts([b"a", b"b"])[:1], LEFT])
+    assert [b"a"] == reader.bodies
+
+
+async def test_who_may_send_more_has_more_time_for_it() -> None:
+    unfinished = in_parts([b"a", b"b"])[:1]
+    waited = []
+    for bounded in (
+        Bounded(Reader(), lambda _: 1, seconds=0.05),
+        Bounded(Reader(), lambda _: SLOWEST // 2, seconds=0.05),
+    ):
+        began = time.monotonic()
+        status, message = await sent(bounded, unfinished)
+        waited.append(time.monotonic() - began)
+        assert (408, True) == (status, "too long to arrive" in message)
+    little, more = waited
+    assert 0.05 <= little < 0.5
+    assert 0.55 <= more < 1
