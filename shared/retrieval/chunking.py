@@ -1,8 +1,7 @@
 """Cut a text into chunks: passages that can be embedded, found and read on their own.
 
 Everything is counted in tokens (`shared.retrieval.tokens`), and a text is only ever cut between
-two of them. The place before a token has a level: the higher, the better a chunk ends there. A
-chunk takes what it can up to `Limits.target` and ends
+two of them (`shared.retrieval.places`). A chunk takes what it can up to `Limits.target` and ends
 
 1. after a paragraph, if it is half full by then;
 2. else after a sentence; one that crosses the target is finished if it ends within the maximum;
@@ -15,29 +14,10 @@ but its last two chunks as they were.
 
 from __future__ import annotations
 
-import re
-from array import array
-from bisect import bisect_left
 from dataclasses import dataclass
-from typing import Final
-from unicodedata import east_asian_width
-
-from sentencex import get_sentence_boundaries
 
 from shared.domain.chunk import Span
-from shared.retrieval.tokens import token_spans
-
-_WORD: Final = 1
-_LINE: Final = 2
-_SENTENCE: Final = 3
-_PARAGRAPH: Final = 4
-
-# The segmenter wants a language and ours is unknown. English is what it falls back to itself; it
-# knows the sentence ends of all scripts and the abbreviations that German shares.
-_LANGUAGE: Final = "en"
-# sentencex 1.0.32 panics, which no `except Exception` stops, on "A\u00a0." and on every other white
-# space of several bytes in that place; it also refuses lone surrogates.
-_UNFIT: Final = re.compile(r"[^\S\n]|[\ud800-\udfff]")
+from shared.retrieval.places import LINE, PARAGRAPH, SENTENCE, WORD, Places, find_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +48,6 @@ class Limits:
         return max(1, self.target // 5)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tokens:
-    """A text's tokens: where each starts and ends, and the level of the place before it.
-
-    `levels` has one more entry, for the end of the text.
-    """
-
-    starts: array[int]
-    ends: array[int]
-    levels: bytearray
-
-    def first(self, level: int, low: int, high: int) -> int:
-        """Find the first place of at least this level in `low..high`; -1 if there is none."""
-        found = (self.levels.find(better, low, high + 1) for better in range(level, _PARAGRAPH + 1))
-        return min((place for place in found if place >= 0), default=-1)
-
-    def last(self, level: int, low: int, high: int) -> int:
-        """Find the last place of at least this level in `low..high`; -1 if there is none."""
-        return max(
-            self.levels.rfind(better, low, high + 1) for better in range(level, _PARAGRAPH + 1)
-        )
-
-
 def split(text: str, limits: Limits = Limits()) -> list[Span]:
     """Cut a text into chunks, in order; a text of white space alone has none.
 
@@ -98,107 +55,55 @@ def split(text: str, limits: Limits = Limits()) -> list[Span]:
     none holds another. A last chunk that would add less than a fifth of the target joins the one
     before it if both fit the maximum.
     """
-    tokens = _scan(text)
-    _mark_sentences(_UNFIT.sub(" ", text), tokens, limits.target - limits.overlap)
+    places = find_places(text, limits.target - limits.overlap)
     spans: list[Span] = []
     start = end = 0
-    while end < len(tokens.starts):
-        start = _next_start(tokens, start, end, limits)
-        end = _next_end(tokens, start, end, limits)
-        spans.append(Span(tokens.starts[start], tokens.ends[end - 1]))
+    while end < len(places.starts):
+        start = _next_start(places, start, end, limits)
+        end = _next_end(places, start, end, limits)
+        spans.append(Span(places.starts[start], places.ends[end - 1]))
     return spans
 
 
-def _next_start(tokens: _Tokens, previous: int, end: int, limits: Limits) -> int:
+def _next_start(places: Places, previous: int, end: int, limits: Limits) -> int:
     """Step back from the end of the chunk that starts at `previous`, if its paragraph runs on."""
-    if tokens.levels[end] == _PARAGRAPH:
+    if places.levels[end] == PARAGRAPH:
         return end
     low = max(end - limits.overlap, previous + 1)
-    low = max(low, tokens.last(_PARAGRAPH, low, end))
-    for level in (_SENTENCE, _LINE, _WORD):
-        upcoming = tokens.first(level, end + 1, end + limits.maximum)
+    low = max(low, places.last(PARAGRAPH, low, end))
+    for level in (SENTENCE, LINE, WORD):
+        upcoming = places.first(level, end + 1, end + limits.maximum)
         if upcoming >= 0:
             # What comes next must still fit: the overlap gives way.
             low = max(low, upcoming - limits.maximum)
             break
-    for level in (_SENTENCE, _LINE, _WORD):
-        start = tokens.first(level, low, end - 1)
+    for level in (SENTENCE, LINE, WORD):
+        start = places.first(level, low, end - 1)
         if start >= 0:
             return start
     return end
 
 
-def _next_end(tokens: _Tokens, start: int, done: int, limits: Limits) -> int:
+def _next_end(places: Places, start: int, done: int, limits: Limits) -> int:
     """Find the end of the chunk that starts at `start`, where the one before it ended at `done`."""
-    count = len(tokens.starts)
+    count = len(places.starts)
     if count <= start + limits.target:
         return count
-    end = _best_place(tokens, start, done, limits)
+    end = _best_place(places, start, done, limits)
     rest_is_short = count - end < limits.least and count <= start + limits.maximum
     return count if rest_is_short else end
 
 
-def _best_place(tokens: _Tokens, start: int, done: int, limits: Limits) -> int:
+def _best_place(places: Places, start: int, done: int, limits: Limits) -> int:
     low, full = done + limits.least, start + limits.target
-    end = tokens.last(_PARAGRAPH, max(low, start + limits.target // 2), full)
+    end = places.last(PARAGRAPH, max(low, start + limits.target // 2), full)
     if end >= 0:
         return end
-    for level in (_SENTENCE, _LINE, _WORD):
-        end = tokens.last(level, low, full)
+    for level in (SENTENCE, LINE, WORD):
+        end = places.last(level, low, full)
         if end < 0:
-            end = tokens.first(level, full + 1, start + limits.maximum)
+            end = places.first(level, full + 1, start + limits.maximum)
         if end >= 0:
             return end
-    end = tokens.last(_WORD, done + 1, low)
+    end = places.last(WORD, done + 1, low)
     return end if end >= 0 else full
-
-
-def _scan(text: str) -> _Tokens:
-    """Find the tokens, and the paragraphs, lines and words that start with them."""
-    tokens = _Tokens(array("I"), array("I"), bytearray())
-    end = 0
-    for start, token_end in token_spans(text):
-        tokens.levels.append(_gap_level(text[end:start]) if start > end else 0)
-        tokens.starts.append(start)
-        tokens.ends.append(token_end)
-        end = token_end
-    tokens.levels.append(_PARAGRAPH)
-    tokens.levels[0] = _PARAGRAPH
-    return tokens
-
-
-def _gap_level(gap: str) -> int:
-    """Tell a word, a line and a paragraph apart by the white space before it."""
-    if gap == " ":
-        return _WORD
-    line_ends = len((gap + ".").splitlines()) - 1
-    return (_WORD, _LINE, _PARAGRAPH)[min(line_ends, 2)]
-
-
-def _mark_sentences(text: str, tokens: _Tokens, size: int) -> None:
-    """Raise the level of the places where sentences start.
-
-    The segmenter is given windows of `size` tokens, each from the last sentence found onwards: it
-    takes quadratic time in scripts without spaces, and within one call a closing quotation mark
-    changes what it says about text far before it.
-    """
-    count = len(tokens.starts)
-    first = last = 0
-    while last < count:
-        last = min(first + size, count)
-        offset = tokens.starts[first]
-        newest = first
-        for sentence in get_sentence_boundaries(_LANGUAGE, text[offset : tokens.ends[last - 1]]):
-            place = bisect_left(tokens.starts, offset + sentence["start_index"], first, last)
-            if first < place < last and _may_start_sentence(text, tokens, place):
-                tokens.levels[place] = max(tokens.levels[place], _SENTENCE)
-                newest = place
-        first = max(newest, first + (size + 1) // 2)
-
-
-def _may_start_sentence(text: str, tokens: _Tokens, place: int) -> bool:
-    """Doubt a sentence that starts inside a word, as in `os.Path`, unless the script is Chinese."""
-    if tokens.levels[place]:
-        return True
-    start = tokens.starts[place]
-    return any(east_asian_width(character) in "WF" for character in text[start - 1 : start + 1])

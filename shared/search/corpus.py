@@ -3,20 +3,63 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, Protocol
 
 from shared.domain.searchable import DocumentT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.ai.embedding import Vector
     from shared.domain.chunk import Chunk
+    from shared.domain.facet import Facet
     from shared.store import Store
-    from shared.store.documents import Documents
-    from shared.store.index_lists import IndexLists
+    from shared.store.documents import Documents, Neighbour
+    from shared.store.index_lists import IndexLists, Lists
+
+
+class Found(Protocol[DocumentT]):
+    """Documents by id and by vector, as `shared.store.documents` gives them."""
+
+    async def get_all(self, ids: Sequence[str]) -> list[DocumentT]:
+        """Those of these that exist, in this order."""
+        ...
+
+    async def nearest(
+        self, vector: Vector, limit: int, facets: Sequence[str] = ()
+    ) -> list[Neighbour[DocumentT]]:
+        """Those whose vectors are closest, best first; only with one of the facets, if any."""
+        ...
+
+    async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[DocumentT]]:
+        """These, compared with a vector, best first."""
+        ...
+
+
+class Listed(Protocol):
+    """The lists of what documents hold and bear, as `shared.store.index_lists` reads them."""
+
+    async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> Lists:
+        """The lists of these, and the totals."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus(Generic[DocumentT]):
     """Documents, and the lists of what they hold and bear.
+
+    Attributes:
+        documents: By id and by vector.
+        lists: The lists of their terms and facets.
+    """
+
+    documents: Found[DocumentT]
+    lists: Listed
+
+
+@dataclass(frozen=True, slots=True)
+class DatedCorpus(Corpus[DocumentT]):
+    """A corpus that can be listed without a question too.
 
     Attributes:
         documents: By id, by vector and by date.
@@ -27,6 +70,6 @@ class Corpus(Generic[DocumentT]):
     lists: IndexLists
 
 
-def knowledge(store: Store) -> Corpus[Chunk]:
+def knowledge(store: Store) -> DatedCorpus[Chunk]:
     """The knowledge base."""
-    return Corpus(store.chunks, store.index_lists)
+    return DatedCorpus(store.chunks, store.index_lists)

@@ -12,7 +12,7 @@ from shared.search.selection import unknown
 from shared.store.documents import place
 
 if TYPE_CHECKING:
-    from shared.search.corpus import Corpus
+    from shared.search.corpus import DatedCorpus
     from shared.search.selection import Group, Selection
     from shared.store.documents import Place
 
@@ -39,7 +39,7 @@ class Listing(Generic[DocumentT]):
 
 
 async def newest(
-    selection: Selection, limit: int, after: Place | None, corpus: Corpus[DocumentT]
+    selection: Selection, limit: int, after: Place | None, corpus: DatedCorpus[DocumentT]
 ) -> Listing[DocumentT]:
     """List what passes: two round trips, or one where only a stretch of time was asked for."""
     if selection.span.empty:
@@ -61,7 +61,7 @@ async def _page(
     dates: dict[str, int],
     limit: int,
     after: Place | None,
-    corpus: Corpus[DocumentT],
+    corpus: DatedCorpus[DocumentT],
 ) -> Listing[DocumentT]:
     """The lists know all that passes: only the page itself is read."""
     every = sorted(((date, name) for name, date in dates.items()), reverse=True)
@@ -77,7 +77,7 @@ async def _walk(
     facets: tuple[str, ...],
     limit: int,
     after: Place | None,
-    corpus: Corpus[DocumentT],
+    corpus: DatedCorpus[DocumentT],
 ) -> Listing[DocumentT]:
     """Let the server list by date, and keep what passes. A page may be short, but it goes on."""
     wanted = limit + 1 if len(selection.groups) <= 1 else EXAMINED

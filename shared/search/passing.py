@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from shared.domain.searchable import DocumentT
+    from shared.search.corpus import Found
     from shared.search.selection import Selection
-    from shared.store.documents import Documents
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -19,7 +19,7 @@ async def passing(
     names: Sequence[str],
     limit: int,
     selection: Selection,
-    documents: Documents[DocumentT],
+    documents: Found[DocumentT],
     known: Mapping[str, DocumentT] = _NOTHING,
 ) -> tuple[list[DocumentT], int]:
     """The first documents that pass: one round trip, and a few more where some are gone since.

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.search.candidate import Candidate
+    from shared.search.corpus import Found
     from shared.search.meaning import Meaning
     from shared.search.plan import Plan
     from shared.search.selection import Selection
     from shared.search.words import Words
-    from shared.store.documents import Documents, Neighbour
+    from shared.store.documents import Neighbour
 
 LEXICAL_POOL: Final = 30
 """Documents that the search by words brings: what the server compares in one request."""
@@ -71,14 +72,14 @@ class Pool(Generic[DocumentT]):
     truncated: bool
 
 
-async def pool(known: Known[DocumentT], documents: Documents[DocumentT]) -> Pool[DocumentT]:
+async def pool(known: Known[DocumentT], documents: Found[DocumentT]) -> Pool[DocumentT]:
     """Bring the documents. One round trip, two where filters and meaning disagree, or none."""
     if known.meaning.vector is None:
         return await _by_words(known, documents)
     return await _by_both(known, known.meaning.vector, documents)
 
 
-async def _by_words(known: Known[DocumentT], documents: Documents[DocumentT]) -> Pool[DocumentT]:
+async def _by_words(known: Known[DocumentT], documents: Found[DocumentT]) -> Pool[DocumentT]:
     """Words alone tell the order: documents are read only where the lists leave a doubt."""
     plan, words = known.plan, known.words
     if plan.scope is Scope.FEW and words.cut:
@@ -102,7 +103,7 @@ def _words_missed(known: Known[DocumentT], found: int) -> bool:
 
 
 async def _by_both(
-    known: Known[DocumentT], vector: Vector, documents: Documents[DocumentT]
+    known: Known[DocumentT], vector: Vector, documents: Found[DocumentT]
 ) -> Pool[DocumentT]:
     """What only words found is compared too, so that every document has both scores."""
     lexical = known.words.best(LEXICAL_POOL if known.plan.exact else UNCHECKED_POOL)
@@ -125,7 +126,7 @@ async def _by_both(
 
 
 async def _nearest(
-    known: Known[DocumentT], vector: Vector, documents: Documents[DocumentT]
+    known: Known[DocumentT], vector: Vector, documents: Found[DocumentT]
 ) -> Sequence[Neighbour[DocumentT]]:
     """The search by meaning, wide enough that enough of what it brings passes the filters."""
     if known.plan.scope is Scope.EVERYTHING:
@@ -148,7 +149,7 @@ async def _nearest(
 
 
 async def _not_crowded_out(
-    known: Known[DocumentT], vector: Vector, documents: Documents[DocumentT]
+    known: Known[DocumentT], vector: Vector, documents: Found[DocumentT]
 ) -> Sequence[Neighbour[DocumentT]]:
     """The nearest of all; more of them where some are not to be shown."""
     nearest = known.meaning.nearest

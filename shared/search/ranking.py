@@ -62,11 +62,14 @@ class Question:
         text: In plain words.
         mode: By what.
         selection: Among which documents.
+        dense_weight: What a similarity counts for beside BM25, from 0 to 1; None: what was measured
+            of the embedding model.
     """
 
     text: str
     mode: Mode
     selection: Selection
+    dense_weight: float | None = None
 
     @property
     def by_meaning(self) -> bool:
@@ -121,6 +124,8 @@ async def rank(question: Question, corpus: Corpus[DocumentT], deps: Deps) -> Ran
     most = MOST if deps.caller.user_id else MOST_FOR_STRANGERS
     found = await pool(Known(selection, planned, words, meaning, most), corpus.documents)
     tuned = tuning(deps.embedder.model)
+    if question.dense_weight is not None:
+        tuned = replace(tuned, dense_weight=question.dense_weight)
     mode = Mode.LEXICAL if meaning.vector is None else question.mode
     return Ranking(
         terms=frozenset(asked),

@@ -9,7 +9,7 @@ from shared.domain.facet import Kind, named
 from shared.domain.trace import Trace
 from shared.domain.trust import Status
 from shared.retrieval.nearest_names import unknown_name
-from shared.search.corpus import Corpus
+from shared.search.corpus import DatedCorpus
 from shared.search.selection import Group, Selection
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ NAMES: Final = 100
 """Tags among which one is looked for that was meant."""
 
 
-def solved_problems(store: Store) -> Corpus[Trace]:
+def solved_problems(store: Store) -> DatedCorpus[Trace]:
     """All traces."""
-    return Corpus(store.traces, store.trace_lists)
+    return DatedCorpus(store.traces, store.trace_lists)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from google.cloud.firestore_v1.vector import Vector
 
 from shared.ai.embedding import Purpose
 from shared.domain.facet import Facet, Kind, month, named, own_facet
-from shared.search.corpus import Corpus
+from shared.search.corpus import DatedCorpus
 from shared.search.marking import mark
 from shared.store.changes import put
 from shared.store.documents import Documents
@@ -59,11 +59,11 @@ def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
     ]
 
 
-def corpus(deps: Deps) -> Corpus[Jotting]:
+def corpus(deps: Deps) -> DatedCorpus[Jotting]:
     """All of them, for search."""
     database = deps.store.database
     documents = Documents(database, COLLECTION, ("text", "tags", "dated_at"), _present)
-    return Corpus(documents, IndexLists(database, NAMES))
+    return DatedCorpus(documents, IndexLists(database, NAMES))
 
 
 async def jot(deps: Deps, *written: Jotting) -> None:

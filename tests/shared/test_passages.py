@@ -1,0 +1,342 @@
+"""Passages: paragraphs, where those too long for one are cut, and texts as they are compared."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import time
+import unicodedata
+
+import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.domain.chunk import Span
+from shared.retrieval.passages import cleaned, split_passages
+from shared.retrieval.tokens import MAX_TOKEN
+
+FAMILY = "👩\u200d👩\u200d👧\u200d👦"
+LINE_ENDS = ("\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
+PROSE = ("word ", "word ", "Another sentence. ", "Dr. ", "z. B. ", "No. ", "3.14 ", "“", "” ")
+SCRIPTS = (
+    "他是老师。",
+    "她",
+    "مكتبة ",
+    "؟ ",
+    "क्ष",
+    "ที่",
+    "각",
+    FAMILY,
+    "👍🏽",
+    "🇩🇪",
+    "🇩",
+    "❤\ufe0f",
+)
+LAYOUT = (*LINE_ENDS, "\n\n", "\r\n\r\n", "\n \n", "\t", "- item\n", "| a | b |\n", "    x = 1\n")
+ODDITIES = ("A\xa0.", "e\u0301", "\u0301" * 40, "\ud800", "os.path ", "x" * 50, "\x00", "\x1f")
+SIGNS = ('"', "(", ")", "\xa0", "\u3000", "\u0600", "\u0d4e", "\u200b", "\ufeff", "\u202e", "\xad")
+# What texts are made of, and what breaks them, more often than chance would bring it.
+PIECES = PROSE + SCRIPTS + LAYOUT + ODDITIES + SIGNS
+# What a text of nothing else might take more time for than in proportion to its length.
+CLUSTERS = ("e" + "\u0301" * 30, "\u0600", "\u200d", "\u200b", "🇩", "ที่", "\x00", "\ud800")
+SPACES = (" ", "\n", "\n" + " " * 99, "\r\nx", "a\n\n", "A\xa0.")
+HOSTILE = ("x", "他", "他。", "a. ", "“a.” ", "».", "(", "1.", *SPACES, *CLUSTERS)
+LONG = st.lists(st.sampled_from(PIECES), min_size=40, max_size=120).map("".join)
+ONE_LINE = LONG.map(lambda text: " ".join(text.split()))
+TEXTS = st.text() | st.text(st.characters()) | LONG | ONE_LINE
+MOST = st.integers(MAX_TOKEN, 200)
+
+sampled = settings(derandomize=True, deadline=None, max_examples=150)
+
+
+def passages(text: str, most: int = 1500) -> list[str]:
+    return [text[span.start : span.end] for span in split_passages(text, most)]
+
+
+def paragraphs(text: str) -> list[str]:
+    """What stands between blank lines, line by line."""
+    found = [""]
+    for line in text.splitlines(keepends=True):
+        if line.strip():
+            found[-1] += line
+        else:
+            found.append("")
+    return [paragraph.strip() for paragraph in found if paragraph]
+
+
+def sentences(count: int) -> str:
+    return " ".join(f"Sentence number {number} of this text ends here." for number in range(count))
+
+
+def noise(size: int) -> bytes:
+    """Bytes without any order, the same every time."""
+    return hashlib.shake_256(b"noise").digest(size)
+
+
+@sampled
+@given(TEXTS)
+def test_paragraphs_are_what_stands_between_blank_lines(text: str) -> None:
+    assert paragraphs(text) == passages(text, max(len(text), MAX_TOKEN))
+
+
+@sampled
+@given(TEXTS, MOST)
+def test_passages_cover_everything_but_white_space_in_order(text: str, most: int) -> None:
+    end = 0
+    for span in split_passages(text, most):
+        assert not text[end : span.start].strip()
+        assert end <= span.start < span.end
+        end = span.end
+    assert not text[end:].strip()
+
+
+@sampled
+@given(TEXTS, MOST)
+def test_passages_start_and_end_on_more_than_white_space(text: str, most: int) -> None:
+    assert all(passage == passage.strip() != "" for passage in passages(text, most))
+
+
+@sampled
+@given(TEXTS, MOST)
+def test_no_passage_is_longer_than_allowed(text: str, most: int) -> None:
+    assert all(len(passage) <= most for passage in passages(text, most))
+
+
+@sampled
+@given(TEXTS, MOST)
+def test_no_passage_holds_text_of_two_paragraphs(text: str, most: int) -> None:
+    assert all([passage] == paragraphs(passage) for passage in passages(text, most))
+
+
+@sampled
+@given(TEXTS, MOST)
+def test_no_character_is_cut(text: str, most: int) -> None:
+    edges = {edge for span in split_passages(text, most) for edge in (span.start, span.end)}
+    for cluster in regex.finditer(r"\X", text):
+        if len(cluster[0]) <= MAX_TOKEN and not any(map(str.isspace, cluster[0])):
+            assert not any(cluster.start() < edge < cluster.end() for edge in edges), cluster[0]
+
+
+@sampled
+@given(TEXTS, MOST)
+def test_no_word_is_cut_that_fits_four_fifths_of_a_passage(text: str, most: int) -> None:
+    """Wide characters are left out: their sentences follow one another without a space."""
+    narrow = (each for each in text if unicodedata.east_asian_width(each) not in "WF")
+    text = "".join(narrow)
+    edges = {edge for span in split_passages(text, most) for edge in (span.start, span.end)}
+    for word in regex.finditer(r"[^\s\x1c-\x1f]+", text):
+        if len(word[0]) <= most - most // 5:
+            assert not any(word.start() < edge < word.end() for edge in edges), word[0]
+
+
+@sampled
+@given(TEXTS, MOST)
+def test_the_same_text_gives_the_same_passages(text: str, most: int) -> None:
+    assert split_passages(text, most) == split_passages(text, most)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n", "\r\n\r\n", " \t\n\n\u3000\xa0\x1c\u2029\x1f"])
+def test_a_text_of_white_space_alone_has_no_passages(text: str) -> None:
+    assert [] == split_passages(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["\u0301", "x", FAMILY, "\ud800", "A\xa0.", "\x00", "One.\nTwo.", sentences(30)]
+)
+def test_a_paragraph_that_fits_is_one_passage(text: str) -> None:
+    assert [Span(0, len(text))] == split_passages(text)
+
+
+@pytest.mark.parametrize("line_end", LINE_ENDS)
+def test_a_blank_line_ends_a_passage_and_a_line_end_does_not(line_end: str) -> None:
+    lines = ["one", "two", "", "three", " \t\xa0", "", "four", ""]
+    expected = [f"one{line_end}two", "three", "four"]
+    assert expected == passages(line_end.join(lines))
+
+
+def test_a_form_feed_between_line_ends_is_a_blank_line() -> None:
+    assert ["end of a page", "next page"] == passages("end of a page\n\fnext page")
+
+
+def test_offsets_count_code_points() -> None:
+    assert [Span(1, 3), Span(6, 13)] == split_passages(f" 👍🏽\r\n\n{FAMILY}\n")
+
+
+def test_a_paragraph_that_is_too_long_is_cut_after_a_sentence() -> None:
+    first, second = passages(sentences(60))
+    assert (35, sentences(60)) == (first.count("."), f"{first} {second}")
+
+
+def test_a_sentence_that_ends_where_the_passage_is_full_belongs_to_it() -> None:
+    full = "x" * 60 + " y end."
+    assert [full, full, full] == passages(" ".join([full] * 3), len(full))
+
+
+def test_a_sentence_over_the_limit_is_cut_after_a_word() -> None:
+    words = [f"w{number}" for number in range(1000)]
+    found = passages(" ".join(words))
+    assert words == [word for passage in found for word in passage.split()]
+    assert all(len(passage) > 1490 for passage in found[:-1])
+
+
+def test_a_sentence_stays_whole_after_a_short_one() -> None:
+    short, long = sentences(8), "word " * 250 + "end."
+    assert [short, long] == passages(f"{short} {long}")
+
+
+def test_an_end_that_leaves_a_passage_nearly_empty_does_not_count() -> None:
+    found = passages("Yes. " + "word " * 400)
+    assert ("Yes. word", True) == (found[0][:9], len(found[0]) > 1490)
+
+
+def test_the_last_passage_is_a_fifth_full_where_another_sentence_allows() -> None:
+    found = passages(sentences(36))
+    assert (29, 7) == (found[0].count("."), found[1].count("."))
+
+
+def test_no_sentence_is_cut_to_fill_the_last_passage() -> None:
+    long = "word " * 298 + "end."
+    assert [long, "Yes, sir."] == passages(f"{long} Yes, sir.")
+
+
+def test_abbreviations_and_decimal_numbers_do_not_end_a_sentence() -> None:
+    text = "Gestern sprach Prof. Dr. Lang z. B. über 3.5 Mio. alte Bäume. " * 60
+    assert {"Bäume."} == {passage[-6:] for passage in passages(text)}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "ending"),
+    [
+        ("他是老师。", "。"),
+        ("彼は先生です。", "。"),
+        ("أين تقع المكتبة الجديدة؟ ", "؟"),
+        ("वह एक शिक्षक है। ", "।"),
+        ("Die Donaudampfschifffahrtsgesellschaft fährt. ", "."),
+    ],
+)
+def test_every_script_is_cut_after_its_sentences(sentence: str, ending: str) -> None:
+    found = passages(sentence * 400)
+    assert len(found) > 1
+    assert {(sentence[0], ending)} == {(passage[0], passage[-1]) for passage in found}
+
+
+def test_thai_is_cut_after_its_words_in_spaces() -> None:
+    found = passages("ฉันไปตลาดเพื่อซื้อผลไม้ " * 200)
+    assert {"ฉันไป", "ผลไม้"} == {edge for p in found for edge in (p[:5], p[-5:])}
+
+
+def test_german_compounds_stay_whole() -> None:
+    compound = "Rindfleischetikettierungsüberwachungsaufgabenübertragungsgesetz"
+    assert {compound} == {word for p in passages(f"{compound} " * 100, 200) for word in p.split()}
+
+
+def test_a_table_is_cut_between_rows() -> None:
+    table = "\n".join(f"| item {number} | {number}.5 kg |" for number in range(300))
+    found = passages(table)
+    assert len(found) > 1
+    assert all(each.startswith("| item") and each.endswith("kg |") for each in found)
+
+
+def test_code_is_cut_between_lines() -> None:
+    lines = [f"    total_{number} = sum(values[{number}:])" for number in range(200)]
+    found = passages("\n".join(lines))
+    stripped = {line.strip() for line in lines}
+    assert len(found) > 1
+    assert all(stripped.issuperset(map(str.strip, each.splitlines())) for each in found)
+
+
+def test_emoji_in_one_long_word_stay_whole() -> None:
+    found = passages((FAMILY + "👍🏽🇩🇪") * 500)
+    assert {FAMILY, "👍🏽", "🇩🇪"} == {each for p in found for each in regex.findall(r"\X", p)}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x" * 1_000_000,
+        "他是老师学生" * 166_666,
+        base64.b64encode(noise(750_000)).decode(),
+    ],
+    ids=["letters", "Chinese without punctuation", "base64"],
+)
+def test_one_line_of_a_million_characters_is_cut_where_passages_are_full(line: str) -> None:
+    found = passages(line)
+    assert line == "".join(found)
+    assert all(len(passage) > 1490 for passage in found[:-2])
+
+
+def test_a_million_spaces_between_two_words_are_in_no_passage() -> None:
+    assert ["one", "two"] == passages(f"one{' ' * 1_000_000}two")
+
+
+def test_binary_junk_is_cut_too() -> None:
+    junk = noise(50_000).decode("latin-1")
+    assert "".join(junk.split()) == "".join("".join(passages(junk)).split())
+
+
+def test_a_limit_that_holds_no_token_is_refused() -> None:
+    with pytest.raises(ValueError, match="32"):
+        split_passages("text", MAX_TOKEN - 1)
+
+
+def seconds(part: str, length: int) -> float:
+    """The least processor time that a text of repeated parts took in three turns."""
+    text = (part * (length // len(part) + 1))[:length]
+    taken: list[float] = []
+    for _ in range(3):
+        started = time.process_time()
+        for span in split_passages(text):
+            cleaned(text[span.start : span.end])
+        taken.append(time.process_time() - started)
+    return min(taken)
+
+
+@pytest.mark.parametrize("part", HOSTILE)
+def test_four_times_the_text_takes_about_four_times_the_time(part: str) -> None:
+    """The square of it would be sixteen times."""
+    floor = 0.005
+    short, long = seconds(part, 20_000), seconds(part, 80_000)
+    assert long + floor < (short + floor) * 4 * 2.5
+
+
+@sampled
+@given(TEXTS)
+def test_cleaning_a_second_time_changes_nothing(text: str) -> None:
+    assert cleaned(text) == cleaned(cleaned(text))
+
+
+@sampled
+@given(TEXTS)
+def test_a_cleaned_text_is_on_one_line_without_controls(text: str) -> None:
+    assert not [each for each in cleaned(text) if unicodedata.category(each) in ("Cc", "Cs")]
+    assert cleaned(text).split(" ") == (cleaned(text).split() or [""])
+
+
+@sampled
+@given(TEXTS)
+def test_cleaning_keeps_every_letter_number_and_sign(text: str) -> None:
+    def seen(of: str) -> list[str]:
+        return [each for each in of if unicodedata.category(each)[0] in "LMNPS"]
+
+    assert seen(text) == seen(cleaned(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (" one\r\n\ttwo\u3000\xa0three\x1c\x1ffour\u2028", "one two three four"),
+        ("a\x00b\x1b[0m\x7f\x9f", "ab[0m"),
+        ("zero\u200bwidth \u200b word\u2060joiner\ufeff", "zerowidth wordjoiner"),
+        ("\u202eright\u202c \u2067to\u2069 \u200fleft\u061c", "right to left"),
+        ("Donau\xaddampf\xadschiff", "Donaudampfschiff"),
+        ("a\ud800b\udfff", "ab"),
+        (f"{FAMILY} ❤\ufe0f 👍🏽", f"{FAMILY} ❤\ufe0f 👍🏽"),
+        ("می\u200cروم क्\u200dष", "می\u200cروم क्\u200dष"),
+        ("e\u0301 ﬁ \uff21 ½", "e\u0301 ﬁ \uff21 ½"),
+        ("\x00\ufeff \u200b\r\n\ud800", ""),
+        ("", ""),
+    ],
+)
+def test_a_text_is_cleaned(text: str, expected: str) -> None:
+    assert expected == cleaned(text)
