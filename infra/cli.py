@@ -13,9 +13,12 @@ from pydantic import ValidationError
 
 from infra.commands.accounts import accounts
 from infra.commands.keys import keys
+from infra.commands.materials import materials
 from infra.local import places
 from infra.local.emulator import EmulatorError
 from shared.errors import CarrelError
+
+_WITHOUT_EMBEDDING = ("accounts", "keys", "materials")
 
 
 class _Commands(click.Group):
@@ -36,13 +39,14 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
     Commands work on this machine's knowledge base, the one that `make run` serves.
     """
     if cloud:
-        places.work_in_the_cloud(embedding=ctx.invoked_subcommand not in ("accounts", "keys"))
+        places.work_in_the_cloud(embedding=ctx.invoked_subcommand not in _WITHOUT_EMBEDDING)
     else:
         places.work_locally()
 
 
 main.add_command(accounts)
 main.add_command(keys)
+main.add_command(materials)
 
 
 @main.command()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.datastructures import Headers
 
 from functions.gateway.refusals import refusal
+from functions.gateway.well_formed import may_hold_halves, well_formed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +68,9 @@ class Bounded:
             large = refusal(413, f"{message} {self._advice(scope)}")
             await large(scope, receive, send)
             return
+
+        if may_hold_halves(pieces):
+            pieces = deque([bytearray(well_formed(b"".join(pieces)))])
 
         async def replay() -> Message:
             if not pieces:

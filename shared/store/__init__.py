@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from shared.store.indexing import Indexing
     from shared.store.ingestion import Ingestion
     from shared.store.leases import Leases
+    from shared.store.material_erasure import MaterialErasure
+    from shared.store.material_queues import MaterialQueues
+    from shared.store.materials import Materials
     from shared.store.repairing import Repairing
     from shared.store.sources import Sources
     from shared.store.steps import Steps
@@ -159,6 +162,25 @@ class Store:
         from shared.store.tasks import Tasks
 
         return Tasks(self.database, user_id)
+
+    def materials(self, user_id: str, task_id: str) -> Materials:
+        """What one user brought to a task."""
+        from shared.store.materials import Materials
+
+        return Materials(self.database, user_id, task_id)
+
+    def material_erasure(self, materials: Materials) -> MaterialErasure:
+        """What erases the materials of a task."""
+        from shared.store.material_erasure import MaterialErasure
+
+        return MaterialErasure(self.database, materials)
+
+    @cached_property
+    def material_queues(self) -> MaterialQueues:
+        """Materials of all users that wait for a job."""
+        from shared.store.material_queues import MaterialQueues
+
+        return MaterialQueues(self.database)
 
 
 __all__ = ["Connection", "Meter", "Store"]

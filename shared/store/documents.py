@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from operator import mul
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
@@ -40,10 +41,31 @@ _DOWN: Final = BaseQuery.DESCENDING
 
 @dataclass(frozen=True, slots=True)
 class Neighbour(Generic[DocumentT]):
-    """A document found by its vector; similarity is the cosine, from 0 to 1."""
+    """A document found by its vector.
+
+    Attributes:
+        document: The document.
+        similarity: The cosine, from 0 to 1: opposite directions count as unrelated.
+        distance: 1 - cosine, from 0 to 2, by which neighbours are ordered.
+    """
 
     document: DocumentT
     similarity: float
+    distance: float
+
+
+def neighbour(document: DocumentT, vector: Vector, other: Sequence[float]) -> Neighbour[DocumentT]:
+    """A document whose vector is at hand, compared with another unit vector."""
+    return _neighbour(document, 1.0 - sum(map(mul, vector, other)))
+
+
+def by_distance(each: Neighbour[Any]) -> tuple[float, str]:
+    """The order in which the server gives neighbours too."""
+    return each.distance, each.document.id
+
+
+def _neighbour(document: DocumentT, distance: float) -> Neighbour[DocumentT]:
+    return Neighbour(document, min(1.0, max(0.0, 1.0 - distance)), distance)
 
 
 class Documents(Generic[DocumentT]):
@@ -92,7 +114,7 @@ class Documents(Generic[DocumentT]):
         query = nearest_query(collection, self._fields, vector, limit, facets)
         snapshots = await self._database.find(query)
         return [
-            Neighbour(document, _similarity(snapshot))
+            _neighbour(document, float(snapshot.get(_DISTANCE)))
             for snapshot in snapshots
             for document in self._documents([snapshot])
         ]
@@ -194,7 +216,3 @@ def date_shapes(documents: AsyncCollectionReference) -> Iterator[AsyncQuery]:
     for facets in ([], ["tag:a", "tag:b"]):
         yield newest_query(documents, 1, facets, ALWAYS, None)
         yield newest_query(documents, 1, facets, ALWAYS, (0, "a"))
-
-
-def _similarity(neighbour: DocumentSnapshot[Any]) -> float:
-    return min(1.0, max(0.0, 1.0 - float(neighbour.get(_DISTANCE))))

@@ -55,7 +55,8 @@ def test_a_call_where_nothing_listens_says_how_to_start_it() -> None:
 def test_an_unknown_job_is_answered_with_the_jobs_there_are() -> None:
     result = carrel("jobs", "run", "nope")
     assert (1, "") == (result.exit_code, result.stdout)
-    assert "There is no job nope. The jobs are: embed, index, ingest, repair." in result.stderr
+    known = "embed, index, ingest, ingest_materials, purge, repair"
+    assert f"There is no job nope. The jobs are: {known}." in result.stderr
 
 
 def test_a_job_without_a_database_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,67 @@
+"""The passages of some materials that fit a question, best first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from functions.tools.extract_key_info.results import Ranked
+from shared.errors import Conflict
+from shared.search.meaning import DENSE_POOL, NoMeaning
+from shared.search.ranking import Mode, Question, rank
+from shared.search.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from functions.tools.extract_key_info.brought import Brought, Source
+    from shared.deps import Deps
+    from shared.domain.material import Passage
+    from shared.search.candidate import Candidate
+
+_WITHOUT_MEANING: Final = (
+    "The embedding model cannot be reached: these are ranked by their words alone. Ask again later"
+    " for passages that say it in other words."
+)
+
+
+async def ranked(query: str, brought: Brought, top_k: int, deps: Deps) -> Ranked:
+    """Rank passages: two round trips deep, and none where they are in memory.
+
+    Of equal scores, those of the latest materials come first, and there those that stand first.
+
+    Raises:
+        Conflict: The materials were erased meanwhile.
+        Unavailable: The database is down.
+    """
+    weight = deps.settings.extract_semantic_weight
+    question = Question(query, Mode.HYBRID, Selection(), dense_weight=weight)
+    ranking = await rank(question, brought.corpus, deps)
+    sources = brought.sources([hit.id for hit in ranking.hits])
+    hits = [hit for hit in ranking.hits if hit.id in sources]
+    best = sorted(hits, key=lambda hit: _order(hit, sources[hit.id]))[:top_k]
+    texts = await _texts(best, brought)
+    outage = ranking.without_meaning is NoMeaning.PROVIDER_UNAVAILABLE
+    near = DENSE_POOL if outage else sum(hit.near for hit in hits)
+    whole = brought.is_whole and all(hit.id in texts for hit in best)
+    if not whole or near < min(DENSE_POOL, ranking.documents):
+        raise Conflict(
+            "These materials were erased while they were searched. Bring them again to ask them."
+        )
+    return Ranked(
+        hits=[(hit, sources[hit.id], sources[hit.id].place.text or texts[hit.id]) for hit in best],
+        considered=ranking.documents,
+        matches=ranking.matches,
+        message=_WITHOUT_MEANING if outage else None,
+    )
+
+
+async def _texts(hits: Sequence[Candidate[Passage]], brought: Brought) -> dict[str, str]:
+    """The passages' own texts. One round trip for those that only words found."""
+    texts = {hit.id: hit.document.text for hit in hits if hit.document}
+    missing = [hit.id for hit in hits if hit.id not in texts]
+    read = await brought.corpus.documents.get_all(missing)
+    return texts | {each.id: each.text for each in read}
+
+
+def _order(hit: Candidate[Passage], source: Source) -> tuple[float, float, int]:
+    return -hit.score, -source.material.brought_at.timestamp(), source.place.position

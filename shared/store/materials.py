@@ -1,0 +1,354 @@
+"""`users/{user_id}/rag_tasks/{task_id}`: the materials of a task. Nobody else has its path.
+
+- `documents/{hash of the text}` says how far some materials have come. Its status is their last
+  write: until that says `ready`, nothing of them is searched.
+- `passages/{hash of the cleaned text}` is a passage, once for all materials of the task that hold
+  it: their ids are among its `facets`. What it holds follows from its name, so that whoever writes
+  it, and how often, writes the same.
+- `parts/{document}.{arrival}.{number}` says where the passages stand in some materials, and holds
+  their words (`shared.domain.contents`). `parts/{document}.{arrival}` holds nothing: whoever stores
+  something of these materials proves in the same commit that it is still there. So nothing is left
+  of what was erased meanwhile, and nothing gets mixed up with what was brought anew since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore import SERVER_TIMESTAMP, ArrayUnion
+from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
+from google.cloud.firestore_v1.vector import Vector as FirestoreVector
+
+from shared.domain.contents import Part
+from shared.domain.material import Making, Material, Passage, Status, materials_facet
+from shared.store.changes import known, put
+from shared.store.documents import (
+    MAX_ANY,
+    Documents,
+    Neighbour,
+    by_distance,
+    nearest_query,
+    neighbour,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from google.cloud.firestore import (
+        AsyncClient,
+        AsyncDocumentReference,
+        AsyncQuery,
+        DocumentSnapshot,
+    )
+    from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
+
+    from shared.ai.embedding import Vector
+    from shared.store.database import Database, Write
+
+TASKS: Final = "rag_tasks"
+DOCUMENTS: Final = "documents"
+PASSAGES: Final = "passages"
+PARTS: Final = "parts"
+TOUCHED_EVERY: Final = timedelta(hours=1)
+"""How exact the last use of a task is known: each time costs a write."""
+READ_TOGETHER: Final = 300
+"""Documents that one request reads."""
+WRITTEN_TOGETHER: Final = 3
+"""Parts that one commit writes: a request of 4 MiB is the most that the emulator takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSeen:
+    """A task as it was read.
+
+    Attributes:
+        touched_at: When it was last used; None if it is new.
+        erasing: Whether somebody began to erase it.
+        seen: Its document.
+    """
+
+    touched_at: datetime | None
+    erasing: bool
+    seen: DocumentSnapshot[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Some materials of a task, as they were read.
+
+    Attributes:
+        task: The task.
+        material: What is known of the materials; None if they never came.
+        seen: Their document.
+    """
+
+    task: TaskSeen
+    material: Material | None
+    seen: DocumentSnapshot[Any]
+
+
+class Materials:
+    """The materials of one task.
+
+    Attributes:
+        user_id: Whose task it is.
+        name: Where it stands below the user.
+        path: Where it stands.
+    """
+
+    def __init__(self, database: Database, user_id: str, task_id: str) -> None:
+        """Keep them under the path of the task."""
+        self._database = database
+        self._tasks = f"users/{user_id}/{TASKS}"
+        self._task_id = task_id
+        self.user_id = user_id
+        self.name = f"{TASKS}/{task_id}"
+        self.path = f"{self._tasks}/{task_id}"
+
+    async def task(self) -> TaskSeen:
+        """The task. One round trip."""
+        seen = await self._database.get(self.task_reference)
+        fields = seen.to_dict() or {}
+        return TaskSeen(fields.get("touched_at"), fields.get("erasing", False), seen)
+
+    async def look(self, document_id: str) -> Standing:
+        """What is known of the task and of these materials. One round trip."""
+        task, seen = await asyncio.gather(
+            self.task(), self._database.get(self._at(DOCUMENTS, document_id))
+        )
+        return Standing(task, to_material(seen) if seen.exists else None, seen)
+
+    async def ready(self, making: Making, limit: int) -> list[Material]:
+        """What can be searched, the latest first. One round trip."""
+        found = await self._database.find(ready_query(self._database.client, self.path, limit))
+        materials = [to_material(each) for each in found]
+        return [each for each in materials if each.making == making]
+
+    async def parts(self, materials: Sequence[Material]) -> dict[str, list[Part]]:
+        """The contents of materials, by the id of each. One round trip."""
+        names = {each.document_id: _part_names(each) for each in materials}
+        references = [self._at(PARTS, name) for listed in names.values() for name in listed]
+        blocks = await asyncio.gather(
+            *(self._database.get_all(block, ["data"]) for block in _blocks(references))
+        )
+        data = {each.id: each.get("data") for block in blocks for each in block}
+        found = await asyncio.to_thread(lambda: {n: Part.from_bytes(d) for n, d in data.items()})
+        return {
+            document_id: [found[name] for name in listed if name in found]
+            for document_id, listed in names.items()
+        }
+
+    async def texts(self, passage_ids: Sequence[str]) -> dict[str, str]:
+        """The texts of these passages. One round trip."""
+        found = await self._passages(passage_ids, ["text"])
+        return {each.id: each.get("text") for each in found}
+
+    async def vectors(self, passage_ids: Sequence[str], making: Making) -> dict[str, Vector]:
+        """The vectors of those of these passages that have one of this model. One round trip."""
+        found = await self._passages(passage_ids, ["embedding", "embedding_model"])
+        vectors = {each.id: _vector(each.to_dict() or {}, making) for each in found}
+        return {name: vector for name, vector in vectors.items() if vector}
+
+    async def without_vector(self, passage_ids: Sequence[str], making: Making) -> dict[str, str]:
+        """The texts of those of these passages that still need a vector. One round trip."""
+        found = await self._passages(passage_ids, ["text", "embedding_model"])
+        fields = {each.id: each.to_dict() or {} for each in found}
+        return {
+            name: data["text"]
+            for name, data in fields.items()
+            if data.get("embedding_model") != making.model
+        }
+
+    def begin(self, standing: Standing, material: Material, now: datetime) -> list[Write]:
+        """The writes with which materials begin to arrive: refused if the task changed since."""
+        task = {"touched_at": now}
+        if standing.task.touched_at is None:
+            task["created_at"] = now
+        proof = self._proof(material)
+        writes = [
+            put(standing.task.seen, task),
+            put(standing.seen, of_material(material)),
+            lambda batch: batch.create(proof, {"kept_at": now}),
+        ]
+        if standing.material:  # made otherwise: whoever still works on that stops
+            former = self._proof(standing.material)
+            writes.append(lambda batch: batch.delete(former))
+        return writes
+
+    def touch(self, task: TaskSeen, now: datetime) -> list[Write]:
+        """The write that says that a task is in use; none if that was said a while ago."""
+        if task.touched_at is None or now - task.touched_at < TOUCHED_EVERY:
+            return []
+        return [put(task.seen, {"touched_at": now})]
+
+    def left_to_a_job(self, standing: Standing) -> Write:
+        """The write that says that materials wait for a job, and that a call was paid for them."""
+        return put(standing.seen, {"status": Status.WAITING.value, "prepaid": True})
+
+    def answered(self, standing: Standing) -> Write:
+        """The write that says that what was paid for was answered; it holds once."""
+        return put(standing.seen, {"prepaid": False})
+
+    async def keep_passages(
+        self, material: Material, texts: Mapping[str, str], vectors: Mapping[str, Vector]
+    ) -> None:
+        """Store passages of some materials, with the vectors that there are. One round trip.
+
+        Raises:
+            Stale: The materials were erased meanwhile.
+        """
+        facet = materials_facet(material)
+        writes = [self.still_there(material)]
+        for passage_id, text in texts.items():
+            fields = {"text": text, "facets": ArrayUnion([facet])}
+            fields |= _vector_fields(vectors.get(passage_id), material.making.model)
+            writes.append(_merge(self._at(PASSAGES, passage_id), fields))
+        await self._database.commit(writes)
+
+    async def keep_parts(self, material: Material, parts: Sequence[Part]) -> None:
+        """Store the contents of some materials. A round trip for three parts.
+
+        Raises:
+            Stale: The materials were erased meanwhile.
+        """
+        data = await asyncio.to_thread(lambda: [part.to_bytes() for part in parts])
+        kept = [
+            _merge(self._at(PARTS, name), {"data": each})
+            for name, each in zip(_part_names(material), data, strict=True)
+        ]
+        for start in range(0, len(kept), WRITTEN_TOGETHER):
+            block = kept[start : start + WRITTEN_TOGETHER]
+            await self._database.commit([self.still_there(material), *block])
+
+    async def change(self, material: Material, **fields: Any) -> None:
+        """Say how far materials have come. One round trip.
+
+        Raises:
+            Stale: They were erased meanwhile.
+        """
+        reference = self._at(DOCUMENTS, material.document_id)
+        await self._database.commit(
+            [self.still_there(material), lambda batch: batch.update(reference, fields)]
+        )
+
+    def still_there(self, material: Material) -> Write:
+        """The write that is refused, with all that it is committed with, if they were erased."""
+        proof = self._proof(material)
+        return lambda batch: batch.update(proof, {"kept_at": SERVER_TIMESTAMP})
+
+    def searched(self, materials: Sequence[Material]) -> TaskPassages:
+        """The passages of these materials, for a search."""
+        return TaskPassages(self._database, self.path, materials)
+
+    @property
+    def task_reference(self) -> AsyncDocumentReference:
+        """The document of the task itself."""
+        return self._database.document(self._tasks, self._task_id)
+
+    def _proof(self, material: Material) -> AsyncDocumentReference:
+        return self._at(PARTS, f"{material.document_id}.{material.arrival}")
+
+    async def _passages(
+        self, passage_ids: Sequence[str], fields: Sequence[str]
+    ) -> list[DocumentSnapshot[Any]]:
+        references = [self._at(PASSAGES, name) for name in passage_ids]
+        blocks = await asyncio.gather(
+            *(self._database.get_all(block, fields) for block in _blocks(references))
+        )
+        return [each for block in blocks for each in block]
+
+    def _at(self, collection: str, name: str) -> AsyncDocumentReference:
+        return self._database.document(f"{self.path}/{collection}", name)
+
+
+class TaskPassages(Documents[Passage]):
+    """The passages of some materials of a task."""
+
+    def __init__(self, database: Database, path: str, materials: Sequence[Material]) -> None:
+        """Look under the path of the task, among what these materials hold."""
+        super().__init__(database, f"{path}/{PASSAGES}", ["text"], _to_passage)
+        facets = [materials_facet(each) for each in materials]
+        self._blocks = [facets[n : n + MAX_ANY] for n in range(0, len(facets), MAX_ANY)]
+
+    async def nearest(
+        self,
+        vector: Vector,
+        limit: int,
+        facets: Sequence[str] = (),  # noqa: ARG002 - materials are searched without filters
+    ) -> list[Neighbour[Passage]]:
+        """The nearest of the materials' passages: one round trip, a request for 30 materials."""
+        nearest = super().nearest
+        found = await asyncio.gather(*(nearest(vector, limit, block) for block in self._blocks))
+        by_id = {each.document.id: each for block in found for each in block}
+        return sorted(by_id.values(), key=by_distance)[:limit]
+
+    async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[Passage]]:
+        """These passages, best first, compared here: they are few. One round trip."""
+        references = [self._database.document(self._collection, name) for name in ids]
+        found = await self._database.get_all(references, ["text", "embedding"])
+        neighbours = [
+            neighbour(_to_passage(each.id, each.to_dict() or {}), vector, each.get("embedding"))
+            for each in found
+        ]
+        return sorted(neighbours, key=by_distance)
+
+
+def to_material(snapshot: DocumentSnapshot[Any]) -> Material:
+    """Read what is known of materials."""
+    fields = known(Material, snapshot.to_dict())
+    made = {"status": Status(fields["status"]), "making": Making(**fields["making"])}
+    return Material(**(fields | made))
+
+
+def of_material(material: Material) -> dict[str, Any]:
+    """What is known of materials, as fields."""
+    return asdict(material) | {"status": material.status.value}
+
+
+def ready_query(client: AsyncClient, path: str, limit: int) -> AsyncQuery:
+    """The materials of a task that can be searched, the latest first."""
+    documents = client.collection(f"{path}/{DOCUMENTS}")
+    ready = documents.where(filter=FieldFilter("status", "==", Status.READY.value))
+    return ready.order_by("brought_at", direction=BaseQuery.DESCENDING).limit(limit)
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    yield ready_query(client, f"users/a/{TASKS}/b", 1)
+    passages = client.collection(f"users/a/{TASKS}/b/{PASSAGES}")
+    yield nearest_query(passages, ["text"], (1.0,), 1, ["document:a"])
+
+
+def _to_passage(passage_id: str, data: dict[str, Any]) -> Passage:
+    return Passage(passage_id, data["text"])
+
+
+def _vector(data: Mapping[str, Any], making: Making) -> Vector | None:
+    found = data.get("embedding")
+    if found is None or data.get("embedding_model") != making.model:
+        return None
+    vector = tuple(found)
+    return vector if len(vector) == making.dimension else None
+
+
+def _vector_fields(vector: Vector | None, model: str) -> dict[str, Any]:
+    if vector is None:
+        return {}
+    return {"embedding": FirestoreVector(list(vector)), "embedding_model": model}
+
+
+def _merge(reference: AsyncDocumentReference, fields: dict[str, Any]) -> Write:
+    return lambda batch: batch.set(reference, fields, merge=True)
+
+
+def _part_names(material: Material) -> list[str]:
+    """The documents of its contents, in order."""
+    return [f"{material.document_id}.{material.arrival}.{n}" for n in range(material.parts)]
+
+
+def _blocks(references: Sequence[AsyncDocumentReference]) -> Iterator[Sequence[Any]]:
+    return (references[n : n + READ_TOGETHER] for n in range(0, len(references), READ_TOGETHER))

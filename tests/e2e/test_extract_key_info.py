@@ -1,0 +1,177 @@
+"""`extract_key_info` through the gateway: the official client, the log and the audit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp import Client
+from pydantic import SecretStr
+
+from shared.access_keys import new_key
+from shared.caller import EVERYTHING
+from shared.keyring import Keyring
+from shared.settings import Settings
+from shared.store import Connection
+from tests.access.conftest import CLOUD, in_access
+from tests.e2e.running import INLINE, MARK, SECRET, run_gateway
+from tests.e2e.wire import MODERN, assert_fits, call, post
+from tests.infra.log_metrics import entry_of
+from tests.materials import COMET, PAGES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    import httpx2
+
+    from shared.store.access import AccessStore
+    from tests.e2e.running import Running
+
+pytestmark = pytest.mark.anyio
+NAME = "extract_key_info"
+
+
+@pytest.fixture(params=[MODERN, "legacy"])
+async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    """A connected client."""
+    async with Client(carrel.endpoint, mode=request.param) as connected:
+        yield connected
+
+
+async def answer_of(client: Client, **arguments: Any) -> dict[str, Any]:
+    """An answer that fits the schema that was listed, and says the same as text."""
+    schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+    result = await client.call_tool(NAME, arguments)
+    assert not result.is_error, result.content
+    answer = dict(result.structured_content or {})
+    assert_fits(answer, schemas[NAME] or {})
+    block = result.content[0]
+    assert block.type == "text"
+    assert json.loads(block.text) == answer
+    return answer
+
+
+async def test_an_answer_is_what_was_declared_and_the_same_as_text(client: Client) -> None:
+    task = uuid.uuid4().hex
+    first = await answer_of(client, query="Where does a comet's tail point?", materials=PAGES)
+    assert (COMET, "ready") == (first["contexts"][0], first["status"])
+    again = await answer_of(
+        client, query="Where does a comet's tail point?", document=first["document"]
+    )
+    assert first | {"known": True} == again
+    one = await answer_of(client, query="comet", materials=PAGES, topK=1, task_id=task)
+    assert (1, task) == (len(one["contexts"]), one["task_id"])
+    assert 4 == (await answer_of(client, query="comet", scope="task", task_id=task))["considered"]
+
+
+async def test_what_is_wrong_is_told_by_the_fields_name(client: Client) -> None:
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("materials", {"query": "comet"}),
+        ("materials", {"query": "comet", "materials": " "}),
+        ("query", {"query": " ", "materials": PAGES}),
+        ("query", {"materials": PAGES}),
+        ("top_k", {"query": "comet", "materials": PAGES, "top_k": 21}),
+        ("top_k", {"query": "comet", "materials": PAGES, "top_k": "5"}),
+        ("scope", {"query": "comet", "materials": PAGES, "scope": "all"}),
+        ("task_id", {"query": "comet", "materials": PAGES, "task_id": " "}),
+        ("document", {"query": "comet", "document": "x"}),
+    ]
+    for field, arguments in wrong:
+        result = await client.call_tool(NAME, arguments)
+        block = result.content[0]
+        assert block.type == "text"
+        assert (True, True) == (result.is_error, field in block.text), block.text
+
+
+async def test_text_of_any_kind_comes_through_the_wire_as_it_is(client: Client) -> None:
+    passage = (
+        "Der Käse \x00\x1b[0m 熟成 👩🏽\u200d🍳 e\u0301\r\n\t\u202eabc\u2028 <b>\\n</b> \ufeff\x7f."
+    )
+    text = f"👍🏽 before\n\n{passage}\n\nafter"
+    result = await answer_of(client, query="Käse 熟成", materials=text)
+    place = result["passages"][0]
+    assert (passage, passage) == (result["contexts"][0], text[place["start"] : place["end"]])
+
+
+def test_half_an_emoji_is_told_by_the_fields_name_or_taken(inline: Running) -> None:
+    """As programs send it that cut texts where UTF-16 does."""
+    body = json.dumps(call(NAME, {"query": "comet", "materials": "A comet\ud83d"})).encode()
+    reply = post(inline.endpoint, body)
+    assert 200 == reply.status_code, reply.text
+    result = reply.json()["result"]
+    assert not result["isError"] or "materials" in result["content"][0]["text"], result
+
+
+async def test_the_log_line_holds_sizes_and_hashes_and_never_the_text(
+    inline: Running, log: Path
+) -> None:
+    before = log.stat().st_size  # noqa: ASYNC240 - a test may wait
+    arguments = {
+        "query": f"Where is the {MARK}?",
+        "materials": f"The {MARK} is here.\n\nA comet.",
+        "task_id": f"mine {uuid.uuid4().hex}",
+    }
+    async with Client(inline.endpoint) as client:
+        result = await answer_of(client, **arguments)
+        await client.call_tool(NAME, arguments | {"top_k": MARK})
+        await client.call_tool(NAME, arguments | {MARK: MARK, "materials": 5})
+        await client.call_tool(NAME, {"query": MARK, "scope": "task", "task_id": "nothing there"})
+    written = log.read_text("utf-8")[before:]  # noqa: ASYNC240 - the same
+    lines = [entry_of(line)["jsonPayload"] for line in written.splitlines()]
+    fields = next(each for each in lines if each.get("tool") == NAME)
+    assert MARK not in written.lower()
+    assert (result["task_id"], "ok") == (fields["task"], fields["outcome"])
+    assert {"query", "materials", "task_id"} == fields["arguments"].keys()
+    assert (2, result["document"]) == (fields["notes"]["passages"], fields["notes"]["document"])
+    assert fields["embedding_seconds"] > 0
+    assert fields["bm25_seconds"] >= 0
+
+
+def key_for(project: str) -> str:
+    """The text of a key of somebody who works in the task `essay`."""
+    keyring = Keyring([SecretStr(SECRET)])
+    text, key = new_key(keyring, "anna", "tests", EVERYTHING, created_at=datetime.now(UTC))
+
+    async def keep(store: AccessStore) -> None:
+        await store.keys.add(key)
+
+    in_access(project, keep)
+    return text
+
+
+async def audited(project: str) -> list[dict[str, Any]]:
+    """The audit of a project."""
+    connection = Connection(project, Settings().access_database)
+    try:
+        found = connection.client.collection("calls").stream()
+        return [each.to_dict() or {} async for each in found]
+    finally:
+        await connection.aclose()
+
+
+def test_the_audit_holds_the_task_and_never_the_text(project: str, log: Path) -> None:
+    environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project}
+    with run_gateway(INLINE, environment, log) as running:
+        key = key_for(project)
+
+        def ask(identity: str, **arguments: Any) -> httpx2.Response:
+            headers: dict[str, str | None] = {"authorization": f"Bearer {identity}{key}"}
+            return post(running.endpoint, call(NAME, arguments), headers)
+
+        text = f"The {MARK} is here.\n\nA comet."
+        of_key = ask("essay@", query=f"Where is {MARK}?", materials=text).json()["result"]
+        named = ask("essay@", query=MARK, materials=text, task_id="thesis").json()["result"]
+        plain = ask("", query=MARK, materials=text).json()["result"]
+    answers = [each["structuredContent"] for each in (of_key, named, plain)]
+    assert ["essay", "thesis", "default"] == [each["task_id"] for each in answers]
+    records = asyncio.run(audited(project))
+    assert {"essay", "thesis", "default"} == {each["task"] for each in records}
+    assert {("anna", NAME)} == {(each["user_id"], each["tool"]) for each in records}
+    assert MARK not in repr(records).lower()
+    assert {2} == {each["notes"]["passages"] for each in records}
+    assert {len(json.dumps(text))} == {each["arguments"]["materials"] for each in records}
