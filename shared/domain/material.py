@@ -59,7 +59,7 @@ class Material:
         passages: How many different passages it has.
         parts: In how many documents its contents are kept.
         brought_at: When it came.
-        prepaid: Whether a call was paid for that was not answered yet.
+        prepaid: Names a call that was paid for and not answered yet; None if there is none.
         reason: Why it failed.
     """
 
@@ -72,7 +72,7 @@ class Material:
     passages: int
     parts: int
     brought_at: datetime
-    prepaid: bool = False
+    prepaid: str | None = None
     reason: str | None = None
 
 

@@ -55,7 +55,7 @@ async def embed_passages(
     Raises:
         RefusedPassage: The model refuses one. Those before it are stored.
         Unavailable: The embedding provider or the database is down. The same.
-        Stale: The materials were erased meanwhile.
+        Erased: The materials were, meanwhile.
     """
     vectors: dict[str, Vector] = {}
     left = list(texts)
@@ -68,6 +68,9 @@ async def embed_passages(
             storing = asyncio.create_task(keep_passages(batch, made, material, store))
             vectors |= made
             left = left[BATCH:]
+    except asyncio.CancelledError:
+        storing.cancel()  # nobody waits any more, and a database that hangs would hang this too
+        raise
     finally:
         await storing
     return vectors

@@ -85,9 +85,10 @@ class MaterialErasure:
             task = await self._task.task()
             if not task.erasing:
                 return False
-            last = _deletion(task.seen)
             proof = put(task.seen, {"erasing": True})
-            await self._database.commit([proof, *map(_deletion, found)] if found else [last])
+            await self._database.commit(
+                [proof, *map(_deletion, found)] if found else [_last_deletion(task.seen)]
+            )
             return True
 
         return await self._database.until_it_holds(attempt)
@@ -104,5 +105,9 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _deletion(seen: DocumentSnapshot[Any]) -> Write:
+    return lambda batch: batch.delete(seen.reference)
+
+
+def _last_deletion(seen: DocumentSnapshot[Any]) -> Write:
     option = LastUpdateOption(seen.update_time)
     return lambda batch: batch.delete(seen.reference, option)

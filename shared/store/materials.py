@@ -24,7 +24,9 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.domain.contents import Part
 from shared.domain.material import Making, Material, Passage, Status, materials_facet
+from shared.errors import Conflict
 from shared.store.changes import known, put
+from shared.store.database import Stale
 from shared.store.documents import (
     MAX_ANY,
     Documents,
@@ -59,6 +61,10 @@ READ_TOGETHER: Final = 300
 """Documents that one request reads."""
 WRITTEN_TOGETHER: Final = 3
 """Parts that one commit writes: a request of 4 MiB is the most that the emulator takes."""
+
+
+class Erased(Conflict):
+    """Materials are not there any more for which something was to be stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +191,13 @@ class Materials:
             return []
         return [put(task.seen, {"touched_at": now})]
 
-    def left_to_a_job(self, standing: Standing) -> Write:
-        """The write that says that materials wait for a job, and that a call was paid for them."""
-        return put(standing.seen, {"status": Status.WAITING.value, "prepaid": True})
+    def left_to_a_job(self, standing: Standing, call: str) -> Write:
+        """The write that says that materials wait for a job, and which call is paid for them."""
+        return put(standing.seen, {"status": Status.WAITING.value, "prepaid": call})
 
     def answered(self, standing: Standing) -> Write:
         """The write that says that what was paid for was answered; it holds once."""
-        return put(standing.seen, {"prepaid": False})
+        return put(standing.seen, {"prepaid": None})
 
     async def keep_passages(
         self, material: Material, texts: Mapping[str, str], vectors: Mapping[str, Vector]
@@ -199,21 +205,21 @@ class Materials:
         """Store passages of some materials, with the vectors that there are. One round trip.
 
         Raises:
-            Stale: The materials were erased meanwhile.
+            Erased: The materials were, meanwhile.
         """
         facet = materials_facet(material)
-        writes = [self.still_there(material)]
+        writes: list[Write] = []
         for passage_id, text in texts.items():
             fields = {"text": text, "facets": ArrayUnion([facet])}
             fields |= _vector_fields(vectors.get(passage_id), material.making.model)
             writes.append(_merge(self._at(PASSAGES, passage_id), fields))
-        await self._database.commit(writes)
+        await self._commit(material, writes)
 
     async def keep_parts(self, material: Material, parts: Sequence[Part]) -> None:
         """Store the contents of some materials. A round trip for three parts.
 
         Raises:
-            Stale: The materials were erased meanwhile.
+            Erased: The materials were, meanwhile.
         """
         data = await asyncio.to_thread(lambda: [part.to_bytes() for part in parts])
         kept = [
@@ -222,18 +228,16 @@ class Materials:
         ]
         for start in range(0, len(kept), WRITTEN_TOGETHER):
             block = kept[start : start + WRITTEN_TOGETHER]
-            await self._database.commit([self.still_there(material), *block])
+            await self._commit(material, block)
 
     async def change(self, material: Material, **fields: Any) -> None:
         """Say how far materials have come. One round trip.
 
         Raises:
-            Stale: They were erased meanwhile.
+            Erased: They were, meanwhile.
         """
         reference = self._at(DOCUMENTS, material.document_id)
-        await self._database.commit(
-            [self.still_there(material), lambda batch: batch.update(reference, fields)]
-        )
+        await self._commit(material, [lambda batch: batch.update(reference, fields)])
 
     def still_there(self, material: Material) -> Write:
         """The write that is refused, with all that it is committed with, if they were erased."""
@@ -248,6 +252,18 @@ class Materials:
     def task_reference(self) -> AsyncDocumentReference:
         """The document of the task itself."""
         return self._database.document(self._tasks, self._task_id)
+
+    async def _commit(self, material: Material, writes: Sequence[Write]) -> None:
+        async def attempt() -> None:
+            try:
+                await self._database.commit([self.still_there(material), *writes])
+            except Stale:
+                if (await self._database.get(self._proof(material))).exists:
+                    raise  # only somebody else at the same time: again
+                message = "These materials were erased while they were brought. Bring them again."
+                raise Erased(message) from None
+
+        await self._database.until_it_holds(attempt)
 
     def _proof(self, material: Material) -> AsyncDocumentReference:
         return self._at(PARTS, f"{material.document_id}.{material.arrival}")

@@ -8,7 +8,7 @@ from shared.domain.contents import refusal
 from shared.domain.material import Status
 from shared.job import Failure, Job, Report
 from shared.materials.embedding import RefusedPassage, embed_passages
-from shared.store.database import LeaseLost, Stale
+from shared.store.materials import Erased
 
 if TYPE_CHECKING:
     from shared.deps import Deps
@@ -52,9 +52,7 @@ async def _complete(
         if status is Status.WAITING:
             return  # who asks for them embeds too, and may have finished meanwhile
         await store.change(material, status=status.value, reason=reason)
-    except LeaseLost:
-        raise
-    except Stale:
+    except Erased:
         report.counts["erased"] += 1
         return
     if reason:
@@ -70,7 +68,7 @@ async def _embed(
     if material.making.model != deps.embedder.model:
         return Status.ARRIVING, None  # who brings them again has them taken in by this model
     parts = (await store.parts([material]))[material.document_id]
-    names = list(dict.fromkeys(name for part in parts for name in part.ids))
+    names = [name for part in parts for name in part.ids]
     for start in range(0, len(names), READ):
         texts = await store.without_vector(names[start : start + READ], material.making)
         try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from functions.tools.extract_key_info.results import Ranked
-from shared.errors import Conflict
 from shared.search.meaning import DENSE_POOL, NoMeaning
 from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Selection
+from shared.store.materials import Erased
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ async def ranked(query: str, brought: Brought, top_k: int, deps: Deps) -> Ranked
     Of equal scores, those of the latest materials come first, and there those that stand first.
 
     Raises:
-        Conflict: The materials were erased meanwhile.
+        Erased: The materials were, meanwhile.
         Unavailable: The database is down.
     """
     weight = deps.settings.extract_semantic_weight
@@ -44,9 +44,7 @@ async def ranked(query: str, brought: Brought, top_k: int, deps: Deps) -> Ranked
     near = DENSE_POOL if outage else sum(hit.near for hit in hits)
     whole = brought.is_whole and all(hit.id in texts for hit in best)
     if not whole or near < min(DENSE_POOL, ranking.documents):
-        raise Conflict(
-            "These materials were erased while they were searched. Bring them again to ask them."
-        )
+        raise Erased("These materials were erased while they were searched. Bring them again.")
     return Ranked(
         hits=[(hit, sources[hit.id], sources[hit.id].place.text or texts[hit.id]) for hit in best],
         considered=ranking.documents,

@@ -10,17 +10,17 @@ import asyncio
 import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from functions.tools.extract_key_info.cutting import cut
 from functions.tools.extract_key_info.invalid import invalid
 from functions.tools.extract_key_info.pace import Pace
 from shared.domain.contents import parts_of, refusal
 from shared.domain.material import Making, Material, Status
-from shared.errors import Conflict
 from shared.materials.embedding import RefusedPassage, embed_passages, keep_passages
 from shared.retrieval.terms import ANALYSIS
 from shared.store.database import Stale
+from shared.store.materials import Erased
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.domain.contents import Part
     from shared.store.materials import Materials, Standing
-
-_ERASED: Final = "These materials were erased while they were brought. Bring them again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +41,7 @@ class Taken:
         texts: The cleaned texts of their passages, by id.
         vectors: The vectors of all of them, or of as many as there was time for.
         seconds_left: How long embedding the others may take.
+        is_left: Whether this call has left the others to a job.
     """
 
     material: Material
@@ -50,6 +49,7 @@ class Taken:
     texts: Mapping[str, str]
     vectors: Mapping[str, Vector]
     seconds_left: float = 0.0
+    is_left: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -110,7 +110,7 @@ async def go_on(material: Material, store: Materials, deps: Deps) -> Taken:
         Conflict: They were erased meanwhile.
     """
     parts = (await store.parts([material]))[material.document_id]
-    names = list(dict.fromkeys(name for part in parts for name in reversed(part.ids)))
+    names = [name for part in reversed(parts) for name in reversed(part.ids)]
     texts = await store.without_vector(names, material.making)
     pace = Pace(texts, deps.deadline)
     with _explained(parts):
@@ -126,8 +126,6 @@ def _explained(parts: Sequence[Part]) -> Iterator[None]:
         yield
     except RefusedPassage as error:
         raise invalid("materials", refusal(parts, error.passage_id)) from None
-    except Stale:
-        raise Conflict(_ERASED) from None
 
 
 async def _begin(material: Material, store: Materials, deps: Deps) -> Standing:
@@ -183,13 +181,16 @@ async def _finished(taken: Taken, store: Materials, deps: Deps) -> Taken:
         await store.change(taken.material, status=Status.READY.value)
         return replace(taken, material=replace(taken.material, status=Status.READY))
 
-    async def attempt() -> Material:
-        standing = await store.look(taken.material.document_id)
-        if standing.material is None or standing.material.arrival != taken.material.arrival:
-            raise Conflict(_ERASED)
-        if standing.material.status is Status.ARRIVING:  # else somebody else brought it further
-            await deps.store.database.commit([store.left_to_a_job(standing)])
-            return replace(standing.material, status=Status.WAITING, prepaid=True)
-        return standing.material
+    this_call = secrets.token_hex(8)
 
-    return replace(taken, material=await deps.store.database.until_it_holds(attempt))
+    async def attempt() -> Taken:
+        standing = await store.look(taken.material.document_id)
+        material = standing.material
+        if material is None or material.arrival != taken.material.arrival:
+            raise Erased("These materials were erased while they were asked. Bring them again.")
+        if material.status is Status.ARRIVING:
+            await deps.store.database.commit([store.left_to_a_job(standing, this_call)])
+            material = replace(material, status=Status.WAITING, prepaid=this_call)
+        return replace(taken, material=material, is_left=material.prepaid == this_call)
+
+    return await deps.store.database.until_it_holds(attempt)

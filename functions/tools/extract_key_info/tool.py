@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.tools.extract_key_info.brought import Brought
+    from functions.tools.extract_key_info.taking_in import Taken
     from shared.deps import Deps
     from shared.domain.material import Material
+    from shared.store.database import Write
     from shared.store.materials import Materials, Standing, TaskSeen
 
 DEFAULT_TASK: Final = "default"
@@ -173,7 +175,7 @@ async def _of_text(text: str, wanted: Wanted, deps: Deps) -> Out:
     taken = await take_in(text, document_id, wanted.store, deps)
     origin = Origin(taken.material, known=False)
     if taken.material.status is Status.WAITING:
-        return _pending(origin, taken.seconds_left, deps)
+        return _pending(origin, taken, deps)
     if not taken.is_whole:  # somebody else was faster
         return await _of_document(document_id, wanted, deps)
     if wanted.scope is Scope.TASK:
@@ -204,26 +206,21 @@ async def _of_known(standing: Standing, wanted: Wanted, deps: Deps) -> Out | Non
     if material.status is Status.WAITING:
         taken = await go_on(material, wanted.store, deps)
         if taken.material.status is Status.WAITING:
-            deps.charge(0)
-            return _pending(origin, taken.seconds_left, deps)
+            return _pending(origin, taken, deps)
         standing = await wanted.store.look(material.document_id)
     elif material.status is not Status.READY:
         return None
-    await _use(standing, wanted, deps)
     brought = brought_before([material], wanted.store)
     if wanted.scope is Scope.TASK:
         brought = await _task_past(wanted, standing.task, deps)
-    return await _answer(brought, wanted, origin, deps)
+    else:
+        await _touch(standing.task, wanted, deps)
+    return await _answer(brought, wanted, origin, deps, prepaid=standing)
 
 
-async def _use(standing: Standing, wanted: Wanted, deps: Deps) -> None:
-    """Note that the task is in use, and let an answer that was paid for cost nothing."""
-    database = deps.store.database
-    if standing.material and standing.material.prepaid:
-        paid = await database.commit_what_holds([wanted.store.answered(standing)])
-        if paid:
-            deps.charge(0)
-    await database.commit_what_holds(wanted.store.touch(standing.task, deps.clock()))
+async def _touch(task: TaskSeen, wanted: Wanted, deps: Deps) -> None:
+    """Note that the task is in use."""
+    await deps.store.database.commit_what_holds(wanted.store.touch(task, deps.clock()))
 
 
 async def _task_past(wanted: Wanted, task: TaskSeen, deps: Deps) -> Brought:
@@ -233,11 +230,18 @@ async def _task_past(wanted: Wanted, task: TaskSeen, deps: Deps) -> Brought:
         told = f"the task {deps.task} has no materials that can be searched yet"
         message = f"extract_key_info found nothing to look in: {told}. Send materials."
         raise NotFound(message, details={"task_id": told})
-    await deps.store.database.commit_what_holds(wanted.store.touch(task, deps.clock()))
+    await _touch(task, wanted, deps)
     return brought_before(materials[:SEARCHED], wanted.store, crowded=len(materials) > SEARCHED)
 
 
-async def _answer(brought: Brought, wanted: Wanted, origin: Origin, deps: Deps) -> Out:
+async def _answer(
+    brought: Brought,
+    wanted: Wanted,
+    origin: Origin,
+    deps: Deps,
+    prepaid: Standing | None = None,
+) -> Out:
+    """Rank, and keep the answer; `prepaid` are materials that may have been paid for already."""
     result = await ranked(wanted.query, brought, wanted.top_k, deps)
     deps.note(
         passages=result.considered,
@@ -259,21 +263,31 @@ async def _answer(brought: Brought, wanted: Wanted, origin: Origin, deps: Deps) 
         message=" ".join(note for note in notes if note) or None,
     )
     quoted = {source.material.document_id: source.material for _, source, _ in result.hits}
-    return await _kept(out, list(quoted.values()), wanted, deps)
-
-
-async def _kept(out: Out, quoted: Sequence[Material], wanted: Wanted, deps: Deps) -> Out:
-    """Keep an answer for when the same call is sent again, unless what it quotes is gone."""
-    if deps.once and deps.once.has_key:
-        try:
-            return await deps.commit([wanted.store.still_there(each) for each in quoted], out)
-        except Stale:
-            deps.once = None
+    proofs = [wanted.store.still_there(each) for each in quoted.values()]
+    if prepaid and prepaid.material and prepaid.material.prepaid:
+        deps.charge(0)
+        if await _is_kept(out, [wanted.store.answered(prepaid), *proofs], deps):
+            return out
+        deps.price = None  # another call was faster, and has had it for nothing
+    if deps.once and deps.once.has_key and not await _is_kept(out, proofs, deps):
+        deps.once = None  # what it quotes was erased: no answer of it is kept
     return out
 
 
-def _pending(origin: Origin, seconds_left: float, deps: Deps) -> Out:
+async def _is_kept(out: Out, writes: Sequence[Write], deps: Deps) -> bool:
+    """Commit an answer with these writes; False if one of them does not hold."""
+    try:
+        await deps.commit(writes, out)
+    except Stale:
+        return False
+    return True
+
+
+def _pending(origin: Origin, taken: Taken, deps: Deps) -> Out:
+    """Say when to ask again. Only the call that left materials to a job pays, and once."""
     deps.once = None  # this answer is not kept: the same call, sent again, may be answered
+    if not taken.is_left:
+        deps.charge(0)
     material = origin.material
     deps.note(pending=True, document=material.document_id if material else "")
     return Out(
@@ -285,7 +299,7 @@ def _pending(origin: Origin, seconds_left: float, deps: Deps) -> Out:
         document=material.document_id if material else None,
         considered=0,
         known=origin.known,
-        ask_again_after=min(SOON + math.ceil(seconds_left), LATE),
+        ask_again_after=min(SOON + math.ceil(taken.seconds_left), LATE),
         message="The materials are stored, and a job embeds them. Nothing more needs to be sent:"
         " ask again with document, and with the same task_id.",
     )

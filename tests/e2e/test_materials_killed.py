@@ -1,0 +1,230 @@
+"""`extract_key_info` is killed after each of its commits: nothing is seen by half, nor done twice.
+
+Each kill has a database of its own, which must hold in the end what one without a kill holds.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio.to_thread
+import pytest
+
+from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
+from functions.jobs.purge.job import JOB as PURGE
+from shared.clock import utc_now
+from shared.deps import Backend
+from shared.domain.material import Status, id_of
+from shared.job import Report, run_job
+from tests.e2e.dying import mortals
+from tests.fakes.openai import FakeOpenAI
+from tests.materials import READER, extracted
+from tests.materials_stored import (
+    PARAGRAPHS,
+    QUERY,
+    answers_kept,
+    assert_nothing_found,
+    contents,
+    difference,
+    embedded,
+    fields_with,
+    pages,
+    settings_with,
+    with_vectors,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from tests.e2e.dying import Mortals
+
+pytestmark = pytest.mark.anyio
+
+TEXT: Final = pages()
+ID: Final = id_of(TEXT)
+ASKED: Final = {"query": QUERY, "materials": TEXT, "idempotency_key": "k"}
+BY_ID: Final = {"query": QUERY, "document": ID, "idempotency_key": "later"}
+SHORT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
+"""Settings by which these materials are too long for a call."""
+
+
+@pytest.fixture(scope="module")
+def dying() -> Iterator[Mortals]:
+    """Who makes the calls that die."""
+    with mortals() as them:
+        yield them
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeOpenAI]:
+    """Embeds for everybody."""
+    with FakeOpenAI() as server:
+        yield server
+
+
+@asynccontextmanager
+async def opened(
+    fake: FakeOpenAI, project: str, since: timedelta = timedelta(minutes=30), **more: Any
+) -> AsyncIterator[Backend]:
+    """A process that lives; by its clock, all leases of those that died have ended."""
+    later = utc_now() + since
+    backend = Backend(settings_with(fake, project, **more), clock=lambda: later)
+    yield backend
+    await backend.aclose()
+
+
+async def survives(dying: Mortals, fields: dict[str, Any], commits: int, **order: Any) -> bool:
+    """Whether a process that dies after so many commits gets to its end before."""
+    return await anyio.to_thread.run_sync(partial(dying.survives, fields, commits, **order))
+
+
+async def asked(backend: Backend, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a call."""
+    told = dict(arguments)
+    return await extracted(backend, told.pop("query"), **told)
+
+
+async def ingested(backend: Backend) -> Report:
+    """Run the job to its end."""
+    report = await run_job(INGEST_MATERIALS, backend)
+    assert isinstance(report, Report), report
+    assert report.finished
+    return report
+
+
+async def status(backend: Backend) -> Status | None:
+    """What is stored of the materials says so."""
+    found = (await contents(backend)).get(f"default/documents/{ID}")
+    return Status(found["status"]) if found else None
+
+
+async def test_a_call_killed_after_any_commit_is_made_again_as_if_it_were_the_first(
+    dying: Mortals, fake: FakeOpenAI, project: str
+) -> None:
+    async with opened(fake, f"{project}-calm") as calm:
+        answer = await asked(calm, ASKED)
+        known = await asked(calm, ASKED | {"idempotency_key": "other"})
+        whole = await contents(calm)
+    assert PARAGRAPHS == answer["considered"]
+    order = {"user": READER.user_id, "arguments": ASKED}
+    for commits in count():
+        there = f"{project}-{commits}"
+        fields = fields_with(fake, there)
+        if await survives(dying, fields, commits, **order):
+            break
+        async with opened(fake, there) as backend:
+            come = await status(backend)
+            if come is not Status.READY:
+                await assert_nothing_found(backend, TEXT)
+            stored, before = await with_vectors(backend), len(embedded(fake))
+            again = await asked(backend, ASKED)
+            assert (known if come is Status.READY else answer) | {"known": again["known"]} == again
+            assert (commits, {}) == (commits, difference(whole, await contents(backend)))
+            anew = embedded(fake)[before:]
+            assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
+    assert commits > 5
+
+
+async def test_a_call_that_leaves_the_rest_to_a_job_is_killed_after_any_commit(
+    dying: Mortals, fake: FakeOpenAI, project: str
+) -> None:
+    async with opened(fake, f"{project}-calm", **SHORT) as calm:
+        assert "pending" == (await asked(calm, ASKED))["status"]
+        left = await contents(calm)
+        await ingested(calm)
+        answer = await asked(calm, BY_ID)
+        whole = await contents(calm)
+    order = {"user": READER.user_id, "arguments": ASKED}
+    for commits in count():
+        there = f"{project}-{commits}"
+        fields = fields_with(fake, there, **SHORT)
+        if await survives(dying, fields, commits, **order):
+            break
+        async with opened(fake, there, **SHORT) as backend:
+            waits = await status(backend) is Status.WAITING
+            if not waits:
+                await assert_nothing_found(backend, TEXT)
+            before = len(embedded(fake))
+            again = await asked(backend, ASKED)
+            # Whoever asks of what waits has it embedded as far as there is time.
+            assert ("ready" if waits else "pending", waits) == (again["status"], again["known"])
+            assert (commits, waits or left) == (commits, waits or await contents(backend))
+            await ingested(backend)
+            assert answer == await asked(backend, BY_ID)
+            assert (commits, {}) == (commits, difference(whole, await contents(backend)))
+            assert sorted(TEXT.split("\n\n")) == sorted(embedded(fake)[before:])
+    assert commits > 5
+
+
+async def test_who_goes_on_embedding_what_waits_is_killed_after_any_commit(
+    dying: Mortals, fake: FakeOpenAI, project: str
+) -> None:
+    async with opened(fake, f"{project}-calm", **SHORT) as calm:
+        await asked(calm, ASKED)
+        answer = await asked(calm, BY_ID)
+        whole = await contents(calm)
+    order = {"user": READER.user_id, "arguments": BY_ID}
+    for commits in count():
+        there = f"{project}-{commits}"
+        async with opened(fake, there, **SHORT) as backend:
+            await asked(backend, ASKED)
+            fields = fields_with(fake, there, **SHORT)
+            if await survives(dying, fields, commits, **order):
+                break
+            stored, before = await with_vectors(backend), len(embedded(fake))
+            assert answer == await asked(backend, BY_ID)
+            assert (commits, {}) == (commits, difference(whole, await contents(backend)))
+            anew = embedded(fake)[before:]
+            assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
+    assert commits > 3
+
+
+async def test_the_job_is_killed_after_any_commit_and_the_next_run_goes_on(
+    dying: Mortals, fake: FakeOpenAI, project: str
+) -> None:
+    async with opened(fake, f"{project}-calm", **SHORT) as calm:
+        await asked(calm, ASKED)
+        await ingested(calm)
+        whole = await contents(calm)
+        answer = await asked(calm, BY_ID)
+    for commits in count():
+        there = f"{project}-{commits}"
+        async with opened(fake, there, **SHORT) as backend:
+            await asked(backend, ASKED)
+            fields = fields_with(fake, there, **SHORT)
+            if await survives(dying, fields, commits, job="ingest_materials"):
+                break
+            stored, before = await with_vectors(backend), len(embedded(fake))
+            report = await ingested(backend)
+            assert (commits, {}) == (commits, difference(whole, await contents(backend)))
+            anew = embedded(fake)[before:]
+            assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
+            assert len(anew) == report.counts["embedded"]
+            assert answer == await asked(backend, BY_ID)
+    assert commits > 3
+
+
+@pytest.mark.parametrize("order", [{"user": READER.user_id, "erase": "default"}, {"job": "purge"}])
+async def test_who_erases_is_killed_after_any_commit_and_the_next_purge_goes_on(
+    dying: Mortals, fake: FakeOpenAI, project: str, order: dict[str, Any]
+) -> None:
+    for commits in count():
+        there = f"{project}-{commits}"
+        fields = fields_with(fake, there)
+        async with opened(fake, there, timedelta(days=-100)) as long_ago:
+            await asked(long_ago, ASKED)
+        done = await survives(dying, fields, commits, **order)
+        async with opened(fake, there) as backend:
+            if done:
+                assert {} == await contents(backend)
+                break
+            if commits > ("job" in order):  # the first commit of a job is its lease
+                await assert_nothing_found(backend, TEXT)
+            assert isinstance(await run_job(PURGE, backend), Report)
+            assert (commits, {}) == (commits, await contents(backend))
+            assert (commits, []) == (commits, await answers_kept(backend))
+    assert commits > 4
