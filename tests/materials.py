@@ -20,7 +20,7 @@ MAST: Final = "The mast of the boat was struck by lightning and split from top t
 BREAD: Final = "Rye bread needs a sour dough, since rye has too little gluten for yeast alone."
 COMET: Final = "A comet's tail always points away from the sun, whichever way the comet moves."
 BRIDGE: Final = "The bridge was closed for repairs after rust was found in its cables."
-PAGES: Final = "\n\n".join((MAST, BREAD, COMET, BRIDGE))
+PAGES: Final = f"{MAST}\n\n{BREAD}\n\n{COMET}\n\n{BRIDGE}"
 
 
 async def extract(

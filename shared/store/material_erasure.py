@@ -15,8 +15,9 @@ from google.cloud.firestore import LastUpdateOption
 
 from shared.clock import from_microseconds
 from shared.store.changes import put
-from shared.store.materials import DOCUMENTS, PARTS, PASSAGES, TASKS
+from shared.store.materials import DOCUMENTS, PARTS, TASKS
 from shared.store.replays import Replays
+from shared.store.task_passages import PASSAGES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence

@@ -8,7 +8,8 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.clock import utc_now
 from shared.domain.material import Status
-from shared.store.materials import DOCUMENTS, TASKS, Materials, to_material
+from shared.store.material_documents import to_material
+from shared.store.materials import DOCUMENTS, TASKS, Materials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

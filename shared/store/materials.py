@@ -14,27 +14,26 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import SERVER_TIMESTAMP, ArrayUnion
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
-from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.domain.contents import Part
-from shared.domain.material import Making, Material, Passage, Status, materials_facet
+from shared.domain.material import Status, materials_facet
 from shared.errors import Conflict
-from shared.store.changes import known, put
+from shared.store.changes import put
 from shared.store.database import Stale
-from shared.store.documents import (
-    MAX_ANY,
-    Documents,
-    Neighbour,
-    by_distance,
-    nearest_query,
-    neighbour,
+from shared.store.material_documents import (
+    of_material,
+    of_vector,
+    part_names,
+    to_material,
+    to_vector,
 )
+from shared.store.task_passages import PASSAGES, TaskPassages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,14 +45,13 @@ if TYPE_CHECKING:
         AsyncQuery,
         DocumentSnapshot,
     )
-    from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
     from shared.ai.embedding import Vector
+    from shared.domain.material import Making, Material
     from shared.store.database import Database, Write
 
 TASKS: Final = "rag_tasks"
 DOCUMENTS: Final = "documents"
-PASSAGES: Final = "passages"
 PARTS: Final = "parts"
 TOUCHED_EVERY: Final = timedelta(hours=1)
 """How exact the last use of a task is known: each time costs a write."""
@@ -136,7 +134,7 @@ class Materials:
 
     async def parts(self, materials: Sequence[Material]) -> dict[str, list[Part]]:
         """The contents of materials, by the id of each. One round trip."""
-        names = {each.document_id: _part_names(each) for each in materials}
+        names = {each.document_id: part_names(each) for each in materials}
         references = [self._at(PARTS, name) for listed in names.values() for name in listed]
         blocks = await asyncio.gather(
             *(self._database.get_all(block, ["data"]) for block in _blocks(references))
@@ -156,7 +154,7 @@ class Materials:
     async def vectors(self, passage_ids: Sequence[str], making: Making) -> dict[str, Vector]:
         """The vectors of those of these passages that have one of this model. One round trip."""
         found = await self._passages(passage_ids, ["embedding", "embedding_model"])
-        vectors = {each.id: _vector(each.to_dict() or {}, making) for each in found}
+        vectors = {each.id: to_vector(each.to_dict() or {}, making) for each in found}
         return {name: vector for name, vector in vectors.items() if vector}
 
     async def without_vector(self, passage_ids: Sequence[str], making: Making) -> dict[str, str]:
@@ -211,7 +209,7 @@ class Materials:
         writes: list[Write] = []
         for passage_id, text in texts.items():
             fields = {"text": text, "facets": ArrayUnion([facet])}
-            fields |= _vector_fields(vectors.get(passage_id), material.making.model)
+            fields |= of_vector(vectors.get(passage_id), material.making.model)
             writes.append(_merge(self._at(PASSAGES, passage_id), fields))
         await self._commit(material, writes)
 
@@ -224,7 +222,7 @@ class Materials:
         data = await asyncio.to_thread(lambda: [part.to_bytes() for part in parts])
         kept = [
             _merge(self._at(PARTS, name), {"data": each})
-            for name, each in zip(_part_names(material), data, strict=True)
+            for name, each in zip(part_names(material), data, strict=True)
         ]
         for start in range(0, len(kept), WRITTEN_TOGETHER):
             block = kept[start : start + WRITTEN_TOGETHER]
@@ -281,50 +279,6 @@ class Materials:
         return self._database.document(f"{self.path}/{collection}", name)
 
 
-class TaskPassages(Documents[Passage]):
-    """The passages of some materials of a task."""
-
-    def __init__(self, database: Database, path: str, materials: Sequence[Material]) -> None:
-        """Look under the path of the task, among what these materials hold."""
-        super().__init__(database, f"{path}/{PASSAGES}", ["text"], _to_passage)
-        facets = [materials_facet(each) for each in materials]
-        self._blocks = [facets[n : n + MAX_ANY] for n in range(0, len(facets), MAX_ANY)]
-
-    async def nearest(
-        self,
-        vector: Vector,
-        limit: int,
-        facets: Sequence[str] = (),  # noqa: ARG002 - materials are searched without filters
-    ) -> list[Neighbour[Passage]]:
-        """The nearest of the materials' passages: one round trip, a request for 30 materials."""
-        nearest = super().nearest
-        found = await asyncio.gather(*(nearest(vector, limit, block) for block in self._blocks))
-        by_id = {each.document.id: each for block in found for each in block}
-        return sorted(by_id.values(), key=by_distance)[:limit]
-
-    async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[Passage]]:
-        """These passages, best first, compared here: they are few. One round trip."""
-        references = [self._database.document(self._collection, name) for name in ids]
-        found = await self._database.get_all(references, ["text", "embedding"])
-        neighbours = [
-            neighbour(_to_passage(each.id, each.to_dict() or {}), vector, each.get("embedding"))
-            for each in found
-        ]
-        return sorted(neighbours, key=by_distance)
-
-
-def to_material(snapshot: DocumentSnapshot[Any]) -> Material:
-    """Read what is known of materials."""
-    fields = known(Material, snapshot.to_dict())
-    made = {"status": Status(fields["status"]), "making": Making(**fields["making"])}
-    return Material(**(fields | made))
-
-
-def of_material(material: Material) -> dict[str, Any]:
-    """What is known of materials, as fields."""
-    return asdict(material) | {"status": material.status.value}
-
-
 def ready_query(client: AsyncClient, path: str, limit: int) -> AsyncQuery:
     """The materials of a task that can be searched, the latest first."""
     documents = client.collection(f"{path}/{DOCUMENTS}")
@@ -332,38 +286,13 @@ def ready_query(client: AsyncClient, path: str, limit: int) -> AsyncQuery:
     return ready.order_by("brought_at", direction=BaseQuery.DESCENDING).limit(limit)
 
 
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
     yield ready_query(client, f"users/a/{TASKS}/b", 1)
-    passages = client.collection(f"users/a/{TASKS}/b/{PASSAGES}")
-    yield nearest_query(passages, ["text"], (1.0,), 1, ["document:a"])
-
-
-def _to_passage(passage_id: str, data: dict[str, Any]) -> Passage:
-    return Passage(passage_id, data["text"])
-
-
-def _vector(data: Mapping[str, Any], making: Making) -> Vector | None:
-    found = data.get("embedding")
-    if found is None or data.get("embedding_model") != making.model:
-        return None
-    vector = tuple(found)
-    return vector if len(vector) == making.dimension else None
-
-
-def _vector_fields(vector: Vector | None, model: str) -> dict[str, Any]:
-    if vector is None:
-        return {}
-    return {"embedding": FirestoreVector(list(vector)), "embedding_model": model}
 
 
 def _merge(reference: AsyncDocumentReference, fields: dict[str, Any]) -> Write:
     return lambda batch: batch.set(reference, fields, merge=True)
-
-
-def _part_names(material: Material) -> list[str]:
-    """The documents of its contents, in order."""
-    return [f"{material.document_id}.{material.arrival}.{n}" for n in range(material.parts)]
 
 
 def _blocks(references: Sequence[AsyncDocumentReference]) -> Iterator[Sequence[Any]]:
