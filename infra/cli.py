@@ -119,10 +119,18 @@ def run_job(name: str) -> None:
 @click.argument("tool")
 @click.argument("arguments", default="{}")
 @click.option("--url", default="http://localhost:8080/mcp", show_default=True)
-def call(tool: str, arguments: str, url: str) -> None:
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    metavar="NAME=PATH",
+    help="Take the argument NAME from a text file; a PATH of - is standard input.",
+)
+def call(tool: str, arguments: str, url: str, files: tuple[str, ...]) -> None:
     """Call TOOL over MCP with ARGUMENTS, a JSON object, and print the answer.
 
-    Where a credential is needed, put a key into the environment variable CARREL_KEY.
+    A long text comes from a file: --file materials=report.txt. Where a credential is needed, put a
+    key into the environment variable CARREL_KEY.
     """
     from infra.local.client import call_tool
 
@@ -132,10 +140,21 @@ def call(tool: str, arguments: str, url: str) -> None:
         raise click.ClickException(f"ARGUMENTS is not JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise click.ClickException("ARGUMENTS must be a JSON object, such as '{\"limit\": 3}'.")
+    parsed |= dict(map(_from_file, files))
     key = os.environ.get("CARREL_KEY", "").strip() or None
     well, text = asyncio.run(call_tool(url, tool, parsed, key))
     click.echo(text, err=not well)
     sys.exit(not well)
+
+
+def _from_file(named: str) -> tuple[str, str]:
+    """An argument, and the text of the file that holds it."""
+    name, _, path = named.partition("=")
+    try:
+        with click.open_file(path, encoding="utf-8") as file:
+            return name, file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{named}: no text can be read there ({error}).") from error
 
 
 @main.command()

@@ -23,6 +23,8 @@ from shared.errors import InvalidInput
 from shared.loopback import is_loopback
 from shared.time_zones import time_zone
 
+MOST_QUOTED: Final = 150_000
+"""Characters that an answer of `extract_key_info` quotes at most."""
 LEAST_SECRET: Final = 32
 """Characters of a secret that nobody guesses."""
 _USUAL_PORTS: Final = {"https": ":443", "http": ":80"}
@@ -248,6 +250,17 @@ class Settings(BaseModel):
     def _within_its_limit(self) -> Self:
         if self.extract_top_k > self.extract_top_k_limit:
             raise ValueError("EXTRACT_TOP_K is EXTRACT_TOP_K_LIMIT at most")
+        if self.extract_top_k_limit * self.extract_passage_characters > MOST_QUOTED:
+            raise ValueError(
+                "EXTRACT_TOP_K_LIMIT times EXTRACT_PASSAGE_CHARACTERS is"
+                f" {MOST_QUOTED:,} at most: an answer must fit a document"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _jobs_have_a_key(self) -> Self:
+        if self.embeds_with_callers_keys and self.openai_api_key is None:
+            raise ValueError("OPENAI_KEY_OF_CALLER needs OPENAI_API_KEY too: jobs have no caller")
         return self
 
     @field_validator("openai_base_url")

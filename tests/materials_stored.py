@@ -25,7 +25,7 @@ PARAGRAPHS: Final = 40
 """A full batch, and one that is not."""
 DIMENSION: Final = 16
 """The length of vectors: a short one is quickly stored."""
-TIMES: Final = {"created_at", "touched_at", "brought_at", "kept_at"}
+TIMES: Final = {"created_at", "touched_at", "brought_at", "kept_at", "next_at"}
 QUERY: Final = "thing 31 became what"
 
 

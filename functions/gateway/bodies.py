@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 
+from functions.gateway.json_bodies import may_hold_halves, values_in, well_formed
 from functions.gateway.refusals import refusal
-from functions.gateway.well_formed import may_hold_halves, well_formed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,12 @@ SECONDS: Final = 5.0
 """How long any body may take: whoever sends it keeps a place on an instance for as long."""
 SLOWEST: Final = 1024 * 1024
 """Bytes a second that a line has; who may send more gets time for it."""
+LARGE: Final = 256 * 1024
+"""Bytes from which on a body is looked at before it is parsed, and may have to wait for others."""
+MOST_VALUES: Final = 50_000
+"""Values in a large body: it is to hold a long text, not many things."""
+MOST_HELD: Final = 256 * 1024 * 1024
+"""Bytes of bodies that an instance holds at once."""
 _PIECE: Final = 64 * 1024
 """Bytes that are kept together: each piece costs some, too."""
 
@@ -50,52 +57,78 @@ class Bounded:
         self._most = most
         self._advice = advice
         self._seconds = seconds
+        self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its body, or say what is wrong with that."""
-        most = self._most(scope)
+        most, sizes = self._most(scope), Counter[str]()
+        try:
+            answer = await self._answer(scope, receive, most, sizes)
+            await answer(scope, receive, send)
+        finally:
+            self._held -= sizes.total()
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, most: int, sizes: Counter[str]
+    ) -> ASGIApp:
+        """What answers a request: the app, given its body, or a refusal."""
         try:
             async with asyncio.timeout(self._seconds + most / SLOWEST):
-                pieces = await _read(receive, most, Headers(scope=scope))
+                pieces = await self._read(receive, most, Headers(scope=scope), sizes)
         except TimeoutError:
-            late = refusal(
+            return refusal(
                 408, "This request took too long to arrive. Send it again, or send less."
             )
-            await late(scope, receive, send)
-            return
+        except _FullError:
+            message = "Too many long requests are under way. Send it again in a few seconds."
+            return refusal(503, message, {"retry-after": "5"})
         if pieces is None:
             message = f"This request has more than the {most:,} bytes that are taken here."
-            large = refusal(413, f"{message} {self._advice(scope)}")
-            await large(scope, receive, send)
-            return
+            return refusal(413, f"{message} {self._advice(scope)}")
+        if sizes.total() > LARGE or may_hold_halves(pieces):
+            body = well_formed(b"".join(pieces))
+            if len(body) > LARGE and values_in(body) > MOST_VALUES:
+                message = f"This request has more than {MOST_VALUES:,} values. Send fewer at once."
+                return refusal(400, message)
+            pieces = deque(bytearray(body[n : n + _PIECE]) for n in range(0, len(body), _PIECE))
+        return partial(_replayed, self._app, pieces)
 
-        if may_hold_halves(pieces):
-            pieces = deque([bytearray(well_formed(b"".join(pieces)))])
-
-        async def replay() -> Message:
-            if not pieces:
-                return await receive()
-            body = bytes(pieces.popleft())
-            return {"type": "http.request", "body": body, "more_body": bool(pieces)}
-
-        await self._app(scope, replay, send)
-
-
-async def _read(receive: Receive, most: int, headers: Headers) -> deque[bytearray] | None:
-    """The whole body, or as much as came before the client left; None if it is too large."""
-    announced = headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > most:
-        return None
-    pieces = deque([bytearray()])
-    size, more = 0, True
-    while more:
-        message = await receive()
-        part = message.get("body", b"")
-        more = message.get("more_body", False)
-        size += len(part)
-        if size > most:
+    async def _read(
+        self, receive: Receive, most: int, headers: Headers, sizes: Counter[str]
+    ) -> deque[bytearray] | None:
+        """The whole body, or as much as came before the client left; None if it is too large."""
+        announced = headers.get("content-length", "")
+        if announced.isdecimal() and int(announced) > most:
             return None
-        if len(pieces[-1]) >= _PIECE:
-            pieces.append(bytearray())
-        pieces[-1] += part
-    return pieces
+        pieces = deque([bytearray()])
+        more = True
+        while more:
+            message = await receive()
+            part = message.get("body", b"")
+            more = message.get("more_body", False)
+            sizes["read"] += len(part)
+            self._held += len(part)
+            if sizes.total() > most:
+                return None
+            if sizes.total() > LARGE and self._held > MOST_HELD:
+                raise _FullError
+            if len(pieces[-1]) >= _PIECE:
+                pieces.append(bytearray())
+            pieces[-1] += part
+        return pieces
+
+
+class _FullError(Exception):
+    """This instance holds as much as it can."""
+
+
+async def _replayed(
+    app: ASGIApp, pieces: deque[bytearray], scope: Scope, receive: Receive, send: Send
+) -> None:
+    async def replay() -> Message:
+        if not pieces:
+            return await receive()
+        body = bytes(pieces.popleft())
+        return {"type": "http.request", "body": body, "more_body": bool(pieces)}
+
+    await app(scope, replay, send)

@@ -82,7 +82,8 @@ def list_tasks(user: str) -> None:
         click.echo(f"There are more: these are the {_SHOWN} that were used last.", err=True)
 
 
-@materials.command()
+# Ids of tasks may begin with a dash.
+@materials.command(context_settings={"ignore_unknown_options": True})
 @click.argument("user")
 @click.argument("task")
 @click.option("--yes", is_flag=True, help="Do not ask first.")

@@ -30,7 +30,7 @@ class Cut:
 
     Attributes:
         passage_id: Which passage.
-        position: The how manieth of its materials, from 1.
+        position: Its place among the passages of its materials, from 1.
         start: Where it starts in the materials, in code points.
         end: Where it ends.
         text: What stands there: `materials[start:end]`.
@@ -52,7 +52,7 @@ class Place:
     """Where a passage stands.
 
     Attributes:
-        position: The how manieth of its materials, from 1.
+        position: Its place among the passages of its materials, from 1.
         start: Where it starts in the materials, in code points.
         end: Where it ends.
         text: What stands there; None where it is the passage's own text.

@@ -27,7 +27,7 @@ class Status(StrEnum):
     READY = "ready"
     """They can be searched."""
     FAILED = "failed"
-    """The embedding model refuses a passage of theirs."""
+    """A job could not embed them. Bringing them again tries anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,9 @@ class Material:
         brought_at: When it came.
         prepaid: Names a call that was paid for and not answered yet; None if there is none.
         reason: Why it failed.
+        worked_until: Until when a call embeds what waits, at most: others need not too.
+        next_at: When a job may go on with it; None before it waits.
+        tries: How often a job failed at it since it last went well.
     """
 
     document_id: str
@@ -74,6 +77,9 @@ class Material:
     brought_at: datetime
     prepaid: str | None = None
     reason: str | None = None
+    worked_until: datetime | None = None
+    next_at: datetime | None = None
+    tries: int = 0
 
 
 @dataclass(frozen=True, slots=True)

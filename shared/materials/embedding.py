@@ -9,7 +9,7 @@ from shared.ai.embedding import Purpose
 from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from shared.ai.embedding import Vector
     from shared.deps import Deps
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 BATCH: Final = 32
 """Passages that are embedded, and stored, at once."""
+READ_TOGETHER: Final = 320
+"""Passages that are read at once, to see which of them need a vector."""
+STORED_TOGETHER: Final = 250
+"""Passages that are stored at once where they have no vectors, if they are short."""
+STORED_CHARACTERS: Final = 300_000
+"""What they hold at most."""
 
 
 class RefusedPassage(InvalidInput):
@@ -33,12 +39,57 @@ class RefusedPassage(InvalidInput):
         self.passage_id = passage_id
 
 
-async def embed_passages(
+async def embed_waiting(  # noqa: PLR0913 - each says something of its own
+    names: Sequence[str],
+    material: Material,
+    store: Materials,
+    deps: Deps,
+    *,
+    goes_on: Callable[[int], bool],
+    on_embedded: Callable[[int], None] = lambda _: None,
+) -> bool:
+    """Embed those of these passages that are stored without a vector, in this order.
+
+    Args:
+        names: The passages.
+        material: The materials that hold them.
+        store: The task of these.
+        deps: With what to embed.
+        goes_on: Told before each batch how many are left: whether there is time for them.
+        on_embedded: Told after each batch how many it embedded.
+
+    Returns:
+        Whether all of them have a vector now.
+
+    Raises:
+        RefusedPassage: The model refuses one. Those before it are stored.
+        Unavailable: The embedding provider or the database is down. The same.
+        Erased: The materials were, meanwhile.
+    """
+    left = list(names)
+
+    def goes_on_with(block: int) -> bool:
+        return goes_on(block + len(left))
+
+    while left:
+        block, left = left[:READ_TOGETHER], left[READ_TOGETHER:]
+        texts = await store.without_vector(block, material.making)
+        made = await embed_passages(
+            texts, material, store, deps, goes_on=goes_on_with, on_embedded=on_embedded
+        )
+        if len(made) < len(texts):
+            return False
+    return True
+
+
+async def embed_passages(  # noqa: PLR0913 - each says something of its own
     texts: Mapping[str, str],
     material: Material,
     store: Materials,
     deps: Deps,
-    goes_on: Callable[[Sequence[str]], bool],
+    *,
+    goes_on: Callable[[int], bool],
+    on_embedded: Callable[[int], None] = lambda _: None,
 ) -> dict[str, Vector]:
     """Embed passages batch by batch; each is stored while the next is being embedded.
 
@@ -47,7 +98,8 @@ async def embed_passages(
         material: The materials that hold them.
         store: The task of these.
         deps: With what to embed.
-        goes_on: Told before each batch which passages are left: whether there is time for them.
+        goes_on: Told before each batch how many are left: whether there is time for them.
+        on_embedded: Told after each batch how many it embedded.
 
     Returns:
         The vectors that were made, by passage id; all of them are stored.
@@ -61,12 +113,13 @@ async def embed_passages(
     left = list(texts)
     storing = asyncio.create_task(asyncio.sleep(0))
     try:
-        while left and goes_on(left):
+        while left and goes_on(len(left)):
             batch = {name: texts[name] for name in left[:BATCH]}
             made = await _vectors(batch, deps)
             await storing
-            storing = asyncio.create_task(keep_passages(batch, made, material, store))
+            storing = asyncio.create_task(store.keep_passages(material, batch, made))
             vectors |= made
+            on_embedded(len(made))
             left = left[BATCH:]
     except asyncio.CancelledError:
         storing.cancel()  # nobody waits any more, and a database that hangs would hang this too
@@ -76,14 +129,23 @@ async def embed_passages(
     return vectors
 
 
-async def keep_passages(
-    texts: Mapping[str, str], vectors: Mapping[str, Vector], material: Material, store: Materials
-) -> None:
-    """Store passages, with the vectors that there are: a commit for each 32."""
-    names = list(texts)
-    for start in range(0, len(names), BATCH):
-        block = {name: texts[name] for name in names[start : start + BATCH]}
-        await store.keep_passages(material, block, vectors)
+async def keep_passages(texts: Mapping[str, str], material: Material, store: Materials) -> None:
+    """Store passages without vectors, as many at once as a commit takes."""
+    for block in _blocks(texts):
+        await store.keep_passages(material, block, {})
+
+
+def _blocks(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    block: dict[str, str] = {}
+    characters = 0
+    for name, text in texts.items():
+        characters += len(text)
+        if block and (len(block) == STORED_TOGETHER or characters > STORED_CHARACTERS):
+            yield block
+            block, characters = {}, len(text)
+        block[name] = text
+    if block:
+        yield block
 
 
 async def _vectors(batch: Mapping[str, str], deps: Deps) -> dict[str, Vector]:
@@ -92,5 +154,5 @@ async def _vectors(batch: Mapping[str, str], deps: Deps) -> dict[str, Vector]:
         with deps.timed("embedding"):
             vectors = await deps.embedder.embed(list(batch.values()), Purpose.DOCUMENT)
     except InvalidInput as error:
-        raise RefusedPassage(names[error.details.get("text", 0)]) from None
+        raise RefusedPassage(names[error.details["text"]]) from None
     return dict(zip(names, vectors, strict=True))

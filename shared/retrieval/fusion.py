@@ -37,12 +37,18 @@ class Scores:
     bm25: float
 
 
-def fuse(pool: Mapping[str, Scores], dense_weight: float = DENSE_WEIGHT) -> list[tuple[str, float]]:
+def fuse(
+    pool: Mapping[str, Scores],
+    dense_weight: float = DENSE_WEIGHT,
+    least_spread: float = 0.0,
+) -> list[tuple[str, float]]:
     """Order the candidates, best first; equal ones by id.
 
     Args:
         pool: Candidate id to both its scores.
         dense_weight: What the similarity counts for, 0 to 1.
+        least_spread: Similarities that lie closer together than this are not stretched to 0..1:
+            where nothing is near, their differences are noise, and must not outweigh words.
 
     Returns:
         Candidate id and fused score, 0 to 1. It ranks within this pool and says nothing beyond.
@@ -52,7 +58,8 @@ def fuse(pool: Mapping[str, Scores], dense_weight: float = DENSE_WEIGHT) -> list
     """
     if not 0 <= dense_weight <= 1:
         raise ValueError(f"the dense weight lies between 0 and 1; got {dense_weight}")
-    similarity = _normal({member: scores.similarity for member, scores in pool.items()})
+    similarities = {member: scores.similarity for member, scores in pool.items()}
+    similarity = _normal(similarities, least_spread)
     bm25 = _normal({member: scores.bm25 for member, scores in pool.items()})
     fused = [
         (member, dense_weight * similarity[member] + (1 - dense_weight) * bm25[member])
@@ -61,9 +68,10 @@ def fuse(pool: Mapping[str, Scores], dense_weight: float = DENSE_WEIGHT) -> list
     return sorted(fused, key=lambda item: (-item[1], item[0]))
 
 
-def _normal(values: dict[str, float]) -> dict[str, float]:
+def _normal(values: dict[str, float], least: float = 0.0) -> dict[str, float]:
     """Bring values to 0..1; where all are equal, they are 1, or 0 if they say nothing."""
     low, high = min(values.values(), default=0.0), max(values.values(), default=0.0)
     if low == high:
         return dict.fromkeys(values, float(high > 0))
-    return {member: (value - low) / (high - low) for member, value in values.items()}
+    spread = max(high - low, least)
+    return {member: (value - low) / spread for member, value in values.items()}

@@ -1,6 +1,7 @@
 """Cut materials into passages: its paragraphs, and pieces of those that are too long for one.
 
-A paragraph is what stands between blank lines. One that is too long is cut between two tokens
+A paragraph is what stands between blank lines; a heading of Markdown goes with what follows, since
+alone it answers nothing. One that is too long is cut between two tokens
 (`shared.retrieval.places`): each piece takes what it can and ends after a sentence, else after a
 line (tables, code), else after a word, else between two grapheme clusters. No end that would leave
 it less than a fifth full counts, and the last piece is a fifth full too where another end allows.
@@ -33,6 +34,8 @@ _BLANK_LINES: Final = re.compile(
     rf"[{_LINE_END}](?:(?<=\r)\n)?+[^\S{_LINE_END}]*+[{_LINE_END}]\s*+"
 )
 
+_HEADING: Final = re.compile(rf"#{{1,6}}[ \t][^{_LINE_END}]*+")
+
 # Controls that are not white space, soft hyphens, what only hides or turns text (zero-width space,
 # word joiner, byte order mark, bidirectional controls), lone surrogates. Joiners and variation
 # selectors stay: scripts and emoji need them.
@@ -59,7 +62,7 @@ def split_passages(text: str, most: int = 1500) -> list[Span]:
     if most < MAX_TOKEN:
         raise ValueError(f"a passage must be able to hold {MAX_TOKEN} characters; got {most}")
     spans: list[Span] = []
-    for paragraph in _paragraphs(text):
+    for paragraph in _headed(text, most):
         if paragraph.end - paragraph.start <= most:
             spans.append(paragraph)
         else:
@@ -82,6 +85,24 @@ def _paragraphs(text: str) -> Iterator[Span]:
         yield from _stripped(text, start, blank.start())
         start = blank.end()
     yield from _stripped(text, start, len(text))
+
+
+def _headed(text: str, most: int) -> Iterator[Span]:
+    """The paragraphs, each with the headings above it if they fit."""
+    heading: Span | None = None
+    for paragraph in _paragraphs(text):
+        whole = paragraph
+        if heading and paragraph.end - heading.start <= most:
+            whole = Span(heading.start, paragraph.end)
+        elif heading:
+            yield heading
+        if _HEADING.fullmatch(text, paragraph.start, paragraph.end):
+            heading = whole
+        else:
+            heading = None
+            yield whole
+    if heading:
+        yield heading
 
 
 def _stripped(text: str, start: int, end: int) -> Iterator[Span]:

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Generic
 
 from shared.domain.searchable import DocumentT
-from shared.errors import Unavailable
+from shared.errors import RateLimited, Unavailable
 
 if TYPE_CHECKING:
     from shared.ai.embedding import Vector
@@ -51,6 +51,7 @@ async def meaning_of(
 
     Raises:
         Unavailable: The embedding provider is down, and only meaning was asked for.
+        RateLimited: It throttles the caller's own key. The same.
         Conflict: The database is embedded with another model.
     """
     if not question.by_meaning:
@@ -59,7 +60,7 @@ async def meaning_of(
         vector, embedded = await asyncio.gather(
             deps.query_vector(question.text), deps.store.embedding_space.expect(deps.embedder)
         )
-    except Unavailable:
+    except (RateLimited, Unavailable):
         if not question.by_words:
             raise
         return Meaning(missing=NoMeaning.PROVIDER_UNAVAILABLE)

@@ -64,12 +64,15 @@ class Question:
         selection: Among which documents.
         dense_weight: What a similarity counts for beside BM25, from 0 to 1; None: what was measured
             of the embedding model.
+        may_be_far: Whether all that there is may have nothing to do with the question: noise of
+            similarities is then kept from outweighing words.
     """
 
     text: str
     mode: Mode
     selection: Selection
     dense_weight: float | None = None
+    may_be_far: bool = False
 
     @property
     def by_meaning(self) -> bool:
@@ -126,6 +129,8 @@ async def rank(question: Question, corpus: Corpus[DocumentT], deps: Deps) -> Ran
     tuned = tuning(deps.embedder.model)
     if question.dense_weight is not None:
         tuned = replace(tuned, dense_weight=question.dense_weight)
+    if not question.may_be_far:
+        tuned = replace(tuned, noise=0.0)
     mode = Mode.LEXICAL if meaning.vector is None else question.mode
     return Ranking(
         terms=frozenset(asked),
@@ -176,7 +181,7 @@ def _scores(
                 each.id: Scores(typical if each.similarity is None else each.similarity, each.bm25)
                 for each in candidates
             }
-            return dict(fuse(both, tuned.dense_weight))
+            return dict(fuse(both, tuned.dense_weight, tuned.noise))
 
 
 def _matches(candidates: Sequence[Candidate[DocumentT]], words: Words, tuned: Tuning) -> bool:

@@ -28,9 +28,10 @@ class MaterialQueues:
         """Look in this database."""
         self._database = database
 
-    async def waiting(self, limit: int) -> list[tuple[Materials, Material]]:
-        """Materials that wait for vectors, those that came first. One round trip."""
-        found = await self._database.find(waiting_query(self._database.client).limit(limit))
+    async def waiting(self, now: datetime, limit: int) -> list[tuple[Materials, Material]]:
+        """Materials that wait for vectors and are due, longest ago first. One round trip."""
+        query = due_query(self._database.client, now).limit(limit)
+        found = await self._database.find(query)
         return [(self._materials(each), to_material(each)) for each in found]
 
     async def count_waiting(self) -> int:
@@ -53,9 +54,14 @@ class MaterialQueues:
 
 
 def waiting_query(client: AsyncClient) -> AsyncQuery:
-    """Materials that wait for vectors, those that came first."""
+    """Materials that wait for vectors, due or not, those that waited longest."""
     waiting = FieldFilter("status", "==", Status.WAITING.value)
-    return client.collection_group(DOCUMENTS).where(filter=waiting).order_by("brought_at")
+    return client.collection_group(DOCUMENTS).where(filter=waiting).order_by("next_at")
+
+
+def due_query(client: AsyncClient, now: datetime) -> AsyncQuery:
+    """Materials that wait for vectors and are due, those that waited longest."""
+    return waiting_query(client).where(filter=FieldFilter("next_at", "<=", now))
 
 
 def idle_query(client: AsyncClient, before: datetime) -> AsyncQuery:
@@ -67,4 +73,5 @@ def idle_query(client: AsyncClient, before: datetime) -> AsyncQuery:
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
     yield waiting_query(client).limit(1)
+    yield due_query(client, utc_now()).limit(1)
     yield idle_query(client, utc_now()).limit(1)

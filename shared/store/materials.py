@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +22,7 @@ from google.cloud.firestore import SERVER_TIMESTAMP, ArrayUnion
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.domain.contents import Part
-from shared.domain.material import Status, materials_facet
+from shared.domain.material import Making, Status, materials_facet
 from shared.errors import Conflict
 from shared.store.changes import put
 from shared.store.database import Stale
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     )
 
     from shared.ai.embedding import Vector
-    from shared.domain.material import Making, Material
+    from shared.domain.material import Material
     from shared.store.database import Database, Write
 
 TASKS: Final = "rag_tasks"
@@ -57,12 +57,27 @@ TOUCHED_EVERY: Final = timedelta(hours=1)
 """How exact the last use of a task is known: each time costs a write."""
 READ_TOGETHER: Final = 300
 """Documents that one request reads."""
+MOST_DELETED: Final = 10
+"""Parts that a commit deletes: Firestore counts what they hold."""
 WRITTEN_TOGETHER: Final = 3
 """Parts that one commit writes: a request of 4 MiB is the most that the emulator takes."""
 
 
 class Erased(Conflict):
     """Materials are not there any more for which something was to be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is stored of passages.
+
+    Attributes:
+        vectors: The vectors that there are, by passage id.
+        held: Those that are stored for these materials, with a vector or without.
+    """
+
+    vectors: Mapping[str, Vector]
+    held: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +143,12 @@ class Materials:
 
     async def ready(self, making: Making, limit: int) -> list[Material]:
         """What can be searched, the latest first. One round trip."""
-        found = await self._database.find(ready_query(self._database.client, self.path, limit))
-        materials = [to_material(each) for each in found]
-        return [each for each in materials if each.making == making]
+        query = ready_query(self._database.client, self.path, making, limit)
+        return [to_material(each) for each in await self._database.find(query)]
+
+    async def waiting(self) -> int:
+        """How many cannot be searched yet, as they wait for vectors. One round trip."""
+        return await self._database.count(waiting_query(self._database.client, self.path))
 
     async def parts(self, materials: Sequence[Material]) -> dict[str, list[Part]]:
         """The contents of materials, by the id of each. One round trip."""
@@ -151,11 +169,27 @@ class Materials:
         found = await self._passages(passage_ids, ["text"])
         return {each.id: each.get("text") for each in found}
 
-    async def vectors(self, passage_ids: Sequence[str], making: Making) -> dict[str, Vector]:
-        """The vectors of those of these passages that have one of this model. One round trip."""
-        found = await self._passages(passage_ids, ["embedding", "embedding_model"])
-        vectors = {each.id: to_vector(each.to_dict() or {}, making) for each in found}
-        return {name: vector for name, vector in vectors.items() if vector}
+    async def contents(self, material: Material) -> list[Part]:
+        """All parts of some materials. One round trip.
+
+        Raises:
+            Erased: Some are not there any more.
+        """
+        parts = (await self.parts([material]))[material.document_id]
+        if len(parts) < material.parts:
+            raise Erased("These materials were erased while they were asked. Bring them again.")
+        return parts
+
+    async def known(self, passage_ids: Sequence[str], material: Material) -> Known:
+        """What is stored of these passages of some materials. One round trip."""
+        found = await self._passages(passage_ids, ["embedding", "embedding_model", "facets"])
+        fields = {each.id: each.to_dict() or {} for each in found}
+        vectors = {name: to_vector(data, material.making) for name, data in fields.items()}
+        facet = materials_facet(material)
+        return Known(
+            {name: vector for name, vector in vectors.items() if vector},
+            frozenset(name for name, data in fields.items() if facet in data.get("facets", ())),
+        )
 
     async def without_vector(self, passage_ids: Sequence[str], making: Making) -> dict[str, str]:
         """The texts of those of these passages that still need a vector. One round trip."""
@@ -173,14 +207,16 @@ class Materials:
         if standing.task.touched_at is None:
             task["created_at"] = now
         proof = self._proof(material)
+        if standing.material:
+            material = replace(material, prepaid=standing.material.prepaid)
         writes = [
             put(standing.task.seen, task),
             put(standing.seen, of_material(material)),
             lambda batch: batch.create(proof, {"kept_at": now}),
         ]
         if standing.material:  # made otherwise: whoever still works on that stops
-            former = self._proof(standing.material)
-            writes.append(lambda batch: batch.delete(former))
+            former = [self._proof(standing.material), *self._parts(standing.material)]
+            writes += [_deletion(each) for each in former[:MOST_DELETED]]
         return writes
 
     def touch(self, task: TaskSeen, now: datetime) -> list[Write]:
@@ -189,9 +225,14 @@ class Materials:
             return []
         return [put(task.seen, {"touched_at": now})]
 
-    def left_to_a_job(self, standing: Standing, call: str) -> Write:
+    def taken_on(self, standing: Standing, until: datetime) -> Write:
+        """The write that says that a call embeds what waits; refused if another was faster."""
+        return put(standing.seen, {"worked_until": until})
+
+    def left_to_a_job(self, standing: Standing, call: str, now: datetime) -> Write:
         """The write that says that materials wait for a job, and which call is paid for them."""
-        return put(standing.seen, {"status": Status.WAITING.value, "prepaid": call})
+        waits = {"status": Status.WAITING.value, "next_at": now, "tries": 0, "reason": None}
+        return put(standing.seen, waits | {"prepaid": call})
 
     def answered(self, standing: Standing) -> Write:
         """The write that says that what was paid for was answered; it holds once."""
@@ -242,6 +283,11 @@ class Materials:
         proof = self._proof(material)
         return lambda batch: batch.update(proof, {"kept_at": SERVER_TIMESTAMP})
 
+    async def are_there(self, materials: Sequence[Material]) -> bool:
+        """Whether none of these was erased. One round trip."""
+        found = await self._database.get_all([self._proof(each) for each in materials], ["kept_at"])
+        return len(found) == len(materials)
+
     def searched(self, materials: Sequence[Material]) -> TaskPassages:
         """The passages of these materials, for a search."""
         return TaskPassages(self._database, self.path, materials)
@@ -256,12 +302,15 @@ class Materials:
             try:
                 await self._database.commit([self.still_there(material), *writes])
             except Stale:
-                if (await self._database.get(self._proof(material))).exists:
+                if await self.are_there([material]):
                     raise  # only somebody else at the same time: again
                 message = "These materials were erased while they were brought. Bring them again."
                 raise Erased(message) from None
 
         await self._database.until_it_holds(attempt)
+
+    def _parts(self, material: Material) -> list[AsyncDocumentReference]:
+        return [self._at(PARTS, name) for name in part_names(material)]
 
     def _proof(self, material: Material) -> AsyncDocumentReference:
         return self._at(PARTS, f"{material.document_id}.{material.arrival}")
@@ -279,16 +328,29 @@ class Materials:
         return self._database.document(f"{self.path}/{collection}", name)
 
 
-def ready_query(client: AsyncClient, path: str, limit: int) -> AsyncQuery:
+def ready_query(client: AsyncClient, path: str, making: Making, limit: int) -> AsyncQuery:
     """The materials of a task that can be searched, the latest first."""
-    documents = client.collection(f"{path}/{DOCUMENTS}")
-    ready = documents.where(filter=FieldFilter("status", "==", Status.READY.value))
+    ready = (
+        client.collection(f"{path}/{DOCUMENTS}")
+        .where(filter=FieldFilter("status", "==", Status.READY.value))
+        .where(filter=FieldFilter("making", "==", asdict(making)))
+    )
     return ready.order_by("brought_at", direction=BaseQuery.DESCENDING).limit(limit)
+
+
+def waiting_query(client: AsyncClient, path: str) -> AsyncQuery:
+    """The materials of a task that wait for vectors."""
+    waiting = FieldFilter("status", "==", Status.WAITING.value)
+    return client.collection(f"{path}/{DOCUMENTS}").where(filter=waiting)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
-    yield ready_query(client, f"users/a/{TASKS}/b", 1)
+    yield ready_query(client, f"users/a/{TASKS}/b", Making(model="m", dimension=1, analysis=1), 1)
+
+
+def _deletion(reference: AsyncDocumentReference) -> Write:
+    return lambda batch: batch.delete(reference)
 
 
 def _merge(reference: AsyncDocumentReference, fields: dict[str, Any]) -> Write:

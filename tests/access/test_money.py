@@ -169,12 +169,13 @@ def nested(depth: int) -> Any:
     return [nested(depth - 1)] if depth else 0
 
 
-@pytest.mark.parametrize("text", ["\ud800", nested(400)], ids=["half a character", "nested"])
 def test_what_cannot_be_sent_on_is_refused_before_money_is_set_aside(
-    gateway: Running, make_key: MakeKey, account: Look, text: Any
+    gateway: Running, make_key: MakeKey, account: Look
 ) -> None:
-    user = f"money.odd{len(text)}{type(text).__name__}"
-    asked = message("tools/call", name="write_note", arguments={"text": text}, _meta=ENVELOPE)
+    user = "money.odd"
+    asked = message(
+        "tools/call", name="write_note", arguments={"text": nested(400)}, _meta=ENVELOPE
+    )
     headers: dict[str, str | None] = {
         "authorization": f"Bearer {make_key(user)}",
         "mcp-protocol-version": MODERN,

@@ -19,7 +19,7 @@ from shared.ai.embedding import Purpose
 from shared.caller import Caller
 from shared.domain.contents import Part, parts_of
 from shared.domain.material import Material, Status, id_of
-from shared.materials.embedding import keep_passages
+from shared.materials.embedding import BATCH, keep_passages
 from shared.retrieval.passages import cleaned, split_passages
 from shared.retrieval.terms import terms
 from shared.search.meaning import DENSE_POOL
@@ -28,9 +28,8 @@ from shared.store import Meter
 from tests.bench.extract_set import claims
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.ai.embedding import Vector
     from shared.deps import Backend, Deps
     from shared.domain.contents import Cut
     from shared.store.materials import Materials
@@ -122,13 +121,17 @@ async def _store(materials: Taken, store: Materials, deps: Deps, watch: Watch) -
     await deps.store.database.commit(store.begin(standing, material, deps.clock()))
     await watch.waiting("store the parts", lambda: store.keep_parts(material, materials.parts))
 
-    async def keep(vectors: Mapping[str, Vector]) -> None:
-        await keep_passages(materials.texts, vectors, material, store)
+    async def keep() -> None:
+        names = list(materials.texts)
+        for start in range(0, len(names), BATCH):
+            block = {name: materials.texts[name] for name in names[start : start + BATCH]}
+            await store.keep_passages(material, block, materials.vectors)
 
-    await watch.waiting("store the passages", lambda: keep(materials.vectors))
-    await watch.waiting("store them as known, without vectors", lambda: keep({}))
+    await watch.waiting("store the passages", keep)
+    without = lambda: keep_passages(materials.texts, material, store)  # noqa: E731 - like the others
+    await watch.waiting("store them as known, without vectors", without)
     names = list(materials.texts)
-    await watch.waiting("read the vectors of all", lambda: store.vectors(names, material.making))
+    await watch.waiting("read the vectors of all", lambda: store.known(names, material))
 
 
 async def _rank(materials: Taken, store: Materials, deps: Deps, watch: Watch) -> None:

@@ -150,8 +150,8 @@ async def test_a_call_that_leaves_the_rest_to_a_job_is_killed_after_any_commit(
                 await assert_nothing_found(backend, TEXT)
             before = len(embedded(fake))
             again = await asked(backend, ASKED)
-            # Whoever asks of what waits has it embedded as far as there is time.
-            assert ("ready" if waits else "pending", waits) == (again["status"], again["known"])
+            # What was answered as pending is answered so again, with the same key.
+            assert ("pending", False) == (again["status"], again["known"])
             assert (commits, waits or left) == (commits, waits or await contents(backend))
             await ingested(backend)
             assert answer == await asked(backend, BY_ID)
@@ -205,7 +205,7 @@ async def test_the_job_is_killed_after_any_commit_and_the_next_run_goes_on(
             assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
             assert len(anew) == report.counts["embedded"]
             assert answer == await asked(backend, BY_ID)
-    assert commits > 3
+    assert commits >= 3
 
 
 @pytest.mark.parametrize("order", [{"user": READER.user_id, "erase": "default"}, {"job": "purge"}])

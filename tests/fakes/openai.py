@@ -128,6 +128,7 @@ class FakeOpenAI(ThreadingHTTPServer):
         keys: The keys that are accepted; None asks for none.
         shortens: Whether another length of vectors may be asked for.
         refuses: A request with a text that contains this is refused, if it is not empty.
+        nonsense_for: One with a text that contains this is answered with no vectors, likewise.
         most_characters: A request with more of them is too large.
         peak: The most requests that were under way at once.
         connections: How many were opened.
@@ -144,6 +145,7 @@ class FakeOpenAI(ThreadingHTTPServer):
         self.keys: set[str] | None = None
         self.shortens = True
         self.refuses = ""
+        self.nonsense_for = ""
         self.most_characters = 1_000_000
         self.peak = 0
         self.connections = 0
@@ -199,6 +201,8 @@ class FakeOpenAI(ThreadingHTTPServer):
             return refusal(413, "", "Too large")
         if not all(call.texts) or any(self.refuses and self.refuses in text for text in call.texts):
             return refusal(400, "", f"Invalid input: {call.texts!r}")
+        if self.nonsense_for and any(self.nonsense_for in text for text in call.texts):
+            reply = ONE_MISSING
         items = [
             {"object": "embedding", "index": index, "embedding": vector_of(text, _length(call))}
             for index, text in enumerate(call.texts)

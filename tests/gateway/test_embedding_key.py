@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 ADDRESS = "1.2.3.4"
-CALLERS = {"embedding_provider": "openai", "openai_key_of_caller": True}
+CALLERS = {
+    "embedding_provider": "openai",
+    "openai_key_of_caller": True,
+    "openai_api_key": SecretStr("of the deployment"),
+}
 TOOL = declared("try_out")
 
 

@@ -184,17 +184,38 @@ async def test_materials_that_the_model_refuses_fail_and_hold_up_nobody(
     start = TEXT.index(fake.refuses)
     told = f"characters {start} to {start + len(fake.refuses)}"
     assert isinstance(report, Report)
-    assert {"embedded": 30, "failed": 1, "ready": 1} == report.counts
+    assert {"embedded": 62, "failed": 1, "ready": 1} == report.counts
     assert [ID] == [each.name for each in report.failures]
     assert told in report.failures[0].reason
-    ways: list[dict[str, Any]] = [{"materials": TEXT}, {"document": ID}]
-    for where in ways:
-        error = await refused(backend, QUERY, **where)
+    for _ in range(2):
+        error = await refused(backend, QUERY, document=ID)
         assert "VALIDATION_ERROR" == error.code
         assert told in error.message
     found = await extracted(backend, QUERY, scope="task")
     assert 30 == found["considered"]
     assert 0 == await waiting(without_caller(backend))
+    fake.refuses = ""
+    again = await extracted(backend, QUERY, materials=TEXT)
+    assert "pending" == again["status"]
+    await run_job(JOB, backend)
+    assert "ready" == (await extracted(backend, QUERY, document=ID))["status"]
+
+
+async def test_what_fails_otherwise_is_put_off_and_keeps_nobody_waiting(
+    backend: Backend, fake: FakeOpenAI
+) -> None:
+    """An endpoint that answers nonsense to one text alone."""
+    await extracted(backend, QUERY, materials=TEXT)
+    await extracted(backend, QUERY, materials=pages(30, first=100))
+    fake.nonsense_for = paragraph(35)
+    report = await run_job(JOB, backend)
+    assert isinstance(report, Report)
+    assert {"embedded": 62, "ready": 1} == report.counts
+    assert [ID] == [each.name for each in report.failures]
+    assert 1 == await waiting(without_caller(backend))
+    assert Report() == await run_job(JOB, backend)
+    fake.nonsense_for = ""
+    assert "ready" == (await extracted(backend, QUERY, document=ID))["status"]
 
 
 async def test_materials_of_another_model_are_left_to_who_brings_them_again(

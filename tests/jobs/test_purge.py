@@ -12,7 +12,7 @@ from google.cloud.firestore import Client
 from functions.jobs.purge.job import PAGE as TASKS_AT_ONCE
 from functions.jobs.purge.job import idle, purge
 from shared.job import Budget, Report
-from shared.store.material_erasure import PAGE
+from shared.store.material_erasure import PAGES as DELETED_TOGETHER
 from tests.jobs.documents import ample, nothing
 from tests.jobs.material_tasks import (
     QUESTION,
@@ -215,15 +215,15 @@ async def test_a_run_without_time_does_a_little_and_the_next_goes_on(
 ) -> None:
     for task in ("first", "second"):
         await bring(backend, task)
-    await fill(deps, "first", 2 * PAGE)
+    await fill(deps, "first", 2 * DELETED_TOGETHER["passages"])
     day.later(days=91)
     reports = [await purge(deps, nothing())]
     while not reports[-1].finished:
         reports.append(await purge(deps, nothing()))
-    assert max(report.counts.total() for report in reports) <= PAGE
+    assert max(report.counts.total() for report in reports) <= max(DELETED_TOGETHER.values())
     assert 2 * 4 + 2 + 1 == len(reports)  # commits for each, two more for pages, and the end
     counts = sum((report.counts for report in reports), Counter[str]())
-    assert GONE + GONE + Counter(passages=2 * PAGE) == counts
+    assert GONE + GONE + Counter(passages=2 * DELETED_TOGETHER["passages"]) == counts
     assert {} == await stored(deps, "users/")
 
 

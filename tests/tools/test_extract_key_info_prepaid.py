@@ -133,8 +133,9 @@ async def test_who_is_overtaken_while_going_on_does_not_bring_back_what_was_spen
         await ask_and_note(asking, answers)
         if asking.commits < commits:
             break
-        assert (commits, ["ready", "ready"]) == (commits, [status for status, _ in answers])
-        assert (commits, 1) == (commits, [cost for _, cost in answers].count(FREE))
+        # Who asks while another embeds is told that it waits, for nothing.
+        assert {("pending", FREE), ("ready", FREE), ("ready", ITS_PRICE)}.issuperset(answers)
+        assert (commits, 1) == (commits, answers.count(("ready", FREE)))
         assert ("ready", ITS_PRICE) == await paid(other, document=ID)
     assert commits > 3
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from shared.ai.embedding import Purpose
 from shared.domain.contents import refusal
 from shared.domain.material import Status
+from shared.errors import CarrelError
 from shared.job import Failure, Job, Report
-from shared.materials.embedding import RefusedPassage, embed_passages
+from shared.materials.embedding import RefusedPassage, embed_waiting
+from shared.store.database import LeaseLost
 from shared.store.materials import Erased
 
 if TYPE_CHECKING:
@@ -18,67 +23,108 @@ if TYPE_CHECKING:
 
 PAGE: Final = 10
 """Materials that are read from the queue at once."""
-READ: Final = 320
-"""Passages that are read at once."""
+TURN_SECONDS: Final = 60.0
+"""How long to work on some materials while others wait too."""
+MOST_TRIES: Final = 5
+"""How often a job fails at materials before it gives them up."""
+PROBE: Final = "carrel"
+"""A text that every provider embeds, if it works at all."""
 
 
 async def ingest_materials(deps: Deps, budget: Budget) -> Report:
-    """Embed what waits, those that came first, and let it be searched when it is whole.
+    """Embed what waits, in turns, and let it be searched when it is whole.
 
     Each batch of vectors is a commit, and what has a vector is not embedded again: killed anywhere,
-    the next run goes on with what is left.
+    the next run goes on with what is left. What fails is put off, each time for longer, and given
+    up after five times; it never keeps others waiting.
 
     Raises:
         Unavailable: The embedding provider or the database is down.
-        Conflict: The base is embedded with another model.
+        CarrelError: The embedding provider is set up wrongly.
     """
     report = Report()
     await deps.store.embedding_space.claim(deps.embedder)
-    while waiting := await deps.store.material_queues.waiting(PAGE):
+    while waiting := await deps.store.material_queues.waiting(deps.clock(), PAGE):
         for store, material in waiting:
-            await _complete(store, material, deps, budget, report)
+            await _turn(store, material, deps, budget, report)
             if budget.spent:
                 report.finished = False
                 return report
     return report
 
 
-async def _complete(
+async def _turn(
     store: Materials, material: Material, deps: Deps, budget: Budget, report: Report
 ) -> None:
-    """Embed the rest of some materials; what somebody erases meanwhile is let go."""
+    """Work on some materials for a while; what somebody erases meanwhile is let go."""
     try:
-        status, reason = await _embed(store, material, deps, budget, report)
-        if status is Status.WAITING:
-            return  # who asks for them embeds too, and may have finished meanwhile
-        await store.change(material, status=status.value, reason=reason)
+        status = await _embed(store, material, deps, budget, report)
+        if status is Status.WAITING:  # who asks for them embeds too, and may have finished them
+            await store.change(material, next_at=deps.clock(), tries=0)
+            return
+        await store.change(material, status=status.value)
+        report.counts[status.value] += 1
     except Erased:
         report.counts["erased"] += 1
         return
-    if reason:
-        report.failures.append(Failure(material.document_id, reason))
-    report.counts[status.value] += 1
+    except RefusedPassage as error:
+        parts = await store.contents(material)
+        await _give_up(store, material, refusal(parts, error.passage_id), report)
+    except LeaseLost:
+        raise
+    except CarrelError as error:
+        await _put_off(store, material, error, deps, report)
+        return
     budget.progress(1)
 
 
 async def _embed(
     store: Materials, material: Material, deps: Deps, budget: Budget, report: Report
-) -> tuple[Status, str | None]:
-    """Embed what there is time for: how far the materials are then, and why if they failed."""
+) -> Status:
+    """Embed what there is time for: how far the materials are then."""
     if material.making.model != deps.embedder.model:
-        return Status.ARRIVING, None  # who brings them again has them taken in by this model
-    parts = (await store.parts([material]))[material.document_id]
-    names = [name for part in parts for name in part.ids]
-    for start in range(0, len(names), READ):
-        texts = await store.without_vector(names[start : start + READ], material.making)
-        try:
-            made = await embed_passages(texts, material, store, deps, lambda _: not budget.spent)
-        except RefusedPassage as error:
-            return Status.FAILED, refusal(parts, error.passage_id)
-        report.counts["embedded"] += len(made)
-        if len(made) < len(texts):
-            return Status.WAITING, None
-    return Status.READY, None
+        return Status.ARRIVING  # who brings them again has them taken in by this model
+    names = [name for part in await store.contents(material) for name in part.ids]
+    over = time.monotonic() + TURN_SECONDS
+
+    def goes_on(_left: int) -> bool:
+        return not budget.spent and time.monotonic() < over
+
+    def on_embedded(passages: int) -> None:
+        report.counts["embedded"] += passages
+
+    whole = await embed_waiting(
+        names, material, store, deps, goes_on=goes_on, on_embedded=on_embedded
+    )
+    return Status.READY if whole else Status.WAITING
+
+
+async def _put_off(
+    store: Materials, material: Material, error: CarrelError, deps: Deps, report: Report
+) -> None:
+    """Let others come first. Where the provider fails with any text, that is nobody's fault here.
+
+    Raises:
+        CarrelError: `error`, in that case.
+    """
+    try:
+        await deps.embedder.embed([PROBE], Purpose.DOCUMENT)
+    except CarrelError:
+        await store.change(material, next_at=deps.clock())
+        raise error from None
+    tries = material.tries + 1
+    if tries >= MOST_TRIES:
+        await _give_up(store, material, "they could not be embedded", report)
+        return
+    report.failures.append(Failure(material.document_id, f"{error.code}: {error.message}"))
+    next_at = deps.clock() + timedelta(minutes=2**tries)
+    await store.change(material, next_at=next_at, tries=tries)
+
+
+async def _give_up(store: Materials, material: Material, reason: str, report: Report) -> None:
+    await store.change(material, status=Status.FAILED.value, reason=reason)
+    report.counts[Status.FAILED.value] += 1
+    report.failures.append(Failure(material.document_id, reason))
 
 
 async def waiting(deps: Deps) -> int:

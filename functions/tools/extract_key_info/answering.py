@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from functions.tools.extract_key_info.ranked import ranked
 from functions.tools.extract_key_info.results import Out, State, found
+from shared.domain.material import Status
 from shared.store.database import Stale
+from shared.store.materials import Erased
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,15 +22,14 @@ if TYPE_CHECKING:
     from functions.tools.extract_key_info.taking_in import Taken
     from shared.deps import Deps
     from shared.domain.material import Material
-    from shared.store.database import Write
     from shared.store.materials import Standing
 
 SEARCHED: Final = 200
 """Materials of a task that are searched at once, the latest."""
 SOON: Final = 10
 """Seconds after which asking again makes sense, at least."""
-LATE: Final = 600
-"""Seconds after which it makes sense in any case."""
+LATE: Final = 60
+"""Seconds after which it makes sense in any case: who asks goes on with the work."""
 _CROWDED: Final = f"The task holds more: only the latest {SEARCHED} materials were searched."
 
 
@@ -59,7 +61,7 @@ async def answer(
         scores=[round(hit.score, 4) for hit, _, _ in result.hits],
         **({"document": origin.material.document_id} if origin.material else {}),
     )
-    notes = [result.message, _CROWDED if brought.crowded else None]
+    notes = [result.message, _CROWDED if brought.crowded else None, brought.note]
     out = Out(
         status=State.READY,
         contexts=[words for _, _, words in result.hits],
@@ -81,42 +83,84 @@ async def _settle(
 ) -> None:
     """Let an answer that was paid for cost nothing, once, and keep it where it may be asked for."""
     quoted = {source.material.document_id: source.material for _, source, _ in result.hits}
-    proofs = [wanted.store.still_there(each) for each in quoted.values()]
+    materials = list(quoted.values())
     if prepaid and prepaid.material and prepaid.material.prepaid:
         deps.charge(0)
-        if await _is_kept(out, [wanted.store.answered(prepaid), *proofs], deps):
+        if await _is_kept(out, materials, wanted, deps, prepaid.material):
             return
         deps.price = None  # another call was faster, and has had it for nothing
-    if deps.once and deps.once.has_key and not await _is_kept(out, proofs, deps):
+    if deps.once and deps.once.has_key and not await _is_kept(out, materials, wanted, deps):
         deps.once = None  # what it quotes was erased: no answer of it is kept
 
 
-async def _is_kept(out: Out, writes: Sequence[Write], deps: Deps) -> bool:
-    """Commit an answer with these writes; False if one of them does not hold."""
-    try:
-        await deps.commit(writes, out)
-    except Stale:
-        return False
-    return True
+async def _is_kept(
+    out: Out,
+    quoted: Sequence[Material],
+    wanted: Wanted,
+    deps: Deps,
+    prepaid: Material | None = None,
+) -> bool:
+    """Commit an answer; False if what it quotes was erased, or what was prepaid is spent."""
+
+    async def attempt() -> bool:
+        writes = [wanted.store.still_there(each) for each in quoted]
+        if prepaid:
+            standing = await wanted.store.look(prepaid.document_id)
+            if not standing.material or standing.material.prepaid != prepaid.prepaid:
+                return deps.once is not None and deps.once.is_kept
+            writes.append(wanted.store.answered(standing))
+        try:
+            await deps.commit(writes, out)
+        except Stale:
+            if await wanted.store.are_there(quoted):
+                raise  # only somebody else at the same time: again
+            return False
+        return True
+
+    return await deps.store.database.until_it_holds(attempt)
+
+
+async def left_to_a_job(taken: Taken, wanted: Wanted, origin: Origin, deps: Deps) -> Out | None:
+    """Say in one commit that materials wait, and which call is paid for them; then when to ask.
+
+    The call that leaves them pays; it is answered once for nothing. Another that brought them at
+    the same time pays nothing. None where somebody has embedded them by now.
+
+    Raises:
+        Erased: They were, meanwhile.
+    """
+    out = pending(origin, taken, deps)
+
+    async def attempt() -> Out | None:
+        standing = await wanted.store.look(taken.material.document_id)
+        material = standing.material
+        if material is None or material.arrival != taken.material.arrival:
+            raise Erased("These materials were erased while they were brought. Bring them again.")
+        if material.status is Status.READY:
+            return None
+        if material.status is Status.WAITING:
+            deps.charge(0)
+            return out
+        call = secrets.token_hex(8)
+        return await deps.commit([wanted.store.left_to_a_job(standing, call, deps.clock())], out)
+
+    return await deps.store.database.until_it_holds(attempt)
 
 
 def pending(origin: Origin, taken: Taken, deps: Deps) -> Out:
-    """Say when to ask again. Only the call that left materials to a job pays, and once."""
-    deps.once = None  # this answer is not kept: the same call, sent again, may be answered
-    if not taken.is_left:
-        deps.charge(0)
+    """When to ask again."""
     material = origin.material
     deps.note(pending=True, document=material.document_id if material else "")
     return Out(
         status=State.PENDING,
         contexts=[],
         passages=[],
-        matches=False,
+        matches=None,
         task_id=str(deps.task),
         document=material.document_id if material else None,
         considered=0,
         known=origin.known,
         ask_again_after=min(SOON + math.ceil(taken.seconds_left), LATE),
-        message="The materials are stored, and a job embeds them. Nothing more needs to be sent:"
-        " ask again with document, and with the same task_id.",
+        message="The materials are stored. They are embedded by a job, and whenever somebody asks:"
+        " send nothing more, but ask again with document, and with the same task_id.",
     )

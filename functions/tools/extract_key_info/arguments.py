@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from shared.store.materials import Materials
 
 DEFAULT_TASK: Final = "default"
-MOST_MATERIALS: Final = 32 * 1024 * 1024
-"""Characters; no request holds more."""
+MOST_MATERIALS: Final = 16 * 1024 * 1024
+"""Characters; unless this is set up otherwise, no request holds more."""
 
 MaterialsId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$", max_length=32)]
 

@@ -50,6 +50,7 @@ class Brought:
         corpus: Their passages, and their words.
         materials: The latest first.
         crowded: Whether there are others, which are not searched.
+        note: What else to know of them.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Brought:
         read: Callable[[], Awaitable[Contents]],
         *,
         crowded: bool = False,
+        note: str | None = None,
     ) -> None:
         """Search these materials.
 
@@ -67,10 +69,12 @@ class Brought:
             documents: Their passages.
             read: Gives their contents; it is asked once.
             crowded: Whether there are others, which are not searched.
+            note: What else to know of them.
         """
         self.corpus = Corpus(documents, self)
         self.materials = materials
         self.crowded = crowded
+        self.note = note
         self._read = read
         self._contents: Contents = {}
 
@@ -142,11 +146,15 @@ def just_brought(
 
 
 def brought_before(
-    materials: Sequence[Material], store: Materials, *, crowded: bool = False
+    materials: Sequence[Material],
+    store: Materials,
+    *,
+    crowded: bool = False,
+    note: str | None = None,
 ) -> Brought:
-    """Materials in the store, the latest first; crowded: there are more."""
+    """Materials in the store, the latest first; crowded: there are more. And what to know of it."""
 
     async def stored() -> Contents:
         return await store.parts(materials)
 
-    return Brought(materials, store.searched(materials), stored, crowded=crowded)
+    return Brought(materials, store.searched(materials), stored, crowded=crowded, note=note)

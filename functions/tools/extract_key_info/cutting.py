@@ -11,8 +11,10 @@ from shared.domain.material import id_of
 from shared.retrieval.passages import cleaned, split_passages
 from shared.retrieval.terms import terms
 
-MOST_PASSAGES: Final = 20_000
+MOST_PASSAGES: Final = 10_000
 """Different passages in one text; each is embedded and stored."""
+MOST_PLACES: Final = 100_000
+"""Passages in one text, repeats included."""
 
 
 def cut(materials: str, most: int) -> list[Cut]:
@@ -24,23 +26,25 @@ def cut(materials: str, most: int) -> list[Cut]:
         InvalidInput: There is no text in them, or more than anybody reads.
     """
     cuts: dict[str, Cut] = {}
-    for position, span in enumerate(split_passages(materials, most), 1):
+    spans = split_passages(materials, most)
+    _require_few(len(spans), MOST_PLACES)
+    for position, span in enumerate(spans, 1):
         text = materials[span.start : span.end]
         clean = cleaned(text)
         passage_id = id_of(clean)
         if clean and passage_id not in cuts:
             counts = Counter(terms(clean))
             cuts[passage_id] = Cut(passage_id, position, span.start, span.end, text, clean, counts)
-            _require_few(len(cuts))
+            _require_few(len(cuts), MOST_PASSAGES)
     if not cuts:
         raise invalid("materials", "hold no text, only white space or control characters")
     return list(cuts.values())
 
 
-def _require_few(passages: int) -> None:
-    if passages > MOST_PASSAGES:
+def _require_few(passages: int, most: int) -> None:
+    if passages > most:
         raise invalid(
             "materials",
-            f"have more than {MOST_PASSAGES:,} different passages, which blank lines part: bring"
+            f"have more than {most:,} passages, which blank lines part: bring"
             " them in several calls with one task_id, and ask with scope task",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from functions.tools.extract_key_info.results import Ranked
@@ -34,13 +35,15 @@ async def ranked(query: str, brought: Brought, top_k: int, deps: Deps) -> Ranked
         Unavailable: The database is down.
     """
     weight = deps.settings.extract_semantic_weight
-    question = Question(query, Mode.HYBRID, Selection(), dense_weight=weight)
+    question = Question(query, Mode.HYBRID, Selection(), weight, may_be_far=True)
     ranking = await rank(question, brought.corpus, deps)
+    outage = ranking.without_meaning is NoMeaning.PROVIDER_UNAVAILABLE
     sources = brought.sources([hit.id for hit in ranking.hits])
     hits = [hit for hit in ranking.hits if hit.id in sources]
     best = sorted(hits, key=lambda hit: _order(hit, sources[hit.id]))[:top_k]
+    if outage and best:  # then a score is BM25 itself
+        best = [replace(hit, score=hit.score / best[0].score) for hit in best]
     texts = await _texts(best, brought)
-    outage = ranking.without_meaning is NoMeaning.PROVIDER_UNAVAILABLE
     near = DENSE_POOL if outage else sum(hit.near for hit in hits)
     whole = brought.is_whole and all(hit.id in texts for hit in best)
     if not whole or near < min(DENSE_POOL, ranking.documents):

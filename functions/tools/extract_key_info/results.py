@@ -29,13 +29,14 @@ class Found(Result):
     document: str = Field(description="The materials that it stands in.")
     start: int = Field(description="Where it starts in them, in Unicode code points.")
     end: int = Field(description="Where it ends: contexts holds exactly materials[start:end].")
-    position: int = Field(description="The how manieth passage of its materials it is, from 1.")
+    position: int = Field(description="Its place among the passages of its materials, from 1.")
     score: float = Field(
         description="What it is ranked by, 0 to 1: its two parts, each brought to 0 to 1 among the"
         " candidates of this question, and added by weight. It says nothing beyond this answer."
     )
-    similarity: float = Field(
-        description="The semantic part: cosine similarity with the query, 1 the same, 0 unrelated."
+    similarity: float | None = Field(
+        description="The semantic part: cosine similarity with the query, 1 the same, 0 unrelated;"
+        " missing where the embedding model could not be reached."
     )
     bm25: float = Field(
         description="The lexical part: BM25; 0 where it holds no word of the query."
@@ -51,9 +52,9 @@ class Out(Result):
     )
     contexts: list[str] = Field(description="The passages word for word, the best first.")
     passages: list[Found] = Field(description="Where each of contexts stands, in the same order.")
-    matches: bool = Field(
-        description="Whether any of them is likely to answer. If not, say so rather than answer"
-        " from these, which are only the nearest."
+    matches: bool | None = Field(
+        description="A hint. false: nothing here seems to have to do with the question. true does"
+        " not mean that it is answered: read the passages, and say so if they do not answer."
     )
     task_id: str = Field(description="The task that the materials belong to.")
     document: str | None = Field(
@@ -93,6 +94,6 @@ def found(hit: Candidate[Passage], source: Source) -> Found:
         end=source.place.end,
         position=source.place.position,
         score=round(hit.score, 4),
-        similarity=round(hit.similarity or 0.0, 4),
+        similarity=None if hit.similarity is None else round(hit.similarity, 4),
         bm25=round(hit.bm25, 4),
     )

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from functions.tools.extract_key_info.cutting import cut
@@ -17,10 +19,15 @@ from functions.tools.extract_key_info.invalid import invalid
 from functions.tools.extract_key_info.pace import Pace
 from shared.domain.contents import parts_of, refusal
 from shared.domain.material import Making, Material, Status
-from shared.materials.embedding import RefusedPassage, embed_passages, keep_passages
+from shared.materials.embedding import (
+    RefusedPassage,
+    embed_passages,
+    embed_waiting,
+    keep_passages,
+)
 from shared.retrieval.terms import ANALYSIS
 from shared.store.database import Stale
-from shared.store.materials import Erased
+from shared.store.materials import Known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +48,6 @@ class Taken:
         texts: The cleaned texts of their passages, by id.
         vectors: The vectors of all of them, or of as many as there was time for.
         seconds_left: How long embedding the others may take.
-        is_left: Whether this call has left the others to a job.
     """
 
     material: Material
@@ -49,7 +55,6 @@ class Taken:
     texts: Mapping[str, str]
     vectors: Mapping[str, Vector]
     seconds_left: float = 0.0
-    is_left: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -94,29 +99,57 @@ async def take_in(text: str, document_id: str, store: Materials, deps: Deps) -> 
     with _explained(parts):
         standing = await _begin(material, store, deps)
         material = standing.material or material
-        known = await _known(standing, list(texts), material.making, store)
+        known = Known({}, frozenset())
+        if standing.task.touched_at:  # else nothing is
+            known = await store.known(list(texts), material)
         await store.keep_parts(material, parts)
-        return await _embedded(Taken(material, parts, texts, known), store, deps)
+        return await _embedded(Taken(material, parts, texts, known.vectors), known, store, deps)
 
 
-async def go_on(material: Material, store: Materials, deps: Deps) -> Taken:
-    """Embed what a job has not embedded yet, for as long as the time allows.
+async def go_on(standing: Standing, store: Materials, deps: Deps) -> Taken:
+    """Embed what a job has not embedded yet, for as long as the time allows: one call at a time.
 
     From the end on: the job begins at the beginning.
 
     Raises:
         InvalidInput: The model refuses a passage.
         Unavailable: The embedding provider or the database is down: what was done is kept.
-        Conflict: They were erased meanwhile.
+        Erased: They were, meanwhile.
     """
-    parts = (await store.parts([material]))[material.document_id]
+    material = standing.material
+    if material is None:
+        raise ValueError("nothing is known of these materials")
+    parts = await store.contents(material)
     names = [name for part in reversed(parts) for name in reversed(part.ids)]
-    texts = await store.without_vector(names, material.making)
-    pace = Pace(texts, deps.deadline)
-    with _explained(parts):
-        made = await embed_passages(texts, material, store, deps, pace.has_time_for_more)
-        taken = Taken(material, parts, texts, made, pace.seconds_left)
-        return await _finished(taken, store, deps)
+    pace = Pace(len(names), deps.deadline)
+    if await _taken_on(standing, material, store, deps):
+        status = Status.WAITING
+        try:
+            with _explained(parts):
+                if await embed_waiting(
+                    names, material, store, deps, goes_on=pace.has_time_for_more
+                ):
+                    status = Status.READY
+        finally:
+            done = {"status": status.value} if status is Status.READY else {}
+            await store.change(material, worked_until=None, **done)
+        material = replace(material, status=status)
+    return Taken(material, parts, {}, {}, pace.seconds_left)
+
+
+async def _taken_on(standing: Standing, material: Material, store: Materials, deps: Deps) -> bool:
+    """Say that this call embeds what waits, unless another one does."""
+    now = deps.clock()
+    if material.worked_until and now < material.worked_until:
+        return False
+    seconds = deps.deadline - time.time() if deps.deadline else 0.0
+    until = now + timedelta(seconds=max(0.0, seconds))
+    try:
+        await deps.store.database.commit([store.taken_on(standing, until)])
+    except Stale:  # another was faster, or it was us, and the first answer was lost
+        present = (await store.look(material.document_id)).material
+        return present is not None and present.worked_until == until
+    return True
 
 
 @contextmanager
@@ -134,63 +167,41 @@ async def _begin(material: Material, store: Materials, deps: Deps) -> Standing:
     async def attempt() -> Standing:
         standing = await store.look(material.document_id)
         if standing.task.erasing:
-            async for _ in deps.store.material_erasure(store).pages():
-                pass
-            raise Stale("The task was being erased.")
+            return standing
         if standing.material and _is_made_alike(standing.material, material):
             await deps.store.database.commit_what_holds(store.touch(standing.task, deps.clock()))
             return standing
         await deps.store.database.commit(store.begin(standing, material, deps.clock()))
         return replace(standing, material=material)
 
-    return await deps.store.database.until_it_holds(attempt)
+    while (standing := await deps.store.database.until_it_holds(attempt)).task.erasing:
+        async for _ in deps.store.material_erasure(store).pages():
+            pass
+    return standing
 
 
 def _is_made_alike(one: Material, other: Material) -> bool:
     return (one.making, one.passage_characters) == (other.making, other.passage_characters)
 
 
-async def _known(
-    standing: Standing, passage_ids: Sequence[str], made: Making, store: Materials
-) -> dict[str, Vector]:
-    """The vectors that other materials of the task brought, or an earlier call for these."""
-    return await store.vectors(passage_ids, made) if standing.task.touched_at else {}
-
-
-async def _embedded(taken: Taken, store: Materials, deps: Deps) -> Taken:
-    """Embed and store what is new, and store the rest without vectors."""
-    material = taken.material
-    old = {name: text for name, text in taken.texts.items() if name in taken.vectors}
-    new = {name: text for name, text in taken.texts.items() if name not in taken.vectors}
-    await keep_passages(old, {}, material, store)
-    pace = Pace(new, deps.deadline)
+async def _embedded(taken: Taken, known: Known, store: Materials, deps: Deps) -> Taken:
+    """Embed and store what is new; store the rest without vectors, unless that was done before."""
+    material, vectors = taken.material, dict(taken.vectors)
+    new = {name: text for name, text in taken.texts.items() if name not in vectors}
+    pace = Pace(len(new), deps.deadline)
     made: dict[str, Vector] = {}
     if material.characters <= deps.settings.extract_materials_characters:
-        made = await embed_passages(new, material, store, deps, pace.has_time_for_all)
-    rest = {name: text for name, text in new.items() if name not in made}
-    await keep_passages(rest, {}, material, store)
-    vectors = {**taken.vectors, **made}
-    return await _finished(
-        replace(taken, vectors=vectors, seconds_left=pace.seconds_left), store, deps
-    )
+        made = await embed_passages(new, material, store, deps, goes_on=pace.has_time_for_all)
+    rest = taken.texts.keys() - made.keys() - known.held
+    texts = {name: text for name, text in taken.texts.items() if name in rest}
+    await keep_passages(texts, material, store)
+    done = replace(taken, vectors=vectors | made, seconds_left=pace.seconds_left)
+    return await _finished(done, store)
 
 
-async def _finished(taken: Taken, store: Materials, deps: Deps) -> Taken:
-    """The last write: what is complete can be found; what is not waits for a job."""
-    if taken.is_whole:
-        await store.change(taken.material, status=Status.READY.value)
-        return replace(taken, material=replace(taken.material, status=Status.READY))
-
-    this_call = secrets.token_hex(8)
-
-    async def attempt() -> Taken:
-        standing = await store.look(taken.material.document_id)
-        material = standing.material
-        if material is None or material.arrival != taken.material.arrival:
-            raise Erased("These materials were erased while they were asked. Bring them again.")
-        if material.status is Status.ARRIVING:
-            await deps.store.database.commit([store.left_to_a_job(standing, this_call)])
-            material = replace(material, status=Status.WAITING, prepaid=this_call)
-        return replace(taken, material=material, is_left=material.prepaid == this_call)
-
-    return await deps.store.database.until_it_holds(attempt)
+async def _finished(taken: Taken, store: Materials) -> Taken:
+    """The last write, if all is there: from now on they can be found."""
+    if not taken.is_whole:
+        return taken
+    await store.change(taken.material, status=Status.READY.value)
+    return replace(taken, material=replace(taken.material, status=Status.READY))

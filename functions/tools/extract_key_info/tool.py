@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
-from functions.tools.extract_key_info.answering import SEARCHED, Origin, answer, pending
+from functions.tools.extract_key_info.answering import (
+    SEARCHED,
+    Origin,
+    answer,
+    left_to_a_job,
+    pending,
+)
 from functions.tools.extract_key_info.arguments import In, Scope, wanted
 from functions.tools.extract_key_info.brought import brought_before, just_brought
 from functions.tools.extract_key_info.invalid import invalid
@@ -53,14 +60,14 @@ async def _of_text(text: str, asked: Wanted, deps: Deps) -> Out:
     standing = await asked.store.look(document_id)
     known, most = standing.material, deps.settings.extract_passage_characters
     same = known is not None and known.passage_characters == most
-    if same and (found := await _of_known(standing, asked, deps)):
+    tries = known is not None and known.status is Status.FAILED  # anew, with the text at hand
+    if same and not tries and (found := await _of_known(standing, asked, deps)):
         return found
     taken = await take_in(text, document_id, asked.store, deps)
     origin = Origin(taken.material, known=False)
-    if taken.material.status is Status.WAITING:
-        return pending(origin, taken, deps)
-    if not taken.is_whole:  # somebody else was faster
-        return await _of_document(document_id, asked, deps)
+    if not taken.is_whole:
+        left = await left_to_a_job(taken, asked, origin, deps)
+        return left or await _of_document(document_id, asked, deps)
     if asked.scope is Scope.TASK:
         task = await asked.store.task()
         return await answer(await _task_past(asked, task, deps), asked, origin, deps)
@@ -73,7 +80,7 @@ async def _of_document(document_id: str, asked: Wanted, deps: Deps) -> Out:
     standing = await asked.store.look(document_id)
     if found := await _of_known(standing, asked, deps):
         return found
-    told = f"is not among the materials of task {deps.task}, not whole, or erased"
+    told = f"was not brought to the task {deps.task}, or not completely, or was erased"
     message = f"The document {told}. Send the text itself as materials, or name its task_id."
     raise NotFound(message, details={"document": told})
 
@@ -87,8 +94,9 @@ async def _of_known(standing: Standing, asked: Wanted, deps: Deps) -> Out | None
     if material.status is Status.FAILED:
         raise invalid("materials", material.reason or "the embedding model refuses them")
     if material.status is Status.WAITING:
-        taken = await go_on(material, asked.store, deps)
+        taken = await go_on(standing, asked.store, deps)
         if taken.material.status is Status.WAITING:
+            deps.charge(0)
             return pending(origin, taken, deps)
         standing = await asked.store.look(material.document_id)
     elif material.status is not Status.READY:
@@ -108,13 +116,24 @@ async def _touch(task: TaskSeen, asked: Wanted, deps: Deps) -> None:
 
 async def _task_past(asked: Wanted, task: TaskSeen, deps: Deps) -> Brought:
     """Everything that was brought to the task."""
-    materials = [] if task.erasing else await asked.store.ready(making(deps), SEARCHED + 1)
+    materials, waiting = await asyncio.gather(
+        asked.store.ready(making(deps), SEARCHED + 1), asked.store.waiting()
+    )
+    if task.erasing:
+        materials, waiting = [], 0
+    late = f"{waiting} of its materials are still being taken in" if waiting else None
     if not materials:
-        told = f"the task {deps.task} has no materials that can be searched yet"
-        message = f"extract_key_info found nothing to look in: {told}. Send materials."
+        told = f"the task {deps.task} has no materials that can be searched"
+        advice = f"{late}: ask again in a minute" if late else "Send materials"
+        message = f"extract_key_info found nothing to look in: {told}. {advice}."
         raise NotFound(message, details={"task_id": told})
     await _touch(task, asked, deps)
-    return brought_before(materials[:SEARCHED], asked.store, crowded=len(materials) > SEARCHED)
+    return brought_before(
+        materials[:SEARCHED],
+        asked.store,
+        crowded=len(materials) > SEARCHED,
+        note=f"Not all of the task was searched: {late}." if late else None,
+    )
 
 
 TOOL = Tool(
@@ -126,7 +145,8 @@ TOOL = Tool(
         " contexts are the best passages word for word, passages say where each stands. The"
         " materials stay stored for you alone under task_id: to ask about them again send the"
         " document of the answer in place of the text, or ask everything that was brought to the"
-        " task with scope task. For what the owner has read or written use search_kb instead."
+        " task with scope task. A very long text is pending at first: then ask again as the answer"
+        " says. For what the owner has read or written use search_kb instead."
     ),
     input=In,
     output=Out,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.gateway.well_formed import may_hold_halves, well_formed
+from functions.gateway.json_bodies import may_hold_halves, values_in, well_formed
 
 TEXTS = st.text(
     st.characters(codec=None, categories=("Cs", "Lu", "So", "Po", "Zs", "Cc")), max_size=20
@@ -45,3 +45,16 @@ def test_what_stands_between_two_pieces_is_seen() -> None:
     for middle in range(len(sent)):
         assert may_hold_halves([sent[:middle], sent[middle:]])
     assert not may_hold_halves([b"\\", b"n", b"\\u00e4"])
+
+
+@given(st.recursive(st.none() | st.text(), st.lists, max_leaves=20))
+def test_values_are_counted_and_what_stands_in_texts_is_not(value: object) -> None:
+    def values(node: object) -> int:
+        return 1 + sum(map(values, node)) if isinstance(node, list) else 1
+
+    counted = values_in(json.dumps(value).encode())
+    assert values(value) // 2 <= counted <= 2 * values(value)
+
+
+def test_a_text_is_one_value_whatever_stands_in_it() -> None:
+    assert 1 == values_in(json.dumps({"materials": '[{,"\\",[' * 1000}).encode())
