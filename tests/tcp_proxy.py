@@ -35,9 +35,11 @@ class TcpProxy:
     async def mend(self) -> None:
         """Let connections through, old and new."""
         self._flowing.set()
-        if self._server is None:
-            name, _, port = self.host.partition(":")
-            self._server = await asyncio.start_server(self._accept, name, int(port))
+        name, _, port = self.host.partition(":")
+        while self._server is None:
+            # Whoever connects somewhere meanwhile may have been given the port for a moment.
+            with suppress(OSError):
+                self._server = await asyncio.start_server(self._accept, name, int(port))
 
     async def refuse(self) -> None:
         """Break all connections, and take no new ones."""

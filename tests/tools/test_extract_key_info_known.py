@@ -17,12 +17,13 @@ from shared.ai.embedding import Purpose
 from shared.caller import Caller
 from shared.calling import call
 from shared.deps import Backend
+from shared.retrieval.terms import ANALYSIS
 from shared.settings import Settings
 from shared.store import Meter
 from tests.calling import request_of
 from tests.fakes.embedder import WordEmbedder
 from tests.jobs.documents import ample, documents
-from tests.materials import BREAD, BRIDGE, COMET, MAST, PAGES, READER, extract, extracted
+from tests.materials import BREAD, BRIDGE, COMET, MAST, PAGES, READER, extract, extracted, refused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -301,3 +302,42 @@ async def test_the_notes_of_a_call_are_sizes_scores_and_hashes(backend: Backend)
     assert [each["score"] for each in answer.result["passages"]] == notes["scores"]
     said = str(answer.receipt.model_dump()).lower()
     assert not [word for word in ("comet", "tail", "rye", "boat") if word in said]
+
+
+async def test_what_passages_are_made_with_is_stored_with_them(
+    opened: Callable[..., Backend], embedder: Counting
+) -> None:
+    backend = opened()
+    await extracted(backend, "bread", materials=PAGES)
+    client = backend.deps(READER, Meter()).store.database.client
+    task = client.collection("users/reader/rag_tasks").document("default")
+    [document] = [each async for each in task.collection("documents").stream()]
+    made = {"model": embedder.model, "dimension": embedder.dimension, "analysis": ANALYSIS}
+    assert made == document.get("making")
+    passages = [each async for each in task.collection("passages").stream()]
+    assert {embedder.model} == {each.get("embedding_model") for each in passages}
+
+
+async def test_a_text_that_is_cut_anew_leaves_no_former_parts(
+    opened: Callable[..., Backend],
+) -> None:
+    text = "A boat has a mast. " * 40
+    for characters in (1500, 200, 1500):
+        backend = opened(extract_passage_characters=characters)
+        await extracted(backend, "mast", materials=text)
+    client = backend.deps(READER, Meter()).store.database.client
+    parts = client.collection("users/reader/rag_tasks/default/parts")
+    assert 2 == len([each async for each in parts.stream()])
+
+
+async def test_a_task_says_what_of_it_still_waits(opened: Callable[..., Backend]) -> None:
+    backend = opened(extract_materials_characters=100)
+    await extracted(backend, "bread", materials=PAGES)
+    told = await refused(backend, "bread", scope="task")
+    assert ("NOT_FOUND", True) == (
+        told.code,
+        "1 of its materials are still being taken" in told.message,
+    )
+    await extracted(backend, "comet", materials=COMET)
+    found = await extracted(backend, "bread", scope="task")
+    assert (1, True) == (found["considered"], "still being taken in" in found["message"])

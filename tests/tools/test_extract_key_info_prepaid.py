@@ -184,3 +184,34 @@ async def test_a_commit_whose_answer_was_lost_and_is_sent_again_changes_nothing(
         if backend.commits < commits:
             break
     assert commits > 6
+
+
+async def test_one_payment_buys_one_text(opened: Open) -> None:
+    """The gateway lets a call with the key of a paid one through without money."""
+    backend = opened()
+    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT, idempotency_key="k")
+    for arguments in ({"materials": pages(first=100)}, {"document": ID}):
+        told = await paid(backend, idempotency_key="k", **arguments)
+        assert ("CONFLICT", FREE) == told
+    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT, idempotency_key="k")
+
+
+async def test_of_many_texts_at_once_with_one_key_one_is_paid_for(opened: Open) -> None:
+    backend = opened()
+    texts = [pages(first=100 * number) for number in range(4)]
+    told = await asyncio.gather(
+        *(paid(backend, materials=text, idempotency_key="k") for text in texts)
+    )
+    assert [("pending", ITS_PRICE)] == [each for each in told if each[0] == "pending"]
+    stored = await contents(backend)
+    left = [name for name, fields in stored.items() if fields.get("prepaid")]
+    assert 1 == len(left)
+
+
+async def test_one_call_at_a_time_embeds_what_waits(opened: Open) -> None:
+    backend = opened()
+    await paid(backend, materials=TEXT)
+    told = await asyncio.gather(*(paid(backend, document=ID) for _ in range(5)))
+    embedded = {("ready", FREE), ("pending", FREE), ("ready", ITS_PRICE)}
+    assert embedded.issuperset(told)
+    assert 1 == told.count(("ready", FREE))

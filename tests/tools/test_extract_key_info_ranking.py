@@ -264,3 +264,26 @@ async def test_a_task_says_that_it_is_too_large_only_where_it_is(backend: Backen
     beyond = await extracted(backend, "anchor", scope="task")
     assert (SEARCHED, SEARCHED) == (full["considered"], beyond["considered"])
     assert (None, True) == (full.get("message"), str(SEARCHED) in beyond["message"])
+
+
+async def test_words_that_are_there_come_before_what_is_merely_less_far(backend: Backend) -> None:
+    """To the local model all lines of a log are alike: their differences are noise."""
+    log = [
+        f"2026-11-22T10:{n // 60:02}:{n % 60:02} INFO worker {n % 7} took job {n} in {n % 90} ms"
+        for n in range(600)
+    ]
+    log[431] = "2026-11-22T10:07:11 ERROR disk full on /var/lib/db, write aborted"
+    for query in ("disk full", "write aborted"):
+        found = await extracted(backend, query, materials="\n".join(log))
+        assert "disk full" in found["contexts"][0]
+
+
+async def test_what_stands_at_the_end_of_a_long_passage_is_found_by_its_words(
+    backend: Backend,
+) -> None:
+    """The local model reads the first 256 tokens of it."""
+    chapters = [f"Chapter {n} is about the marketing plan of region {n}." for n in range(40)]
+    long = "The committee met and talked of the weather. " * 30
+    chapters[17] = f"{long}The treasurer keeps the vault key in Lisbon."
+    found = await extracted(backend, "Where is the vault key?", materials="\n\n".join(chapters))
+    assert "Lisbon" in found["contexts"][0]
