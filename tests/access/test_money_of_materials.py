@@ -35,6 +35,10 @@ LONG: Final = pages(60)
 MOST: Final = len(TEXT)
 
 
+KNOWLEDGE: Final = {"firestore_database": "embedded-elsewhere"}
+"""A database of its own: the others' is embedded with another model."""
+
+
 @dataclass(frozen=True, slots=True)
 class House:
     """Two gateways before the same database and the same model."""
@@ -67,7 +71,7 @@ class House:
         """What is stored of a user's materials."""
 
         async def read() -> dict[str, dict[str, Any]]:
-            backend = Backend(Settings(google_cloud_project=self.realm))
+            backend = Backend(Settings(google_cloud_project=self.realm, **KNOWLEDGE))
             try:
                 return await contents(backend, Caller.of(user))
             finally:
@@ -85,6 +89,7 @@ def house(realm: str, log: Path) -> Iterator[House]:
         environment = {
             "GOOGLE_CLOUD_PROJECT": realm,
             **CLOUD,
+            **{name.upper(): value for name, value in KNOWLEDGE.items()},
             "TOOL_PRICES": json.dumps({"extract_key_info": PRICE}),
             "EXTRACT_MATERIALS_CHARACTERS": str(MOST),
             "EMBEDDING_PROVIDER": "openai",

@@ -106,3 +106,19 @@ def test_a_key_is_not_sent_in_the_clear() -> None:
     )
     assert 1 == result.exit_code
     assert "over https only" in result.stderr
+
+
+def test_a_long_text_comes_from_a_file(carrel: Running, tmp_path: Path) -> None:
+    """Longer than what a command may be given."""
+    sea = "The sea is deep and blue. " * 8_000
+    (tmp_path / "report.txt").write_text(f"{sea}\n\nThe vault key is in Lisbon.")
+    named = f"materials={tmp_path / 'report.txt'}"
+    result = called(carrel, "extract_key_info", '{"query": "vault key"}', "--file", named)
+    assert 0 == result.exit_code
+    assert "The vault key is in Lisbon." == json.loads(result.stdout)["contexts"][0]
+
+
+def test_a_file_that_is_not_there_is_told(carrel: Running, tmp_path: Path) -> None:
+    named = f"materials={tmp_path / 'nowhere.txt'}"
+    result = called(carrel, "extract_key_info", '{"query": "key"}', "--file", named)
+    assert (1, True) == (result.exit_code, "no text can be read there" in result.stderr)

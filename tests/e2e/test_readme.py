@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 README = (ROOT / "README.md").read_text("utf-8")
 COMMANDS = [block.strip() for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)]
-RUN, ADD, CALL, INGEST, SIGN_IN, KEY, TEST = COMMANDS[:7]
+RUN, ADD, CALL, INGEST, EXTRACT, SIGN_IN, KEY, TEST = COMMANDS[:8]
 START_SECONDS = 300
 
 
@@ -123,6 +123,12 @@ def test_ones_own_notes_go_in_and_are_found(running: Running) -> None:
     assert told.returncode == 0, told.stderr
     question = '.venv/bin/carrel call search_kb \'{"query": "how hot for green tea"}\''
     assert json.loads(running.call(question).stdout)["results"][0]["title"] == "Tea"
+
+
+def test_the_key_passages_of_a_file_are_found(running: Running) -> None:
+    told = running.call(EXTRACT)
+    assert told.returncode == 0, told.stderr
+    assert any("materials erase" in each for each in json.loads(told.stdout)["contexts"])
 
 
 def test_a_wrong_call_says_what_to_do(running: Running) -> None:

@@ -11,7 +11,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from functions.gateway.bodies import SLOWEST, Bounded
+from functions.gateway.bodies import MOST_HELD, SLOWEST, Bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,3 +119,49 @@ async def test_who_may_send_more_has_more_time_for_it() -> None:
     little, more = waited
     assert 0.05 <= little < 0.5
     assert 0.55 <= more < 1
+
+
+async def test_a_body_of_a_long_text_is_taken_and_one_of_many_things_is_not() -> None:
+    reader = Reader()
+    bounded = Bounded(reader, lambda _: 3_000_000)
+    text = json.dumps({"materials": "[1, 2], " * 100_000}).encode()
+    assert (200, "") == await sent(bounded, in_parts([text]))
+    told = await sent(bounded, in_parts([b"[" + b"[]," * 200_000 + b"0]"]))
+    assert (400, "This request has more than 50,000 values. Send fewer at once.") == told
+    assert [text] == reader.bodies
+
+
+async def test_half_a_character_is_mended_on_the_way() -> None:
+    reader = Reader()
+    await sent(Bounded(reader, lambda _: 100), in_parts([b'"\\ud8', b'3d"']))
+    assert [b'"\\ufffd"'] == reader.bodies
+
+
+async def test_more_long_bodies_at_once_than_an_instance_holds_are_put_off() -> None:
+    bounded = Bounded(Reader(), lambda _: MOST_HELD)
+    gone = asyncio.Event()
+
+    async def leaves_late() -> Message:
+        await gone.wait()
+        return LEFT
+
+    part = b"x" * (MOST_HELD // 4)
+    coming = iter(in_parts([part] * 4)[:3])
+
+    async def receive() -> Message:
+        for message in coming:
+            return message
+        return await leaves_late()
+
+    async def send(_message: Message) -> None:
+        pass
+
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
+    slow = asyncio.create_task(bounded(scope, receive, send))
+    await asyncio.sleep(0)
+    status, told = await sent(bounded, in_parts([part, part]))
+    assert (503, True) == (status, "a few seconds" in told)
+    assert (200, "") == await sent(bounded, in_parts([b"{}"]))
+    gone.set()
+    await slow
+    assert (200, "") == await sent(bounded, in_parts([part]))

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from shared.settings import Settings
 
@@ -92,3 +92,16 @@ def test_another_address_of_an_endpoint_is_refused_without_quoting_it(url: str) 
 def test_the_endpoints_key_is_not_shown() -> None:
     settings = Settings(openai_api_key=SECRET)
     assert SECRET not in f"{settings!r} {settings}"
+
+
+def test_an_answer_fits_a_document() -> None:
+    with pytest.raises(ValidationError, match="150,000 at most"):
+        Settings(extract_top_k_limit=50, extract_passage_characters=8_000)
+    Settings(extract_top_k_limit=50, extract_passage_characters=3_000)
+
+
+def test_who_embeds_with_callers_keys_has_a_key_for_jobs() -> None:
+    theirs = {"embedding_provider": "openai", "openai_key_of_caller": True}
+    with pytest.raises(ValidationError, match="OPENAI_API_KEY too"):
+        Settings(**theirs)
+    Settings(**theirs, openai_api_key=SecretStr("k" * 40))
