@@ -100,6 +100,7 @@ def test_a_declaration_says_all_but_how_it_runs() -> None:
         "effect": "read",
         "tier": "registered",
         "timeout": 3.0,
+        "idempotent": False,
         "price": 0,
         "envelope": None,
         "resource": None,

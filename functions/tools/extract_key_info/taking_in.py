@@ -19,6 +19,7 @@ from functions.tools.extract_key_info.invalid import invalid
 from functions.tools.extract_key_info.pace import Pace
 from shared.domain.contents import parts_of, refusal
 from shared.domain.material import Making, Material, Status
+from shared.errors import CarrelError
 from shared.materials.embedding import (
     RefusedPassage,
     embed_passages,
@@ -123,17 +124,17 @@ async def go_on(standing: Standing, store: Materials, deps: Deps) -> Taken:
     names = [name for part in reversed(parts) for name in reversed(part.ids)]
     pace = Pace(len(names), deps.deadline)
     if await _taken_on(standing, material, store, deps):
-        status = Status.WAITING
         try:
             with _explained(parts):
-                if await embed_waiting(
+                whole = await embed_waiting(
                     names, material, store, deps, goes_on=pace.has_time_for_more
-                ):
-                    status = Status.READY
-        finally:
-            done = {"status": status.value} if status is Status.READY else {}
-            await store.change(material, worked_until=None, **done)
-        material = replace(material, status=status)
+                )
+        except CarrelError:
+            await store.change(material, worked_until=None)
+            raise
+        material = replace(material, status=Status.READY if whole else Status.WAITING)
+        done = {"status": material.status.value} if whole else {}
+        await store.change(material, worked_until=None, **done)
     return Taken(material, parts, {}, {}, pace.seconds_left)
 
 
