@@ -75,7 +75,7 @@ def making(deps: Deps) -> Making:
 async def take_in(text: str, document_id: str, store: Materials, deps: Deps) -> Taken:
     """Store materials, and embed what is new of them if the time allows; else leave that to a job.
 
-    Six round trips and one for each 32 passages, most of them while others are being embedded.
+    Seven round trips and one for each 32 passages, most of them while others are being embedded.
 
     Raises:
         InvalidInput: They hold no text, too many passages, or one that the model refuses.

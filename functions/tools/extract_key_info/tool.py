@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 async def extract_key_info(args: In, deps: Deps) -> Out:
     """Take new materials in, and rank their passages: in memory, without a search, on first sight.
 
-    Of known materials four round trips: what is known of them; their words, and beside these the
-    nearest passages; those that only words found. Of new ones about six, most of them while
-    passages are embedded. A task's past takes one more.
+    Of known materials two or three round trips: what is known of them; their words, and beside
+    these the nearest passages; those that only words found. A task's past takes one or two more. Of
+    new ones about eight, and one for each 32 passages, most of them while passages are embedded.
 
     Raises:
         InvalidInput: There is nothing to look in, or no text in it.
