@@ -44,7 +44,8 @@ MOST_FROM_STRANGERS: Final = 64 * 1024
 """Bytes of a request's body."""
 _SEND_LESS: Final = (
     "Send less at once: bring long materials in several calls with one task_id, and ask with the"
-    ' scope "task". Whoever runs this server sets the limit by MAX_REQUEST_BYTES.'
+    ' scope "task". Whoever runs this server sets the limit by MAX_REQUEST_BYTES, up to the'
+    " 33,554,432 that Cloud Run takes."
 )
 
 

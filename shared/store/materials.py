@@ -164,11 +164,6 @@ class Materials:
             for document_id, listed in names.items()
         }
 
-    async def texts(self, passage_ids: Sequence[str]) -> dict[str, str]:
-        """The texts of these passages. One round trip."""
-        found = await self._passages(passage_ids, ["text"])
-        return {each.id: each.get("text") for each in found}
-
     async def contents(self, material: Material) -> list[Part]:
         """All parts of some materials. One round trip.
 

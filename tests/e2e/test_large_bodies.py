@@ -18,7 +18,8 @@ MOST = Settings().max_request_bytes
 TOO_LARGE = (
     "This request has more than the 16,777,216 bytes that are taken here. Send less at once: bring"
     ' long materials in several calls with one task_id, and ask with the scope "task". Whoever'
-    " runs this server sets the limit by MAX_REQUEST_BYTES."
+    " runs this server sets the limit by MAX_REQUEST_BYTES, up to the 33,554,432 that Cloud Run"
+    " takes."
 )
 
 

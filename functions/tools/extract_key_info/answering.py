@@ -149,18 +149,19 @@ async def left_to_a_job(taken: Taken, wanted: Wanted, origin: Origin, deps: Deps
 
 def pending(origin: Origin, taken: Taken, deps: Deps) -> Out:
     """When to ask again."""
-    material = origin.material
-    deps.note(pending=True, document=material.document_id if material else "")
+    material = taken.material
+    deps.note(pending=True, passages=material.passages, document=material.document_id)
     return Out(
         status=State.PENDING,
         contexts=[],
         passages=[],
         matches=None,
         task_id=str(deps.task),
-        document=material.document_id if material else None,
+        document=material.document_id,
         considered=0,
         known=origin.known,
         ask_again_after=min(SOON + math.ceil(taken.seconds_left), LATE),
-        message="The materials are stored. They are embedded by a job, and whenever somebody asks:"
-        " send nothing more, but ask again with document, and with the same task_id.",
+        message=f"The materials are stored, {material.passages:,} passages. They are embedded by a"
+        " job, and whenever somebody asks: send nothing more, but ask again with document, and with"
+        " the same task_id.",
     )
