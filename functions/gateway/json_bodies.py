@@ -24,7 +24,9 @@ _HALF: Final = re.compile(
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
 _LOST: Final = rb"\ufffd"
-_TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+# A text that never ends, as a client sends it that leaves, ends with the body: tried once, not anew
+# from each quotation mark in it.
+_TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 def may_hold_halves(pieces: Iterable[bytes | bytearray]) -> bool:

@@ -55,6 +55,7 @@ class Material:
         status: How far it has come.
         making: What its passages are made with.
         passage_characters: What a passage of it may hold.
+        cutting: The version of the cutting, `shared.retrieval.passages.CUTTING`.
         characters: How long it is.
         passages: How many different passages it has.
         parts: In how many documents its contents are kept.
@@ -71,6 +72,7 @@ class Material:
     status: Status
     making: Making
     passage_characters: int
+    cutting: int
     characters: int
     passages: int
     parts: int

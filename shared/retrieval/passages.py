@@ -24,6 +24,8 @@ from shared.retrieval.tokens import MAX_TOKEN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+CUTTING: Final = 1
+"""Raise it when a text is cut otherwise: what is half taken in is then taken in anew."""
 _WINDOW: Final = 400
 """Tokens that are searched for sentences at a time: about a long paragraph's worth."""
 

@@ -229,6 +229,11 @@ class Materials:
         waits = {"status": Status.WAITING.value, "next_at": now, "tries": 0, "reason": None}
         return put(standing.seen, waits | {"prepaid": call})
 
+    async def give_up(self, standing: Standing, reason: str) -> None:
+        """Say that materials cannot be embedded, unless they changed. One round trip."""
+        failed = {"status": Status.FAILED.value, "reason": reason}
+        await self._database.commit_what_holds([put(standing.seen, failed)])
+
     def answered(self, standing: Standing) -> Write:
         """The write that says that what was paid for was answered; it holds once."""
         return put(standing.seen, {"prepaid": None})
@@ -279,9 +284,11 @@ class Materials:
         return lambda batch: batch.update(proof, {"kept_at": SERVER_TIMESTAMP})
 
     async def are_there(self, materials: Sequence[Material]) -> bool:
-        """Whether none of these was erased. One round trip."""
-        found = await self._database.get_all([self._proof(each) for each in materials], ["kept_at"])
-        return len(found) == len(materials)
+        """Whether none of these was erased, not even by half. One round trip."""
+        proofs = [self._proof(each) for each in materials]
+        documents = [self._at(DOCUMENTS, each.document_id) for each in materials]
+        found = await self._database.get_all([*proofs, *documents], ["arrival"])
+        return len(found) == 2 * len(materials)
 
     def searched(self, materials: Sequence[Material]) -> TaskPassages:
         """The passages of these materials, for a search."""

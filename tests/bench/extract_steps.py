@@ -20,7 +20,7 @@ from shared.caller import Caller
 from shared.domain.contents import Part, parts_of
 from shared.domain.material import Material, Status, id_of
 from shared.materials.embedding import BATCH, keep_passages
-from shared.retrieval.passages import cleaned, split_passages
+from shared.retrieval.passages import CUTTING, cleaned, split_passages
 from shared.retrieval.terms import terms
 from shared.search.meaning import DENSE_POOL
 from shared.search.pool import LEXICAL_POOL
@@ -82,6 +82,7 @@ async def taken(text: str, cuts: Sequence[Cut], deps: Deps) -> Taken:
         status=Status.ARRIVING,
         making=making(deps),
         passage_characters=deps.settings.extract_passage_characters,
+        cutting=CUTTING,
         characters=len(text),
         passages=len(texts),
         parts=len(parts),

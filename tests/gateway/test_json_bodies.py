@@ -58,3 +58,8 @@ def test_values_are_counted_and_what_stands_in_texts_is_not(value: object) -> No
 
 def test_a_text_is_one_value_whatever_stands_in_it() -> None:
     assert 1 == values_in(json.dumps({"materials": '[{,"\\",[' * 1000}).encode())
+
+
+def test_a_text_that_never_ends_takes_no_longer() -> None:
+    assert 0 == values_in(b'"' + b'\\"' * 2_000_000)
+    assert 0 == values_in(b'"' + b'\\"' * 1_000 + b"\\")

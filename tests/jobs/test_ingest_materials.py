@@ -17,6 +17,8 @@ from shared.domain.material import id_of
 from shared.errors import Unavailable
 from shared.job import Budget, Busy, Report, run_job
 from shared.store import Meter
+from shared.store.database import RACE_SECONDS
+from shared.store.materials import Erased
 from tests.commits import WatchedBackend, after
 from tests.fakes.openai import HANG, MODEL, FakeOpenAI, Reply, refusal
 from tests.jobs.documents import ample, leases
@@ -278,3 +280,19 @@ async def test_a_call_and_a_run_that_embed_the_same_materials_both_come_to_an_en
     assert ["ready"] == [each["status"] for each in answers]
     assert answers[0] == await extracted(backend, QUERY, document=ID)
     assert time.monotonic() - began < 20
+
+
+async def test_what_is_half_erased_is_erased_to_whoever_stores_something(
+    backend: Backend,
+) -> None:
+    """The document is gone, and nothing else yet."""
+    await extracted(backend, QUERY, materials=TEXT)
+    deps = without_caller(backend)
+    store = deps.store.materials("reader", "default")
+    material = (await store.look(ID)).material
+    assert material
+    await deps.store.database.document(f"{store.path}/documents", ID).delete()
+    began = time.monotonic()
+    with pytest.raises(Erased):
+        await store.change(material, next_at=None)
+    assert time.monotonic() - began < RACE_SECONDS / 2

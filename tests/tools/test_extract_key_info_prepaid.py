@@ -16,8 +16,10 @@ from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from shared.domain.material import id_of
 from shared.job import run_job
 from shared.settings import Settings
+from shared.store import Meter
 from tests.commits import WatchedBackend, after, answer_lost, plainly
 from tests.fakes.embedder import WordEmbedder
+from tests.materials import READER
 from tests.materials_stored import asked, contents, pages
 
 if TYPE_CHECKING:
@@ -215,3 +217,15 @@ async def test_one_call_at_a_time_embeds_what_waits(opened: Open) -> None:
     embedded = {("ready", FREE), ("pending", FREE), ("ready", ITS_PRICE)}
     assert embedded.issuperset(told)
     assert 1 == told.count(("ready", FREE))
+
+
+async def test_what_a_job_gave_up_is_brought_again_for_nothing(opened: Open) -> None:
+    backend = opened()
+    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT)
+    store = backend.deps(READER, Meter()).store.materials("reader", "default")
+    await store.give_up(await store.look(ID), "it was refused")
+    assert ("VALIDATION_ERROR", FREE) == await paid(backend, document=ID)
+    assert ("pending", FREE) == await paid(backend, materials=TEXT)
+    await run_job(INGEST_MATERIALS, backend)
+    assert ("ready", FREE) == await paid(backend, document=ID)
+    assert ("ready", ITS_PRICE) == await paid(backend, document=ID)

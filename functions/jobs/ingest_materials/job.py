@@ -58,24 +58,30 @@ async def _turn(
 ) -> None:
     """Work on some materials for a while; what somebody erases meanwhile is let go."""
     try:
+        await _work(store, material, deps, budget, report)
+    except Erased:
+        report.counts["erased"] += 1
+
+
+async def _work(
+    store: Materials, material: Material, deps: Deps, budget: Budget, report: Report
+) -> None:
+    try:
         status = await _embed(store, material, deps, budget, report)
+    except RefusedPassage as error:
+        parts = await store.contents(material)
+        await _give_up(store, material, refusal(parts, error.passage_id), report)
+    except (Erased, LeaseLost):
+        raise
+    except CarrelError as error:
+        await _put_off(store, material, error, deps, report)
+    else:
         if status is Status.WAITING:  # who asks for them embeds too, and may have finished them
             await store.change(material, next_at=deps.clock(), tries=0)
             return
         await store.change(material, status=status.value)
         report.counts[status.value] += 1
-    except Erased:
-        report.counts["erased"] += 1
-        return
-    except RefusedPassage as error:
-        parts = await store.contents(material)
-        await _give_up(store, material, refusal(parts, error.passage_id), report)
-    except LeaseLost:
-        raise
-    except CarrelError as error:
-        await _put_off(store, material, error, deps, report)
-        return
-    budget.progress(1)
+        budget.progress(1)
 
 
 async def _embed(
@@ -122,9 +128,13 @@ async def _put_off(
 
 
 async def _give_up(store: Materials, material: Material, reason: str, report: Report) -> None:
-    await store.change(material, status=Status.FAILED.value, reason=reason)
-    report.counts[Status.FAILED.value] += 1
-    report.failures.append(Failure(material.document_id, reason))
+    """Say that they cannot be embedded, unless a call has embedded them meanwhile."""
+    standing = await store.look(material.document_id)
+    present = standing.material
+    if present and present.arrival == material.arrival and present.status is Status.WAITING:
+        await store.give_up(standing, reason)
+        report.counts[Status.FAILED.value] += 1
+        report.failures.append(Failure(material.document_id, reason))
 
 
 async def waiting(deps: Deps) -> int:

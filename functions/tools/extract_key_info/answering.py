@@ -138,10 +138,12 @@ async def left_to_a_job(taken: Taken, wanted: Wanted, origin: Origin, deps: Deps
             raise Erased("These materials were erased while they were brought. Bring them again.")
         if material.status is Status.READY:
             return None
+        deps.price = None
+        if material.prepaid or material.status is Status.WAITING:
+            deps.charge(0)  # somebody has paid for these, and was not answered yet
         if material.status is Status.WAITING:
-            deps.charge(0)
             return out
-        call = secrets.token_hex(8)
+        call = material.prepaid or secrets.token_hex(8)
         return await deps.commit([wanted.store.left_to_a_job(standing, call, deps.clock())], out)
 
     return await deps.store.database.until_it_holds(attempt)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from shared.materials.embedding import (
     embed_waiting,
     keep_passages,
 )
+from shared.retrieval.passages import CUTTING
 from shared.retrieval.terms import ANALYSIS
 from shared.store.database import Stale
 from shared.store.materials import Known
@@ -91,6 +92,7 @@ async def take_in(text: str, document_id: str, store: Materials, deps: Deps) -> 
         status=Status.ARRIVING,
         making=making(deps),
         passage_characters=deps.settings.extract_passage_characters,
+        cutting=CUTTING,
         characters=len(text),
         passages=len(texts),
         parts=len(parts),
@@ -130,7 +132,8 @@ async def go_on(standing: Standing, store: Materials, deps: Deps) -> Taken:
                     names, material, store, deps, goes_on=pace.has_time_for_more
                 )
         except CarrelError:
-            await store.change(material, worked_until=None)
+            with suppress(CarrelError):  # it ends with the call's time in any case
+                await store.change(material, worked_until=None)
             raise
         material = replace(material, status=Status.READY if whole else Status.WAITING)
         done = {"status": material.status.value} if whole else {}
@@ -182,7 +185,11 @@ async def _begin(material: Material, store: Materials, deps: Deps) -> Standing:
 
 
 def _is_made_alike(one: Material, other: Material) -> bool:
-    return (one.making, one.passage_characters) == (other.making, other.passage_characters)
+    return one.making == other.making and _cut_of(one) == _cut_of(other)
+
+
+def _cut_of(material: Material) -> tuple[int, ...]:
+    return material.passage_characters, material.cutting, material.passages, material.parts
 
 
 async def _embedded(taken: Taken, known: Known, store: Materials, deps: Deps) -> Taken:

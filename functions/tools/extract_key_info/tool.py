@@ -20,6 +20,7 @@ from functions.tools.extract_key_info.taking_in import go_on, making, take_in
 from shared.caller import Tier
 from shared.domain.material import Status, id_of
 from shared.errors import NotFound
+from shared.retrieval.passages import CUTTING
 from shared.tool import Effect, Tool
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ async def _of_text(text: str, asked: Wanted, deps: Deps) -> Out:
     document_id = id_of(text)
     standing = await asked.store.look(document_id)
     known, most = standing.material, deps.settings.extract_passage_characters
-    same = known is not None and known.passage_characters == most
+    same = known is not None and (known.passage_characters, known.cutting) == (most, CUTTING)
     tries = known is not None and known.status is Status.FAILED  # anew, with the text at hand
     if same and not tries and (found := await _of_known(standing, asked, deps)):
         return found
@@ -70,9 +71,9 @@ async def _of_text(text: str, asked: Wanted, deps: Deps) -> Out:
         return left or await _of_document(document_id, asked, deps)
     if asked.scope is Scope.TASK:
         task = await asked.store.task()
-        return await answer(await _task_past(asked, task, deps), asked, origin, deps)
+        return await answer(await _task_past(asked, task, deps), asked, origin, deps, standing)
     brought = just_brought(taken.material, taken.parts, taken.texts, taken.vectors)
-    return await answer(brought, asked, origin, deps)
+    return await answer(brought, asked, origin, deps, standing)
 
 
 async def _of_document(document_id: str, asked: Wanted, deps: Deps) -> Out:
