@@ -11,8 +11,10 @@ import json
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from tests.fakes.serving import LoopbackServer
 
 TOKEN = "token-of-tests"
 SECRET = "what-the-service-says-stays-there"
@@ -62,7 +64,7 @@ class Asked:
     body: dict[str, Any]
 
 
-class FakeBilling(ThreadingHTTPServer):
+class FakeBilling(LoopbackServer):
     """Listens on a free port of this machine while the `with` block runs.
 
     Attributes:
@@ -73,20 +75,16 @@ class FakeBilling(ThreadingHTTPServer):
         spent: What was charged.
     """
 
-    daemon_threads = True
-
     def __init__(self, *script: Reply, balance: int = 1_000) -> None:
         """Open the port."""
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.asked: list[Asked] = []
         self.script = deque(script)
         self.balance = balance
         self.holds: dict[str, int] = {}
         self.spent = 0
-        self.closing = threading.Event()
         self._answers: dict[str, tuple[int, bytes]] = {}
         self._lock = threading.Lock()
-        self._loop = threading.Thread(target=self.serve_forever, args=(0.01,))
 
     @property
     def url(self) -> str:
@@ -97,18 +95,6 @@ class FakeBilling(ThreadingHTTPServer):
     def operations(self) -> list[str]:
         """What was asked, in order."""
         return [each.path.rpartition("/")[2] for each in self.asked]
-
-    def __enter__(self) -> Self:
-        """Start answering."""
-        self._loop.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop, and let slow answers go."""
-        self.closing.set()
-        self.shutdown()
-        self._loop.join()
-        self.server_close()
 
     def arrive(self, asked: Asked) -> Reply:
         """Note a request and choose its answer."""

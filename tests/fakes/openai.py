@@ -14,8 +14,10 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final, Self
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.fakes.serving import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,7 +121,7 @@ class Call:
         return list(self.body["input"])
 
 
-class FakeOpenAI(ThreadingHTTPServer):
+class FakeOpenAI(LoopbackServer):
     """Listens on a free port of this machine while the `with` block runs.
 
     Attributes:
@@ -134,11 +136,9 @@ class FakeOpenAI(ThreadingHTTPServer):
         connections: How many were opened.
     """
 
-    daemon_threads = True
-
     def __init__(self, *script: Reply, usual: Reply | None = None) -> None:
         """Open the port."""
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.calls: list[Call] = []
         self.script = deque(script)
         self.usual = usual or Reply()
@@ -149,10 +149,8 @@ class FakeOpenAI(ThreadingHTTPServer):
         self.most_characters = 1_000_000
         self.peak = 0
         self.connections = 0
-        self.closing = threading.Event()
         self._under_way = 0
         self._lock = threading.Lock()
-        self._loop = threading.Thread(target=self.serve_forever, args=(0.01,))
 
     @property
     def base_url(self) -> str:
@@ -163,18 +161,6 @@ class FakeOpenAI(ThreadingHTTPServer):
     def sizes(self) -> list[int]:
         """How many texts each request so far brought."""
         return [len(call.texts) for call in self.calls]
-
-    def __enter__(self) -> Self:
-        """Start answering."""
-        self._loop.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop, and let hanging requests go."""
-        self.closing.set()
-        self.shutdown()
-        self._loop.join()
-        self.server_close()
 
     def arrive(self, call: Call) -> Reply:
         """Note a request and choose its reply."""

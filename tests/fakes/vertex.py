@@ -13,8 +13,10 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any
+
+from tests.fakes.serving import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,7 +89,7 @@ class Call:
         return dict(self.body["embedContentConfig"])
 
 
-class FakeVertex(ThreadingHTTPServer):
+class FakeVertex(LoopbackServer):
     """Listens on a free port of this machine while the `with` block runs.
 
     Attributes:
@@ -97,37 +99,21 @@ class FakeVertex(ThreadingHTTPServer):
         peak: The most requests that were under way at once.
     """
 
-    daemon_threads = True
-
     def __init__(self, *script: Reply, usual: Reply | None = None) -> None:
         """Open the port."""
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.calls: list[Call] = []
         self.script = deque(script)
         self.usual = usual or Reply()
         self.refuses = ""
         self.peak = 0
-        self.closing = threading.Event()
         self._under_way = 0
         self._lock = threading.Lock()
-        self._loop = threading.Thread(target=self.serve_forever, args=(0.01,))
 
     @property
     def base_url(self) -> str:
         """Where it listens."""
         return f"http://127.0.0.1:{self.server_port}"
-
-    def __enter__(self) -> Self:
-        """Start answering."""
-        self._loop.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop, and let hanging requests go."""
-        self.closing.set()
-        self.shutdown()
-        self._loop.join()
-        self.server_close()
 
     def arrive(self, call: Call) -> Reply:
         """Note a request and choose its reply."""

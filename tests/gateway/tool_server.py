@@ -7,13 +7,15 @@ import ssl
 import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.fakes.serving import LoopbackServer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +44,7 @@ class Reply:
     drip: float = 0.0
 
 
-class ToolServer(ThreadingHTTPServer):
+class ToolServer(LoopbackServer):
     """Listens on a free port of this machine while the `with` block runs.
 
     Attributes:
@@ -53,36 +55,20 @@ class ToolServer(ThreadingHTTPServer):
         both: Where two servers' requests wait for each other, if anywhere.
     """
 
-    daemon_threads = True
-
     def __init__(self, reply: Reply | None = None, certificate: Path | None = None) -> None:
         """Open the port; with a certificate it speaks TLS."""
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.reply = reply or Reply()
         self.bodies: list[bytes] = []
         self.authorizations: list[str | None] = []
         self.traces: list[str | None] = []
         self.both: threading.Barrier | None = None
-        self.closing = threading.Event()
         self.url = f"http://127.0.0.1:{self.server_port}"
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
             self.socket = context.wrap_socket(self.socket, server_side=True)
             self.url = f"https://127.0.0.1:{self.server_port}"
-        self._loop = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
-
-    def __enter__(self) -> Self:
-        """Start answering."""
-        self._loop.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop, and let hanging requests go."""
-        self.closing.set()
-        self.shutdown()
-        self._loop.join()
-        self.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as sampled
 from hypothesis import strategies as st
 
-from functions.tools.extract_key_info.answering import SEARCHED
+from functions.tools.extract_key_info.tool import SEARCHED
 from shared.ai.local_embedding import LocalEmbedder
 from shared.deps import Backend
 from shared.settings import Settings

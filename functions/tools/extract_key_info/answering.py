@@ -24,13 +24,10 @@ if TYPE_CHECKING:
     from shared.domain.material import Material
     from shared.store.materials import Standing
 
-SEARCHED: Final = 200
-"""Materials of a task that are searched at once, the latest."""
 SOON: Final = 10
 """Seconds after which asking again makes sense, at least."""
 LATE: Final = 60
 """Seconds after which it makes sense in any case: who asks goes on with the work."""
-_CROWDED: Final = f"The task holds more: only the latest {SEARCHED} materials were searched."
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,7 @@ async def answer(
         scores=[round(hit.score, 4) for hit, _, _ in result.hits],
         **({"document": origin.material.document_id} if origin.material else {}),
     )
-    notes = [result.message, _CROWDED if brought.crowded else None, brought.note]
+    notes = [result.message, brought.note]
     out = Out(
         status=State.READY,
         contexts=[words for _, _, words in result.hits],

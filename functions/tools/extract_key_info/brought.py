@@ -49,8 +49,7 @@ class Brought:
     Attributes:
         corpus: Their passages, and their words.
         materials: The latest first.
-        crowded: Whether there are others, which are not searched.
-        note: What else to know of them.
+        note: What else to know of them; None if nothing.
     """
 
     def __init__(
@@ -59,7 +58,6 @@ class Brought:
         documents: Found[Passage],
         read: Callable[[], Awaitable[Contents]],
         *,
-        crowded: bool = False,
         note: str | None = None,
     ) -> None:
         """Search these materials.
@@ -68,12 +66,10 @@ class Brought:
             materials: The latest first.
             documents: Their passages.
             read: Gives their contents; it is asked once.
-            crowded: Whether there are others, which are not searched.
             note: What else to know of them.
         """
         self.corpus = Corpus(documents, self)
         self.materials = materials
-        self.crowded = crowded
         self.note = note
         self._read = read
         self._contents: Contents = {}
@@ -149,12 +145,11 @@ def brought_before(
     materials: Sequence[Material],
     store: Materials,
     *,
-    crowded: bool = False,
     note: str | None = None,
 ) -> Brought:
-    """Materials in the store, the latest first; crowded: there are more. And what to know of it."""
+    """Materials in the store, the latest first; and what else to know of them."""
 
     async def stored() -> Contents:
         return await store.parts(materials)
 
-    return Brought(materials, store.searched(materials), stored, crowded=crowded, note=note)
+    return Brought(materials, store.searched(materials), stored, note=note)

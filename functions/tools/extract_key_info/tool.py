@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from functions.tools.extract_key_info.answering import (
-    SEARCHED,
     Origin,
     answer,
     left_to_a_job,
@@ -28,6 +27,10 @@ if TYPE_CHECKING:
     from functions.tools.extract_key_info.brought import Brought
     from shared.deps import Deps
     from shared.store.materials import Standing, TaskSeen
+
+SEARCHED: Final = 200
+"""Materials of a task that are searched at once, the latest."""
+_CROWDED: Final = f"The task holds more: only the latest {SEARCHED} materials were searched."
 
 
 async def extract_key_info(args: In, deps: Deps) -> Out:
@@ -122,19 +125,16 @@ async def _task_past(asked: Wanted, task: TaskSeen, deps: Deps) -> Brought:
     )
     if task.erasing:
         materials, waiting = [], 0
-    late = f"{waiting} of its materials are still being taken in" if waiting else None
+    late = f"{waiting} of its materials are still being taken in." if waiting else ""
+    crowded = _CROWDED if len(materials) > SEARCHED else ""
     if not materials:
         told = f"the task {deps.task} has no materials that can be searched"
-        advice = f"{late}: ask again in a minute" if late else "Send materials"
-        message = f"extract_key_info found nothing to look in: {told}. {advice}."
+        advice = f"{late} Ask again in a minute." if late else "Send materials."
+        message = f"extract_key_info found nothing to look in: {told}. {advice}"
         raise NotFound(message, details={"task_id": told})
     await _touch(task, asked, deps)
-    return brought_before(
-        materials[:SEARCHED],
-        asked.store,
-        crowded=len(materials) > SEARCHED,
-        note=f"Not all of the task was searched: {late}." if late else None,
-    )
+    note = " ".join(each for each in (crowded, late) if each) or None
+    return brought_before(materials[:SEARCHED], asked.store, note=note)
 
 
 TOOL = Tool(

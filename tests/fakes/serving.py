@@ -1,0 +1,38 @@
+"""A server on this machine, for as long as a test wants it."""
+
+from __future__ import annotations
+
+import threading
+from http.server import ThreadingHTTPServer
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from http.server import BaseHTTPRequestHandler
+
+
+class LoopbackServer(ThreadingHTTPServer):
+    """Listens on a free port of this machine while the `with` block runs.
+
+    Attributes:
+        closing: Set in the end; whoever makes a request hang waits for it.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        """Open the port; requests are answered by this handler."""
+        super().__init__(("127.0.0.1", 0), handler)
+        self.closing = threading.Event()
+        self._loop = threading.Thread(target=self.serve_forever, args=(0.01,))
+
+    def __enter__(self) -> Self:
+        """Start answering."""
+        self._loop.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop, and let hanging requests go."""
+        self.closing.set()
+        self.shutdown()
+        self._loop.join()
+        self.server_close()
