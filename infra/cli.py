@@ -12,6 +12,7 @@ import click
 from pydantic import ValidationError
 
 from infra.commands.accounts import accounts
+from infra.commands.jobs import jobs
 from infra.commands.keys import keys
 from infra.commands.materials import materials
 from infra.local import places
@@ -45,6 +46,7 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
 
 
 main.add_command(accounts)
+main.add_command(jobs)
 main.add_command(keys)
 main.add_command(materials)
 
@@ -89,28 +91,6 @@ def ingest(path: Path) -> None:
 
     with places.knowledge_base():
         complete = ingest_all(path)
-        places.keep()
-    sys.exit(not complete)
-
-
-@main.group()
-def jobs() -> None:
-    """Batch jobs."""
-
-
-@jobs.command("run")
-@click.argument("name")
-def run_job(name: str) -> None:
-    """Run the job NAME to its end."""
-    from infra.deploy.discovery import jobs as all_jobs
-    from infra.local.jobs import run_locally
-    from shared.settings import Settings
-
-    found = {job.name: job for job in all_jobs()}
-    if name not in found:
-        raise click.ClickException(f"There is no job {name}. The jobs are: {', '.join(found)}.")
-    with places.knowledge_base():
-        complete = run_locally([found[name]], Settings())
         places.keep()
     sys.exit(not complete)
 

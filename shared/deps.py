@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from shared.ai.embedding import Embedder, Vector
+    from shared.ai.generation import Generator
     from shared.call import CallRequest
     from shared.caller import Caller
     from shared.clock import Clock
@@ -91,6 +92,11 @@ class Deps:
             return self._backend.embedder
         return self._backend.embedder_for(self._request.embedding_key)
 
+    @property
+    def generator(self) -> Generator | None:
+        """A language model, where one is configured."""
+        return self._backend.generator
+
     async def query_vector(self, query: str) -> Vector:
         """The vector of a query; the process remembers those of its latest queries.
 
@@ -153,12 +159,18 @@ class Backend:
     """What a process opens once and its calls share. It belongs to one event loop."""
 
     def __init__(
-        self, settings: Settings, *, clock: Clock = utc_now, embedder: Embedder | None = None
+        self,
+        settings: Settings,
+        *,
+        clock: Clock = utc_now,
+        embedder: Embedder | None = None,
+        generator: Generator | None = None,
     ) -> None:
         """Open nothing before it is used; an argument beats what the settings would choose."""
         self.settings = settings
         self.clock = clock
         self._embedder = embedder
+        self._generator = generator
         self.query_vectors: OrderedDict[tuple[bytes, str], Vector] = OrderedDict()
 
     @cached_property
@@ -170,6 +182,11 @@ class Backend:
     def embedder(self) -> Embedder:
         """The embedding provider, imported only now."""
         return self._embedder or _configured_embedder(self.settings)
+
+    @cached_property
+    def generator(self) -> Generator | None:
+        """The language model, imported only now; None where none is configured."""
+        return self._generator or _configured_generator(self.settings)
 
     def embedder_for(self, key: SecretStr | None) -> Embedder:
         """The embedder of a call: with its caller's own key where that is configured.
@@ -210,9 +227,11 @@ class Backend:
             raise Unavailable("The database does not answer.", retry_after=5) from None
 
     async def aclose(self) -> None:
-        """Close what was opened here; an embedder that was passed in stays its owner's."""
+        """Close what was opened here; a provider that was passed in stays its owner's."""
         if "embedder" in self.__dict__ and not self._embedder:
             await self.embedder.aclose()
+        if "generator" in self.__dict__ and self.generator and not self._generator:
+            await self.generator.aclose()
         await self.connection.aclose()
 
 
@@ -242,6 +261,19 @@ def _configured_embedder(settings: Settings) -> Embedder:
                 shortens=settings.openai_shortens,
                 api_key=settings.openai_api_key,
             )
+
+
+def _configured_generator(settings: Settings) -> Generator | None:
+    if settings.generation_provider == "extractive":
+        return None
+    from shared.ai.vertex_generation import VertexGenerator
+
+    return VertexGenerator(
+        project=settings.google_cloud_project,
+        location=settings.generation_location,
+        model=settings.generation_model,
+        base_url=settings.vertex_base_url,
+    )
 
 
 def _digest(key: SecretStr | None) -> bytes:

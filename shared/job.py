@@ -6,19 +6,25 @@ import asyncio
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from shared.caller import Caller
 from shared.errors import CarrelError, Unavailable
 from shared.logs import describe, log
 from shared.store import Meter
+from shared.store.runs import Run, RunState, new_run_id
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from shared.deps import Backend, Deps
+
+RECORDED: Final = 20
+"""How many failures the record of a run names."""
+RECORDED_LENGTH: Final = 500
+"""Characters that it says of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +43,15 @@ class Report:
         counts: How many of what, by name.
         failures: Items that did not go through; the others did.
         finished: Whether nothing is left to do, as far as this run could see.
+        note: What else to know of it; for whoever reads the run's record, so no content.
+        cost: What it read and wrote.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
     finished: bool = True
+    note: str = ""
+    cost: Meter = field(default_factory=Meter, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +73,19 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parking:
+    """Where a job puts what failed so often that it is not tried any more.
+
+    Attributes:
+        parked: Lists some of it, and why.
+        retry: Has all of it tried again, and tells how much that is.
+    """
+
+    parked: Callable[[Deps, int], Awaitable[Sequence[Failure]]]
+    retry: Callable[[Deps], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """The declaration of one job.
 
@@ -75,6 +98,7 @@ class Job:
         timeout: Seconds a run may take; Cloud Scheduler waits 30 minutes at most.
         lease: The lease that it runs under, if it is another job's: the two never run at once. By
             default its own, of its name.
+        parking: What failed too often, if it gives things up.
     """
 
     name: str
@@ -84,6 +108,7 @@ class Job:
     schedule: str
     timeout: float = 25 * 60.0
     lease: str | None = None
+    parking: Parking | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,46 +142,108 @@ async def run_job(
     meter = Meter()
     deps = backend.deps(Caller(), meter)
     leases = deps.store.leases
-    lease = await leases.acquire(job.lease or job.name, deps.settings.lease_seconds, deps.clock)
+    run_id = new_run_id(job.name, deps.clock())
+    lease = await leases.acquire(
+        job.lease or job.name, deps.settings.lease_seconds, deps.clock, run_id
+    )
     if isinstance(lease, datetime):
         return Busy(until=lease)
-    report = None
-    heartbeat = asyncio.create_task(_keep_lease(deps))
+    keeper = _Keeper(run_id, deps, progress)
+    keeping = asyncio.create_task(keeper.keep())
+    report: Report | None = None
+    error: Exception | None = None
+    began = time.monotonic()
     try:
-        report = await job.run(deps, Budget(time.monotonic() + (seconds or job.timeout), progress))
+        if lease.died:
+            await deps.store.database.commit([deps.store.runs.died(lease.died)])
+        report = await job.run(deps, Budget(began + (seconds or job.timeout), keeper.progress))
+        report.cost = meter
+    except Exception as failure:
+        error = failure
+        raise
+    else:
+        return report
     finally:
-        heartbeat.cancel()
-        await asyncio.wait([heartbeat])
-        _log_run(job, report, meter)
-        await _release(job, deps)
-    return report
+        keeping.cancel()
+        await asyncio.wait([keeping])
+        ended = keeper.ended(report, error)
+        _log_run(job, ended, time.monotonic() - began)
+        await _release(job, ended, deps)
 
 
-async def _keep_lease(deps: Deps) -> None:
-    """Renew the lease while the run reads or computes; the run's own commits notice a loss."""
-    while True:
-        await asyncio.sleep(deps.settings.lease_seconds / 3)
-        with suppress(Unavailable):
-            await deps.store.database.renew_lease()
+class _Keeper:
+    """Keeps the lease of a run, and what is known of the run, while it works."""
+
+    def __init__(self, run_id: str, deps: Deps, told: Callable[[int], None]) -> None:
+        self._run_id = run_id
+        self._deps = deps
+        self._told = told
+        self._progress = 0
+
+    def progress(self, items: int) -> None:
+        """Take note of what was dealt with."""
+        self._progress += items
+        self._told(items)
+
+    async def keep(self) -> None:
+        """Renew the lease while the run reads or computes; the run's own commits notice a loss."""
+        store = self._deps.store
+        while True:
+            await asyncio.sleep(self._deps.settings.lease_seconds / 3)
+            with suppress(Unavailable):
+                await store.database.commit([store.runs.record(self._run(RunState.RUNNING))])
+
+    def ended(self, report: Report | None, error: Exception | None) -> Run:
+        """What there is to say in the end."""
+        if report is None:
+            told = f"{error.code}: {error.message}" if isinstance(error, CarrelError) else "a fault"
+            return replace(self._run(RunState.STOPPED), error=told, ended_at=self._deps.clock())
+        return replace(
+            self._run(RunState.FINISHED if report.finished else RunState.OUT_OF_TIME),
+            ended_at=self._deps.clock(),
+            counts=dict(report.counts),
+            failures=tuple(map(_recorded, report.failures[:RECORDED])),
+            failed=len(report.failures),
+            note=report.note,
+        )
+
+    def _run(self, state: RunState) -> Run:
+        meter = self._deps.meter
+        return Run(
+            run_id=self._run_id,
+            state=state,
+            progress=self._progress,
+            documents_read=meter.documents_read,
+            documents_written=meter.documents_written,
+            input_tokens=meter.input_tokens,
+            output_tokens=meter.output_tokens,
+        )
 
 
-async def _release(job: Job, deps: Deps) -> None:
+def _recorded(failure: Failure) -> str:
+    return f"{failure.name}: {failure.reason}"[:RECORDED_LENGTH]
+
+
+async def _release(job: Job, ended: Run, deps: Deps) -> None:
     """Give the lease back; where that fails it expires, and how the run ended stays the news."""
     try:
         async with asyncio.timeout(5):
-            await deps.store.leases.release()
+            await deps.store.leases.release([deps.store.runs.record(ended)])
     except (CarrelError, TimeoutError) as error:
         log.warning("lease_not_released", job=job.name, **describe(error))
 
 
-def _log_run(job: Job, report: Report | None, meter: Meter) -> None:
-    """Say how a run ended; None means that an error stopped it."""
+def _log_run(job: Job, run: Run, seconds: float) -> None:
+    """Say how a run ended."""
     log.info(
         "job_run",
         job=job.name,
-        outcome="stopped" if report is None else "finished" if report.finished else "out of time",
-        failures=len(report.failures) if report else 0,
-        documents_read=meter.documents_read,
-        documents_written=meter.documents_written,
-        **(report.counts if report else {}),
+        outcome=run.state.value,
+        seconds=round(seconds, 3),
+        failures=run.failed,
+        documents_read=run.documents_read,
+        documents_written=run.documents_written,
+        input_tokens=run.input_tokens,
+        output_tokens=run.output_tokens,
+        **run.counts,
     )

@@ -14,6 +14,7 @@ from pydantic import (
     Field,
     NonNegativeInt,
     SecretStr,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -31,6 +32,7 @@ _USUAL_PORTS: Final = {"https": ":443", "http": ":80"}
 _ORIGIN: Final = re.compile(
     r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?/?", re.IGNORECASE | re.ASCII
 )
+_BUCKET: Final = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/[^\x00-\x1f]*)?", re.ASCII)
 _ADDRESS: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?")
 
 
@@ -197,8 +199,40 @@ class Settings(BaseModel):
         description="Whether each call embeds with the access key of its caller: where the endpoint"
         " knows the keys of this deployment. Jobs embed with OPENAI_API_KEY all the same.",
     )
+    generation_provider: Literal["extractive", "vertex"] = Field(
+        default="extractive",
+        description="Who writes knowledge cards and names of topics. extractive picks them from the"
+        " texts; decisions, patterns, warnings and methodologies need a language model.",
+    )
+    generation_model: str = Field(
+        default="gemini-3.5-flash-lite", description="The language model on Vertex AI."
+    )
+    generation_location: str = Field(
+        default="global", description="Where it is asked: a region, or wherever there is room."
+    )
+    bulk_bucket: str | None = Field(
+        default=None,
+        description="gs://bucket/prefix where Vertex AI reads and writes what is embedded in bulk;"
+        " without it, everything is embedded text by text.",
+    )
+    bulk_from: int = Field(
+        default=10_000, ge=1, description="Passages that must wait to be embedded in bulk."
+    )
     ingest_path: str | None = Field(
         default=None, description="The file or folder that the ingest job reads."
+    )
+    ingest_bucket: str | None = Field(
+        default=None, description="gs://bucket/prefix whose files it reads."
+    )
+    readwise_token: SecretStr | None = Field(
+        default=None, description="The Readwise access token: it follows that library."
+    )
+    readwise_url: str = Field(
+        default="https://readwise.io/api/v2", description="Readwise, or a test's stand-in."
+    )
+    topic_aliases: dict[str, str] = Field(
+        default_factory=dict,
+        description="Other names of topics to their own, beside those that Carrel knows.",
     )
     time_zone: str = Field(
         default="UTC",
@@ -263,14 +297,23 @@ class Settings(BaseModel):
             raise ValueError("OPENAI_KEY_OF_CALLER needs OPENAI_API_KEY too: jobs have no caller")
         return self
 
-    @field_validator("openai_base_url")
+    @field_validator("openai_base_url", "readwise_url")
     @classmethod
-    def _encrypted(cls, address: str) -> str:
+    def _encrypted(cls, address: str, info: ValidationInfo) -> str:
+        name = str(info.field_name).upper()
         if not _ADDRESS.fullmatch(address):
-            raise ValueError("OPENAI_BASE_URL is an address without a user, a query or a fragment")
+            raise ValueError(f"{name} is an address without a user, a query or a fragment")
         url = urlsplit(address)
         if url.scheme != "https" and not is_loopback(url):
-            raise ValueError("OPENAI_BASE_URL begins with https, unless it is a loopback one")
+            raise ValueError(f"{name} begins with https, unless it is a loopback one")
+        return address
+
+    @field_validator("bulk_bucket", "ingest_bucket")
+    @classmethod
+    def _in_cloud_storage(cls, address: str | None, info: ValidationInfo) -> str | None:
+        if address is not None and not _BUCKET.fullmatch(address):
+            name = str(info.field_name).upper()
+            raise ValueError(f"{name} is gs://bucket or gs://bucket/prefix")
         return address
 
     @field_validator("time_zone")

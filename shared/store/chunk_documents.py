@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 COLLECTION: Final = "chunks"
-STEPS: Final = ("embed", "index")
-"""What jobs do to a new chunk. Each step waits in `pending`, under its name, with the time when it
-may be tried."""
+STEPS: Final = ("embed", "index", "card", "cluster", "extract")
+"""What jobs do to a chunk. Each step waits in `pending`, under its name, with the time when it may
+be tried."""
+AT_FIRST: Final = ("embed", "index", "card", "extract")
+"""What waits on a new chunk: it is put among topics once it has a vector."""
 LAYOUT: Final = 1
 """Raise it when what is stored of a chunk changes shape: the next ingest writes all of them again,
 and they are indexed again."""
@@ -107,7 +109,7 @@ def created(chunk: Chunk, now: datetime) -> dict[str, Any]:
     return _written(chunk, now) | {
         "created_at": now,
         "dated_at": chunk.highlighted_at or now,
-        "pending": dict.fromkeys(STEPS, now),
+        "pending": dict.fromkeys(AT_FIRST, now),
         "tries": {},
         "parked": {},
         "deleted_at": DELETE_FIELD,
@@ -117,16 +119,22 @@ def created(chunk: Chunk, now: datetime) -> dict[str, Any]:
 def edited(chunk: Chunk, known: dict[str, Any], now: datetime) -> dict[str, Any]:
     """An update for a chunk whose surroundings changed: its place, its tags, its date."""
     dated_at = chunk.highlighted_at or known.get("dated_at") or known["created_at"]
-    return _written(chunk, now) | {"dated_at": dated_at} | _anew("index", now)
+    return _written(chunk, now) | {"dated_at": dated_at} | anew("index", now)
 
 
 def rewritten(chunk: Chunk, known: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """An update for a chunk of which what is embedded changed: all its steps wait on it again."""
-    return edited(chunk, known, now) | _anew("embed", now)
+    """An update for a chunk whose title changed, which is embedded with it.
+
+    Its text did not, or it would be another chunk: cards and extractions stay.
+    """
+    return edited(chunk, known, now) | anew("embed", now)
 
 
 def deleted(now: datetime) -> dict[str, Any]:
-    """An update that leaves of a chunk only what the index must take back before it goes."""
+    """An update that leaves of a chunk only what must be taken back before it goes.
+
+    That is what the index knows of it, and the extractions that hang on it.
+    """
     gone = [*READ_FIELDS, "embedding", "embedding_model", "facets"]
     gone += ["content_hash", "fingerprint", "created_at", "updated_at", "dated_at"]
     bookkeeping = {"pending": {"index": now}, "tries": {}, "parked": {}, "deleted_at": now}
@@ -137,10 +145,15 @@ def _written(chunk: Chunk, now: datetime) -> dict[str, Any]:
     return ingested(chunk) | {"fingerprint": fingerprint(chunk), "updated_at": now}
 
 
-def _anew(step: str, now: datetime) -> dict[str, Any]:
+def anew(step: str, now: datetime) -> dict[str, Any]:
     """Part of an update: the step waits again, and what came of it before is forgotten."""
+    return done(step) | {f"pending.{step}": now}
+
+
+def done(step: str) -> dict[str, Any]:
+    """Part of an update: the step waits no more, and what came of it before is forgotten."""
     return {
-        f"pending.{step}": now,
+        f"pending.{step}": DELETE_FIELD,
         f"tries.{step}": DELETE_FIELD,
         f"parked.{step}": DELETE_FIELD,
     }

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
     from shared.store.leases import Lease
 
+    Document = DocumentSnapshot[Any]
+    """A document as it was read."""
     Write = Callable[[AsyncWriteBatch], object]
-    """Adds one write to a batch."""
+    """Adds to a batch what must be written together: one write, or several (see `together`)."""
 
 RACE_SECONDS: Final = 20.0
 """How long to try again where somebody else is always faster; a call's own time may end sooner."""
@@ -75,6 +77,8 @@ class Meter:
         documents_read: As Firestore bills documents: a missing one and an empty query count one.
             It bills the index entries that a vector query scans beside these.
         documents_written: Documents set, updated or deleted.
+        input_tokens: What language models were given.
+        output_tokens: What they wrote.
         commits: How often something was sent to be written, whatever came of it.
         round_trips: How many requests may have had to wait for one another: one more than the
             deepest that was answered when the last one began.
@@ -82,6 +86,8 @@ class Meter:
 
     documents_read: int = 0
     documents_written: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
     commits: int = 0
     round_trips: int = 0
     _answered: int = field(default=0, repr=False)
@@ -263,6 +269,16 @@ class Database:
             results = await batch.commit()
         self.meter.documents_written += len(results)
         return list(results)
+
+
+def together(writes: Sequence[Write]) -> Write:
+    """One write out of several: where a batch is halved, they are not parted."""
+
+    def add(batch: AsyncWriteBatch) -> None:
+        for write in writes:
+            write(batch)
+
+    return add
 
 
 @contextmanager

@@ -8,15 +8,16 @@ nothing left to do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
+from google.cloud.firestore import LastUpdateOption
 
 from shared.clock import utc_now
 from shared.domain.facet import own_facet
 from shared.domain.postings import CAP
 from shared.store import chunk_documents as documents
+from shared.store.extracted import removal
 from shared.store.index_lists import KNOWLEDGE
 from shared.store.list_changes import Difference, list_changes
 from shared.store.list_writes import list_write, totals_writes
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from shared.domain.chunk import Chunk
     from shared.store.database import Database, Write
+    from shared.store.extracted import Extracted
     from shared.store.index_lists import ListName
     from shared.store.list_changes import ListChange
     from shared.store.marks import Indexed
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 STEP: Final = "index"
 REQUEUED: Final = 400
 """Chunks that are put back into the queue in one commit."""
-_FIELDS: Final = ("indexed", "deleted_at", "tries", *documents.READ_FIELDS)
+_FIELDS: Final = ("indexed", "extracted", "deleted_at", "tries", *documents.READ_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Waiting:
         indexed: What the lists know of it so far.
         tries: How often it could not be indexed.
         fault: What is wrong with its document, if that cannot be read.
+        extracted: The extractions that hang on it, and go with it.
     """
 
     chunk_id: str
@@ -65,6 +68,7 @@ class Waiting:
     tries: int
     update_time: Any
     fault: str = ""
+    extracted: Extracted = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,9 @@ class Indexing:
         writes = [self._mark(change) for change in changes]
         writes += [self._list_write(name, lists[name], emptied) for name in lists]
         writes += totals_writes(self._database, KNOWLEDGE, differences)
+        for change in changes:
+            if change.waiting.chunk is None:
+                writes += removal(self._database, change.waiting.extracted)
         results = await self._database.commit(writes)
         sums = zip(lists, results[len(changes) :], strict=False)
         return [name for name, result in sums if _held(result) >= self.long_lists.most]
@@ -193,9 +200,7 @@ def _marked(change: Change) -> dict[str, Any]:
     return {
         "indexed": change.wanted.document(),
         "facets": [own_facet(change.waiting.chunk_id), *change.wanted.facets],
-        f"pending.{STEP}": DELETE_FIELD,
-        f"tries.{STEP}": DELETE_FIELD,
-        f"parked.{STEP}": DELETE_FIELD,
+        **documents.done(STEP),
     }
 
 
@@ -204,7 +209,10 @@ def _waiting(snapshot: DocumentSnapshot[Any]) -> Waiting:
     tries = (data.get("tries") or {}).get(STEP, 0)
     try:
         chunk = None if "deleted_at" in data else documents.to_chunk(snapshot.id, data)
-        return Waiting(snapshot.id, chunk, read_mark(data), tries, snapshot.update_time)
+        extracted = data.get("extracted") or {}
+        return Waiting(
+            snapshot.id, chunk, read_mark(data), tries, snapshot.update_time, extracted=extracted
+        )
     except (KeyError, TypeError) as error:
         fault = f"is no chunk as they are stored: {error!r}"
         return Waiting(snapshot.id, None, NOTHING, tries, snapshot.update_time, fault)

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from google.cloud.firestore import LastUpdateOption
 
-from shared.store.database import LeaseLost, Stale
+from shared.store.database import LeaseLost, Stale, together
+from shared.store.runs import new_run_id
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from google.cloud.firestore import AsyncDocumentReference, AsyncWriteBatch, DocumentSnapshot
 
     from shared.clock import Clock
@@ -25,6 +28,7 @@ class Lease:
     Attributes:
         job: What it is the lease of.
         holder: Names this run.
+        died: The run that held it before, and never gave it back.
         seconds: How long it lasts after the last commit.
         update_time: When this run last wrote it, as far as it knows.
     """
@@ -33,6 +37,7 @@ class Lease:
     holder: str
     seconds: float
     update_time: Any
+    died: str | None
     _reference: AsyncDocumentReference
     _clock: Clock
 
@@ -67,7 +72,9 @@ class Leases:
         """Keep them in this database."""
         self._database = database
 
-    async def acquire(self, job: str, seconds: float, clock: Clock) -> Lease | datetime:
+    async def acquire(
+        self, job: str, seconds: float, clock: Clock, run_id: str | None = None
+    ) -> Lease | datetime:
         """Take the lease of a job for this run, or learn when it may become free."""
         reference = self._database.document("leases", job)
         snapshot = await self._database.get(reference)
@@ -76,7 +83,7 @@ class Leases:
             held_until: datetime = snapshot.get("expires_at")
             return held_until
         expiry = now + timedelta(seconds=seconds)
-        holder = uuid.uuid4().hex
+        holder = run_id or new_run_id(job, now)
         taken = {"holder": holder, "expires_at": expiry, "commit": ""}
         try:
             results = await self._database.commit([_take(snapshot, taken)])
@@ -86,11 +93,16 @@ class Leases:
             if not present.exists or present.get("holder") != holder:
                 return expiry
             written = present.update_time  # it was us: the first answer was lost
-        lease = self._database.lease = Lease(job, holder, seconds, written, reference, clock)
+        died = snapshot.get("holder") if snapshot.exists else None
+        lease = Lease(job, holder, seconds, written, died, reference, clock)
+        self._database.lease = lease
         return lease
 
-    async def release(self) -> None:
-        """Give back the lease that is held; one that was lost meanwhile stays with its taker."""
+    async def release(self, last: Sequence[Write] = ()) -> None:
+        """Give back the lease that is held, with the run's last writes.
+
+        Neither happens where it was lost meanwhile: it stays with its taker.
+        """
         lease, self._database.lease = self._database.lease, None
         if lease is None:
             return
@@ -98,7 +110,8 @@ class Leases:
         present = await self._database.get(reference)
         if present.exists and present.get("holder") == lease.holder:
             option = LastUpdateOption(present.update_time)
-            await self._database.commit_what_holds([lambda batch: batch.delete(reference, option)])
+            deletion: Write = lambda batch: batch.delete(reference, option)  # noqa: E731
+            await self._database.commit_what_holds([together([deletion, *last])])
 
 
 def _take(seen: DocumentSnapshot[Any], data: dict[str, Any]) -> Write:

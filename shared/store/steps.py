@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -12,20 +12,25 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.clock import utc_now
 from shared.domain.chunk import embedding_text
+from shared.store import chunk_documents as documents
 from shared.store.chunk_documents import COLLECTION, STEPS
-from shared.store.database import Stale
+from shared.store.database import Stale, together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.ai.embedding import Vector
     from shared.store.database import Database, Write
+    from shared.store.extracted import Extracted
 
 MAX_TRIES: Final = 5
 """How often a step is tried on a chunk before it is parked."""
+MOST_WRITES: Final = 100
+"""Chunks of which work is stored in one commit."""
+_READ: Final = ("source_id", "title", "content", "content_hash", "tries", "extracted")
 
 
 class Tried(Protocol):
@@ -41,13 +46,50 @@ class Tried(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PendingChunk:
-    """A chunk that waits for a step, as it was read."""
+    """A chunk that waits for a step, as it was read.
+
+    Attributes:
+        content_hash: Changes when its text or title does.
+        tries: How often the step was tried on it.
+        extracted: The extractions that hang on it.
+    """
 
     chunk_id: str
-    text: str
+    source_id: str
+    title: str
+    content: str
     content_hash: str
     tries: int
     update_time: Any
+    extracted: Extracted = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """What is embedded of it."""
+        return embedding_text(self.title, self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a step made of a chunk.
+
+    Attributes:
+        chunk: The chunk as it was read.
+        change: The fields that it gets.
+        writes: What is written beside it, or not at all.
+    """
+
+    chunk: PendingChunk
+    change: Mapping[str, Any]
+    writes: tuple[Write, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A chunk on which a step failed so often that it is not tried any more."""
+
+    chunk_id: str
+    reason: str
 
 
 class Steps:
@@ -59,8 +101,7 @@ class Steps:
 
     async def pending(self, step: str, now: datetime, limit: int) -> list[PendingChunk]:
         """Chunks that wait for `step` and whose time to try (again) has come."""
-        query = pending_query(self._database.client, step, now, limit)
-        query = query.select(["title", "content", "content_hash", "tries"])
+        query = pending_query(self._database.client, step, now, limit).select(_READ)
         return [_pending(step, snapshot) for snapshot in await self._database.find(query)]
 
     async def count_pending(self, step: str) -> int:
@@ -68,50 +109,64 @@ class Steps:
         return await self._database.count(waiting_query(self._database.client, step))
 
     async def embedded(
-        self, chunks: Sequence[PendingChunk], vectors: Sequence[Vector], model: str
+        self, chunks: Sequence[PendingChunk], vectors: Sequence[Vector], model: str, now: datetime
     ) -> int:
-        """Store vectors; a chunk whose text was edited since it was read stays pending.
+        """Store vectors, and let the chunks be put among topics.
 
         Returns:
             How many were stored.
         """
-        made = list(zip(chunks, vectors, strict=True))
-        try:
-            await self._database.commit(self._vector_writes(made, model))
-        except Stale:
-            # Other steps write to chunks too: what was edited is told by the text alone.
-            present = await self._present(chunks)
-            made = [
-                (present[old.chunk_id], vector) for old, vector in made if old.chunk_id in present
-            ]
-            return await self._database.commit_what_holds(self._vector_writes(made, model))
-        return len(made)
-
-    def _vector_writes(
-        self, made: Sequence[tuple[PendingChunk, Vector]], model: str
-    ) -> list[Write]:
-        return [
-            self._update(
+        made = [
+            Done(
                 chunk,
                 {
                     "embedding": FirestoreVector(list(vector)),
                     "embedding_model": model,
-                    "tries.embed": DELETE_FIELD,
-                    "pending.embed": DELETE_FIELD,
+                    **documents.anew("cluster", now),
                 },
             )
-            for chunk, vector in made
+            for chunk, vector in zip(chunks, vectors, strict=True)
         ]
+        return await self.done("embed", made)
+
+    async def done(self, step: str, made: Sequence[Done]) -> int:
+        """Store what a step made; a chunk whose text was edited since it was read stays pending.
+
+        Returns:
+            Of how many chunks it was stored.
+        """
+        blocks = (made[start : start + MOST_WRITES] for start in range(0, len(made), MOST_WRITES))
+        return sum([await self._done(step, block) for block in blocks])
+
+    async def _done(self, step: str, made: Sequence[Done]) -> int:
+        try:
+            await self._database.commit([self._write(step, each) for each in made])
+        except Stale:
+            # Other steps write to chunks too: what was edited is told by the text alone.
+            present = await self._present([each.chunk for each in made])
+            held = [
+                replace(each, chunk=present[each.chunk.chunk_id])
+                for each in made
+                if each.chunk.chunk_id in present
+            ]
+            return await self._database.commit_what_holds(
+                [self._write(step, each) for each in held]
+            )
+        return len(made)
+
+    def _write(self, step: str, each: Done) -> Write:
+        change = {**each.change, **documents.done(step)}
+        return together([self._update(each.chunk, change), *each.writes])
 
     async def _present(self, chunks: Sequence[PendingChunk]) -> dict[str, PendingChunk]:
-        """Those of the chunks whose text is still what it was, as they are now."""
-        hashes = {chunk.chunk_id: chunk for chunk in chunks}
-        references = [self._database.document(COLLECTION, name) for name in hashes]
-        found = await self._database.get_all(references, ["content_hash"])
+        """Those of the chunks that still say what they said, as they are now."""
+        read = {chunk.chunk_id: chunk for chunk in chunks}
+        references = [self._database.document(COLLECTION, name) for name in read]
+        found = await self._database.get_all(references, ["content_hash", "extracted"])
         return {
-            snapshot.id: replace(hashes[snapshot.id], update_time=snapshot.update_time)
+            snapshot.id: replace(read[snapshot.id], update_time=snapshot.update_time)
             for snapshot in found
-            if (snapshot.to_dict() or {}).get("content_hash") == hashes[snapshot.id].content_hash
+            if _says(snapshot) == (read[snapshot.id].content_hash, read[snapshot.id].extracted)
         }
 
     async def failed(self, step: str, chunk: Tried, reason: str, now: datetime) -> None:
@@ -124,6 +179,28 @@ class Steps:
         if tries >= MAX_TRIES:
             change |= {f"pending.{step}": DELETE_FIELD, f"parked.{step}": reason}
         await self._database.commit_what_holds([self._update(chunk, change)])
+
+    async def parked(self, step: str, limit: int) -> list[Parked]:
+        """Chunks on which `step` is not tried any more, and why."""
+        query = parked_query(self._database.client, step).select([f"parked.{step}"]).limit(limit)
+        found = await self._database.find(query)
+        return [Parked(each.id, each.get(f"parked.{step}")) for each in found]
+
+    async def count_parked(self, step: str) -> int:
+        """How many there are."""
+        return await self._database.count(parked_query(self._database.client, step))
+
+    async def retry(self, step: str, now: datetime) -> int:
+        """Let those chunks wait for `step` again; return how many there were."""
+        count = 0
+        while found := await self.parked(step, MOST_WRITES):
+            writes = [self._again(each, step, now) for each in found]
+            count += await self._database.commit_what_holds(writes)
+        return count
+
+    def _again(self, parked: Parked, step: str, now: datetime) -> Write:
+        reference = self._database.document(COLLECTION, parked.chunk_id)
+        return lambda batch: batch.update(reference, documents.anew(step, now))
 
     def _update(self, chunk: Tried, change: dict[str, Any]) -> Write:
         reference = self._database.document(COLLECTION, chunk.chunk_id)
@@ -142,19 +219,33 @@ def pending_query(client: AsyncClient, step: str, now: datetime, limit: int) -> 
     return waiting_query(client, step).where(filter=due).limit(limit)
 
 
+def parked_query(client: AsyncClient, step: str) -> AsyncQuery:
+    """Chunks on which a step is not tried any more."""
+    return client.collection(COLLECTION).order_by(f"parked.{step}")
+
+
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
     for step in STEPS:
         yield pending_query(client, step, utc_now(), 1)
         yield waiting_query(client, step)
+        yield parked_query(client, step)
+
+
+def _says(snapshot: DocumentSnapshot[Any]) -> tuple[str | None, Extracted]:
+    data = snapshot.to_dict() or {}
+    return data.get("content_hash"), data.get("extracted") or {}
 
 
 def _pending(step: str, snapshot: DocumentSnapshot[Any]) -> PendingChunk:
     data = snapshot.to_dict() or {}
     return PendingChunk(
         chunk_id=snapshot.id,
-        text=embedding_text(data["title"], data["content"]),
+        source_id=data["source_id"],
+        title=data["title"],
+        content=data["content"],
         content_hash=data["content_hash"],
         tries=data.get("tries", {}).get(step, 0),
         update_time=snapshot.update_time,
+        extracted=data.get("extracted") or {},
     )

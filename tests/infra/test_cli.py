@@ -52,13 +52,6 @@ def test_a_call_where_nothing_listens_says_how_to_start_it() -> None:
     assert f"Nothing answers at {url}. Start it with `make run`, or name" in result.stderr
 
 
-def test_an_unknown_job_is_answered_with_the_jobs_there_are() -> None:
-    result = carrel("jobs", "run", "nope")
-    assert (1, "") == (result.exit_code, result.stdout)
-    known = "embed, index, ingest, ingest_materials, purge, repair"
-    assert f"There is no job nope. The jobs are: {known}." in result.stderr
-
-
 def test_a_job_without_a_database_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
     host = f"127.0.0.1:{free_port()}"
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", host)

@@ -17,6 +17,7 @@ from shared.errors import InvalidInput
 from shared.job import Budget, Failure, Report
 from shared.settings import Settings
 from shared.store import Meter
+from shared.store.chunk_documents import AT_FIRST
 from tests.jobs.documents import (
     ample,
     chunks,
@@ -117,7 +118,7 @@ async def test_a_highlight_becomes_a_chunk_with_all_that_is_known_of_it(
         "highlight_url": "https://example.com/sails#10",
         "highlighted_at": datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC),
         "dated_at": datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC),
-        "pending": dict.fromkeys(("embed", "index"), data["created_at"]),
+        "pending": dict.fromkeys(AT_FIRST, data["created_at"]),
         "tries": {},
         "parked": {},
     }
@@ -164,7 +165,7 @@ async def test_an_edited_highlight_is_embedded_anew_and_its_neighbours_are_not_t
     after = await chunk_snapshots(deps)
     assert report.counts == {"read": 1, "sources": 1, "created": 1, "deleted": 1}
     assert set(after) == {REEF, edited, TESTS}
-    assert set(after[edited].get("pending")) == {"embed", "index"}
+    assert set(after[edited].get("pending")) == set(AT_FIRST)
     for text in (REEF, TESTS):
         assert before[text].update_time == after[text].update_time
 

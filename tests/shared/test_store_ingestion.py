@@ -13,6 +13,7 @@ from google.cloud.firestore import DELETE_FIELD
 from shared.caller import Caller
 from shared.domain.source import Section, Source
 from shared.store import Meter
+from shared.store.chunk_documents import AT_FIRST
 from tests.jobs.documents import chunks, documents, snapshots, tombstones
 from tests.knowledge import BAKING, SAILING, in_chunks, put_in, write
 
@@ -102,7 +103,7 @@ async def test_a_sources_document_describes_it(deps: Deps) -> None:
 async def test_a_new_chunk_waits_for_every_step_at_once(deps: Deps) -> None:
     await save(deps, SAILING)
     for data in (await documents(deps, "chunks")).values():
-        assert data["pending"] == {"embed": NOON, "index": NOON}
+        assert data["pending"] == dict.fromkeys(AT_FIRST, NOON)
         assert (data["tries"], data["parked"], "deleted_at" in data) == ({}, {}, False)
         assert (data["created_at"], data["updated_at"]) == (NOON, NOON)
         assert "embedding" not in data
@@ -246,7 +247,8 @@ async def test_an_edit_hastens_no_step_that_is_to_be_tried_later(deps: Deps) -> 
     await deps.store.steps.failed("embed", chunk, "too odd", NOON)
     await save(deps, replace(SAILING, author="Ann"), now=LATER)
     data = (await documents(deps, "chunks"))[chunk.chunk_id]
-    assert data["pending"] == {"embed": NOON + timedelta(minutes=2), "index": LATER}
+    waiting = {"embed": NOON + timedelta(minutes=2), "index": LATER, "card": NOON, "extract": NOON}
+    assert data["pending"] == waiting
     assert data["tries"] == {"embed": 1}
 
 

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.store.steps import Done, Parked
 from tests.jobs.documents import documents
 from tests.knowledge import BAKING, SAILING, in_chunks, put_in, write
 
 if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.store import Meter
+    from shared.store.database import Write
     from shared.store.steps import PendingChunk
 
 pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+LATER = ("index", "card", "extract")
+"""What waits on a new chunk beside its embedding."""
 UNIT = (1.0,) + (0.0,) * 383
 
 
@@ -65,7 +69,7 @@ async def test_what_is_not_due_waits_but_is_counted(deps: Deps) -> None:
     await baking(deps)
     assert await deps.store.steps.pending("embed", NOON - timedelta(seconds=1), 10) == []
     assert await deps.store.steps.count_pending("embed") == 3
-    assert await deps.store.steps.count_pending("card") == 0
+    assert await deps.store.steps.count_pending("cluster") == 0
 
 
 async def test_a_chunk_edited_since_it_was_read_stays_pending_and_the_others_are_stored(
@@ -73,24 +77,24 @@ async def test_a_chunk_edited_since_it_was_read_stays_pending_and_the_others_are
 ) -> None:
     read = await baking(deps)
     await write(deps, f"chunks/{read[1].chunk_id}", {"content": "New.", "content_hash": "new"})
-    assert await deps.store.steps.embedded(read, [UNIT] * 3, "model-1") == 2
+    assert await deps.store.steps.embedded(read, [UNIT] * 3, "model-1", deps.clock()) == 2
     stored = await documents(deps, "chunks")
     pending = [set(stored[chunk.chunk_id]["pending"]) for chunk in read]
-    assert pending == [{"index"}, {"embed", "index"}, {"index"}]
+    assert pending == [{*LATER, "cluster"}, {"embed", *LATER}, {*LATER, "cluster"}]
     assert ["embedding" in stored[chunk.chunk_id] for chunk in read] == [True, False, True]
 
 
 async def test_a_chunk_deleted_since_it_was_read_does_not_come_back(deps: Deps) -> None:
     read = await baking(deps)
     await deps.store.database.document("chunks", read[0].chunk_id).delete()
-    assert await deps.store.steps.embedded(read, [UNIT] * 3, "model-1") == 2
+    assert await deps.store.steps.embedded(read, [UNIT] * 3, "model-1", deps.clock()) == 2
     assert set(await documents(deps, "chunks")) == {chunk.chunk_id for chunk in read[1:]}
 
 
 async def test_a_chunk_that_ingest_deleted_since_it_was_read_gets_no_vector(deps: Deps) -> None:
     read = await baking(deps)
     await deps.store.ingestion.save([in_chunks(replace(BAKING, sections=()))], NOON)
-    assert await deps.store.steps.embedded(read, [UNIT] * 3, "model-1") == 0
+    assert await deps.store.steps.embedded(read, [UNIT] * 3, "model-1", deps.clock()) == 0
     await deps.store.steps.failed("embed", read[0], "too odd", NOON)
     assert await deps.store.steps.count_pending("embed") == 0
     assert await deps.store.chunks.nearest(UNIT, 10) == []
@@ -100,7 +104,10 @@ async def test_a_failure_delays_the_step_and_counts_the_try(deps: Deps) -> None:
     read = await baking(deps)
     await deps.store.steps.failed("embed", read[0], "too odd", NOON)
     data = (await documents(deps, "chunks"))[read[0].chunk_id]
-    assert data["pending"] == {"embed": NOON + timedelta(minutes=2), "index": NOON}
+    assert data["pending"] == {
+        "embed": NOON + timedelta(minutes=2),
+        **dict.fromkeys(LATER, NOON),
+    }
     assert (data["parked"], data["tries"]) == ({}, {"embed": 1})
 
 
@@ -124,13 +131,14 @@ async def test_each_step_counts_its_own_tries(deps: Deps) -> None:
     data = (await documents(deps, "chunks"))[chunk_id]
     assert data["tries"] == {"embed": 1, "index": 2}
     assert data["pending"] == {
+        **dict.fromkeys(LATER, NOON),
         "embed": NOON + timedelta(minutes=2),
         "index": NOON + timedelta(minutes=20 + 4),
     }
 
 
 async def test_a_vector_takes_no_other_step_away(deps: Deps) -> None:
-    await deps.store.steps.embedded(await baking(deps), [UNIT] * 3, "model-1")
+    await deps.store.steps.embedded(await baking(deps), [UNIT] * 3, "model-1", deps.clock())
     counts = [await deps.store.steps.count_pending(step) for step in ("embed", "index")]
     assert counts == [0, 3]
 
@@ -148,7 +156,8 @@ async def test_each_wait_is_longer_and_after_five_tries_the_step_is_parked(deps:
         waits.append(retry_at and retry_at - moment)
         moment = retry_at
     assert waits == [*(timedelta(minutes=minutes) for minutes in (2, 4, 8, 16)), None]
-    assert (data["pending"], data["parked"]) == ({"index": NOON}, {"embed": "too odd"})
+    assert data["parked"] == {"embed": "too odd"}
+    assert data["pending"] == dict.fromkeys(LATER, NOON)
 
 
 async def test_a_failure_of_what_was_edited_meanwhile_is_forgotten(deps: Deps) -> None:
@@ -162,9 +171,9 @@ async def test_a_vector_forgets_the_tries_before_it(deps: Deps) -> None:
     chunk = (await baking(deps))[0]
     await deps.store.steps.failed("embed", chunk, "too odd", NOON)
     due = await deps.store.steps.pending("embed", NOON + timedelta(minutes=2), 10)
-    await deps.store.steps.embedded(due, [UNIT] * 3, "model-1")
+    await deps.store.steps.embedded(due, [UNIT] * 3, "model-1", deps.clock())
     data = (await documents(deps, "chunks"))[chunk.chunk_id]
-    assert (data["tries"], data["pending"]) == ({}, {"index": NOON})
+    assert (data["tries"], set(data["pending"])) == ({}, {*LATER, "cluster"})
     assert data["embedding_model"] == "model-1"
 
 
@@ -172,7 +181,7 @@ async def test_opposite_directions_are_unrelated_and_the_same_one_is_the_same(de
     read = await baking(deps)
     opposite = tuple(-value for value in UNIT)
     across = (0.0, *UNIT[:-1])
-    await deps.store.steps.embedded(read, [UNIT, opposite, across], "model-1")
+    await deps.store.steps.embedded(read, [UNIT, opposite, across], "model-1", deps.clock())
     found = await deps.store.chunks.nearest(UNIT, 10)
     assert found[0].document.id == read[0].chunk_id
     assert [each.similarity for each in found] == [1.0, 0.0, 0.0]
@@ -181,6 +190,40 @@ async def test_opposite_directions_are_unrelated_and_the_same_one_is_the_same(de
 async def test_a_vector_is_not_lost_to_a_write_that_leaves_the_text_alone(deps: Deps) -> None:
     read = await baking(deps)
     await write(deps, f"chunks/{read[0].chunk_id}", {"tags": ["new"]})
-    stored = await deps.store.steps.embedded(read, [UNIT] * len(read), "model-1")
+    stored = await deps.store.steps.embedded(read, [UNIT] * len(read), "model-1", deps.clock())
     assert stored == len(read)
     assert await deps.store.steps.count_pending("embed") == 0
+
+
+async def test_what_is_written_beside_a_step_is_written_with_it_or_not_at_all(deps: Deps) -> None:
+    first, second, _ = await baking(deps)
+    await write(deps, f"chunks/{second.chunk_id}", {"content": "New.", "content_hash": "new"})
+    made = [Done(each, {"mark": 1}, (note(deps, each.chunk_id),)) for each in (first, second)]
+    assert await deps.store.steps.done("card", made) == 1
+    assert set(await documents(deps, "notes")) == {first.chunk_id}
+    stored = await documents(deps, "chunks")
+    assert ["mark" in stored[each.chunk_id] for each in (first, second)] == [True, False]
+
+
+def note(deps: Deps, name: str) -> Write:
+    reference = deps.store.database.document("notes", name)
+    return lambda batch: batch.set(reference, {})
+
+
+async def test_what_was_extracted_meanwhile_keeps_a_step_waiting(deps: Deps) -> None:
+    first, *_ = await baking(deps)
+    known = {"extracted": {"a": {"type": "decision", "topics": []}}}
+    await write(deps, f"chunks/{first.chunk_id}", known)
+    assert await deps.store.steps.done("extract", [Done(first, {"extracted": {}})]) == 0
+    assert (await documents(deps, "chunks"))[first.chunk_id]["extracted"] == known["extracted"]
+
+
+async def test_what_is_parked_is_told_and_can_wait_again(deps: Deps) -> None:
+    first, *_ = await baking(deps)
+    await deps.store.steps.failed("embed", replace(first, tries=4), "too odd", NOON)
+    assert await deps.store.steps.parked("embed", 10) == [Parked(first.chunk_id, "too odd")]
+    assert await deps.store.steps.count_parked("embed") == 1
+    assert await deps.store.steps.retry("embed", NOON) == 1
+    assert await deps.store.steps.parked("embed", 10) == []
+    again = {each.chunk_id: each.tries for each in await deps.store.steps.pending("embed", NOON, 9)}
+    assert again[first.chunk_id] == 0

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from functions.tools.extract_key_info.tool import SEARCHED
 from shared.ai.local_embedding import LocalEmbedder
+from shared.clock import utc_now
 from shared.deps import Backend
 from shared.settings import Settings
 from tests.fakes.embedder import WordEmbedder
@@ -74,8 +75,8 @@ async def opened(settings: Settings) -> AsyncIterator[Callable[..., Backend]]:
 
     def make(moment: datetime | None = None, **changes: Any) -> Backend:
         chosen = Settings(**(settings.model_dump(exclude_unset=True) | changes))
-        clock = {"clock": lambda: moment} if moment else {}
-        backends.append(Backend(chosen, embedder=WordEmbedder(), **clock))
+        clock = (lambda: moment) if moment else utc_now
+        backends.append(Backend(chosen, embedder=WordEmbedder(), clock=clock))
         return backends[-1]
 
     yield make

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.index.commits import commits
 from shared.errors import PlatformFault
 from shared.job import Failure, Job, Report
+from shared.parked_chunks import parked_chunks
 from shared.retrieval.terms import ANALYSIS
 from shared.search.keep import keeping
 from shared.search.marking import mark
@@ -131,4 +132,5 @@ JOB = Job(
     run=index,
     total=waiting,
     schedule="5-59/15 * * * *",
+    parking=parked_chunks(STEP),
 )

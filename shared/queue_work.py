@@ -1,0 +1,116 @@
+"""Working off the chunks that wait for a step, several at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from shared.errors import CarrelError, PlatformFault, Unavailable
+from shared.job import Failure
+from shared.logs import describe, log
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from shared.deps import Deps
+    from shared.job import Budget, Report
+    from shared.store.steps import Done, PendingChunk
+
+    Failed = tuple[PendingChunk, CarrelError]
+
+PAGE: Final = 64
+"""How many waiting chunks are read at once."""
+AT_ONCE: Final = 8
+"""How many are worked on at once, and stored together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is done to each chunk that waits for a step.
+
+    Attributes:
+        step: What they wait for; the report counts it.
+        make: Makes it of one chunk.
+        probe: Fails where it would fail for any chunk, because a provider is down or set up
+            wrongly.
+        at_once: How many chunks to work on at once.
+    """
+
+    step: str
+    make: Callable[[PendingChunk], Awaitable[Done]]
+    probe: Callable[[], Awaitable[object]]
+    at_once: int = AT_ONCE
+
+
+async def work_off(work: Work, deps: Deps, budget: Budget, report: Report) -> None:
+    """Do it to the chunks that wait for it, until none waits.
+
+    What was made is stored group by group, each chunk's on the condition that it still says what it
+    said: killed anywhere, the next run goes on with what is left. What fails is tried again in a
+    later run, and never keeps others waiting.
+
+    Raises:
+        CarrelError: It would fail for any chunk.
+    """
+    while page := await deps.store.steps.pending(work.step, deps.clock(), PAGE):
+        for start in range(0, len(page), work.at_once):
+            if budget.spent:
+                report.finished = False
+                return
+            group = page[start : start + work.at_once]
+            failed = await _work_on(group, work, deps, budget, report)
+            await _put_off(failed, work.step, deps, report)
+
+
+async def _work_on(
+    chunks: Sequence[PendingChunk], work: Work, deps: Deps, budget: Budget, report: Report
+) -> list[Failed]:
+    """Make and store it; what fails is told.
+
+    A failure that hits any chunk is no chunk's fault. One that is over by now, such as an outage,
+    was none either: so what was unavailable is tried once more, chunk by chunk.
+    """
+    failed = await _attempt(chunks, work, deps, budget, report)
+    if not failed:
+        return []
+    await work.probe()
+    lasting = [each for each in failed if not isinstance(each[1], Unavailable)]
+    again = [chunk for chunk, error in failed if isinstance(error, Unavailable)]
+    still = [await _attempt([chunk], work, deps, budget, report) for chunk in again]
+    if any(still):
+        await work.probe()
+    return [*lasting, *chain.from_iterable(still)]
+
+
+async def _attempt(
+    chunks: Sequence[PendingChunk], work: Work, deps: Deps, budget: Budget, report: Report
+) -> list[Failed]:
+    """Make it of all at once, and store what was made together."""
+    outcomes = await asyncio.gather(*map(work.make, chunks), return_exceptions=True)
+    made: list[Done] = []
+    failed: list[Failed] = []
+    for chunk, outcome in zip(chunks, outcomes, strict=True):
+        if isinstance(outcome, Exception):
+            failed.append((chunk, _told(outcome, work.step)))
+        elif isinstance(outcome, BaseException):
+            raise outcome
+        else:
+            made.append(outcome)
+    report.counts[work.step] += await deps.store.steps.done(work.step, made)
+    budget.progress(len(made))
+    return failed
+
+
+def _told(error: Exception, step: str) -> CarrelError:
+    """An error as it is recorded; one that nobody thought of stops no other chunk either."""
+    log.warning("step_failed", step=step, **describe(error))
+    return error if isinstance(error, CarrelError) else PlatformFault(type(error).__name__)
+
+
+async def _put_off(failed: Sequence[Failed], step: str, deps: Deps, report: Report) -> None:
+    for chunk, error in failed:
+        reason = f"{error.code}: {error.message}"
+        await deps.store.steps.failed(step, chunk, reason, deps.clock())
+        report.failures.append(Failure(chunk.chunk_id, reason))

@@ -1,0 +1,87 @@
+"""`extracted` of a chunk: the extractions that hang on it, and how topics count them.
+
+Whoever writes or deletes extractions of a chunk changes this map, the extractions and the counts in
+`topics/{topic}` in one commit: so the counts are exact, and nothing is left of a chunk that goes.
+
+An extraction that goes leaves a mark in `gone_extractions/{id}`: others may not be shown because it
+said the same. The purge job shows one of them in its place, and takes the mark away.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore import Increment
+
+from shared.domain.names import safe_id
+from shared.store.database import together
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from shared.domain.extraction import Extraction
+    from shared.store.database import Database, Write
+
+Extracted = Mapping[str, Mapping[str, Any]]
+"""Extraction id to `{type, topics}`; a duplicate, which no list shows, has no topics."""
+COLLECTION: Final = "extractions"
+GONE: Final = "gone_extractions"
+TOPICS: Final = "topics"
+
+
+def extracted(extractions: Sequence[Extraction]) -> dict[str, dict[str, Any]]:
+    """What a chunk is to know of its extractions."""
+    return {
+        each.extraction_id: {
+            "type": each.type.value,
+            "topics": [] if each.duplicate_of else list(each.topics),
+        }
+        for each in extractions
+    }
+
+
+def removal(database: Database, known: Extracted) -> list[Write]:
+    """What deletes extractions, and takes them out of their topics' counts."""
+    return [*deletions(database, known), *topic_writes(database, known, {})]
+
+
+def deletions(database: Database, known: Extracted) -> Iterator[Write]:
+    """What deletes extractions, and marks them as gone."""
+    for name in known:
+        yield together([_deletion(database, name), _mark(database, name)])
+
+
+def topic_writes(database: Database, before: Extracted, after: Extracted) -> Iterator[Write]:
+    """What brings the counts of topics from one state of a chunk to another."""
+    change = Counter(_counted(after))
+    change.subtract(_counted(before))
+    for topic in sorted({topic for topic, _ in change}):
+        by_type = {kind: n for (name, kind), n in change.items() if name == topic and n}
+        if by_type:
+            yield _topic_write(database, topic, by_type)
+
+
+def _deletion(database: Database, extraction_id: str) -> Write:
+    reference = database.document(COLLECTION, extraction_id)
+    return lambda batch: batch.delete(reference)
+
+
+def _mark(database: Database, extraction_id: str) -> Write:
+    reference = database.document(GONE, extraction_id)
+    return lambda batch: batch.set(reference, {})
+
+
+def _topic_write(database: Database, topic: str, by_type: Mapping[str, int]) -> Write:
+    reference = database.document(TOPICS, safe_id(topic))
+    counts = {kind: Increment(n) for kind, n in by_type.items()}
+    data = {"name": topic, "counts": counts, "total": Increment(sum(by_type.values()))}
+    return lambda batch: batch.set(reference, data, merge=True)
+
+
+def _counted(known: Extracted) -> Iterator[tuple[str, str]]:
+    """Each topic of each extraction, with the extraction's type."""
+    for each in known.values():
+        for topic in each["topics"]:
+            yield topic, each["type"]
