@@ -1,83 +1,93 @@
-"""Bring the knowledge base to what the texts on disk say."""
+"""Bring the knowledge base to what Readwise, a bucket and the files on disk say."""
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.reading import BrokenInput, read
-from shared.domain.chunk import chunks_of
-from shared.domain.source import Source
-from shared.errors import InvalidInput
-from shared.job import Failure, Job, Report
-from shared.retrieval.chunking import split
-from shared.store.ingestion import BLOCK, ChunkedSource
+from functions.jobs.ingest.bucket.following import follow_bucket
+from functions.jobs.ingest.path import count, read_path
+from functions.jobs.ingest.readwise.following import follow_readwise
+from functions.jobs.ingest.readwise.parking import PARKING
+from shared.errors import CarrelError, InvalidInput
+from shared.job import Job, Report
+from shared.logs import describe, log
+from shared.store.database import LeaseLost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable
 
     from shared.deps import Deps
     from shared.job import Budget
+    from shared.settings import Settings
+
+    Origin = Callable[[Deps, Budget, Report], Awaitable[None]]
+
+_NOTHING: Final = (
+    "Nothing to ingest: set INGEST_PATH to a file or a folder, READWISE_TOKEN to the access token"
+    " of a library, or INGEST_BUCKET to gs://bucket/prefix."
+)
 
 
 async def ingest(deps: Deps, budget: Budget) -> Report:
-    """Read the configured path, and write what differs from the database, block by block.
+    """Read each origin that is configured, and write what differs from the database.
 
-    What is unchanged costs one read a source and no write. A broken file is reported by name and
-    the rest goes in. Killed anywhere, the next run completes what is missing.
+    Readwise and a bucket are followed: what changed since the last complete run is read, and what
+    was deleted there goes. Of a path all is read, and nothing goes with a file. Exports of Readwise
+    are left out where Readwise itself is followed.
+
+    One that fails keeps none of the others out.
 
     Raises:
-        InvalidInput: No path is configured, or nothing can be read from it.
+        InvalidInput: Nothing is configured, or an origin cannot be read as it is.
+        Unavailable: An origin does not answer, or the database.
     """
+    origins = _configured(deps.settings)
+    if not origins:
+        raise InvalidInput(_NOTHING)
     report = Report()
-    blocks = _blocks(_path(deps), report)
-    # Reading and chunking take a second a megabyte: the loop must stay free to renew the lease.
-    while block := await asyncio.to_thread(next, blocks, None):
-        if budget.spent:
-            report.finished = False
-            break
-        report.counts += await deps.store.ingestion.save(block, deps.clock())
-        report.counts["read"] += len(block)
-        budget.progress(len(block))
+    errors: list[CarrelError] = []
+    for name, origin in origins.items():
+        try:
+            await origin(deps, budget, report)
+        except LeaseLost:
+            raise
+        except CarrelError as error:
+            log.error("origin_failed", origin=name, **describe(error))
+            errors.append(error)
+    if errors:
+        raise errors[0]
     return report
 
 
 async def readable(deps: Deps) -> int:
-    """How many texts the configured path holds."""
-    path = _path(deps)
-    return await asyncio.to_thread(lambda: sum(isinstance(each, Source) for each in read(path)))
+    """How many texts a run would read; 0, where only Readwise or Cloud Storage knows."""
+    settings = deps.settings
+    origins = _configured(settings)
+    if not origins:
+        raise InvalidInput(_NOTHING)
+    if settings.ingest_path and len(origins) == 1:
+        return await count(settings.ingest_path)
+    return 0
 
 
-def _path(deps: Deps) -> Path:
-    if not deps.settings.ingest_path:
-        raise InvalidInput("Nothing to ingest: set INGEST_PATH to a file or a folder.")
-    return Path(deps.settings.ingest_path)
+def _configured(settings: Settings) -> dict[str, Origin]:
+    """The origins, the path last: all of it is read every time, and might leave them no time."""
+    origins: dict[str, Origin] = {}
+    if settings.readwise_token:
+        origins["readwise"] = follow_readwise
+    if settings.ingest_bucket:
+        origins["bucket"] = partial(follow_bucket, settings.ingest_bucket)
+    if settings.ingest_path:
+        origins["path"] = partial(read_path, settings.ingest_path)
+    return origins
 
 
-def _blocks(path: Path, report: Report) -> Iterator[list[ChunkedSource]]:
-    """Sources, thirty at a time; what is broken goes into the report."""
-    block: list[ChunkedSource] = []
-    for source in _sources(path, report):
-        block.append(_chunked(source))
-        if len(block) == BLOCK:
-            yield block
-            block = []
-    if block:
-        yield block
-
-
-def _sources(path: Path, report: Report) -> Iterator[Source]:
-    for item in read(path):
-        if isinstance(item, BrokenInput):
-            report.failures.append(Failure(item.name, item.reason))
-        else:
-            yield item
-
-
-def _chunked(source: Source) -> ChunkedSource:
-    spans = [split(section.text) for section in source.sections]
-    return ChunkedSource(source, chunks_of(source, spans))
-
-
-JOB = Job(name="ingest", title="Ingest texts", run=ingest, total=readable, schedule="0 4 * * *")
+JOB = Job(
+    name="ingest",
+    title="Ingest texts",
+    run=ingest,
+    total=readable,
+    schedule="0 4 * * *",
+    parking=PARKING,
+)

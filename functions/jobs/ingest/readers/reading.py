@@ -26,6 +26,10 @@ _READERS: Final[dict[str, Callable[[Place], Iterator[Record]]]] = {
     ".jsonl": json_lines.records,
     ".json": readwise_export.records,
 }
+ENDINGS: Final = frozenset(_READERS)
+"""The endings of names that are read."""
+OF_MANY: Final = frozenset({".jsonl", ".json"})
+"""The endings of files that hold several sources, whose ids do not come from the file's name."""
 _ACCEPTED: Final = (
     "Give a folder or a file: Markdown or text (.md, .markdown, .txt), "
     "JSON Lines with id, title and text (.jsonl), or a Readwise export (.json)."
@@ -94,18 +98,22 @@ def _entries(
     yield from closed
     taken: dict[str, str] = {}
     for place in places:
-        for name, found in _file_entries(place):
+        for name, found in file_entries(place):
             if isinstance(found, str):
                 yield BrokenInput(one_line(name), found)
             elif found.source_id in taken:
-                first = taken[found.source_id]
-                yield BrokenInput(one_line(name), f"has the id of {first}; keep one of the two")
+                yield BrokenInput(one_line(name), taken_by(taken[found.source_id]))
             else:
                 taken[found.source_id] = one_line(name)
                 yield found
 
 
-def _file_entries(place: Place) -> Iterator[tuple[str, Source | str]]:
+def taken_by(first: str) -> str:
+    """Why a record is left out whose id another one has."""
+    return f"has the id of {first}; keep one of the two"
+
+
+def file_entries(place: Place) -> Iterator[tuple[str, Source | str]]:
     """Each record's name with its source, or with the reason why there is none."""
     try:
         # Opening a pipe would wait for ever.

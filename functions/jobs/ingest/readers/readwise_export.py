@@ -1,13 +1,15 @@
 """A Readwise export: the answer of `GET /api/v2/export/`, a page of it or all pages' books.
 
 The fields are those of https://readwise.io/api_deets (Highlight EXPORT). A book is a source and
-each of its highlights a section. An export made with `updatedAfter` holds only the highlights that
-changed: the others would look deleted, so give whole exports.
+each of its highlights a section, whether it comes from a file or from Readwise itself. An export
+made with `updatedAfter` holds only the highlights that changed: the others would look deleted, so
+give whole exports.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NAME_LENGTH: Final = 80
+_BOOK: Final = re.compile(r"readwise-[0-9]+")
 
 
 class _Highlight(Boundary):
@@ -82,22 +85,38 @@ def records(place: Place) -> Iterator[Record]:
     if not isinstance(books, list):
         raise Unreadable("is not a Readwise export: neither a list of books nor `results` with one")
     for number, book in enumerate(books, start=1):
-        yield f"{place.name}: {_name(book, number)}", partial(_source, book)
+        name = name_of(book) or f"book {number}"
+        yield f"{place.name}: {name}", partial(source_of, book)
 
 
-def _name(book: Any, number: int) -> str:
-    """What to call a book that may be broken."""
+def name_of(book: Any) -> str | None:
+    """What to call a book that may be broken, if it says so."""
     fields = book if isinstance(book, dict) else {}
     for field in ("readable_title", "title", "user_book_id"):
         if isinstance(value := fields.get(field), str | int) and (name := str(value).strip()):
             return headline(name, _NAME_LENGTH)
-    return f"book {number}"
+    return None
 
 
-def _source(raw: Any) -> Source:
+def source_id_of(book_id: str) -> str:
+    """The id of a book's source."""
+    return safe_id(f"readwise-{book_id}")
+
+
+def is_book(source_id: str) -> bool:
+    """Whether a source is a Readwise book, as far as its id tells."""
+    return bool(_BOOK.fullmatch(source_id))
+
+
+def source_of(raw: Any) -> Source:
+    """A book of an export as a source; one that was deleted, or emptied, has no sections.
+
+    Raises:
+        Unreadable: It is not what Readwise says a book is.
+    """
     book = validated(_Book, raw)
     return Source(
-        source_id=safe_id(f"readwise-{book.user_book_id}"),
+        source_id=source_id_of(book.user_book_id),
         title=headline(book.readable_title or book.title or f"Readwise book {book.user_book_id}"),
         author=book.author,
         origin=book.source or "readwise",

@@ -1,0 +1,213 @@
+"""Follow a Cloud Storage prefix: read what is new there, and delete what is gone.
+
+An object is read once for each of its generations. It is told by listing the prefix, which costs a
+request a thousand objects, and comparing digests, which costs one read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from functions.jobs.ingest.bucket.files import Contents, sources
+from functions.jobs.ingest.bucket.holdings import Holdings
+from functions.jobs.ingest.bucket.objects import Closed, Moved, Objects
+from functions.jobs.ingest.chunking import chunked, gone
+from functions.jobs.ingest.readers.decoding import Place
+from functions.jobs.ingest.readers.reading import ENDINGS
+from functions.jobs.ingest.readers.readwise_export import is_book
+from shared.job import Failure
+from shared.store.bucket_sync import BucketSync, Held
+from shared.store.ingestion import BLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from functions.jobs.ingest.bucket.objects import Listed
+    from shared.deps import Deps
+    from shared.domain.source import Source
+    from shared.job import Budget, Report
+    from shared.store.ingestion import ChunkedSource
+
+BATCH_BYTES: Final = 32 * 1024 * 1024
+"""What is downloaded before it is read: in the cloud, files lie in memory."""
+Item = TypeVar("Item")
+
+_AT_ONCE: Final = 8
+"""Downloads under way."""
+
+
+async def follow_bucket(address: str, deps: Deps, budget: Budget, report: Report) -> None:
+    """Bring the base to what the files below a prefix say, thirty files at a time.
+
+    A record that cannot be read is reported, and what was read of its file before stays. A prefix
+    that is suddenly empty is reported, and nothing is deleted.
+
+    Before anything is written of a file, it is kept which sources it holds: killed anywhere, the
+    next run completes this one, whatever has become of the file meanwhile.
+
+    Raises:
+        InvalidInput: The bucket cannot be read.
+        Unavailable: Cloud Storage does not answer.
+    """
+    if budget.spent:
+        report.finished = False
+        return
+    async with Objects(address) as objects:
+        listing = await objects.listing()
+        readable = {name: each for name, each in listing.items() if _is_readable(name)}
+        holdings = Holdings(BucketSync(deps.store.database, objects.address), readable)
+        held_anything = await holdings.load()
+        if held_anything and not listing:
+            reason = "is empty all at once; to have all that came of it deleted, put any file there"
+            report.failures.append(Failure(objects.address, reason))
+            return
+        await _Run(deps, budget, report, objects, holdings).complete(readable)
+
+
+class _Run:
+    """One run."""
+
+    def __init__(
+        self, deps: Deps, budget: Budget, report: Report, objects: Objects, holdings: Holdings
+    ) -> None:
+        self._deps = deps
+        self._budget = budget
+        self._report = report
+        self._objects = objects
+        self._holdings = holdings
+
+    async def complete(self, listing: Mapping[str, Listed]) -> None:
+        """Read what is new; then delete what is gone, and nobody has taken over."""
+        for names in _batches(self._holdings.new(), listing):
+            with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
+                await self._read(names, listing, Path(folder))
+            if not self._report.finished:
+                return
+        for names in _blocks(self._holdings.gone()):
+            if self._is_over():
+                return
+            await self._delete([each for name in names for each in self._holdings.of(name).ids])
+            for name in names:
+                self._holdings.forget(name)
+            await self._holdings.keep()
+
+    async def _read(self, names: Sequence[str], listing: Mapping[str, Listed], at: Path) -> None:
+        """Read some objects, and write what they hold."""
+        if self._is_over():
+            return
+        files = await self._downloaded(names, listing, at)
+        found = [await self._contents(name, listing[name], file) for name, file in files.items()]
+        await self._holdings.keep()
+        blocks = _blocks(sources(found))
+        # Reading and chunking take a second a megabyte: the loop must stay free.
+        while block := await asyncio.to_thread(_chunked, blocks):
+            if self._is_over():
+                return
+            await self._save(block)
+            self._report.counts["read"] += len(block)
+            self._budget.progress(len(block))
+        for each in found:
+            await self._settle(each)
+        await self._holdings.keep()
+
+    async def _downloaded(
+        self, names: Sequence[str], listing: Mapping[str, Listed], folder: Path
+    ) -> dict[str, Path]:
+        """The files of the objects that could be downloaded; of others, it is said why not."""
+        slots = asyncio.Semaphore(_AT_ONCE)
+
+        async def download(number: int, name: str) -> Path | None:
+            path = folder / f"{number}{PurePosixPath(name).suffix}"
+            try:
+                async with slots:
+                    await self._objects.download(name, listing[name].generation, path)
+            except Moved:  # the next run lists it as it is then
+                return None
+            except Closed as error:
+                self._fail(name, str(error))
+                return None
+            return path
+
+        downloads = (download(*each) for each in enumerate(names))
+        # All of them end before the folder goes, also where one fails.
+        paths = dict(
+            zip(names, await asyncio.gather(*downloads, return_exceptions=True), strict=True)
+        )
+        if errors := [each for each in paths.values() if isinstance(each, BaseException)]:
+            raise errors[0]
+        return {name: path for name, path in paths.items() if isinstance(path, Path)}
+
+    async def _contents(self, name: str, listed: Listed, file: Path) -> Contents:
+        """What a file holds; the sources that it is about to hold are claimed for it."""
+        found = Contents(name, listed.generation, Place(file, name, self._objects.collection))
+        await asyncio.to_thread(found.read, self._holdings.owner_of, self._is_left)
+        self._holdings.claim(name, found.ids, whole=not found.broken)
+        for record, reason in found.broken + found.refused:
+            self._fail(record, reason)
+        return found
+
+    async def _settle(self, found: Contents) -> None:
+        """Delete what a file holds no more, if all of it can be read, and keep what it holds."""
+        before = self._holdings.of(found.name).ids
+        if found.broken:
+            left = (*before, *(found.ids.keys() - set(before)))
+        else:
+            left = tuple(found.ids)
+            await self._delete([each for each in before if each not in found.ids])
+        self._holdings.settle(found.name, Held(found.generation, left, bool(found.refused)))
+
+    async def _delete(self, ids: Sequence[str]) -> None:
+        for block in _blocks(each for each in ids if not self._is_left(each)):
+            await self._save([gone(source_id) for source_id in block])
+        self._holdings.release(ids)
+
+    async def _save(self, block: Sequence[ChunkedSource]) -> None:
+        self._report.counts += await self._deps.store.ingestion.save(block, self._deps.clock())
+
+    def _is_left(self, source_id: str) -> bool:
+        """Whether Readwise itself is followed, and knows better."""
+        return self._deps.settings.readwise_token is not None and is_book(source_id)
+
+    def _is_over(self) -> bool:
+        if self._budget.spent:
+            self._report.finished = False
+        return not self._report.finished
+
+    def _fail(self, name: str, reason: str) -> None:
+        self._report.failures.append(Failure(f"{self._objects.address}/{name}", reason))
+
+
+def _is_readable(name: str) -> bool:
+    """Whether an object is of a kind that is read, and not hidden, nor below what is."""
+    path = PurePosixPath(name)
+    hidden = any(part.startswith(".") for part in path.parts)
+    return path.suffix.lower() in ENDINGS and not hidden and not name.endswith("/")
+
+
+def _chunked(blocks: Iterator[list[Source]]) -> list[ChunkedSource]:
+    """The next block, ready to be written; none are left: an empty one."""
+    return [chunked(source) for source in next(blocks, [])]
+
+
+def _batches(names: Iterable[str], listing: Mapping[str, Listed]) -> Iterator[list[str]]:
+    """Cut objects into batches of thirty, or of so many bytes."""
+    batch: list[str] = []
+    size = 0
+    for name in names:
+        if len(batch) == BLOCK or (batch and size + listing[name].size > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(name)
+        size += listing[name].size
+    if batch:
+        yield batch
+
+
+def _blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    left = iter(items)
+    while block := list(islice(left, BLOCK)):
+        yield block

@@ -1,0 +1,25 @@
+"""Books that could not be read five times: for `carrel jobs show` and `carrel jobs retry`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shared.job import Failure, Parking
+from shared.store.readwise_sync import ReadwiseSync
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+
+
+async def parked(deps: Deps, limit: int) -> list[Failure]:
+    """Some of the books that are not tried any more until they change."""
+    found = await ReadwiseSync(deps.store.database).parked()
+    return [Failure(f"Readwise: {each.name}", each.reason) for each in found[:limit]]
+
+
+async def retry(deps: Deps) -> int:
+    """Have them tried again; tell how many there are."""
+    return await ReadwiseSync(deps.store.database).retry()
+
+
+PARKING = Parking(parked=parked, retry=retry)
