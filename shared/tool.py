@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from shared.caller import Scope
+from shared.json_schema import inlined
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -163,8 +164,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
     def declaration(self) -> dict[str, Any]:
         """The tool as data: what the gateway's catalogue holds of it."""
-        output = _lean(_schema(self.output.model_json_schema(mode="serialization")))
-        taken = _schema(self.input.model_json_schema(mode="validation"))
+        output = _lean(inlined(self.output.model_json_schema(mode="serialization")))
+        taken = inlined(self.input.model_json_schema(mode="validation"))
         return {
             "name": self.name,
             "title": self.title,
@@ -190,23 +191,6 @@ def _own_first(fields: dict[str, Any]) -> dict[str, Any]:
     return dict(sorted(fields.items(), key=lambda item: item[0] in common))
 
 
-def _schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Put definitions where they are used, since some clients take no `$ref`, and drop titles."""
-    definitions = schema.pop("$defs", {})
-
-    def inline(node: Any) -> Any:
-        if isinstance(node, list):
-            return [inline(item) for item in node]
-        if not isinstance(node, dict):
-            return node
-        named = inline(definitions[node["$ref"].rpartition("/")[2]]) if "$ref" in node else {}
-        own = {key: inline(value) for key, value in node.items() if not _is_noise(key, value)}
-        return {**named, **own}
-
-    inlined: dict[str, Any] = inline(schema)
-    return inlined
-
-
 def _lean(node: Any) -> Any:
     """Say of what may be None that it may be missing."""
     if isinstance(node, list):
@@ -226,7 +210,3 @@ def _not_null(field: dict[str, Any]) -> dict[str, Any]:
     """The one thing that a field is when it is not None."""
     [only] = (each for each in field["anyOf"] if each != _NULL)
     return {**only, **{key: value for key, value in field.items() if key != "anyOf"}}
-
-
-def _is_noise(key: str, value: Any) -> bool:
-    return key == "$ref" or (key == "title" and isinstance(value, str))

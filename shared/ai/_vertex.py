@@ -66,7 +66,7 @@ async def _once(
         failure = Unavailable("Vertex AI cannot be reached: try again later.")
     except auth.GoogleAuthError as error:
         failure = _misconfigured(401) if not error.retryable else _busy(None)
-    except ValueError:
+    except (ValueError, RecursionError):
         failure = PlatformFault("Vertex AI answered something that cannot be read.")
     raise failure
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shared.ai.embedding import Purpose, Vector, require_unicode, unit_vector
-from shared.ai.retrying import ATTEMPTS_IN_TIME, concurrently, deadline_for
-from shared.breaker import Breaker
-from shared.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
+from shared.ai.retrying import concurrently, deadline_for
+from shared.ai.vertex_client import Endpoint, VertexClient
+from shared.errors import InvalidInput, PlatformFault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import httpx2
-    from google import genai
     from google.auth.credentials import Credentials
     from google.genai.types import EmbedContentConfig, EmbedContentResponse
+
+    from shared.breaker import Breaker
 
 _TASK_TYPES = {Purpose.DOCUMENT: "RETRIEVAL_DOCUMENT", Purpose.QUERY: "RETRIEVAL_QUERY"}
 
@@ -59,12 +58,11 @@ class VertexEmbedder:
         """
         self.model = model
         self.dimension = dimension
-        self._project = project
-        self._location = location
-        self._credentials = credentials
-        self._base_url = base_url
         self._time_limit = time_limit
-        self._breaker = breaker or Breaker("Vertex AI")
+        endpoint = Endpoint(
+            project=project, location=location, credentials=credentials, base_url=base_url
+        )
+        self._vertex = VertexClient(endpoint, time_limit, breaker)
         self._slots = asyncio.Semaphore(concurrency)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
@@ -72,28 +70,16 @@ class VertexEmbedder:
         require_unicode(texts)
         if not texts:
             return []
-        with self._breaker.attempt() as attempt:
-            try:
-                vectors = await self._embed_all(texts, purpose)
-            except CarrelError as error:
-                attempt.well = not isinstance(error, Unavailable)  # one that refuses is up
-                raise
-            attempt.well = True
-        return vectors
-
-    async def _embed_all(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        config = self._config(purpose)
-        deadline = deadline_for(purpose, self._time_limit)
-        return await concurrently(
-            self._embed_one(index, text, config, deadline) for index, text in enumerate(texts)
-        )
+        with self._vertex.watched():
+            config = self._config(purpose)
+            deadline = deadline_for(purpose, self._time_limit)
+            return await concurrently(
+                self._embed_one(index, text, config, deadline) for index, text in enumerate(texts)
+            )
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if "_client" in self.__dict__:
-            await self._client.aio.aclose()
-            self._client.close()
-            await self._http.aclose()
+        await self._vertex.aclose()
 
     async def _embed_one(
         self, index: int, text: str, config: EmbedContentConfig, deadline: float
@@ -101,7 +87,7 @@ class VertexEmbedder:
         from shared.ai._vertex import call
 
         async def attempt() -> EmbedContentResponse:
-            return await self._client.aio.models.embed_content(
+            return await self._vertex.aio.models.embed_content(
                 model=self.model, contents=text, config=config
             )
 
@@ -122,30 +108,6 @@ class VertexEmbedder:
             task_type=_TASK_TYPES[purpose],
             output_dimensionality=self.dimension,
             auto_truncate=True,
-        )
-
-    @cached_property
-    def _http(self) -> httpx2.AsyncClient:
-        """Our own, so that the client neither picks another library nor retries by itself."""
-        import httpx2
-
-        return httpx2.AsyncClient()
-
-    @cached_property
-    def _client(self) -> genai.Client:
-        from google import genai
-        from google.genai.types import HttpOptions
-
-        return genai.Client(
-            vertexai=True,
-            project=self._project,
-            location=self._location,
-            credentials=self._credentials,
-            http_options=HttpOptions(
-                base_url=self._base_url,
-                httpx_async_client=self._http,
-                timeout=round(1000 * self._time_limit / ATTEMPTS_IN_TIME),
-            ),
         )
 
 

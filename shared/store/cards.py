@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import LastUpdateOption
+from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 
+from shared.store import chunk_documents as documents
 from shared.store.chunk_documents import COLLECTION as CHUNKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import DocumentSnapshot
+    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.domain.chunk import KnowledgeCard
     from shared.store.database import Database, Write
 
+STEP: Final = "card"
+"""What a chunk waits for until it has one."""
 BLOCK: Final = 200
 """How many cards are compared at once and written in one commit."""
+_READ: Final = ("knowledge_card", "deleted_at", f"pending.{STEP}")
 
 
 class Cards:
@@ -29,7 +33,7 @@ class Cards:
         self._database = database
 
     async def save(self, cards: Mapping[str, KnowledgeCard], model: str, now: datetime) -> int:
-        """Put on each chunk its card, where it has another or none, and have it indexed again.
+        """Put on each chunk its card, where it has another or none; no job then makes it one.
 
         A chunk that is gone, or changes meanwhile, is passed over. What a chunk has already costs
         one read and no write.
@@ -50,9 +54,55 @@ class Cards:
             written += await self._database.commit_what_holds(writes)
         return written
 
+    async def renew(self, made_by: str, now: datetime) -> int:
+        """Let all chunks wait for another card whose card was made by this one.
+
+        It reads every chunk: whoever changes the model asks for it once.
+
+        Args:
+            made_by: A language model's name, or `extractive`.
+            now: From when on they wait.
+
+        Returns:
+            How many chunks wait.
+        """
+        waiting = 0
+        last: DocumentSnapshot[Any] | None = None
+        while page := await self._database.find(page_query(self._database.client, last)):
+            old = [each for each in page if _card(each).get("model") == made_by]
+            change = documents.anew(STEP, now)
+            waiting += await self._database.commit_what_holds(
+                [_update(each, change) for each in old]
+            )
+            last = page[-1]
+        return waiting
+
     async def _stored(self, chunk_ids: Sequence[str]) -> list[DocumentSnapshot[Any]]:
         references = [self._database.document(CHUNKS, chunk_id) for chunk_id in chunk_ids]
-        return await self._database.get_all(references, ["knowledge_card", "deleted_at"])
+        return await self._database.get_all(references, _READ)
+
+
+def card_change(card: KnowledgeCard | None, model: str, now: datetime) -> dict[str, Any]:
+    """The fields that a chunk gets with its card, or without one; it is then indexed again.
+
+    Args:
+        card: The card; None where there is none to make.
+        model: What made it.
+        now: The time to stamp on it.
+    """
+    fields = {**_said(card), "model": model, "generated_at": now} if card else DELETE_FIELD
+    return {"knowledge_card": fields, **documents.anew("index", now)}
+
+
+def page_query(client: AsyncClient, last: DocumentSnapshot[Any] | None) -> AsyncQuery:
+    """A page of all chunks, by their ids."""
+    query = client.collection(CHUNKS).order_by("__name__").select(["knowledge_card.model"])
+    return (query.start_after(last) if last else query).limit(BLOCK)
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    yield page_query(client, None)
 
 
 def _writes(
@@ -63,15 +113,22 @@ def _writes(
 ) -> Iterator[Write]:
     for snapshot in stored:
         data = snapshot.to_dict() or {}
-        card = _document(cards[snapshot.id])
-        present = data.get("knowledge_card") or {}
-        if "deleted_at" not in data and any(present.get(name) != card[name] for name in card):
-            made = {"model": model, "generated_at": now}
-            yield _update(snapshot, {"knowledge_card": card | made, "pending.index": now})
+        if "deleted_at" in data:
+            continue
+        present, card = _card(snapshot), cards[snapshot.id]
+        if any(present.get(name) != said for name, said in _said(card).items()):
+            yield _update(snapshot, card_change(card, model, now) | documents.done(STEP))
+        elif STEP in data.get("pending", {}):
+            yield _update(snapshot, documents.done(STEP))
 
 
-def _document(card: KnowledgeCard) -> dict[str, Any]:
+def _said(card: KnowledgeCard) -> dict[str, Any]:
     return {"summary": card.summary, "takeaways": list(card.takeaways)}
+
+
+def _card(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = (snapshot.to_dict() or {}).get("knowledge_card") or {}
+    return found
 
 
 def _update(snapshot: DocumentSnapshot[Any], change: dict[str, Any]) -> Write:

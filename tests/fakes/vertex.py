@@ -1,7 +1,8 @@
-"""A server that answers like Vertex AI's embedding endpoint, or misbehaves on command.
+"""A server that answers like Vertex AI, or misbehaves on command.
 
-It speaks what google-genai 3.4 sends for `gemini-embedding-001`: one text in `content`, posted to
-`.../publishers/google/models/{model}:embedContent`, answered with `embedding.values`.
+It speaks what google-genai 3.4 sends to `.../publishers/google/models/{model}:{method}`. For
+`gemini-embedding-001` and `embedContent`, that is one text in `content`, answered with
+`embedding.values`. For any other Gemini model and `generateContent`, see `tests.fakes.gemini`.
 """
 
 from __future__ import annotations
@@ -16,21 +17,27 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
+from tests.fakes import gemini
 from tests.fakes.serving import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tests.fakes.gemini import Answerer
+
+MODEL = "gemini-2.5-flash"
+"""A language model that it has; it has every one whose name begins like this one's."""
+_EMBEDDER = "gemini-embedding-001"
 _TASK_TYPES = {"RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY"}
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server answers; by default the text's vector, at once.
+    """What the server answers; by default the truth, at once.
 
     Attributes:
         status: The HTTP status.
-        body: The bytes to send instead of the text's vector.
+        body: The bytes to send instead of the truth.
         headers: Headers beside the usual ones.
         missing: How many bytes are promised and never sent.
         pause: Seconds to think; forever is ended by the server's shutdown.
@@ -47,11 +54,32 @@ HANG = Reply(pause=3600)
 CUT_CONNECTION = Reply(missing=10)
 CUT_JSON = Reply(body=b'{"embedding": {"values": [0.1, 0.')
 NO_EMBEDDING = Reply(body=b'{"usageMetadata": {"promptTokenCount": 3}}')
+NO_CANDIDATES = Reply(body=gemini.without_candidates(MODEL))
 
 
 def vector_reply(values: Iterable[float]) -> Reply:
     """A well-formed answer with these numbers, whatever the text."""
     return Reply(body=_embedding(list(values)))
+
+
+def said(*parts: str, finish: str = "STOP", tokens: tuple[int, int, int] = (100, 20, 0)) -> Reply:
+    """What a language model says, whatever it was asked, in one part or several.
+
+    `finish` is why it stopped: MAX_TOKENS, SAFETY, RECITATION ... `tokens` are those of the prompt,
+    of the answer and of the thoughts before it.
+    """
+    return Reply(body=gemini.response(parts, MODEL, finish=finish, tokens=tokens))
+
+
+def answered(value: object, tokens: tuple[int, int, int] = (100, 20, 0)) -> Reply:
+    """A language model's answer in JSON, whatever it was asked."""
+    return said(json.dumps(value), tokens=tokens)
+
+
+def blocked(reason: str = "PROHIBITED_CONTENT") -> Reply:
+    """A prompt that the service lets no language model see."""
+    feedback = {"blockReason": reason, "blockReasonMessage": "The prompt was blocked."}
+    return Reply(body=gemini.without_candidates(MODEL, feedback))
 
 
 def refusal(
@@ -79,14 +107,31 @@ class Call:
     at: float
 
     @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return self.path.rpartition("/")[2].partition(":")[0]
+
+    @property
+    def generates(self) -> bool:
+        """Whether it asks for text, and not for a vector."""
+        return self.path.endswith(":generateContent")
+
+    @property
     def text(self) -> str:
-        """The text to embed."""
+        """The text to embed, or to work on."""
+        if self.generates:
+            return gemini.text_of(self.body)
         return str(self.body["content"]["parts"][0]["text"])
 
     @property
     def config(self) -> dict[str, Any]:
-        """How to embed it."""
-        return dict(self.body["embedContentConfig"])
+        """How to do it."""
+        return dict(self.body["generationConfig" if self.generates else "embedContentConfig"])
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The shape in which to answer."""
+        return dict(self.config["responseJsonSchema"])
 
 
 class FakeVertex(LoopbackServer):
@@ -96,6 +141,9 @@ class FakeVertex(LoopbackServer):
         calls: The requests so far, in order of arrival.
         script: Replies to the next requests, in order; used up, `usual` answers.
         refuses: A text that contains this is refused, if it is not empty.
+        troubles: What is answered to every text that contains such words.
+        answers: What language models answer, by the title of the shape that is asked for; of other
+            shapes they make something of the text.
         peak: The most requests that were under way at once.
     """
 
@@ -106,6 +154,8 @@ class FakeVertex(LoopbackServer):
         self.script = deque(script)
         self.usual = usual or Reply()
         self.refuses = ""
+        self.troubles: dict[str, Reply] = {}
+        self.answers: dict[str, Answerer] = {}
         self.peak = 0
         self._under_way = 0
         self._lock = threading.Lock()
@@ -123,6 +173,9 @@ class FakeVertex(LoopbackServer):
             self.peak = max(self.peak, self._under_way)
             if self.refuses and self.refuses in call.text:
                 return refusal(400, "INVALID_ARGUMENT")
+            for words, reply in self.troubles.items():
+                if words in call.text:
+                    return reply
             return self.script.popleft() if self.script else self.usual
 
     def leave(self) -> None:
@@ -142,7 +195,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.closing.wait(reply.pause)
         self.server.leave()
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
-            self._send(reply if reply.body is not None else _embed(call, reply))
+            self._send(reply if reply.body is not None else self._truth(call, reply))
+
+    def _truth(self, call: Call, reply: Reply) -> Reply:
+        """Check the request as the service does, then do what it asks."""
+        if not (call.authorization or "").startswith("Bearer "):
+            return refusal(401, "UNAUTHENTICATED")
+        if call.generates:
+            return _generate(call, reply, self.server.answers)
+        return _embed(call, reply)
 
     def _read(self) -> Call:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -164,15 +225,25 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _embed(call: Call, reply: Reply) -> Reply:
-    """Check the request as the service does, then answer the text's vector."""
-    if not (call.authorization or "").startswith("Bearer "):
-        return refusal(401, "UNAUTHENTICATED")
-    if not call.path.endswith("/publishers/google/models/gemini-embedding-001:embedContent"):
+    if not call.path.endswith(f"/publishers/google/models/{_EMBEDDER}:embedContent"):
         return refusal(404, "NOT_FOUND")
     if not call.text or call.config["taskType"] not in _TASK_TYPES:
         return refusal(400, "INVALID_ARGUMENT", f"The text content is refused: {call.text!r}")
     values = vector_of(call.text, call.config["outputDimensionality"])
     return Reply(reply.status, _embedding(values), reply.headers, reply.missing)
+
+
+def _generate(call: Call, reply: Reply, answers: dict[str, Answerer]) -> Reply:
+    if "/publishers/google/models/gemini-" not in call.path or call.model == _EMBEDDER:
+        return refusal(404, "NOT_FOUND")
+    if problem := gemini.problem_with(call.body, call.model):
+        return refusal(400, "INVALID_ARGUMENT", f"{problem} {call.text!r}")
+    answer = answers.get(call.schema["title"])
+    value = answer(call.text) if answer else gemini.filled(call.schema, call.text)
+    text = json.dumps(value, ensure_ascii=False)
+    tokens = (gemini.count(json.dumps(call.body["contents"])), gemini.count(text), 0)
+    body = gemini.response([text], call.model, tokens=tokens)
+    return Reply(reply.status, body, reply.headers, reply.missing)
 
 
 def _embedding(values: list[float]) -> bytes:

@@ -14,7 +14,7 @@ from shared.store import Meter
 from shared.store.cards import Cards
 from shared.store.database import Database
 from tests.jobs.documents import documents, snapshots
-from tests.knowledge import BAKING, SAILING, in_chunks
+from tests.knowledge import BAKING, SAILING, in_chunks, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,12 +73,45 @@ async def test_a_card_is_read_back_with_its_chunk(deps: Deps) -> None:
     assert stored.chunk.knowledge_card == CARD
 
 
-async def test_a_chunk_with_a_new_card_waits_for_the_index_and_keeps_its_other_steps(
+async def test_a_chunk_with_a_new_card_waits_for_the_index_but_for_no_other_card(
     deps: Deps,
 ) -> None:
     await put_in(deps, BAKING)
     await save(deps, {KNEAD: CARD})
-    assert (await chunk(deps, KNEAD))["pending"] == {"embed": NOON, "index": LATER}
+    pending = (await chunk(deps, KNEAD))["pending"]
+    assert {"embed": NOON, "extract": NOON, "index": LATER} == pending
+
+
+async def test_a_card_that_is_there_keeps_jobs_from_making_another(
+    deps: Deps,
+) -> None:
+    await put_in(deps, BAKING)
+    await save(deps, {KNEAD: CARD})
+    await write(deps, f"chunks/{KNEAD}", {"pending": {"card": LATER}, "tries": {"card": 2}})
+    assert 1 == await save(deps, {KNEAD: CARD})
+    kept = await chunk(deps, KNEAD)
+    assert {"embed", "extract", "index"} == set(kept["pending"])
+    assert {} == kept["tries"]
+    assert 0 == await save(deps, {KNEAD: CARD})
+
+
+async def test_cards_of_one_maker_are_renewed_and_the_others_stay(deps: Deps) -> None:
+    await put_in(deps, BAKING, SAILING)
+    await save(deps, {KNEAD: CARD, STARTER: CARD}, "extractive")
+    await save(deps, {BAKE: CARD}, "m-2")
+    before = await deps.store.steps.count_pending("card")
+    assert 2 == await Cards(deps.store.database).renew("extractive", LATER)
+    assert before + 2 == await deps.store.steps.count_pending("card")
+    assert "card" not in (await chunk(deps, BAKE))["pending"]
+    assert "knowledge_card" in await chunk(deps, KNEAD)
+
+
+async def test_more_cards_than_a_page_holds_are_renewed(deps: Deps) -> None:
+    source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(230)))
+    await put_in(deps, source)
+    await save(deps, {chunk.chunk_id: CARD for chunk in in_chunks(source).chunks}, "extractive")
+    assert 230 == await Cards(deps.store.database).renew("extractive", LATER)
+    assert 0 == await Cards(deps.store.database).renew("m-2", LATER)
 
 
 async def test_other_chunks_are_not_touched(deps: Deps) -> None:

@@ -1,0 +1,64 @@
+"""Knowledge cards by a language model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+from pydantic import BaseModel, Field, StringConstraints
+
+from shared.domain.chunk import KnowledgeCard
+
+if TYPE_CHECKING:
+    from shared.ai.generation import Generated, Generator
+
+LEAST: Final = 200
+"""Characters of a passage that a model is asked about: a shorter one is its own summary."""
+INSTRUCTION: Final = """\
+You write knowledge cards, by which somebody recognises and remembers what they once highlighted.
+
+The text is the title of a source, an empty line, and a passage of it. Say what the passage says, in
+the language that it is written in: a summary that can be read alone, and takeaways, each of which
+is a sentence of its own that somebody can act on or remember. Say only what the passage says, and
+say it directly: never "the passage" or "the author says"."""
+PROBE: Final = (
+    "A carrel is a small desk in a library, walled on three sides so that its reader is left in"
+    " peace. Monks had them in their cloisters. Universities took them over, and a student may"
+    " often keep one for a whole term. Whoever leaves notes in a carrel finds them the next day."
+)
+"""A text of which any model that works at all can make a card."""
+
+Takeaway = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
+
+
+class Card(BaseModel):
+    """What a passage says, in short."""
+
+    summary: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=400)
+    ] = Field(description="The whole point, in one to three sentences.")
+    takeaways: Annotated[tuple[Takeaway, ...], Field(min_length=3, max_length=5)] = Field(
+        description="What to remember, one sentence each, none that the others say already."
+    )
+
+    @property
+    def card(self) -> KnowledgeCard:
+        """It as it is stored."""
+        return KnowledgeCard(self.summary, self.takeaways)
+
+
+async def generate_card(generator: Generator, title: str, content: str) -> Generated[Card]:
+    """Have the card of a passage written.
+
+    Raises:
+        CarrelError: See `Generator.generate`.
+    """
+    return await generator.generate(INSTRUCTION, f"{title}\n\n{content}", Card)
+
+
+async def probe(generator: Generator) -> Generated[Card]:
+    """Have a card written that any model can write.
+
+    Raises:
+        CarrelError: It would fail for any passage.
+    """
+    return await generate_card(generator, "On Carrels", PROBE)

@@ -1,0 +1,104 @@
+"""Give every chunk that waits for it a knowledge card."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from functions.jobs.cards.extractive import MODEL as EXTRACTIVE
+from functions.jobs.cards.extractive import extractive_card
+from functions.jobs.cards.generated import LEAST, generate_card, probe
+from shared.ai.generation import BadAnswer
+from shared.errors import InvalidInput
+from shared.job import Job, Report
+from shared.parked_chunks import parked_chunks
+from shared.queue_work import AT_ONCE, PAGE, Work, work_off
+from shared.store.cards import STEP, card_change
+from shared.store.steps import MAX_TRIES, Done
+
+if TYPE_CHECKING:
+    from shared.ai.generation import Generator
+    from shared.deps import Deps
+    from shared.domain.chunk import KnowledgeCard
+    from shared.job import Budget
+    from shared.store.steps import PendingChunk
+
+BY_MODEL: Final = "by language model"
+BY_EXTRACTION: Final = "extractive"
+"""What the report counts, beside all."""
+
+
+async def cards(deps: Deps, budget: Budget) -> Report:
+    """Make the cards of chunks that wait for one, by the language model where one is configured.
+
+    A chunk whose text changes waits for another card. What the model refuses for good, or cannot
+    answer in five runs, gets an extractive card, so that no chunk stays without.
+
+    Raises:
+        CarrelError: The language model or the database fails for any chunk.
+    """
+    report = Report()
+    generator = deps.generator
+    work = Work(
+        step=STEP,
+        make=partial(_make, deps=deps, report=report),
+        probe=partial(_probe, deps=deps),
+        at_once=AT_ONCE if generator else PAGE,  # what takes no time is stored a page at a time
+    )
+    await work_off(work, deps, budget, report)
+    return report
+
+
+async def _make(chunk: PendingChunk, deps: Deps, report: Report) -> Done:
+    generator = deps.generator
+    if generator and len(chunk.content.strip()) >= LEAST:
+        card = await _written(chunk, generator, deps)
+        if card:
+            report.counts[BY_MODEL] += 1
+            return Done(chunk, card_change(card, generator.model, deps.clock()))
+    report.counts[BY_EXTRACTION] += 1
+    card = extractive_card(chunk.content, chunk.title)
+    return Done(chunk, card_change(card, EXTRACTIVE, deps.clock()))
+
+
+async def _written(chunk: PendingChunk, generator: Generator, deps: Deps) -> KnowledgeCard | None:
+    """The card that the model writes; None if it never will, though it works for other texts."""
+    try:
+        generated = await generate_card(generator, chunk.title, chunk.content)
+    except (InvalidInput, BadAnswer) as error:
+        _spend(deps, error.details)
+        if isinstance(error, BadAnswer) and chunk.tries + 1 < MAX_TRIES:
+            raise
+    else:
+        deps.meter.input_tokens += generated.input_tokens
+        deps.meter.output_tokens += generated.output_tokens
+        return generated.value.card
+    await _probe(deps)
+    return None
+
+
+async def _probe(deps: Deps) -> None:
+    if deps.generator:
+        generated = await probe(deps.generator)
+        deps.meter.input_tokens += generated.input_tokens
+        deps.meter.output_tokens += generated.output_tokens
+
+
+def _spend(deps: Deps, cost: dict[str, Any]) -> None:
+    deps.meter.input_tokens += cost.get("input_tokens", 0)
+    deps.meter.output_tokens += cost.get("output_tokens", 0)
+
+
+async def waiting(deps: Deps) -> int:
+    """How many chunks wait for a card."""
+    return await deps.store.steps.count_pending(STEP)
+
+
+JOB = Job(
+    name="cards",
+    title="Make knowledge cards of new and changed chunks",
+    run=cards,
+    total=waiting,
+    schedule="*/30 * * * *",
+    parking=parked_chunks(STEP),
+)

@@ -1,0 +1,7 @@
+"""The Cloud Function of the `cards` job."""
+
+from shared.serving import serve_job  # isort: split
+
+from functions.jobs.cards.job import JOB
+
+handle = serve_job(JOB)

@@ -1,0 +1,73 @@
+"""What a language model is told of the shape of its answer."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from shared.ai.answer_schema import answer_schema
+
+
+class Kind(StrEnum):
+    FRUIT = "fruit"
+    NUT = "nut"
+
+
+class Part(BaseModel):
+    title: str = Field(max_length=20)
+
+
+class Plant(BaseModel):
+    """A plant."""
+
+    kind: Kind = Field(description="What it bears.")
+    main: Part = Field(description="Its main part.")
+    parts: Annotated[tuple[Part, ...], Field(min_length=1, max_length=9)]
+    pattern: str | None = Field(default=None, description="Of its leaves.")
+    height: float = Field(ge=0, le=100)
+    made: Literal["grown"]
+
+
+def fields() -> dict[str, Any]:
+    found: dict[str, Any] = answer_schema(Plant)["properties"]
+    return found
+
+
+def test_a_shape_bears_its_name_and_says_what_it_is() -> None:
+    schema = answer_schema(Plant)
+    assert ("Plant", "A plant.", "object") == (
+        schema["title"],
+        schema["description"],
+        schema["type"],
+    )
+    assert ["kind", "main", "parts", "height", "made"] == schema["required"]
+
+
+def test_no_definition_stands_apart_from_where_it_is_used() -> None:
+    assert "$" not in str(answer_schema(Plant))
+    assert {
+        "type": "string",
+        "enum": ["fruit", "nut"],
+        "description": "What it bears.",
+    } == fields()["kind"]
+    assert "Its main part." == fields()["main"]["description"]
+
+
+def test_limits_are_said_in_words() -> None:
+    title = {"type": "string", "description": "At most 20 characters."}
+    assert title == fields()["main"]["properties"]["title"]
+    assert "At least 1 entries. At most 9 entries." == fields()["parts"]["description"]
+    assert {"type": "number", "description": "At least 0. At most 100."} == fields()["height"]
+
+
+def test_a_field_may_be_named_as_a_keyword() -> None:
+    assert {
+        "anyOf": [{"type": "string"}, {"type": "null"}],
+        "description": "Of its leaves.",
+    } == fields()["pattern"]
+
+
+def test_a_word_that_is_given_is_the_only_choice() -> None:
+    assert {"type": "string", "enum": ["grown"]} == fields()["made"]

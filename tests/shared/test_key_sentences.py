@@ -1,0 +1,96 @@
+"""The sentences of a text, and which of them say what it says."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.retrieval.key_sentences import key_sentences
+from shared.retrieval.sentences import sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BAKING = (
+    "Flour, water and salt make the dough. A dough needs time more than it needs kneading."
+    " My aunt owned a red car. Time lets the dough rise without much kneading."
+    " What happens if it is rushed? Rushed dough tears in the oven."
+)
+
+
+def ranked(text: str, title: str = "") -> Sequence[str]:
+    return [each.text for each in key_sentences(text, title)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One comes first. Two comes then.", ["One comes first.", "Two comes then."]),
+        ("A line that is\nbroken by hand.", ["A line that is broken by hand."]),
+        ("# Of bread\n\nKnead it.", ["Knead it."]),
+        ("- Knead **well**.\n- Let it rise.", ["Knead well.", "Let it rise."]),
+        ("1. Knead it.\n2) Let it rise.", ["Knead it.", "Let it rise."]),
+        ("> Who kneads\n> sleeps well.", ["Who kneads sleeps well."]),
+        ("See [the book](https://example.com/a) on it.", ["See the book on it."]),
+        ("Knead it. https://example.com/a?b=c", ["Knead it."]),
+        ("Do this:\n\n```python\nx = bake(1)\n```\n\nThen eat.", ["Do this:", "Then eat."]),
+        ("Do this.\n\n    x = bake(1)\n\nThen eat.", ["Do this.", "Then eat."]),
+        ("| a | b |\n|---|---|\n| c | d |\n\nKnead it.", ["Knead it."]),
+        ("and the code ends.\n```\nThen eat it.", ["and the code ends.", "Then eat it."]),
+        ("先揉面。然后等它发起来。", ["先揉面。", "然后等它发起来。"]),
+        ("{[(<+=-*/&|)]}; 12 + 30 = 42", []),
+        ("", []),
+        (" \n\t\n", []),
+    ],
+)
+def test_sentences_are_those_of_prose(text: str, expected: list[str]) -> None:
+    assert expected == sentences(text)
+
+
+def test_what_many_sentences_say_comes_before_what_one_says() -> None:
+    best = ranked(BAKING)
+    assert "A dough needs time more than it needs kneading." == best[0]
+    assert best.index("My aunt owned a red car.") > best.index(
+        "Time lets the dough rise without much kneading."
+    )
+
+
+def test_the_title_says_what_matters() -> None:
+    assert "My aunt owned a red car." == ranked(BAKING, "Red cars of aunts")[0]
+
+
+def test_a_question_and_what_leads_on_come_last() -> None:
+    text = "The dough should rise: so the dough needs what?  The dough needs time. Dough needs:"
+    assert "The dough needs time." == ranked(text)[0]
+
+
+def test_a_sentence_knows_its_place_and_what_it_is_like() -> None:
+    found = key_sentences("Dough needs much time. Dough needs much water. Dough needs much time.")
+    assert {0, 1, 2} == {each.place for each in found}
+    first = next(each for each in found if each.place == 0)
+    assert [1.0, 1.0] == pytest.approx([first.likeness[0], first.likeness[2]])
+    assert 0 < first.likeness[1] < 1
+
+
+def test_sentences_without_terms_are_left_out() -> None:
+    assert ["Dough needs much time."] == ranked("Yes. It is. Dough needs much time. Oh!")
+    assert [] == ranked("Yes. No.")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=400), st.text(max_size=40))
+def test_any_text_is_read_to_its_end(text: str, title: str) -> None:
+    lines = [each.text for each in key_sentences(text, title)]
+    assert sorted(lines) == sorted(set(lines) & set(sentences(text)) and lines)
+    assert all("\n" not in line for line in lines)
+
+
+def test_a_long_text_takes_no_time_that_one_notices() -> None:
+    text = " ".join(f"Sentence {n} speaks of dough number {n % 7} at length." for n in range(500))
+    began = time.process_time()
+    assert 500 == len(key_sentences(text, "Dough"))
+    assert time.process_time() - began < 3
