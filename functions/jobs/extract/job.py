@@ -1,0 +1,62 @@
+"""Find decisions, patterns, warnings and methodologies in passages, with a language model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.extract.reader import Reader
+from shared.job import Job, Report
+from shared.logs import log
+from shared.parked_chunks import parked_chunks
+from shared.queue_work import Work, work_off
+from shared.store.outdated import Outdated
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.job import Budget
+
+STEP: Final = "extract"
+NO_MODEL: Final = (
+    "No language model is configured (GENERATION_PROVIDER): nothing was extracted. Passages go on"
+    " waiting for one."
+)
+
+
+async def extract(deps: Deps, budget: Budget) -> Report:
+    """Read the passages that wait for it, several at once.
+
+    The extractions of a chunk replace those that it had, in the commit that takes it out of the
+    queue, on the condition that nobody edited it since it was read: killed anywhere, the next run
+    goes on with what is left. What another passage says already is stored as its duplicate, and not
+    shown. Once extractions have another shape, all passages are read again.
+
+    Raises:
+        Conflict: The database is embedded with another model.
+        Unavailable: The language model, the embedding provider or the database is down.
+    """
+    report = Report()
+    if deps.generator is None:
+        log.info("no_language_model", job=STEP)
+        report.note = NO_MODEL
+        return report
+    await deps.store.embedding_space.claim(deps.embedder)
+    if outdated := await Outdated(deps.store.database).read_again(deps.clock()):
+        report.counts["outdated"] = outdated
+    reader = Reader(deps, deps.generator, report)
+    await work_off(Work(STEP, reader.read, reader.probe), deps, budget, report)
+    return report
+
+
+async def waiting(deps: Deps) -> int:
+    """How many chunks wait to be read; none where there is no language model."""
+    return 0 if deps.generator is None else await deps.store.steps.count_pending(STEP)
+
+
+JOB = Job(
+    name="extract",
+    title="Find decisions, patterns, warnings and methodologies",
+    run=extract,
+    total=waiting,
+    schedule="25 * * * *",
+    parking=parked_chunks(STEP),
+)

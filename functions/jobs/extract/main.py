@@ -1,0 +1,7 @@
+"""The Cloud Function of the `extract` job."""
+
+from shared.serving import serve_job  # isort: split
+
+from functions.jobs.extract.job import JOB
+
+handle = serve_job(JOB)

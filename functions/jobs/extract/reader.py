@@ -1,0 +1,130 @@
+"""Reading a passage: what a language model finds in it, checked, compared, ready to be stored."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.extract.line import Line
+from shared.ai.embedding import Purpose
+from shared.errors import CarrelError
+from shared.extracting.findings import INSTRUCTION, Findings, material
+from shared.extracting.grounding import Grounds, count
+from shared.extracting.likeness import (
+    CANDIDATES,
+    distinct,
+    least_similarity,
+    original_of,
+    similar,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.ai.generation import Generator
+    from shared.deps import Deps
+    from shared.domain.extraction import Extraction
+    from shared.extracting.likeness import Embedded, Similar
+    from shared.job import Report
+    from shared.store.steps import Done, PendingChunk
+
+SHORTEST: Final = 80
+"""Characters: a shorter passage weighs, explains and describes nothing, and is not read."""
+PROBE: Final = "Carrel is a small room for reading in a library."
+"""A passage that every model reads, and in which there is nothing to find."""
+
+
+class Reader:
+    """Reads passages, one call of the model each, and remembers what of them is shown."""
+
+    def __init__(self, deps: Deps, generator: Generator, report: Report) -> None:
+        """Count in `report` what is found."""
+        self._deps = deps
+        self._generator = generator
+        self._counts = report.counts
+        self._line = Line()
+
+    async def read(self, chunk: PendingChunk) -> Done:
+        """Find what a passage holds, and make it the only extractions of its chunk.
+
+        Raises:
+            CarrelError: The model or the embedder fails, or refuses this text.
+        """
+        async with self._line.stand(chunk) as turn:
+            found = await self._embedded(await self._found(chunk))
+            near = await asyncio.gather(*map(self._near, found))
+            await turn()
+            placed = list(map(self._placed, found, near))
+        return self._deps.store.extractions.replacing(chunk, placed, self._deps.embedder.model)
+
+    async def probe(self) -> None:
+        """Have nothing found in a harmless passage, and embed it.
+
+        Raises:
+            CarrelError: It would fail for any passage.
+        """
+        await self._asked(PROBE)
+        await self._deps.embedder.embed([PROBE], Purpose.DOCUMENT)
+
+    async def _found(self, chunk: PendingChunk) -> list[Extraction]:
+        """What the model finds that stands in the passage."""
+        if len(chunk.content) < SHORTEST:
+            self._counts["skipped"] += 1
+            return []
+        findings = await self._asked(material(chunk.title, chunk.content))
+        grounds = Grounds(
+            chunk=chunk,
+            aliases=self._deps.settings.topic_aliases,
+            model=self._generator.model,
+            now=self._deps.clock(),
+        )
+        found = grounds.extractions(findings)
+        self._counts["unfounded"] += count(findings) - len(found)
+        return found
+
+    async def _asked(self, text: str) -> Findings:
+        try:
+            answer = await self._generator.generate(INSTRUCTION, text, Findings)
+        except CarrelError as error:
+            self._meter(error.details.get("input_tokens", 0), error.details.get("output_tokens", 0))
+            raise
+        self._meter(answer.input_tokens, answer.output_tokens)
+        return answer.value
+
+    def _meter(self, input_tokens: int, output_tokens: int) -> None:
+        self._deps.meter.input_tokens += input_tokens
+        self._deps.meter.output_tokens += output_tokens
+
+    async def _embedded(self, found: Sequence[Extraction]) -> list[Embedded]:
+        """What says different things, with its vectors."""
+        if not found:
+            return []
+        embedder = self._deps.embedder
+        texts = [each.content.text for each in found]
+        vectors = await embedder.embed(texts, Purpose.DOCUMENT)
+        return distinct(list(zip(found, vectors, strict=True)), embedder.model)
+
+    async def _near(self, new: Embedded) -> list[Similar]:
+        """What is shown of other passages and comes close, but for those that are read now."""
+        extraction, vector = new
+        found = await self._deps.store.extractions.nearest_alike(
+            vector,
+            extraction.type,
+            CANDIDATES + len(self._line.replaced),
+            least_similarity(self._deps.embedder.model),
+        )
+        near = [(each.extraction, each.similarity) for each in found]
+        return [each for each in near if each[0].extraction_id not in self._line.replaced]
+
+    def _placed(self, new: Embedded, near: Sequence[Similar]) -> Embedded:
+        """Show it, unless one that is shown says the same."""
+        extraction, vector = new
+        others = [*near, *similar(new, self._line.shown)]
+        original = original_of(extraction, others, self._deps.embedder.model)
+        if original is None:
+            self._counts["found"] += 1
+            self._line.shown.append(new)
+            return new
+        self._counts["duplicates"] += 1
+        return replace(extraction, duplicate_of=original.extraction_id), vector

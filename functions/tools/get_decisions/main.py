@@ -1,0 +1,7 @@
+"""The Cloud Function of `get_decisions`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.get_decisions.tool import TOOL
+
+handle = serve(TOOL)

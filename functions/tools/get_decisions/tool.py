@@ -1,0 +1,52 @@
+"""Find what the owner's sources weigh and recommend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shared.caller import Tier
+from shared.domain.extraction import Decision
+from shared.extractions.arguments import ExtractionArguments
+from shared.extractions.lookup import look_up
+from shared.extractions.results import Answer, Attribution, Identified
+from shared.tool import Effect, Links, Tool
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+
+
+class In(ExtractionArguments):
+    """Which decisions."""
+
+
+class DecisionResult(Attribution, Decision, Identified):
+    """A decision that a source weighs."""
+
+
+class Out(Answer[DecisionResult]):
+    """Decisions, and what is to know of them."""
+
+
+async def get_decisions(args: In, deps: Deps) -> Out:
+    """Look them up: two round trips, three with a query (see `look_up`)."""
+    return Out(**await look_up(args, DecisionResult, deps))
+
+
+TOOL = Tool(
+    name="get_decisions",
+    title="Get decisions",
+    description=(
+        "Find decisions that the owner's sources weigh: the question, the options, what speaks"
+        " for and against them, and what the author recommends. Use it when something is to be"
+        " chosen: by topic, or with query for a question of your own. For proven solutions use"
+        " get_patterns, for what goes wrong get_warnings, for ways of working get_methodologies,"
+        " and for what texts say about anything else search_kb. list_topics says what there is;"
+        " get_chunk reads the passage behind a result. Cite source_title."
+    ),
+    input=In,
+    output=Out,
+    run=get_decisions,
+    effect=Effect.READ,
+    tier=Tier.PUBLIC,
+    links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="question"),
+)

@@ -1,0 +1,52 @@
+"""Find ways of working that the owner's sources teach step by step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shared.caller import Tier
+from shared.domain.extraction import Methodology
+from shared.extractions.arguments import ExtractionArguments
+from shared.extractions.lookup import look_up
+from shared.extractions.results import Answer, Attribution, Identified
+from shared.tool import Effect, Links, Tool
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+
+
+class In(ExtractionArguments):
+    """Which methodologies."""
+
+
+class MethodologyResult(Attribution, Methodology, Identified):
+    """A way of working, step by step."""
+
+
+class Out(Answer[MethodologyResult]):
+    """Methodologies, and what is to know of them."""
+
+
+async def get_methodologies(args: In, deps: Deps) -> Out:
+    """Look them up: two round trips, three with a query (see `look_up`)."""
+    return Out(**await look_up(args, MethodologyResult, deps))
+
+
+TOOL = Tool(
+    name="get_methodologies",
+    title="Get methodologies",
+    description=(
+        "Find ways of working that the owner's sources teach: the steps in their order with"
+        " tips, what is needed before and what one has afterwards. Use it when a piece of work is"
+        " to be planned or done: by topic, or with query for a goal of your own. For a single"
+        " solution use get_patterns, to choose between options get_decisions, for what goes wrong"
+        " get_warnings, and for what texts say about anything else search_kb. list_topics says"
+        " what there is; get_chunk reads the passage behind a result. Cite source_title."
+    ),
+    input=In,
+    output=Out,
+    run=get_methodologies,
+    effect=Effect.READ,
+    tier=Tier.PUBLIC,
+    links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="name"),
+)

@@ -1,0 +1,7 @@
+"""The Cloud Function of `get_patterns`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.get_patterns.tool import TOOL
+
+handle = serve(TOOL)

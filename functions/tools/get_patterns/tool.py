@@ -1,0 +1,53 @@
+"""Find solutions that the owner's sources give to recurring problems."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shared.caller import Tier
+from shared.domain.extraction import Pattern
+from shared.extractions.arguments import ExtractionArguments
+from shared.extractions.lookup import look_up
+from shared.extractions.results import Answer, Attribution, Identified
+from shared.tool import Effect, Links, Tool
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+
+
+class In(ExtractionArguments):
+    """Which patterns."""
+
+
+class PatternResult(Attribution, Pattern, Identified):
+    """A solution to a recurring problem."""
+
+
+class Out(Answer[PatternResult]):
+    """Patterns, and what is to know of them."""
+
+
+async def get_patterns(args: In, deps: Deps) -> Out:
+    """Look them up: two round trips, three with a query (see `look_up`)."""
+    return Out(**await look_up(args, PatternResult, deps))
+
+
+TOOL = Tool(
+    name="get_patterns",
+    title="Get patterns",
+    description=(
+        "Find patterns that the owner's sources describe: a recurring problem, its solution,"
+        " code where the source has some, and the trade-offs. Use it when something is to be"
+        " built or solved: by topic, or with query for a problem of your own. To choose between"
+        " options use get_decisions, for what goes wrong get_warnings, for ways of working"
+        " get_methodologies; for how others here solved a coding problem search_traces, and for"
+        " what texts say about anything else search_kb. list_topics says what there is; get_chunk"
+        " reads the passage behind a result. Cite source_title."
+    ),
+    input=In,
+    output=Out,
+    run=get_patterns,
+    effect=Effect.READ,
+    tier=Tier.PUBLIC,
+    links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="name"),
+)

@@ -1,0 +1,7 @@
+"""The Cloud Function of `get_warnings`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.get_warnings.tool import TOOL
+
+handle = serve(TOOL)

@@ -1,0 +1,52 @@
+"""Find what the owner's sources warn of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shared.caller import Tier
+from shared.domain.extraction import Pitfall
+from shared.extractions.arguments import ExtractionArguments
+from shared.extractions.lookup import look_up
+from shared.extractions.results import Answer, Attribution, Identified
+from shared.tool import Effect, Links, Tool
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+
+
+class In(ExtractionArguments):
+    """Which warnings."""
+
+
+class WarningResult(Attribution, Pitfall, Identified):
+    """Something that goes wrong, and how."""
+
+
+class Out(Answer[WarningResult]):
+    """Warnings, and what is to know of them."""
+
+
+async def get_warnings(args: In, deps: Deps) -> Out:
+    """Look them up: two round trips, three with a query (see `look_up`)."""
+    return Out(**await look_up(args, WarningResult, deps))
+
+
+TOOL = Tool(
+    name="get_warnings",
+    title="Get warnings",
+    description=(
+        "Find warnings of the owner's sources: what goes wrong, how it shows, what it leads to"
+        " and how to avoid it. Use it before something is done, or when something went wrong: by"
+        " topic, or with query for a plan or a symptom of your own. For what to do instead use"
+        " get_patterns, to choose between options get_decisions, for ways of working"
+        " get_methodologies, and for what texts say about anything else search_kb. list_topics"
+        " says what there is; get_chunk reads the passage behind a result. Cite source_title."
+    ),
+    input=In,
+    output=Out,
+    run=get_warnings,
+    effect=Effect.READ,
+    tier=Tier.PUBLIC,
+    links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="title"),
+)

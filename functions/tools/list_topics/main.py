@@ -1,0 +1,7 @@
+"""The Cloud Function of `list_topics`."""
+
+from shared.serving import serve  # isort: split
+
+from functions.tools.list_topics.tool import TOOL
+
+handle = serve(TOOL)

@@ -1,0 +1,106 @@
+"""What the four tools over extractions do, each for its type."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.domain.topics import normal_topic
+from shared.errors import InvalidInput, NotFound
+from shared.extractions.advice import Advice, why_nothing
+from shared.extractions.pages import Wanted, page_of
+from shared.extractions.results import Metadata, ResultT, result_of
+from shared.paging import fitting, write_cursor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from shared.deps import Deps
+    from shared.extractions.arguments import ExtractionArguments
+    from shared.extractions.pages import Found, Page
+    from shared.store.sources import StoredSource
+
+ALL: Final = "all"
+"""What stands for the topic where there is none."""
+EXHAUSTED: Final = (
+    "The 1,000 nearest have been shown. To see others, narrow by topic or source_id, or ask more"
+    " precisely."
+)
+
+
+async def look_up(args: ExtractionArguments, kind: type[ResultT], deps: Deps) -> dict[str, Any]:
+    """The fields of an `Answer` with the results of one kind.
+
+    Two round trips, three with a query, and one less with a source_id; where nothing is found, one
+    or two more to say why. It reads limit + 1 extractions, with a query also those that were shown
+    before, and each of their sources once.
+
+    Raises:
+        InvalidInput: The topic is no word, or the cursor belongs to another call.
+        NotFound: There is no such source.
+        Unavailable: The embedding provider is down, or the database.
+        Conflict: The database is embedded with another model.
+    """
+    wanted = Wanted(kind.type, _topic(args, deps), args.source_id)
+    page, named = await asyncio.gather(page_of(wanted, args, deps), _source(args.source_id, deps))
+    titles = await _titles(page.found, named, deps)
+    # Of a source that was just deleted, what it said is on its way out.
+    kept = [each for each in page.found if each.extraction.source_id in titles]
+    results = fitting(
+        [
+            result_of(kind, each.extraction, titles[each.extraction.source_id], each.similarity)
+            for each in kept
+        ]
+    )
+    end = page.end if len(results) == len(kept) else kept[len(results) - 1].position
+    empty = not page.found and args.cursor is None
+    told = await why_nothing(wanted, deps) if empty else Advice(_exhausted(page, end))
+    metadata = Metadata(
+        query=wanted.topic or ALL,
+        sources_cited=list(dict.fromkeys(each.source_title for each in results)),
+        result_count=len(results),
+        search_type="filtered" if args.query is None else "semantic",
+        next_cursor=write_cursor(args, end) if end else None,
+        nearest_topics=told.topics,
+        message=told.message,
+    )
+    return {"results": results, "metadata": metadata}
+
+
+def _topic(args: ExtractionArguments, deps: Deps) -> str | None:
+    if args.topic is None:
+        return None
+    topic = normal_topic(args.topic, deps.settings.topic_aliases)
+    if not topic:
+        raise InvalidInput(
+            f"The topic {args.topic!r} holds no word. Take one of list_topics, or leave it out.",
+            details={"topic": "holds no word"},
+        )
+    return topic
+
+
+async def _source(source_id: str | None, deps: Deps) -> StoredSource | None:
+    """The source that was asked for, if one was. One round trip, or none."""
+    if source_id is None:
+        return None
+    source = await deps.store.sources.get(source_id)
+    if source is None:
+        raise NotFound(
+            f"There is no source {source_id}. Find those that there are with list_sources.",
+            details={"source_id": source_id},
+        )
+    return source
+
+
+async def _titles(
+    found: Sequence[Found], named: StoredSource | None, deps: Deps
+) -> Mapping[str, str]:
+    """The titles of the sources that there are. One round trip, or none."""
+    if named:
+        return {named.source_id: named.title}
+    wanted = list(dict.fromkeys(each.extraction.source_id for each in found))
+    return {each.source_id: each.title for each in await deps.store.sources.get_all(wanted)}
+
+
+def _exhausted(page: Page, end: object) -> str | None:
+    return EXHAUSTED if page.exhausted and end is None else None
