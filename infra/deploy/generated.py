@@ -1,4 +1,4 @@
-"""The files that follow from the tools' declarations: the catalogue and the README's table."""
+"""The files that follow from declarations: the catalogue, and the README's tables."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
-from infra.deploy.discovery import ROOT, tools
+from infra.deploy.discovery import ROOT, jobs, tools
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from shared.job import Job
+
 CATALOG: Final = ROOT / "functions" / "gateway" / "catalog.json"
 README: Final = ROOT / "README.md"
-_TABLE: Final = re.compile(r"(?<=<!-- tools -->\n).*?(?=<!-- /tools -->)", re.DOTALL)
+_TABLE: Final = r"(?<=<!-- {0} -->\n).*?(?=<!-- /{0} -->)"
 
 
 def stale() -> list[Path]:
@@ -40,11 +42,28 @@ def _catalog() -> str:
 
 
 def _readme() -> str:
+    return _with_table("jobs", _jobs(), _with_table("tools", _tools(), README.read_text("utf-8")))
+
+
+def _with_table(name: str, table: str, text: str) -> str:
+    """The text with the table between the marks of its name."""
+    return re.sub(_TABLE.format(name), lambda _: table, text, flags=re.DOTALL)
+
+
+def _tools() -> str:
     rows = "".join(
         f"| `{tool.name}` | {tool.title} | {tool.effect.value} |"
         f" {', '.join(f'`{name}`' for name in tool.declaration()['inputSchema']['properties'])} |\n"
         for tool in tools()
         if not tool.internal
     )
-    table = "| tool | what it does | effect | parameters |\n|---|---|---|---|\n" + rows
-    return _TABLE.sub(lambda _: table, README.read_text("utf-8"))
+    return "| tool | what it does | effect | parameters |\n|---|---|---|---|\n" + rows
+
+
+def _jobs() -> str:
+    rows = "".join(f"| `{job.name}` | {job.title} | {_schedule(job)} |\n" for job in jobs())
+    return "| job | what it does | in the cloud (cron, UTC) |\n|---|---|---|\n" + rows
+
+
+def _schedule(job: Job) -> str:
+    return f"`{job.schedule}`" if job.schedule else "when asked"

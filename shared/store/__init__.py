@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from shared.store.clusters import Clusters
     from shared.store.common_names import CommonNames, Remembered
     from shared.store.embedding_space import EmbeddingSpace
+    from shared.store.extraction_upkeep import ExtractionUpkeep
+    from shared.store.extractions import Extractions
     from shared.store.index_lists import IndexLists
     from shared.store.indexing import Indexing
     from shared.store.ingestion import Ingestion
@@ -22,10 +24,11 @@ if TYPE_CHECKING:
     from shared.store.material_erasure import MaterialErasure
     from shared.store.material_queues import MaterialQueues
     from shared.store.materials import Materials
-    from shared.store.repairing import Repairing
+    from shared.store.runs import Runs
     from shared.store.sources import Sources
     from shared.store.steps import Steps
     from shared.store.tasks import Tasks
+    from shared.store.topics import Topics
     from shared.store.traces import Traces
 
 
@@ -95,6 +98,27 @@ class Store:
         return Clusters(self.database)
 
     @cached_property
+    def extractions(self) -> Extractions:
+        """Decisions, patterns, warnings and methodologies."""
+        from shared.store.extractions import Extractions
+
+        return Extractions(self.database)
+
+    @cached_property
+    def extraction_upkeep(self) -> ExtractionUpkeep:
+        """What keeps them in order when some of them go."""
+        from shared.store.extraction_upkeep import ExtractionUpkeep
+
+        return ExtractionUpkeep(self.database)
+
+    @cached_property
+    def topics(self) -> Topics:
+        """What extractions are about, counted."""
+        from shared.store.topics import Topics
+
+        return Topics(self.database)
+
+    @cached_property
     def steps(self) -> Steps:
         """The work that waits on passages."""
         from shared.store.steps import Steps
@@ -116,11 +140,11 @@ class Store:
         return Indexing(self.database)
 
     @cached_property
-    def repairing(self) -> Repairing:
-        """What the repair job compares and writes."""
-        from shared.store.repairing import Repairing
+    def runs(self) -> Runs:
+        """What each run of a job did."""
+        from shared.store.runs import Runs
 
-        return Repairing(self.database)
+        return Runs(self.database)
 
     @cached_property
     def leases(self) -> Leases:

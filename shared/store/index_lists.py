@@ -7,8 +7,8 @@ holds the totals. Each corpus has such lists; those of traces are `trace_lexicon
 and `meta/trace_lexicon`.
 
 The knowledge base's have one writer, the index job, which deletes a list that nothing is left on.
-Where several write, nobody can know that: such a list stays, with a `df` of 0, and to readers it is
-missing.
+Where several write, nobody can know that: such a list stays, with a `df` of 0, until the repair job
+removes it, and to readers it is missing.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from google.cloud.firestore import Client
 
-from functions.jobs.purge.job import PAGE as TASKS_AT_ONCE
-from functions.jobs.purge.job import idle, purge
+from functions.jobs.purge.idle_tasks import PAGE as TASKS_AT_ONCE
+from functions.jobs.purge.idle_tasks import erase_idle
+from functions.jobs.purge.job import purge, waiting
 from shared.job import Budget, Report
 from shared.store.material_erasure import PAGES as DELETED_TOGETHER
 from tests.jobs.documents import ample, nothing
@@ -67,11 +68,11 @@ async def test_a_task_is_erased_when_it_was_not_used_for_ninety_days(
     young = await stored(deps, "users/reader/rag_tasks/young")
     day.later(days=89)
     done: list[int] = []
-    assert 1 == await idle(deps)
+    assert 1 == await waiting(deps)
     assert Report(GONE) == await purge(deps, Budget(math.inf, done.append))
     assert [1] == done
     assert young == await stored(deps, "users/")
-    assert (0, Report()) == (await idle(deps), await purge(deps, ample()))
+    assert (0, Report()) == (await waiting(deps), await purge(deps, ample()))
 
 
 async def test_the_ninety_days_are_the_settings(settings: Settings, day: Day) -> None:
@@ -176,7 +177,8 @@ async def test_nothing_else_of_anybody_is_touched(backend: Backend, deps: Deps, 
     await ask(backend, "add_task", "reader", title="bake", idempotency_key="four")
     before = await stored(deps)
     day.later(days=31)
-    report = await purge(deps, ample())
+    report = Report()
+    await erase_idle(deps, ample(), report)
     assert GONE + Counter(answers=1) == report.counts
     gone = before.keys() - (await stored(deps)).keys()
     assert {"rag_tasks", "replays"} == {path.split("/")[2] for path in gone}
@@ -234,5 +236,5 @@ async def test_more_tasks_than_are_read_at_once_are_all_erased(deps: Deps, day: 
         batch.create(task.task_reference, {"created_at": day(), "touched_at": day()})
     await batch.commit()
     day.later(days=91)
-    assert TASKS_AT_ONCE + 3 == await idle(deps)
+    assert TASKS_AT_ONCE + 3 == await waiting(deps)
     assert Report(Counter(tasks=TASKS_AT_ONCE + 3)) == await purge(deps, ample())

@@ -1,80 +1,59 @@
-"""Delete what nobody uses any more: the materials of idle tasks."""
+"""Delete what nobody needs any more: what has expired, was withdrawn, lies idle or hangs loose."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.errors import PlatformFault
-from shared.job import Failure, Job, Report
-from shared.logs import describe, log
-from shared.store.materials import TOUCHED_EVERY
+from functions.jobs.purge.expired import expired
+from functions.jobs.purge.idle_tasks import IDLE_TASKS
+from functions.jobs.purge.leftover_chunks import CHUNKS, TOMBSTONES
+from functions.jobs.purge.loose_extractions import DUPLICATES, EXTRACTIONS, TOPICS
+from functions.jobs.purge.withdrawn_traces import WITHDRAWN_TRACES
+from shared.apart import set_apart
+from shared.job import Job, Report
+from shared.store.expiry import EXPIRING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from datetime import datetime
-
+    from functions.jobs.purge.sweep import Sweep
     from shared.deps import Deps
     from shared.job import Budget
-    from shared.store.materials import Materials
 
-PAGE: Final = 20
-"""Tasks that are read at once."""
+SWEEPS: Final[tuple[Sweep, ...]] = (
+    IDLE_TASKS,
+    WITHDRAWN_TRACES,
+    *map(expired, EXPIRING),
+    TOMBSTONES,
+    DUPLICATES,
+    TOPICS,
+    CHUNKS,
+    EXTRACTIONS,
+)
+"""In their order: first what people were promised, last what has to be looked for."""
 
 
 async def purge(deps: Deps, budget: Budget) -> Report:
-    """Erase the materials of tasks that were not used for `MATERIALS_DAYS`, leaves before parents.
+    """Run every sweep, each in small commits: killed anywhere, the next run goes on.
 
-    A task that is used in the same moment stays. Killed anywhere, the next run finds what is half
-    erased first, and goes on.
+    What fails is told and left to the next run, and keeps nothing else from being deleted.
+    Credentials, calls and limits, which jobs may not open, expire by themselves.
     """
-    report, before, failed = Report(), _idle_before(deps), set[str]()
-    while idle := await _idle(before, failed, deps):
-        for materials in idle:
-            try:
-                await _erase(materials, before, deps, budget, report)
-            except PlatformFault as error:  # of one task, which must not keep the others
-                log.error("purge_failed", **describe(error))
-                failed.add(materials.path)
-                report.failures.append(Failure(materials.name, error.message))
-            if budget.spent:
-                report.finished = False
-                return report
+    report = Report()
+    for sweep in SWEEPS:
+        await set_apart(sweep.name, sweep.run(deps, budget, report), deps, report)
+        if not report.finished:
+            break
     return report
 
 
-async def _idle(before: datetime, failed: Collection[str], deps: Deps) -> list[Materials]:
-    found = await deps.store.material_queues.idle(before, PAGE + len(failed))
-    return [each for each in found if each.path not in failed]
-
-
-async def _erase(
-    materials: Materials, before: datetime, deps: Deps, budget: Budget, report: Report
-) -> None:
-    erasure = deps.store.material_erasure(materials)
-    if not await erasure.begin(idle_since=before):
-        return
-    async for deleted in erasure.pages():
-        report.counts += deleted
-        if budget.spent:
-            return
-    budget.progress(1)
-
-
-def _idle_before(deps: Deps) -> datetime:
-    """Last use is known to the hour: a task may have been used that much later."""
-    return deps.clock() - timedelta(days=deps.settings.materials_days) - TOUCHED_EVERY
-
-
-async def idle(deps: Deps) -> int:
-    """How many tasks are to be erased."""
-    return await deps.store.material_queues.count_idle(_idle_before(deps))
+async def waiting(deps: Deps) -> int:
+    """How many things are to be deleted, as far as that is known before they are looked for."""
+    return sum([await sweep.waiting(deps) for sweep in SWEEPS if sweep.waiting])
 
 
 JOB = Job(
     name="purge",
-    title="Delete the materials of idle tasks",
+    title="Delete what nobody needs any more",
     run=purge,
-    total=idle,
+    total=waiting,
     schedule="17 4 * * *",
 )

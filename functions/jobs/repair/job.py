@@ -7,81 +7,122 @@ from typing import TYPE_CHECKING, Any
 
 from functions.jobs.repair.part import Limits, Part
 from shared.job import Job, Report
-from shared.store.repairing import PAGE, START
+from shared.store.repairing import CORPORA, PAGE, Repairing, RepairPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from shared.deps import Deps
     from shared.job import Budget
     from shared.store.index_lists import ListName
+    from shared.store.repairing import Corpus
 
 
 async def repair(deps: Deps, budget: Budget) -> Report:
-    """Compare every list with what the chunks' marks say, and replace it where it differs.
+    """Compare every list with what the documents' marks say, and replace it where it differs.
 
-    The index job keeps the lists exact; this one makes good what befell them otherwise, and gives
-    long lists their best entries again. It goes through all chunks for as many lists as it can hold
-    in memory, and then again for the next ones. Marks stand still meanwhile: the two jobs share a
-    lease. Killed anywhere, the next run starts again; out of time, it goes on.
+    The index job keeps the lists of chunks exact, and each trace those that it stands on; this one
+    makes good what befell them otherwise, and gives long lists their best entries again. It goes
+    through all documents for as many lists as it can hold in memory, and then again for the next
+    ones. The marks of chunks stand still meanwhile: the two jobs share a lease. Killed anywhere,
+    the next run starts again; out of time, it goes on.
 
-    It reads every list once, and every chunk once for each such part.
+    It reads every list once, and every document once for each such part.
     """
     return await repair_within(Limits(), deps, budget)
 
 
 async def repair_within(limits: Limits, deps: Deps, budget: Budget) -> Report:
     """Repair, and hold no more than this at once."""
-    report = Report()
-    unfinished = await deps.store.repairing.place()
-    after: ListName | None = unfinished or START
-    while after:
-        if budget.spent:
-            await deps.store.repairing.remember(after)
-            report.finished = False
-            return report
-        part = await _rebuilt(after, limits, deps, report)
-        await _mend(part, deps, budget, report)
-        after = part.until
+    report, place = Report(), RepairPlace(deps.store.database)
+    unfinished = await place.place()
+    for corpus in CORPORA:
+        after: ListName | None = max(unfinished or corpus.start, corpus.start)
+        while after and after[0] in corpus.collections:
+            if budget.spent:
+                await place.remember(after)
+                report.finished = False
+                return report
+            mending = Mending(corpus, limits, deps, report)
+            part = await mending.rebuilt(after)
+            await mending.mend(part, budget)
+            after = part.until
     if unfinished:
-        await deps.store.repairing.remember(None)
+        await place.remember(None)
     return report
 
 
-async def _rebuilt(after: ListName, limits: Limits, deps: Deps, report: Report) -> Part:
-    """The lists from one on. What long ones keep depends on the totals: these come first."""
-    totals = await deps.store.repairing.totals()
-    while True:
-        part = Part(after, totals.average, limits)
-        async for chunk_id, mark in deps.store.repairing.marks():
-            part.add(chunk_id, mark)
-        if part.totals == totals:
-            return part
-        totals = part.totals
-        await deps.store.repairing.correct(totals)
-        report.counts["mended"] += 1
+class Mending:
+    """Makes lists of a corpus from scratch, and puts them in the place of those that differ."""
+
+    def __init__(self, corpus: Corpus, limits: Limits, deps: Deps, report: Report) -> None:
+        """Work on this corpus."""
+        self._corpus = corpus
+        self._limits = limits
+        self._report = report
+        self._store = Repairing(deps.store.database, corpus)
+
+    async def rebuilt(self, after: ListName, only: Collection[ListName] | None = None) -> Part:
+        """The lists from one on. What long ones keep depends on the totals: these come first."""
+        while True:
+            seen = await self._store.totals()
+            part = Part(self._corpus.names, after, seen.totals.average, self._limits, only)
+            async for document_id, mark in self._store.marks():
+                part.add(document_id, mark)
+            # Totals that changed since they were read are right, and the marks may be older.
+            if part.totals == seen.totals or not await self._store.correct(seen, part.totals):
+                return part
+            self._report.counts["mended"] += 1
+
+    async def mend(self, part: Part, budget: Budget) -> None:
+        """Replace those lists of a range that differ from a part, and remove what is not in it."""
+        missing = set(part.names())
+        wrong: set[ListName] = set()
+        async for stored in self._store.lists(part.after, part.until):
+            differing = _differing(part, stored)
+            if self._corpus.stands_still:
+                await self._replace(differing)
+            else:
+                wrong |= differing.keys()
+            missing -= stored.keys()
+            budget.progress(len(stored))
+        if self._corpus.stands_still:
+            names = sorted(missing)
+            for start in range(0, len(names), PAGE):
+                page = names[start : start + PAGE]
+                await self._replace({name: part.document(name, None) for name in page})
+        elif wrong or missing:
+            await self._look_again(part.after, sorted(wrong | missing))
+
+    async def _look_again(self, after: ListName, names: list[ListName]) -> None:
+        """Replace what differs again, from marks that were read after the list.
+
+        A trace writes its mark and its lists in one commit. A list that is as it was before the
+        marks were read therefore has to say what they say; one that changed meanwhile is left to
+        the next run.
+        """
+        seen = await self._store.seen(names)
+        part = await self.rebuilt(after, frozenset(names))
+        stored = {name: each.to_dict() or {} for name, each in seen.items()}
+        wrong = _differing(part, stored)
+        wrong |= {name: part.document(name, None) for name in part.names() if name not in seen}
+        for kind, removed in (("mended", False), ("removed", True)):
+            lists = {name: data for name, data in wrong.items() if (data is None) is removed}
+            held = await self._store.replace_unchanged(lists, seen)
+            self._report.counts += Counter({kind: held})
+
+    async def _replace(self, lists: Mapping[ListName, dict[str, Any] | None]) -> None:
+        await self._store.replace(lists)
+        removed = sum(data is None for data in lists.values())
+        self._report.counts += Counter(mended=len(lists) - removed, removed=removed)
 
 
-async def _mend(part: Part, deps: Deps, budget: Budget, report: Report) -> None:
-    missing = set(part.names())
-    async for stored in deps.store.repairing.lists(part.after, part.until):
-        wanted = {name: part.document(name, data.get("name")) for name, data in stored.items()}
-        wrong = {name: data for name, data in wanted.items() if _differs(data, stored[name])}
-        await _replace(wrong, deps, report)
-        missing -= stored.keys()
-        budget.progress(len(stored))
-    names = sorted(missing)
-    for start in range(0, len(names), PAGE):
-        page = names[start : start + PAGE]
-        await _replace({name: part.document(name, None) for name in page}, deps, report)
-
-
-async def _replace(
-    lists: Mapping[ListName, dict[str, Any] | None], deps: Deps, report: Report
-) -> None:
-    await deps.store.repairing.replace(lists)
-    removed = sum(data is None for data in lists.values())
-    report.counts += Counter(mended=len(lists) - removed, removed=removed)
+def _differing(
+    part: Part, stored: Mapping[ListName, Mapping[str, Any]]
+) -> dict[ListName, dict[str, Any] | None]:
+    """Those of the lists that differ, as they are to be; None: there is to be no such list."""
+    wanted = {name: part.document(name, data.get("name")) for name, data in stored.items()}
+    return {name: data for name, data in wanted.items() if _differs(data, stored[name])}
 
 
 def _differs(wanted: Mapping[str, Any] | None, stored: Mapping[str, Any]) -> bool:
@@ -96,12 +137,12 @@ def _differs(wanted: Mapping[str, Any] | None, stored: Mapping[str, Any]) -> boo
 
 async def lists(deps: Deps) -> int:
     """How many lists there are to compare."""
-    return await deps.store.repairing.count()
+    return sum([await Repairing(deps.store.database, each).count() for each in CORPORA])
 
 
 JOB = Job(
     name="repair",
-    title="Compare the index with the chunks",
+    title="Compare the index with the documents",
     run=repair,
     total=lists,
     schedule="42 3 * * 0",

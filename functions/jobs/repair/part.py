@@ -1,4 +1,4 @@
-"""Lists made from scratch, of what the chunks' marks say: as many at once as memory takes."""
+"""Lists made from scratch, of what the documents' marks say: as many at once as memory takes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.domain.facet import facet_of
 from shared.domain.postings import CAP, Totals
 from shared.search.keep import keeping
-from shared.store.index_lists import KNOWLEDGE
 from shared.store.long_lists import SLACK
 
 if TYPE_CHECKING:
-    from shared.store.index_lists import ListName
+    from collections.abc import Collection
+
+    from shared.store.index_lists import IndexNames, ListName
     from shared.store.marks import Indexed
 
-_KEEP: Final = keeping(KNOWLEDGE)
 _LIST: Final = 3
 """Entries that take the memory of a list."""
 
@@ -46,12 +46,30 @@ class Part:
     Attributes:
         after: The list before its first.
         until: Its last list; None if no list comes after it.
-        documents: How many chunks have terms.
+        documents: How many documents have terms.
         length: How many terms these hold.
     """
 
-    def __init__(self, after: ListName, average: float, limits: Limits) -> None:
-        """Begin after a list; weigh entries by the mean length of a document."""
+    def __init__(
+        self,
+        names: IndexNames,
+        after: ListName,
+        average: float,
+        limits: Limits,
+        only: Collection[ListName] | None = None,
+    ) -> None:
+        """Hold nothing yet.
+
+        Args:
+            names: Whose lists.
+            after: After which list to begin.
+            average: The mean length of a document, by which entries are weighed.
+            limits: How much to hold.
+            only: Hold no others than these; None: hold all.
+        """
+        self._names = names
+        self._keep = keeping(names)
+        self._only = only
         self.after = after
         self.until: ListName | None = None
         self.documents = 0
@@ -65,17 +83,17 @@ class Part:
 
     @property
     def totals(self) -> Totals:
-        """Of all chunks that were added."""
+        """Of all documents that were added."""
         return Totals(self.documents, self.length)
 
-    def add(self, chunk_id: str, mark: Indexed) -> None:
-        """Take in what the lists have to know of a chunk."""
+    def add(self, document_id: str, mark: Indexed) -> None:
+        """Take in what the lists have to know of a document."""
         self.documents += mark.length > 0
         self.length += mark.length
-        for name, entry in mark.entries(KNOWLEDGE):
-            if self.after < name and (self.until is None or name <= self.until):
-                self._add(name, chunk_id, entry)
-                if name[0] == KNOWLEDGE.facets:
+        for name, entry in mark.entries(self._names):
+            if self._holds(name):
+                self._add(name, document_id, entry)
+                if name[0] == self._names.facets:
                     self._spellings[name][mark.facets[name[1]]] += 1
         while self._size > self._limits.room and len(self._entries) > 1:
             self._narrow()
@@ -89,7 +107,7 @@ class Part:
 
         Args:
             name: Which.
-            known_as: The name that people know a facet by so far; it stays if a chunk uses it.
+            known_as: The name that people know a facet by so far; it stays if a document uses it.
 
         Returns:
             None if there is to be no such list.
@@ -99,20 +117,25 @@ class Part:
         entries, df = self._entries[name], len(self._entries[name]) + self._dropped[name]
         kept = entries if df < self._limits.most else self._kept(name, self._limits.cap)
         found: dict[str, Any] = {"df": df, "postings": kept, "held": len(kept)}
-        if name[0] == KNOWLEDGE.facets:
+        if name[0] == self._names.facets:
             found |= self._described(name, known_as)
             if len(kept) < len(entries):
                 found["since"] = 1 + max(date for each, date in entries.items() if each not in kept)
         return found
 
-    def _add(self, name: ListName, chunk_id: str, entry: int) -> None:
+    def _holds(self, name: ListName) -> bool:
+        if self._only is not None:
+            return name in self._only
+        return self.after < name and (self.until is None or name <= self.until)
+
+    def _add(self, name: ListName, document_id: str, entry: int) -> None:
         if name not in self._entries:
             self._entries[name] = {}
             self._size += _LIST
-            if name[0] == KNOWLEDGE.facets:
+            if name[0] == self._names.facets:
                 self._spellings[name] = Counter()
         entries = self._entries[name]
-        entries[chunk_id] = entry
+        entries[document_id] = entry
         self._size += 1
         if len(entries) > 2 * self._limits.most:
             self._entries[name] = self._kept(name, self._limits.most)
@@ -121,7 +144,7 @@ class Part:
             self._size -= dropped
 
     def _kept(self, name: ListName, limit: int) -> dict[str, int]:
-        return dict(_KEEP[name[0]](self._entries[name], self._average, limit))
+        return dict(self._keep[name[0]](self._entries[name], self._average, limit))
 
     def _narrow(self) -> None:
         """Leave the last lists, about half of what is held, to the next part."""

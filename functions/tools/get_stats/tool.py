@@ -10,10 +10,15 @@ from pydantic import Field
 from shared.caller import Tier
 from shared.domain.facet import HAS_CARD, Kind
 from shared.store.chunk_documents import STEPS
+from shared.store.extraction_counts import count_extractions
+from shared.store.health import Health as Nights
 from shared.tool import Arguments, Effect, Result, Tool
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shared.deps import Deps
+    from shared.health.score import Night
     from shared.store.index_lists import FacetName
 
 TOP: Final = 10
@@ -39,6 +44,26 @@ class Embedding(Result):
     dimension: int = Field(description="The length of its vectors.")
 
 
+class Health(Result):
+    """How well search finds, as the job `health` measures it each night.
+
+    It asks the same queries each night, and knows of each which passage answers it.
+    """
+
+    date: str = Field(description="When it was last measured: YYYY-MM-DD, in UTC.")
+    queries: int = Field(description="With how many queries.")
+    recall_at_10: float = Field(
+        description="For which share of them the passage was among the first ten results."
+    )
+    mrr: float = Field(
+        description="How high up it was: the mean of 1 / place, 0 beyond the tenth; at most 1."
+    )
+    compared_with_before: float | None = Field(
+        description="By how much recall_at_10 rose since the night before, over the queries of"
+        " both; missing where there is nothing to compare."
+    )
+
+
 class Out(Result):
     """The knowledge base in numbers."""
 
@@ -46,21 +71,33 @@ class Out(Result):
     sources: int = Field(description="How many sources they are from.")
     clusters: int = Field(description="How many topics they fall into.")
     with_cards: int = Field(description="How many passages have a knowledge card.")
+    extractions: dict[str, int] = Field(
+        description="How many decisions, patterns, warnings and methodologies were read out of"
+        " them, by type."
+    )
     newest: str | None = Field(description="The latest date of a passage: YYYY-MM-DD, in UTC.")
     top_tags: list[Named] = Field(description="The ten tags of most passages.")
     top_authors: list[Named] = Field(description="The ten authors of most passages.")
     categories: list[Named] = Field(description="The kinds of sources, those of most passages.")
     embedding: Embedding | None = Field(description="The embedding model, once one was used.")
     waiting: dict[str, int] = Field(
-        description="How many passages wait for each job: until then search misses them or what"
-        " is new in them."
+        description="How many passages wait for each step. Search misses those that wait for index,"
+        " and finds those that wait for embed by their words alone; card, cluster and extract add"
+        " what others show. extract is only there where a language model is configured."
+    )
+    parked: dict[str, int] = Field(
+        description="How many passages a step was given up on, after five tries, by step; steps"
+        " without any are left out."
+    )
+    health: Health | None = Field(
+        description="How well search finds; missing before it was first measured."
     )
 
 
 async def get_stats(_args: In, deps: Deps) -> Out:
     """Count everything: one round trip; a read for each name, and for 1,000 of what is counted."""
-    store = deps.store
-    totals, names, waiting, newest, stamp = await asyncio.gather(
+    store, steps = deps.store, _steps(deps)
+    totals, names, of_steps, extractions, others = await asyncio.gather(
         asyncio.gather(
             store.chunk_lists.count(),
             store.sources.count(),
@@ -72,11 +109,20 @@ async def get_stats(_args: In, deps: Deps) -> Out:
             store.index_lists.names(Kind.AUTHOR, TOP),
             store.index_lists.names(Kind.CATEGORY, MOST_CATEGORIES),
         ),
-        asyncio.gather(*map(store.steps.count_pending, STEPS)),
-        store.chunks.newest(1),
-        store.embedding_space.stamp(),
+        asyncio.gather(
+            asyncio.gather(*map(store.steps.count_pending, steps)),
+            asyncio.gather(*map(store.steps.count_parked, STEPS)),
+        ),
+        count_extractions(store.database),
+        asyncio.gather(
+            store.chunks.newest(1),
+            store.embedding_space.stamp(),
+            Nights(store.database).nights(),
+        ),
     )
     chunks, sources, clusters, with_cards = totals
+    waiting, parked = of_steps
+    newest, stamp, nights = others
     tags, authors, categories = map(_named, names)
     dates = [each.dated_at for each in newest if each.dated_at]
     return Out(
@@ -84,12 +130,34 @@ async def get_stats(_args: In, deps: Deps) -> Out:
         sources=sources,
         clusters=clusters,
         with_cards=with_cards,
+        extractions={kind.value: count for kind, count in extractions.items()},
         newest=f"{dates[0]:%Y-%m-%d}" if dates else None,
         top_tags=tags,
         top_authors=authors,
         categories=categories,
         embedding=Embedding(model=stamp[0], dimension=stamp[1]) if stamp else None,
-        waiting=dict(zip(STEPS, waiting, strict=True)),
+        waiting=dict(zip(steps, waiting, strict=True)),
+        parked={step: count for step, count in zip(STEPS, parked, strict=True) if count},
+        health=_health(nights),
+    )
+
+
+def _steps(deps: Deps) -> list[str]:
+    """The steps that are done some day: without a language model, nothing is extracted."""
+    extracts = deps.settings.generation_provider != "extractive"
+    return [step for step in STEPS if step != "extract" or extracts]
+
+
+def _health(nights: Sequence[Night]) -> Health | None:
+    if not nights:
+        return None
+    gained = nights[-1].gained(nights[-2]) if len(nights) > 1 else None
+    return Health(
+        date=nights[-1].date,
+        queries=len(nights[-1].ranks),
+        recall_at_10=round(nights[-1].recall, 3),
+        mrr=round(nights[-1].mrr, 3),
+        compared_with_before=None if gained is None else round(gained, 3),
     )
 
 
@@ -101,11 +169,12 @@ TOOL = Tool(
     name="get_stats",
     title="Get statistics",
     description=(
-        "Say how large the knowledge base is: passages, sources, topics and knowledge cards; its"
-        " commonest tags and authors and its kinds of sources, with counts; its newest passage, and"
-        " what still waits to be indexed. Use it to learn what there is before choosing filters of"
-        " search_kb, or when a search finds too little. For what was read lately use get_recent; to"
-        " list sources or topics, list_sources or list_clusters."
+        "Say how large the knowledge base is: passages, sources, topics, knowledge cards and what"
+        " was extracted; its commonest tags and authors and its kinds of sources, with counts; its"
+        " newest passage, what still waits to be indexed, and how well search finds. Use it to"
+        " learn what there is before choosing filters of search_kb, or when a search finds too"
+        " little. For what was read lately use get_recent; to list sources or topics, list_sources"
+        " or list_clusters."
     ),
     input=In,
     output=Out,

@@ -127,8 +127,8 @@ TOOL = Tool(
     title="Withdraw a solved problem",
     description=(
         "Take back a coding trace that you contributed: nobody finds or reads it any more but you."
-        " withdrawn false puts it back, votes and all. To correct one, use amend_trace; of others'"
-        " traces say what is wrong with vote_trace."
+        " withdrawn false puts it back within 30 days, votes and all. To correct one, use"
+        " amend_trace; of others' traces say what is wrong with vote_trace."
     ),
     input=In,
     output=Out,

@@ -1,0 +1,110 @@
+"""Measure each night how well search finds passages that are known to answer some queries."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.health.golden import MOST, WANTED, golden_queries
+from shared.domain.chunk import source_id_of
+from shared.health.score import TOP, Night, gained_since_a_week
+from shared.job import Job, Report
+from shared.logs import log
+from shared.retrieval.diversity import diversify
+from shared.search.corpus import knowledge
+from shared.search.ranking import Mode, Question, rank
+from shared.search.selection import Selection
+from shared.store.health import Health
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.deps import Deps
+    from shared.job import Budget
+    from shared.store.health import Golden
+
+FELL: Final = 0.1
+"""What recall@10 may fall below that of the week before: by two queries of twenty."""
+
+
+async def health(deps: Deps, budget: Budget) -> Report:
+    """Ask the golden queries, and keep the ranks of their passages for `get_stats`.
+
+    Some hundred reads a query, as `search_kb` takes, and the embedding of each. Measured again on
+    the same day, the later measurement counts. Where search goes without meaning, because nothing
+    is embedded or the provider is down, or where time runs out, nothing is kept: it would not be
+    comparable.
+    """
+    report, ranks, taken = Report(), dict[str, int](), list[float]()
+    for golden in await golden_queries(deps):
+        if budget.spent:
+            report.finished = False
+            return report
+        began = time.perf_counter()
+        rank_of_it = await _rank_of(golden, deps)
+        if rank_of_it is None:
+            report.note = "Search goes without meaning: nothing was measured."
+            return report
+        taken.append(1000 * (time.perf_counter() - began))
+        ranks[golden.name] = rank_of_it
+        budget.progress(1)
+    if ranks:
+        date = f"{deps.clock():%Y-%m-%d}"
+        milliseconds = round(median(taken), 1)
+        model = deps.embedder.model
+        night = Night(date=date, ranks=ranks, model=model, milliseconds=milliseconds)
+        await _keep(night, deps, report)
+    return report
+
+
+async def _rank_of(golden: Golden, deps: Deps) -> int | None:
+    """At which of the first ten places its passage is found; 0: at none; None: without meaning."""
+    question = Question(golden.query, Mode.HYBRID, Selection())
+    ranking = await rank(question, knowledge(deps.store), deps)
+    if ranking.without_meaning is not None:
+        return None
+    found = _shown([(hit.id, hit.score) for hit in ranking.hits])[:TOP]
+    return found.index(golden.chunk_id) + 1 if golden.chunk_id in found else 0
+
+
+def _shown(ranked: Sequence[tuple[str, float]]) -> list[str]:
+    """In the order in which `search_kb` shows them: sources take turns."""
+    sources = {name: source_id_of(name) for name, _ in ranked}
+    return [name for name, _ in diversify(ranked, sources)]
+
+
+async def _keep(night: Night, deps: Deps, report: Report) -> None:
+    """Keep what was measured, and warn where search finds less than it did."""
+    store = Health(deps.store.database)
+    before = [each for each in await store.nights() if each.date != night.date]
+    await store.record([*before, night])
+    report.counts["queries"] = len(night.ranks)
+    report.counts["found"] = sum(rank_of_it > 0 for rank_of_it in night.ranks.values())
+    report.note = (
+        f"recall@10 {night.recall:.2f}, MRR@10 {night.mrr:.2f}, {night.milliseconds:.0f} ms a query"
+    )
+    gained = gained_since_a_week(night, before)
+    if gained is not None and gained < -FELL:
+        log.warning(
+            "search_finds_less",
+            recall_at_10=round(night.recall, 3),
+            mrr_at_10=round(night.mrr, 3),
+            since_a_week=round(gained, 3),
+            queries=len(night.ranks),
+        )
+
+
+async def asked(deps: Deps) -> int:
+    """How many queries are asked, if there are enough chunks."""
+    golden = await Health(deps.store.database).golden()
+    return min(MOST, WANTED + len(golden.given))
+
+
+JOB = Job(
+    name="health",
+    title="Measure how well search finds",
+    run=health,
+    total=asked,
+    schedule="57 4 * * *",
+)

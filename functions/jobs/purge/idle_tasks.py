@@ -1,0 +1,68 @@
+"""Erase the materials of tasks that were not used for long."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.purge.sweep import Sweep
+from shared.apart import set_apart
+from shared.store.materials import TOUCHED_EVERY
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import datetime
+
+    from shared.deps import Deps
+    from shared.job import Budget, Report
+    from shared.store.materials import Materials
+
+PAGE: Final = 20
+"""Tasks that are read at once."""
+
+
+async def erase_idle(deps: Deps, budget: Budget, report: Report) -> None:
+    """Erase them, leaves before parents.
+
+    A task that is used in the same moment stays. Killed anywhere, the next run finds what is half
+    erased first, and goes on.
+    """
+    before, failed = _idle_before(deps), set[str]()
+    while idle := await _idle(before, failed, deps):
+        for materials in idle:
+            work = _erase(materials, before, deps, budget, report)
+            if not await set_apart(materials.name, work, deps, report):
+                failed.add(materials.path)
+            if budget.spent:
+                report.finished = False
+                return
+
+
+async def _idle(before: datetime, failed: Collection[str], deps: Deps) -> list[Materials]:
+    found = await deps.store.material_queues.idle(before, PAGE + len(failed))
+    return [each for each in found if each.path not in failed]
+
+
+async def _erase(
+    materials: Materials, before: datetime, deps: Deps, budget: Budget, report: Report
+) -> None:
+    erasure = deps.store.material_erasure(materials)
+    if not await erasure.begin(idle_since=before):
+        return
+    async for deleted in erasure.pages():
+        report.counts += deleted
+        if budget.spent:
+            return
+    budget.progress(1)
+
+
+def _idle_before(deps: Deps) -> datetime:
+    """Last use is known to the hour: a task may have been used that much later."""
+    return deps.clock() - timedelta(days=deps.settings.materials_days) - TOUCHED_EVERY
+
+
+async def _count(deps: Deps) -> int:
+    return await deps.store.material_queues.count_idle(_idle_before(deps))
+
+
+IDLE_TASKS: Final = Sweep("rag_tasks", erase_idle, _count)

@@ -1,0 +1,51 @@
+"""Delete chunks whose source is gone, and what is left of chunks that nobody will take out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.purge.rounds import go_round
+from functions.jobs.purge.sweep import Sweep
+from shared.store.leftovers import PAGE, SETTLED, Leftovers
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.job import Budget, Report
+    from shared.store.database import Document
+
+
+async def delete_orphans(deps: Deps, budget: Budget, report: Report) -> None:
+    """Look at every chunk once a week: one read for it, and one for its source."""
+    leftovers = Leftovers(deps.store.database)
+
+    async def look(place: str) -> str | None:
+        page = await leftovers.chunks(place)
+        orphans = await leftovers.without_source(page, deps.clock())
+        deleted = await leftovers.delete_chunks(orphans, deps.clock())
+        report.counts += Counter(chunks=deleted)
+        return page[-1].id if page else None
+
+    await go_round("chunks", look, deps, budget, report)
+
+
+async def forget_tombstones(deps: Deps, budget: Budget, report: Report) -> None:
+    """Delete what is left of chunks that were deleted long ago and that the index job gave up.
+
+    Those that still wait for it stay: it takes them out as soon as it runs.
+    """
+    leftovers, before = Leftovers(deps.store.database), deps.clock() - SETTLED
+    last: Document | None = None
+    while page := await leftovers.tombstones(before, last):
+        forgotten = await leftovers.forget(page)
+        report.counts += Counter(tombstones=forgotten)
+        if len(page) < PAGE:
+            return
+        last = page[-1]
+        if budget.spent:
+            report.finished = False
+            return
+
+
+CHUNKS: Final = Sweep("chunks", delete_orphans)
+TOMBSTONES: Final = Sweep("tombstones", forget_tombstones)

@@ -1,0 +1,57 @@
+"""Remove extractions that hang on no chunk, and show what repeated one that is gone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.purge.rounds import go_round
+from functions.jobs.purge.sweep import Sweep
+from shared.store.extraction_upkeep import ExtractionUpkeep
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.job import Budget, Report
+
+
+async def show_duplicates(deps: Deps, budget: Budget, report: Report) -> None:
+    """Show of the duplicates of each extraction that is gone the surest one in its place."""
+    upkeep = ExtractionUpkeep(deps.store.database)
+    while (done := await upkeep.settle())["settled"]:
+        report.counts += Counter(shown=done["shown"])
+        budget.progress(done["settled"])
+        if budget.spent:
+            report.finished = False
+            return
+
+
+async def _count_gone(deps: Deps) -> int:
+    return await ExtractionUpkeep(deps.store.database).count()
+
+
+async def forget_topics(deps: Deps, budget: Budget, report: Report) -> None:
+    """Delete topics of which nothing is left."""
+    upkeep = ExtractionUpkeep(deps.store.database)
+    while forgotten := await upkeep.forget_empty_topics():
+        report.counts += Counter(topics=forgotten)
+        if budget.spent:
+            report.finished = False
+            return
+
+
+async def remove_orphans(deps: Deps, budget: Budget, report: Report) -> None:
+    """Look at every extraction once a week: one read for it, and one for its chunk."""
+    upkeep = ExtractionUpkeep(deps.store.database)
+
+    async def look(place: str) -> str | None:
+        page = await upkeep.page(place)
+        removed = await upkeep.remove(await upkeep.orphans(page))
+        report.counts += Counter(extractions=removed)
+        return page[-1].id if page else None
+
+    await go_round("extractions", look, deps, budget, report)
+
+
+DUPLICATES: Final = Sweep("duplicates", show_duplicates, _count_gone)
+TOPICS: Final = Sweep("topics", forget_topics)
+EXTRACTIONS: Final = Sweep("extractions", remove_orphans)

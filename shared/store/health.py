@@ -1,0 +1,128 @@
+"""`meta/golden_queries` and `meta/health`: what search is measured with, and how it did.
+
+`meta/golden_queries` holds `queries`, which the health job chooses, and `given`, a list of
+`{query, chunk_id}` for whoever wants others: the job measures with these too, and never writes
+them. `meta/health` holds the last thirty nights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore_v1.base_query import FieldFilter
+
+from shared.health.score import Night
+from shared.store.changes import known
+from shared.store.chunk_documents import COLLECTION as CHUNKS
+from shared.store.chunk_documents import READ_FIELDS, to_chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from google.cloud.firestore import AsyncClient, AsyncQuery
+
+    from shared.domain.chunk import Chunk
+    from shared.store.database import Database
+
+KEPT: Final = 30
+"""Nights that are kept."""
+LOOKED_AT: Final = 5
+"""Chunks among which one is chosen."""
+_QUERIES: Final = ("meta", "golden_queries")
+_NIGHTS: Final = ("meta", "health")
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    """A query, and the chunk that answers it."""
+
+    query: str
+    chunk_id: str
+
+    @property
+    def name(self) -> str:
+        """What it is called where its words may not stand."""
+        told = f"{self.chunk_id}\n{self.query}"
+        return hashlib.sha256(told.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenSet:
+    """What search is measured with.
+
+    Attributes:
+        given: What somebody gave.
+        chosen: What the job chose.
+    """
+
+    given: tuple[Golden, ...] = ()
+    chosen: tuple[Golden, ...] = ()
+
+
+class Health:
+    """Keeps what search is measured with, and what was measured."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep it in this database."""
+        self._database = database
+
+    async def golden(self) -> GoldenSet:
+        """The queries, as they stand. One round trip."""
+        found = await self._database.get(self._database.document(*_QUERIES))
+        data = found.to_dict() or {}
+        return GoldenSet(_read(data.get("given")), _read(data.get("queries")))
+
+    async def choose(self, chosen: Sequence[Golden]) -> None:
+        """Measure with these from now on, beside those that somebody gave."""
+        data = {"queries": [asdict(each) for each in chosen]}
+        reference = self._database.document(*_QUERIES)
+        await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
+
+    async def present(self, chunk_ids: Sequence[str]) -> set[str]:
+        """Those of these chunks that there are. One round trip."""
+        references = [self._database.document(CHUNKS, each) for each in chunk_ids]
+        found = await self._database.get_all(references, ["content_hash"])
+        return {each.id for each in found if each.to_dict()}
+
+    async def chunks_from(self, point: str) -> list[Chunk]:
+        """Some chunks that can be found, by the hash of their texts, from one on. One round trip.
+
+        Hashes lie evenly: whichever the point, each chunk is as likely.
+        """
+        found = await self._database.find(from_query(self._database.client, point))
+        data = {each.id: each.to_dict() or {} for each in found}
+        return [to_chunk(name, each) for name, each in data.items() if not _waits(each)]
+
+    async def nights(self) -> list[Night]:
+        """What was measured, the latest last. One round trip."""
+        found = await self._database.get(self._database.document(*_NIGHTS))
+        return [Night(**known(Night, each)) for each in (found.to_dict() or {}).get("nights", [])]
+
+    async def record(self, nights: Sequence[Night]) -> None:
+        """Keep what was measured, the latest last."""
+        data = {"nights": [asdict(each) for each in nights[-KEPT:]]}
+        reference = self._database.document(*_NIGHTS)
+        await self._database.commit([lambda batch: batch.set(reference, data)])
+
+
+def from_query(client: AsyncClient, point: str) -> AsyncQuery:
+    """Chunks by the hash of their texts; those that were deleted have none."""
+    from_there = FieldFilter("content_hash", ">=", point)
+    query = client.collection(CHUNKS).where(filter=from_there).order_by("content_hash")
+    return query.select([*READ_FIELDS, "pending"]).limit(LOOKED_AT)
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    yield from_query(client, "a")
+
+
+def _read(data: Any) -> tuple[Golden, ...]:
+    return tuple(Golden(**known(Golden, each)) for each in data or ())
+
+
+def _waits(data: dict[str, Any]) -> bool:
+    """Whether search cannot find a chunk yet, or not by all that it says now."""
+    return bool({"embed", "index"} & (data.get("pending") or {}).keys())
