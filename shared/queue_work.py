@@ -31,7 +31,8 @@ class Work:
     """What is done to each chunk that waits for a step.
 
     Attributes:
-        step: What they wait for; the report counts it.
+        step: What they wait for.
+        counted: What the report calls those that it was done to.
         make: Makes it of one chunk.
         probe: Fails where it would fail for any chunk, because a provider is down or set up
             wrongly.
@@ -39,6 +40,7 @@ class Work:
     """
 
     step: str
+    counted: str
     make: Callable[[PendingChunk], Awaitable[Done]]
     probe: Callable[[], Awaitable[object]]
     at_once: int = AT_ONCE
@@ -98,7 +100,7 @@ async def _attempt(
             raise outcome
         else:
             made.append(outcome)
-    report.counts[work.step] += await deps.store.steps.done(work.step, made)
+    report.counts[work.counted] += await deps.store.steps.done(work.step, made)
     budget.progress(len(made))
     return failed
 

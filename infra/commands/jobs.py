@@ -138,7 +138,7 @@ def _ended(run: Run) -> str:
 
 def _told(run: Run) -> str:
     """What a run did, and what it cost."""
-    counts = ", ".join(f"{count} {name}" for name, count in sorted(run.counts.items()))
+    counts = ", ".join(f"{count} {name}" for name, count in run.counts.items() if count)
     done = counts or (f"{run.progress} done so far" if run.progress else "nothing to do")
     tokens = run.input_tokens + run.output_tokens
     cost = f"{run.documents_read} documents read, {run.documents_written} written"

@@ -78,7 +78,7 @@ async def test_each_chunk_gets_the_card_that_the_model_writes(model: Callable[..
     deps = model()
     await bring(deps, notes(10))
     report = await cards(deps, ample())
-    assert Report(Counter({"card": 10, "by language model": 10})) == report
+    assert Report(Counter({"cards": 10, "by language model": 10})) == report
     assert {passage(number): usual(number) for number in range(10)} == await cards_of(deps)
     for data in (await chunks(deps)).values():
         assert {"embed", "index", "extract"} == set(data["pending"])
@@ -115,7 +115,7 @@ async def test_without_a_language_model_the_texts_speak_for_themselves(settings:
     deps = deps_of(settings)
     await bring(deps, BAKING, notes(3))
     report = await cards(deps, ample())
-    assert Report(Counter({"card": 6, "extractive": 6})) == report
+    assert Report(Counter({"cards": 6, "extractive": 6})) == report
     card = {"summary": passage(1), "takeaways": [], "model": "extractive", "generated_at": NOON}
     assert card == (await cards_of(deps))[passage(1)]
 
@@ -138,7 +138,7 @@ async def test_a_short_text_is_no_matter_for_a_model(
 ) -> None:
     deps = model()
     await bring(deps, BAKING)
-    assert {"card": 3, "extractive": 3} == (await cards(deps, ample())).counts
+    assert {"cards": 3, "extractive": 3} == (await cards(deps, ample())).counts
     assert [] == server.calls
 
 
@@ -152,7 +152,7 @@ async def test_a_text_that_changes_gets_another_card_and_the_others_keep_theirs(
     sections = (notes(2).sections[0], changed)
     await bring(model(), replace(notes(2), sections=sections, title="Bread", tags=("new",)))
     deps = model(LATER)
-    assert {"card": 1, "by language model": 1} == (await cards(deps, ample())).counts
+    assert {"cards": 1, "by language model": 1} == (await cards(deps, ample())).counts
     assert [f"Bread\n\n{changed.text}"] == [call.text for call in server.calls]
     times = {text: card["generated_at"] for text, card in (await cards_of(deps)).items()}
     assert {passage(0): NOON, changed.text: LATER} == times
@@ -177,7 +177,7 @@ async def test_a_chunk_that_is_rewritten_meanwhile_waits_for_the_card_of_what_it
     new = f"This is what it says now. {passage(0)}"
     await write(deps, f"chunks/{name}", {"content": new, "content_hash": "new"})
     rewritten.set()
-    assert {"card": 1, "by language model": 2} == (await running).counts
+    assert {"cards": 1, "by language model": 2} == (await running).counts
     assert "New." == (await cards_of(deps))[new]["summary"]
 
 
@@ -224,7 +224,7 @@ async def test_a_text_that_the_model_refuses_gets_an_extractive_card_at_once(
     await bring(model(), notes(10))
     server.troubles[ODD] = reply
     report = await cards(model(), ample())
-    assert {"card": 10, "by language model": 9, "extractive": 1} == report.counts
+    assert {"cards": 10, "by language model": 9, "extractive": 1} == report.counts
     assert [] == report.failures
     assert "extractive" == (await cards_of(model()))[passage(3)]["model"]
 
@@ -251,7 +251,7 @@ async def test_a_text_that_is_answered_badly_is_put_off_and_gets_an_extractive_c
     odd = (await chunks_by_content(model()))[passage(3)]
     assert ({"card": 4}, True) == (odd["tries"], "card" in odd["pending"])
     report = await cards(model(NOON + timedelta(hours=5)), ample())
-    assert ([], {"card": 1, "extractive": 1}) == (report.failures, report.counts)
+    assert ([], {"cards": 1, "extractive": 1}) == (report.failures, report.counts)
     assert 10 == len(await cards_of(model()))
 
 
@@ -272,7 +272,7 @@ async def test_a_text_that_never_goes_through_is_parked_and_keeps_no_other_waiti
     server.troubles.clear()
     assert JOB.parking is not None
     assert 1 == await JOB.parking.retry(deps)
-    assert {"card": 1, "by language model": 1} == (await cards(deps, ample())).counts
+    assert {"cards": 1, "by language model": 1} == (await cards(deps, ample())).counts
     await generator.aclose()
 
 
@@ -286,9 +286,9 @@ async def test_a_run_whose_time_ends_keeps_what_it_did(model: Callable[..., Deps
     await bring(model(), notes(12))
     done: list[int] = []
     report = await cards(model(), one_step(done.append))
-    assert (8, False) == (report.counts["card"], report.finished)
+    assert (8, False) == (report.counts["cards"], report.finished)
     assert 4 == await waiting(model())
-    assert {"card": 4, "by language model": 4} == (await cards(model(), ample())).counts
+    assert {"cards": 4, "by language model": 4} == (await cards(model(), ample())).counts
 
 
 async def test_the_probe_is_a_text_that_is_worked_on_as_any_other(

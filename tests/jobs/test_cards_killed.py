@@ -100,5 +100,5 @@ async def test_what_was_killed_while_the_model_wrote_is_completed_by_the_next_ru
         server.usual = Reply()
         report = await run(settings, server)
     assert {3: 0, 13: 8}[answered] == made
-    assert PASSAGES - made == report.counts["card"]
+    assert PASSAGES - made == report.counts["cards"]
     assert await state(deps_of(calm)) == await state(deps_of(settings))

@@ -49,7 +49,7 @@ async def test_several_findings_of_a_passage_are_kept_apart_each_with_its_origin
     async with reading(settings, model) as deps:
         [chunk] = await shelve(deps, book("tables", both))
         report = await run(deps)
-        assert {"extract": 1, "found": 2, "unfounded": 0} == report.counts
+        assert {"read": 1, "found": 2, "unfounded": 0} == report.counts
         found = {each["type"]: each for each in (await stored(deps)).values()}
         assert {"decision", "warning"} == set(found)
         for each in found.values():
@@ -71,7 +71,7 @@ async def test_a_passage_that_holds_nothing_is_read_once(settings: Settings) -> 
     model = scripted()
     async with reading(settings, model) as deps:
         await shelve(deps, book("evenings", NOTHING))
-        assert {"extract": 1, "unfounded": 0} == (await run(deps)).counts
+        assert {"read": 1, "unfounded": 0} == (await run(deps)).counts
         assert {} == (await run(deps)).counts
         assert ([f"Evenings\n\n{NOTHING}"], {}) == (model.texts, await stored(deps))
 
@@ -80,7 +80,7 @@ async def test_a_short_passage_is_not_read(settings: Settings) -> None:
     model = scripted()
     async with reading(settings, model) as deps:
         await shelve(deps, book("tweets", SHORT))
-        assert {"extract": 1, "skipped": 1} == (await run(deps)).counts
+        assert {"read": 1, "skipped": 1} == (await run(deps)).counts
         assert ([], set()) == (model.texts, await still_waiting(deps))
 
 
@@ -91,7 +91,7 @@ async def test_what_a_passage_makes_the_model_say_is_left_out(settings: Settings
     model = scripted({told_to: {"decisions": [obeyed, decision()]}})
     async with reading(settings, model) as deps:
         await shelve(deps, book("spam", told_to))
-        assert {"extract": 1, "unfounded": 2} == (await run(deps)).counts
+        assert {"read": 1, "unfounded": 2} == (await run(deps)).counts
         assert {} == await stored(deps)
 
 
@@ -151,7 +151,7 @@ async def test_the_same_again_is_not_written_again(settings: Settings) -> None:
         await run(deps)
         before = await stored(deps)
         await read_again(deps)
-        assert 1 == (await run(deps)).counts["extract"]
+        assert 1 == (await run(deps)).counts["read"]
         assert before == await stored(deps)
         assert {"keys": 1, "databases": 1} == await counts(deps)
 
@@ -235,7 +235,7 @@ async def test_passages_read_in_an_older_shape_are_read_again_once(settings: Set
         assert {KEYS, NOTHING} == await still_waiting(deps)
         assert {} == (await chunks_by_content(deps))[KEYS]["parked"]
         assert 0 == await read_again(deps)
-        assert 2 == (await run(deps)).counts["extract"]
+        assert 2 == (await run(deps)).counts["read"]
         assert [KEYS, RETRIES, NOTHING, KEYS] == [text.partition("\n\n")[2] for text in model.texts]
 
 

@@ -53,7 +53,7 @@ async def test_what_is_shown_already_is_stored_as_its_duplicate_and_counted_once
         await run(deps)
         await shelve(deps, book("other", AGAIN))
         report = await run(deps)
-        assert {"extract": 1, "duplicates": 1, "unfounded": 0} == report.counts
+        assert {"read": 1, "duplicates": 1, "unfounded": 0} == report.counts
         assert {ONE: True, OTHER: False} == await told(deps)
         assert {"one": None, "other": "one"} == await originals(deps)
         assert {"keys": 1, "databases": 1} == await counts(deps)
@@ -75,7 +75,7 @@ async def test_of_many_read_at_once_one_is_shown(settings: Settings) -> None:
         books = [book(f"book{n}", f"Said {n} times before: {KEYS}") for n in range(20)]
         await shelve(deps, *books)
         report = await run(deps)
-        assert {"extract": 20, "found": 1, "duplicates": 19, "unfounded": 0} == report.counts
+        assert {"read": 20, "found": 1, "duplicates": 19, "unfounded": 0} == report.counts
         assert [True] == [shown for shown in (await told(deps)).values() if shown]
         assert {"keys": 1, "databases": 1} == await counts(deps)
 
@@ -107,7 +107,7 @@ async def test_of_two_that_say_the_same_in_a_passage_the_surer_one_is_kept(
     twice = {"decisions": [decision(confidence=0.6), decision(confidence=0.8, content=content)]}
     async with reading(settings, scripted({KEYS: twice})) as deps:
         await shelve(deps, book("one", KEYS))
-        assert {"extract": 1, "found": 1, "unfounded": 0} == (await run(deps)).counts
+        assert {"read": 1, "found": 1, "unfounded": 0} == (await run(deps)).counts
         [kept] = (await stored(deps)).values()
         assert 0.8 == kept["confidence"]
 

@@ -85,7 +85,7 @@ async def test_after_five_failures_a_passage_is_parked_and_can_be_retried(
         assert (bad.chunk_id, True) == (parked.name, parked.reason.startswith("INTERNAL_ERROR"))
         assert 1 == await JOB.parking.retry(deps)
     async with reading(settings, scripted({NOTHING: {}}), **clock) as deps:
-        assert 1 == (await run(deps)).counts["extract"]
+        assert 1 == (await run(deps)).counts["read"]
         assert [] == await JOB.parking.parked(deps, 10)
 
 
@@ -108,7 +108,7 @@ async def test_a_model_that_is_down_ends_the_run_and_no_passage_is_blamed(
             await run(deps)
         assert [{}, {}] == [each["tries"] for each in (await chunks_by_content(deps)).values()]
         model.down = False
-        assert 2 == (await run(deps)).counts["extract"]
+        assert 2 == (await run(deps)).counts["read"]
 
 
 async def test_an_embedder_that_is_down_ends_the_run_and_what_needs_none_is_stored(

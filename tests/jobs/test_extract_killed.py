@@ -129,13 +129,13 @@ async def test_a_run_that_is_killed_after_any_commit_is_completed_by_the_next(
     for each in (deps, undisturbed):
         await shelve(each, *passages())
     report = await completed(calm)
-    assert (PASSAGES, 10) == (report.counts["extract"], report.counts["duplicates"])
+    assert (PASSAGES, 10) == (report.counts["read"], report.counts["duplicates"])
     for hours, commit in enumerate(COMMITS):
         died(settings, commit, hours)
     left = await deps.store.steps.count_pending("extract")
     assert 6 == left
     last = await completed(settings, len(COMMITS))
-    assert (left, True) == (last.counts["extract"], last.finished)
+    assert (left, True) == (last.counts["read"], last.finished)
     assert await contents(undisturbed) == await contents(deps)
     await quiet.aclose()
 

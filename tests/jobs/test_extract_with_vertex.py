@@ -91,7 +91,7 @@ async def test_what_the_model_finds_is_stored_for_one_call_a_passage(
     cloud: Deps, vertex: FakeVertex
 ) -> None:
     report = await run(cloud)
-    assert {"extract": 3, "found": 2, "unfounded": 0} == report.counts
+    assert {"read": 3, "found": 2, "unfounded": 0} == report.counts
     assert BOTH == set(await told(cloud))
     assert 3 == len(vertex.calls)
     assert cloud.meter.input_tokens > 0 < cloud.meter.output_tokens
@@ -157,7 +157,7 @@ async def test_a_passage_of_which_no_answer_comes_is_put_off_alone(
         await waiting(cloud),
         set(await told(cloud)),
     )
-    assert {"extract": 1} == (await chunks_by_content(cloud))[KEYS]["tries"]
+    assert {"read": 1} == (await chunks_by_content(cloud))[KEYS]["tries"]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ async def test_an_outage_ends_the_run_blames_nobody_and_the_next_completes_it(
         await run(cloud)
     assert [{}] * 3 == [each["tries"] for each in (await chunks_by_content(cloud)).values()]
     vertex.usual = Reply()
-    assert 3 == (await run(cloud)).counts["extract"]
+    assert 3 == (await run(cloud)).counts["read"]
     assert BOTH == set(await told(cloud))
 
 

@@ -78,7 +78,7 @@ async def notes(settings: Settings) -> Deps:
 
 async def run(deps: Deps, maker: Maker, budget: Budget | None = None) -> Report:
     report = Report()
-    work = Work(step="card", make=maker.make, probe=maker.probe, at_once=4)
+    work = Work(step="card", counted="card", make=maker.make, probe=maker.probe, at_once=4)
     await work_off(work, deps, budget or ample(), report)
     return report
 

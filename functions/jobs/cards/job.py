@@ -41,6 +41,7 @@ async def cards(deps: Deps, budget: Budget) -> Report:
     generator = deps.generator
     work = Work(
         step=STEP,
+        counted="cards",
         make=partial(_make, deps=deps, report=report),
         probe=partial(_probe, deps=deps),
         at_once=AT_ONCE if generator else PAGE,  # what takes no time is stored a page at a time

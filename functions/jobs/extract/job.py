@@ -43,7 +43,7 @@ async def extract(deps: Deps, budget: Budget) -> Report:
     if outdated := await Outdated(deps.store.database).read_again(deps.clock()):
         report.counts["outdated"] = outdated
     reader = Reader(deps, deps.generator, report)
-    await work_off(Work(STEP, reader.read, reader.probe), deps, budget, report)
+    await work_off(Work(STEP, "read", reader.read, reader.probe), deps, budget, report)
     return report
 
 
