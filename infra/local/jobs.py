@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from functions.jobs.cards.job import JOB as CARDS
+from functions.jobs.cluster.job import JOB as CLUSTER
 from functions.jobs.embed.job import JOB as EMBED
+from functions.jobs.extract.job import JOB as EXTRACT
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
 from infra.local.places import SAMPLE
@@ -31,17 +34,24 @@ SHOWN: Final = 20
 
 
 def ingest_all(path: Path) -> bool:
-    """Bring the local knowledge base to what `path` says, ready to be searched."""
-    return run_locally([INGEST, EMBED, INDEX], Settings(ingest_path=str(path)))
+    """Bring the local knowledge base to what `path` says, with all that is made of texts."""
+    jobs = [INGEST, EMBED, CARDS, CLUSTER, EXTRACT, INDEX]
+    return run_locally(jobs, _reading(path))
 
 
 def load_sample() -> bool:
-    """Bring the sample in: texts, with the cards and topics that it ships, and solved problems."""
+    """Bring the sample in: texts, with all that is made of texts, and solved problems."""
+    from infra.local.sample.extracted import EXTRACTED
     from infra.local.sample.load import KNOWLEDGE
     from infra.local.sample.solved import SOLVED
 
-    jobs = [INGEST, EMBED, KNOWLEDGE, INDEX, SOLVED]
-    return run_locally(jobs, Settings(ingest_path=str(SAMPLE)))
+    jobs = [INGEST, EMBED, KNOWLEDGE, EXTRACTED, CLUSTER, INDEX, SOLVED]
+    return run_locally(jobs, _reading(SAMPLE))
+
+
+def _reading(path: Path) -> Settings:
+    """Settings to read one path, whatever else the environment names to be read."""
+    return Settings(ingest_path=str(path), readwise_token=None, ingest_bucket=None)
 
 
 def run_locally(jobs: Sequence[Job], settings: Settings) -> bool:
@@ -78,14 +88,21 @@ async def _run(job: Job, backend: Backend) -> Report:
             await _until(outcome.until)
 
 
+def _cost(meter: Meter) -> str:
+    said = f"{meter.documents_read} documents read, {meter.documents_written} written"
+    if meter.input_tokens or meter.output_tokens:
+        said += f", {meter.input_tokens} model tokens in, {meter.output_tokens} out"
+    return said
+
+
 async def _until(moment: datetime) -> None:
     seconds = (moment - datetime.now(UTC)).total_seconds()
     await asyncio.sleep(min(max(seconds, 0.1), 5))
 
 
 def _tell(job: Job, report: Report) -> None:
-    counts = ", ".join(f"{count} {name}" for name, count in report.counts.items())
-    click.echo(f"{job.name}: {counts or 'nothing to do'}")
+    counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
+    click.echo(f"{job.name}: {counts or report.note or 'nothing to do'} ({_cost(report.cost)})")
     for failure in report.failures[:SHOWN]:
         click.echo(f"  left out: {failure.name}: {failure.reason}", err=True)
     if len(report.failures) > SHOWN:

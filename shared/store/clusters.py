@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import LastUpdateOption, Query
@@ -13,6 +13,7 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.domain.cluster import Cluster
 from shared.store.chunk_documents import COLLECTION as CHUNKS
+from shared.store.chunk_documents import done
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,6 +37,10 @@ BLOCK: Final = 200
 """How many documents are read at once, and written in one commit."""
 MAX_VALUES: Final = 30
 """How many values Firestore takes in one `array_contains_any`."""
+BY_HAND: Final = "hand"
+BY_WORDS: Final = "words"
+BY_WORDS_ALONE: Final = "words alone"
+"""See `CentredCluster.named_by`."""
 _FIELDS: Final = (
     "name", "description", "keywords", "size", "x", "y", "run_id", "created_at",
 )  # fmt: skip
@@ -45,10 +50,23 @@ _DISTANCE: Final = "distance"
 
 @dataclass(frozen=True, slots=True)
 class CentredCluster:
-    """A cluster with the normalised mean of its members' vectors."""
+    """A cluster with what the next run has to know of it.
+
+    Attributes:
+        centroid: The normalised mean of its members' vectors.
+        reach: The least similarity to the centroid of a chunk that joins it; 1: none does.
+        named_by: `hand`; `words` while a language model could still name it, `words alone` where
+            that refused to; else the model.
+        central: Ids of its most central chunks when it was named, the most central first.
+        members_hash: Tells what members the run gave it.
+    """
 
     cluster: Cluster
     centroid: Vector
+    reach: float = 1.0
+    named_by: str = BY_HAND
+    central: tuple[str, ...] = ()
+    members_hash: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +90,38 @@ class Clusters:
         snapshot = await self._database.get(reference)
         if not snapshot.exists:
             return None
-        return CentredCluster(_cluster(snapshot), tuple(_fields(snapshot)["centroid"]))
+        return _centred(snapshot)
+
+    async def every(self) -> list[CentredCluster]:
+        """All clusters, by their ids."""
+        found = await self._every(clusters_query(self._database.client))
+        return [_centred(snapshot) for snapshot in found.values()]
+
+    async def unnamed(self, limit: int) -> list[CentredCluster]:
+        """Clusters that a language model could name. One round trip."""
+        query = unnamed_query(self._database.client).limit(limit)
+        return [_centred(snapshot) for snapshot in await self._database.find(query)]
+
+    async def rename(self, cluster: Cluster, named_by: str) -> None:
+        """Store what a cluster is called, and who called it so."""
+        change = {
+            "name": cluster.name,
+            "description": cluster.description,
+            "keywords": list(cluster.keywords),
+            "named_by": named_by,
+        }
+        reference = self._database.document(COLLECTION, cluster.cluster_id)
+        await self._database.commit([lambda batch: batch.update(reference, change)])
+
+    async def put(self, clusters: Sequence[CentredCluster]) -> int:
+        """Write clusters as they are, and leave the others; return how many were written."""
+        writes = [
+            _replacement(
+                self._database.document(COLLECTION, each.cluster.cluster_id), document(each)
+            )
+            for each in clusters
+        ]
+        return await self._commit(writes)
 
     async def get_all(self, cluster_ids: Sequence[str]) -> list[Cluster]:
         """The clusters that exist among those named, in the order named, in one round trip."""
@@ -136,11 +185,11 @@ class Clusters:
         memberships = _memberships(clusters, members, chunks)
         sizes = Counter(name for names in memberships.values() for name in names)
         documents = {
-            each.cluster.cluster_id: _document(each, size, run_id)
+            each.cluster.cluster_id: document(_counted(each, size, run_id, now))
             for each in clusters
             if (size := sizes[each.cluster.cluster_id])
         }
-        written = await self._commit(self._cluster_writes(documents, stored, now))
+        written = await self._commit(self._cluster_writes(documents, stored))
         written += await self._commit(_chunk_writes(chunks, memberships, now))
         gone = stored.keys() - documents.keys()
         return written + await self._commit(_deletion(stored[name]) for name in gone)
@@ -179,13 +228,12 @@ class Clusters:
         return found
 
     def _cluster_writes(
-        self, documents: Mapping[str, dict[str, Any]], stored: Snapshots, now: datetime
+        self, documents: Mapping[str, dict[str, Any]], stored: Snapshots
     ) -> Iterator[Write]:
-        for name, document in documents.items():
+        for name, data in documents.items():
             present = _fields(stored[name]) if name in stored else {}
-            if any(present.get(field) != document[field] for field in document):
-                reference = self._database.document(COLLECTION, name)
-                yield _replacement(reference, document | {"created_at": now})
+            if any(present.get(field) != data[field] for field in data.keys() - {"created_at"}):
+                yield _replacement(self._database.document(COLLECTION, name), data)
 
     async def _commit(self, writes: Iterable[Write]) -> int:
         listed = list(writes)
@@ -224,6 +272,12 @@ def clusters_query(client: AsyncClient) -> AsyncQuery:
     return client.collection(COLLECTION).order_by("__name__")
 
 
+def unnamed_query(client: AsyncClient) -> AsyncQuery:
+    """Clusters that are named by words for want of a language model."""
+    unnamed = FieldFilter("named_by", "==", BY_WORDS)
+    return client.collection(COLLECTION).where(filter=unnamed)
+
+
 def members_query(client: AsyncClient, cluster_ids: Sequence[str]) -> AsyncQuery:
     """The chunks of up to 30 clusters."""
     of_any = FieldFilter("cluster_id", "array_contains_any", list(cluster_ids))
@@ -237,6 +291,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]
     yield largest_query(client, 1, (1, "a"))
     yield nearest_query(client, (1.0,), 1)
     yield clusters_query(client)
+    yield unnamed_query(client).limit(1)
     yield members_query(client, ["a", "b"])
 
 
@@ -261,20 +316,30 @@ def _chunk_writes(
     for chunk_id, snapshot in chunks.items():
         wanted = memberships.get(chunk_id, [])
         if (_fields(snapshot).get("cluster_id") or []) != wanted:
-            yield _update(snapshot, {"cluster_id": wanted, "pending.index": now})
+            yield _update(snapshot, {"cluster_id": wanted, "pending.index": now} | done("cluster"))
 
 
-def _document(each: CentredCluster, size: int, run_id: str) -> dict[str, Any]:
+def document(each: CentredCluster) -> dict[str, Any]:
+    """How a cluster is laid out."""
     return {
         "name": each.cluster.name,
         "description": each.cluster.description,
         "keywords": list(each.cluster.keywords),
-        "size": size,
+        "size": each.cluster.size,
         "x": each.cluster.x,
         "y": each.cluster.y,
+        "run_id": each.cluster.run_id,
+        "created_at": each.cluster.created_at,
         "centroid": FirestoreVector(list(each.centroid)),
-        "run_id": run_id,
+        "reach": each.reach,
+        "named_by": each.named_by,
+        "central": list(each.central),
+        "members_hash": each.members_hash,
     }
+
+
+def _counted(each: CentredCluster, size: int, run_id: str, now: datetime) -> CentredCluster:
+    return replace(each, cluster=replace(each.cluster, size=size, run_id=run_id, created_at=now))
 
 
 def _replacement(reference: AsyncDocumentReference, document: dict[str, Any]) -> Write:
@@ -307,6 +372,18 @@ def _cluster(snapshot: DocumentSnapshot[Any]) -> Cluster:
         y=data.get("y", 0.0),
         run_id=data.get("run_id"),
         created_at=data.get("created_at"),
+    )
+
+
+def _centred(snapshot: DocumentSnapshot[Any]) -> CentredCluster:
+    data = _fields(snapshot)
+    return CentredCluster(
+        cluster=_cluster(snapshot),
+        centroid=tuple(data["centroid"]),
+        reach=data.get("reach", 1.0),
+        named_by=data.get("named_by", BY_HAND),
+        central=tuple(data.get("central") or ()),
+        members_hash=data.get("members_hash", ""),
     )
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.jobs.ingest.readers.reading import read
-from infra.local.sample.load import FOLDER, Knowledge, add_knowledge, chunks_by_highlight, on_map
+from infra.local.sample.load import FOLDER, Knowledge, add_knowledge, chunks_by_highlight
 from shared.ai.embedding import unit_vector
+from shared.clustering.plane import on_map
 from shared.deps import Backend
 from shared.domain.cluster import Cluster
 from shared.domain.names import safe_id

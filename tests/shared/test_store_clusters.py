@@ -132,6 +132,27 @@ async def test_a_chunk_waits_for_the_index_exactly_when_its_clusters_change(deps
     assert expected == await waiting_since(deps)
 
 
+async def test_a_chunk_that_was_put_into_a_cluster_waits_for_that_no_more(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    await deps.store.database.document("chunks", KNEAD).update({"pending.cluster": NOON})
+    await save(deps, [DOUGH], {"dough": [KNEAD]})
+    assert "cluster" not in (await documents(deps, "chunks"))[KNEAD]["pending"]
+
+
+async def test_a_cluster_is_read_with_all_that_the_next_run_has_to_know(deps: Deps) -> None:
+    known = replace(DOUGH, reach=0.5, named_by="words", central=("a", "b"), members_hash="h")
+    await deps.store.clusters.put([known, BOATS])
+    assert [BOATS, known] == await deps.store.clusters.every()
+    assert [known] == await deps.store.clusters.unnamed(9)
+
+
+async def test_a_cluster_is_renamed_and_stays_what_it_is(deps: Deps) -> None:
+    await deps.store.clusters.put([DOUGH])
+    called = replace(DOUGH.cluster, name="All about dough", keywords=("flour",))
+    await deps.store.clusters.rename(called, "a model")
+    assert [replace(DOUGH, cluster=called, named_by="a model")] == await deps.store.clusters.every()
+
+
 async def test_saving_what_is_there_already_writes_nothing(deps: Deps, meter: Meter) -> None:
     await three_clusters(deps)
     before = meter.documents_written
@@ -204,6 +225,6 @@ async def test_more_clusters_and_chunks_than_fit_one_request(deps: Deps) -> None
 async def test_vectors_are_those_of_chunks_that_have_one(deps: Deps) -> None:
     await put_in(deps, BAKING)
     first, second, _ = await deps.store.steps.pending("embed", NOON, 3)
-    await deps.store.steps.embedded([first, second], [(1.0, 0.0), (0.0, 1.0)], "m-1")
+    await deps.store.steps.embedded([first, second], [(1.0, 0.0), (0.0, 1.0)], "m-1", deps.clock())
     found = await deps.store.clusters.vectors([KNEAD, STARTER, BAKE, "nowhere"])
     assert {first.chunk_id: (1.0, 0.0), second.chunk_id: (0.0, 1.0)} == found

@@ -11,19 +11,20 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.jobs.ingest.readers.reading import read
-from shared.ai.embedding import unit_vector
+from shared.clustering.plane import on_map
+from shared.clustering.topics import centroid_of, reach_of
 from shared.domain.chunk import KnowledgeCard, chunks_of
 from shared.domain.cluster import Cluster
 from shared.domain.source import Source
 from shared.job import Job, Report
 from shared.retrieval.chunking import split
 from shared.store.cards import Cards
+from shared.store.clustering import Clustering, Clusterings
 from shared.store.clusters import CentredCluster
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from datetime import datetime
 
     from shared.ai.embedding import Vector
     from shared.deps import Deps
@@ -36,8 +37,6 @@ FOLDER: Final = Path(__file__).parent
 RUN_ID: Final = "sample"
 """What made these cards and clusters."""
 _HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
-_MAP_DECIMALS: Final = 4
-"""The map is drawn, not compared; rounding hides what differs between two machines."""
 
 
 class _Authored(BaseModel):
@@ -94,7 +93,19 @@ async def add_knowledge(deps: Deps, folder: Path = FOLDER) -> Counter[str]:
     vectors = await deps.store.clusters.vectors(named)
     clusters = centred(knowledge.clusters, members, vectors)
     written["topic documents"] = await deps.store.clusters.save(clusters, members, RUN_ID, now)
+    if clusters:
+        await _date(deps, now, anew=bool(written["topic documents"]))
     return +written
+
+
+async def _date(deps: Deps, now: datetime, *, anew: bool) -> None:
+    """Let the topics count as those of a run, so that the next is due when enough has changed."""
+    clusterings, model = Clusterings(deps.store.database), deps.embedder.model
+    if anew or await clusterings.present() is None:
+        passages = await clusterings.count_embedded(model)
+        await clusterings.set(
+            Clustering(model=model, run_id=RUN_ID, made_at=now, passages=passages)
+        )
 
 
 def chunks_by_highlight(export: Path) -> dict[str, list[str]]:
@@ -129,33 +140,17 @@ def centred(
 ) -> list[CentredCluster]:
     """Clusters with their centroids and places on the map; none of what has no vector yet."""
     points = {
-        topic.cluster_id: [vectors[name] for name in members[topic.cluster_id] if name in vectors]
+        topic: np.array([vectors[name] for name in members[topic.cluster_id] if name in vectors])
         for topic in topics
     }
-    present = [topic for topic in topics if points[topic.cluster_id]]
-    centroids = [_centroid(points[topic.cluster_id]) for topic in present]
+    present = {topic: found for topic, found in points.items() if len(found)}
+    centroids = [centroid_of(found) for found in present.values()]
     return [
-        CentredCluster(_cluster(topic, place), centroid)
-        for topic, centroid, place in zip(present, centroids, on_map(centroids), strict=True)
+        CentredCluster(_cluster(topic, place), tuple(centroid.tolist()), reach_of(found))
+        for (topic, found), centroid, place in zip(
+            present.items(), centroids, on_map(centroids), strict=True
+        )
     ]
-
-
-def on_map(centroids: Sequence[Vector]) -> list[tuple[float, float]]:
-    """Places on a plane: the first two principal components.
-
-    Along each, the place farthest from the middle has a positive coordinate, so that the same
-    centroids always give the same map.
-    """
-    if not centroids:
-        return []
-    points = np.array(centroids)
-    points -= points.mean(axis=0)
-    axes = np.linalg.svd(points, full_matrices=False)[2][:2]
-    plane: NDArray[np.float64] = np.zeros((len(points), 2))
-    plane[:, : len(axes)] = points @ axes.T
-    farthest = np.abs(plane).argmax(axis=0)
-    plane *= np.sign(plane[farthest, [0, 1]])
-    return [(float(x), float(y)) for x, y in plane.round(_MAP_DECIMALS) + 0.0]
 
 
 def _read(folder: Path) -> tuple[Knowledge, ChunkIds]:
@@ -165,11 +160,6 @@ def _read(folder: Path) -> tuple[Knowledge, ChunkIds]:
     named = {card.highlight for card in knowledge.cards}
     named |= {each for topic in knowledge.clusters for each in topic.members}
     return knowledge, {each: by_page.get(_HIGHLIGHT_URL.format(each), []) for each in named}
-
-
-def _centroid(vectors: Sequence[Vector]) -> Vector:
-    mean = np.mean(vectors, axis=0)
-    return unit_vector(mean.tolist(), len(mean))
 
 
 def _cluster(topic: Topic, place: tuple[float, float]) -> Cluster:

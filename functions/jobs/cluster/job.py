@@ -1,0 +1,65 @@
+"""Keep the topics of the knowledge base: make them when it is time, and sort new passages in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from functions.jobs.cluster.model_names import name_topics
+from shared.job import Job, Report
+from shared.store.clustering import Clusterings
+
+if TYPE_CHECKING:
+    from functions.jobs.cluster.due import Standing
+    from shared.deps import Deps
+    from shared.job import Budget
+
+
+async def cluster(deps: Deps, budget: Budget) -> Report:
+    """Bring the topics to what the passages are.
+
+    Where little has changed, new passages are put among the present topics. Where enough has, or
+    something long ago, topics are made anew of all passages. Either way their sizes are counted,
+    and those that are left without passages go.
+
+    Killed anywhere, the next run goes on with what is left. With nothing to do it costs four reads,
+    five with a language model, and one more for every thousand passages that have a topic.
+    """
+    from functions.jobs.cluster.due import MOVING, is_due, standing
+    from functions.jobs.cluster.making import make_topics
+    from functions.jobs.cluster.placing import place_waiting
+
+    report = Report()
+    embedding = await deps.store.embedding_space.standing()
+    if embedding.space is None or embedding.move:
+        report.note = MOVING if embedding.move else ""
+        return report
+    now = await standing(embedding.space[0], deps)
+    if await is_due(now, deps, report):
+        await make_topics(now.model, deps, budget, report)
+    elif now.waiting:
+        await place_waiting(now.clustering if now.usable else None, deps, budget, report)
+    await _count(now, deps, report)
+    await name_topics(deps, budget, report)
+    return report
+
+
+async def _count(before: Standing, deps: Deps, report: Report) -> None:
+    """Count how many passages each topic has, if that may have changed."""
+    if before.uncounted or report.counts["placed"] or report.counts["topics"]:
+        clustering = await Clusterings(deps.store.database).present()
+        if clustering:
+            await Clusterings(deps.store.database).recount(clustering)
+
+
+async def waiting(deps: Deps) -> int:
+    """How many passages wait to be put among topics."""
+    return await deps.store.steps.count_pending("cluster")
+
+
+JOB = Job(
+    name="cluster",
+    title="Sort passages into topics",
+    run=cluster,
+    total=waiting,
+    schedule="23 * * * *",
+)

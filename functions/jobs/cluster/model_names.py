@@ -1,0 +1,135 @@
+"""Names by a language model, for topics that so far are named by their words."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Final, TypeGuard
+
+from pydantic import AfterValidator, BaseModel, Field
+
+from shared.ai.generation import BadAnswer
+from shared.errors import CarrelError, InvalidInput
+from shared.job import Failure
+from shared.logs import describe, log
+from shared.store.clustering import Clusterings
+from shared.store.clusters import BY_WORDS_ALONE
+
+if TYPE_CHECKING:
+    from shared.ai.generation import Generator
+    from shared.deps import Deps
+    from shared.domain.cluster import Cluster
+    from shared.job import Budget, Report
+    from shared.store.clusters import CentredCluster
+
+AT_ONCE: Final = 4
+SHOWN: Final = 8
+"""Passages that the model is shown, the most central."""
+LENGTH: Final = 700
+"""Characters of each."""
+REFUSALS: Final = (BadAnswer, InvalidInput)
+"""Of this topic; other errors would hit any."""
+INSTRUCTION: Final = (
+    "These passages from somebody's notes were found to be about one topic. Name it: what do they"
+    " have in common that other notes have not? Write in the language that most of the passages are"
+    " written in."
+)
+
+
+def _few_words(name: str) -> str:
+    words = name.strip().rstrip(".").split()
+    if not 3 <= len(words) <= 6:  # noqa: PLR2004 - the description says so
+        raise ValueError("a name has three to six words")
+    return " ".join(words)
+
+
+def _distinct(words: list[str]) -> list[str]:
+    return list({word.casefold(): word.strip() for word in words if word.strip()}.values())
+
+
+class TopicName(BaseModel):
+    """What a topic is called."""
+
+    name: Annotated[str, AfterValidator(_few_words)] = Field(
+        description="Its name, as a heading: three to six words."
+    )
+    description: str = Field(
+        min_length=1,
+        max_length=400,
+        description="What it is about: one or two sentences. Do not begin with 'This topic'.",
+    )
+    keywords: Annotated[list[str], AfterValidator(_distinct)] = Field(
+        min_length=3,
+        max_length=8,
+        description="Five to eight keywords of a word or two, the most telling first.",
+    )
+
+
+async def name_topics(deps: Deps, budget: Budget, report: Report) -> None:
+    """Have topics named that are named by their words, if there is a language model.
+
+    A name is stored as soon as it is made: what a killed run has paid for stays. A topic that the
+    model refuses to name keeps the name it has, and the model is not asked again. Where the model
+    cannot be reached, the others wait for the next run.
+    """
+    generator = deps.generator
+    if generator is None:
+        return
+    names: dict[str, str] = {}
+    while topics := await deps.store.clusters.unnamed(AT_ONCE):
+        if budget.spent:
+            report.finished = False
+            return
+        names = names or await _names(deps)
+        answers = await asyncio.gather(*(_ask(each, generator, deps) for each in topics))
+        for topic, answer in zip(topics, answers, strict=True):
+            if isinstance(answer, TopicName):
+                called = _called(topic.cluster, answer, names)
+                await deps.store.clusters.rename(called, generator.model)
+                report.counts["named"] += 1
+            elif isinstance(answer, REFUSALS):
+                await deps.store.clusters.rename(topic.cluster, BY_WORDS_ALONE)
+                report.failures.append(_failure(topic.cluster.cluster_id, answer))
+        if down := next((each for each in answers if _is_down(each)), None):
+            report.failures.append(_failure("names", down))
+            return
+
+
+async def _names(deps: Deps) -> dict[str, str]:
+    """The names of all topics, by their ids."""
+    return {
+        each.cluster.cluster_id: each.cluster.name.casefold()
+        for each in await deps.store.clusters.every()
+    }
+
+
+async def _ask(topic: CentredCluster, generator: Generator, deps: Deps) -> TopicName | CarrelError:
+    """Ask the model for a name, and count what that costs."""
+    texts = await Clusterings(deps.store.database).texts(topic.central[:SHOWN])
+    passages = [f"{title}\n{content[:LENGTH]}" for title, content in texts.values()]
+    told = "\n\n---\n\n".join([f"Words they share: {', '.join(topic.cluster.keywords)}", *passages])
+    try:
+        generated = await generator.generate(INSTRUCTION, told, TopicName)
+    except CarrelError as error:
+        log.warning("topic_not_named", **describe(error))
+        return error
+    deps.meter.input_tokens += generated.input_tokens
+    deps.meter.output_tokens += generated.output_tokens
+    return generated.value
+
+
+def _called(cluster: Cluster, answer: TopicName, names: dict[str, str]) -> Cluster:
+    """What a topic is called now; where another has that name already, it keeps its own."""
+    others = {name for cluster_id, name in names.items() if cluster_id != cluster.cluster_id}
+    name = cluster.name if answer.name.casefold() in others else answer.name
+    names[cluster.cluster_id] = name.casefold()
+    keywords = tuple(answer.keywords)
+    return replace(cluster, name=name, description=answer.description, keywords=keywords)
+
+
+def _is_down(answer: TopicName | CarrelError) -> TypeGuard[CarrelError]:
+    return isinstance(answer, CarrelError) and not isinstance(answer, REFUSALS)
+
+
+def _failure(name: str, error: CarrelError) -> Failure:
+    return Failure(name, f"{error.code}: {error.message}")

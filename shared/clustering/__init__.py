@@ -1,0 +1,1 @@
+"""Topics: what passages are about, found in their vectors and named by their words."""

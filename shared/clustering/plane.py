@@ -1,0 +1,33 @@
+"""Where topics stand on a map of all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+DECIMALS: Final = 4
+"""The map is drawn, not compared; rounding hides what differs between two machines."""
+
+
+def on_map(centroids: Sequence[ArrayLike]) -> list[tuple[float, float]]:
+    """Places on a plane: the first two principal components.
+
+    Along each, the place farthest from the middle has a positive coordinate, so that the same
+    centroids always give the same map.
+    """
+    if not len(centroids):
+        return []
+    points = np.array(centroids, np.float64)
+    points -= points.mean(axis=0)
+    axes = np.linalg.svd(points, full_matrices=False)[2][:2]
+    plane: NDArray[np.float64] = np.zeros((len(points), 2))
+    plane[:, : len(axes)] = points @ axes.T
+    farthest = np.abs(plane).argmax(axis=0)
+    plane *= np.sign(plane[farthest, [0, 1]])
+    return [(float(x), float(y)) for x, y in plane.round(DECIMALS) + 0.0]

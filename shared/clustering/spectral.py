@@ -1,0 +1,81 @@
+"""A map of few dimensions on which neighbours stay neighbours.
+
+In hundreds of dimensions all distances are alike, and density says little. So the vectors become a
+graph of nearest neighbours, its edges weighted by the local scale of Zelnik-Manor and Perona
+("Self-Tuning Spectral Clustering", 2004), and the graph is drawn along the leading eigenvectors of
+its normalised Laplacian, each point on the unit sphere (Ng, Jordan and Weiss, "On Spectral
+Clustering", 2001).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shared.clustering.neighbours import Neighbours
+
+DIMENSIONS: Final = 16
+SCALE: Final = 7
+"""Which neighbour's distance is the local scale: the paper's choice."""
+DENSE: Final = 500
+"""Up to how many points all eigenvectors are computed, which never fails to converge."""
+_TINY: Final = 1e-6
+_TOLERANCE: Final = 1e-4
+
+
+def spectral_map(near: Neighbours) -> NDArray[np.float64]:
+    """Draw the graph of neighbours: a point of unit length for each vector."""
+    graph = _graph(near)
+    degrees = np.asarray(graph.sum(axis=1)).ravel()
+    scale = 1 / np.sqrt(degrees)
+    laplacian = graph.multiply(scale[:, None]).multiply(scale[None, :]).tocsr()
+    values, vectors = _leading(laplacian, np.sqrt(degrees / degrees.sum()))
+    axes = vectors * scale[:, None]
+    axes *= values / np.linalg.norm(axes, axis=0)  # they count as far as they are smooth
+    lengths = np.linalg.norm(axes, axis=1, keepdims=True)
+    points: NDArray[np.float64] = axes / np.maximum(lengths, np.finfo(float).tiny)
+    return points
+
+
+def _graph(near: Neighbours) -> Any:
+    """A symmetric sparse matrix: how alike neighbours are, by the scale of where they are."""
+    from scipy.sparse import csr_array
+
+    size, count = near.rows.shape
+    squared = np.maximum(2 - 2 * near.similarities.astype(np.float64), _TINY)
+    scale = np.sqrt(squared[:, min(SCALE, count) - 1])
+    weights = np.maximum(np.exp(-squared / (scale[:, None] * scale[near.rows])), _TINY)
+    starts = np.arange(0, size * count + 1, count)
+    graph = csr_array((weights.ravel(), near.rows.ravel(), starts), shape=(size, size))
+    return (graph + graph.T) / 2
+
+
+def _leading(
+    matrix: Any, trivial: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The largest eigenvalues of a symmetric matrix, down, and their vectors as columns.
+
+    Args:
+        matrix: The matrix.
+        trivial: The unit eigenvector of value 1 that says only how well each point is connected. It
+            is left out: taken away from the matrix, for where the graph falls into parts the value
+            1 has other vectors too, and which of them comes first is chance.
+    """
+    size = matrix.shape[0]
+    count = min(DIMENSIONS, size - 1)
+    if size <= DENSE:
+        values, vectors = np.linalg.eigh(matrix.toarray() - np.outer(trivial, trivial))
+    else:
+        from scipy.sparse.linalg import LinearOperator, eigsh
+
+        deflated = LinearOperator(
+            matrix.shape, lambda x: matrix @ x - trivial * (trivial @ x), dtype=np.float64
+        )
+        start = np.random.default_rng(0).standard_normal(size)
+        values, vectors = eigsh(deflated, k=count, which="LA", v0=start, tol=_TOLERANCE)
+    order = np.argsort(-values, kind="stable")[:count]
+    return values[order], vectors[:, order]

@@ -1,0 +1,91 @@
+"""What topics are called by their words: short, different, and made of what tells them apart."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.clustering.naming import Description, Passage, described
+from shared.clustering.words import telling_words
+
+BREAD = [
+    "The sourdough starter needs flour and water every day.",
+    "Feed the sourdough starter before you bake, or the bread stays flat.",
+    "A hot oven and steam give the bread its crust; the sourdough starter gives it its taste.",
+]
+BOATS = [
+    "Reef the mainsail before the wind grows too strong for the boat.",
+    "A boat at anchor turns with the wind.",
+    "The skipper reefs the mainsail and drops the anchor.",
+]
+GERMAN = [
+    "Das Protokoll verschweigt, wer die Entscheidung getroffen hat.",
+    "Jede Entscheidung steht im Protokoll, aber die Frage steht nirgends.",
+    "Wer die Frage nicht kennt, versteht die Entscheidung nicht.",
+]
+WORDS = st.sampled_from(["oak", "ash", "elm", "fir", "yew", "bay", "box", "fig", "plum"])
+TEXTS = st.lists(st.lists(WORDS, min_size=3, max_size=12).map(" ".join), min_size=1, max_size=5)
+
+
+def passages(texts: list[str], title: str = "Notes") -> list[Passage]:
+    return [Passage(title, text) for text in texts]
+
+
+def test_the_words_of_a_topic_are_those_that_others_lack() -> None:
+    bread, boats = telling_words([BREAD, BOATS], 3)
+    assert ["sourdough starter", "bread", "bake"] == bread
+    assert {"boat", "mainsail", "wind", "anchor"} > set(boats)
+
+
+def test_stop_words_and_numbers_name_nothing() -> None:
+    [found] = telling_words([["One of the two never was on any of these."]], 8)
+    assert [] == found
+
+
+def test_german_words_keep_their_capitals_and_articles_say_nothing() -> None:
+    german, _ = telling_words([GERMAN, BOATS], 3)
+    assert {"Entscheidung", "Frage", "Protokoll"} == set(german)
+
+
+def test_chinese_has_words_too() -> None:
+    [found, _] = telling_words([["知识库", "知识图谱"], BOATS], 3)
+    assert "知识" in found
+
+
+def test_a_name_begins_with_a_capital_and_a_description_says_where_it_is_from() -> None:
+    topics = [passages(BREAD, "Bread at Home"), passages(BOATS, "Under Sail")]
+    bread, _ = described(topics, [None, None])
+    assert bread.name.startswith("Sourdough starter, ")
+    assert bread.description.startswith("Passages about sourdough starter, ")
+    assert bread.description.endswith(", from Bread at Home.")
+
+
+def test_a_description_names_two_sources_and_counts_the_others() -> None:
+    topic = [Passage(title, BOATS[0]) for title in ("A", "B", "B", "C", "D")]
+    [found] = described([topic], [None])
+    assert found.description.endswith(", from B, A and 2 other sources.")
+
+
+def test_what_is_known_stays_and_nobody_else_is_called_so() -> None:
+    [[*words], _] = telling_words([BREAD, BOATS], 3)
+    known = Description(", ".join(words).capitalize(), "By hand.", ("hand",))
+    found = described([passages(BREAD), passages(BREAD), passages(BOATS)], [known, None, None])
+    assert known == found[0]
+    assert 3 == len({each.name.casefold() for each in found})
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=6))
+def test_names_differ_and_are_three_to_six_words_where_there_are_three(
+    topics: list[list[str]],
+) -> None:
+    found = described([passages(texts) for texts in topics], [None] * len(topics))
+    assert len(topics) == len({each.name.casefold() for each in found})
+    for each in found:
+        assert len(each.keywords) == len({word.casefold() for word in each.keywords})
+        assert len(each.keywords) < 3 or 3 <= len(each.name.split()) <= 6
+
+
+def test_a_topic_without_words_has_a_name_all_the_same() -> None:
+    found = described([passages(["?!"]), passages(["..."])], [None, None])
+    assert 2 == len({each.name for each in found})
+    assert ["Notes", "Notes, 2"] == [each.name for each in found]
