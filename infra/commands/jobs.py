@@ -10,6 +10,7 @@ import click
 
 from infra.commands.wording import counted, minute, table
 from infra.local import places
+from shared.store.runs import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -133,13 +134,15 @@ async def _looked_up(job: Job, deps: Deps) -> tuple[list[Run], list[Failure]]:
 
 def _ended(run: Run) -> str:
     """How a run ended, and when."""
-    return f"{run.state.value} {minute(run.ended_at)}" if run.ended_at else run.state.value
+    code = f" ({run.error.partition(':')[0]})" if run.error else ""
+    return f"{run.state.value}{code} {minute(run.ended_at)}".removesuffix(" never")
 
 
 def _told(run: Run) -> str:
     """What a run did, and what it cost."""
     counts = ", ".join(f"{count} {name}" for name, count in run.counts.items() if count)
-    done = counts or (f"{run.progress} done so far" if run.progress else "nothing to do")
+    idle = "nothing done" if run.error or run.state is RunState.DIED else "nothing to do"
+    done = counts or (f"{run.progress} done so far" if run.progress else idle)
     tokens = run.input_tokens + run.output_tokens
     cost = f"{run.documents_read} documents read, {run.documents_written} written"
     cost += f", {run.input_tokens} tokens given to the model, {run.output_tokens} back" * bool(

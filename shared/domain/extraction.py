@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -139,6 +139,13 @@ class Methodology(Content):
     )
     prerequisites: Lines = Field(default=(), description="What is needed before.")
     outputs: Lines = Field(default=(), description="What one has afterwards.")
+
+    @field_validator("steps")
+    @classmethod
+    def _in_order(cls, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        """Number them from 1, whatever they were numbered by."""
+        ordered = sorted(steps, key=lambda step: step.order)
+        return tuple(step.model_copy(update={"order": n}) for n, step in enumerate(ordered, 1))
 
     def _asked_by(self) -> tuple[str, ...]:
         return (self.name, *(step.title for step in self.steps))

@@ -60,8 +60,14 @@ def least_similarity(model: str) -> float:
 
 
 def resemblance_of(one: Content, other: Content) -> float:
-    """How much two contents of a type share of what they answer, 0 to 1."""
-    return resemblance(_answer(one), _answer(other))
+    """How much two contents of a type share of what they answer, 0 to 1.
+
+    An answer of common words alone, such as “No.”, has no terms: it is like the same answer.
+    """
+    answers = _answer(one), _answer(other)
+    if answers[0].casefold().split() == answers[1].casefold().split():
+        return 1.0
+    return resemblance(*(frozenset(terms(each)) for each in answers))
 
 
 def similar(new: Embedded, others: Iterable[Embedded]) -> list[Similar]:
@@ -100,16 +106,15 @@ def distinct(made: Sequence[Embedded], model: str) -> list[Embedded]:
     return [each for each in made if each[0].extraction_id in ids]
 
 
-def _answer(content: Content) -> frozenset[str]:
+def _answer(content: Content) -> str:
     match content:
         case Decision():
-            answer = content.recommended_approach or " ".join(content.options)
+            return content.recommended_approach or " ".join(content.options)
         case Pattern():
-            answer = content.solution
+            return content.solution
         case Pitfall():
-            answer = content.description
+            return content.description
         case Methodology():
-            answer = " ".join(step.title for step in content.steps)
+            return " ".join(step.title for step in content.steps)
         case _:
-            answer = content.text
-    return frozenset(terms(answer))
+            return content.text

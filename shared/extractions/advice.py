@@ -36,7 +36,8 @@ class Advice:
 
     Attributes:
         message: It, in words.
-        topics: Known topics that are like an unknown one; None where none is unknown.
+        topics: Known topics that are like an unknown one, or the commonest where none is; None
+            where the topic is known.
     """
 
     message: str | None = None
@@ -65,11 +66,12 @@ async def _of_topic(name: str, wanted: Wanted, deps: Deps) -> Advice:
         return Advice(_none(wanted.kind), [])
     others = [each.name for each in (*most, *beside) if each.count(wanted.kind)]
     near = nearest_names(name, list(dict.fromkeys(others)), SUGGESTED)
-    told = f"Nearest: {_quoted(near)}." if near else f"There are {_quoted(others[:SUGGESTED])} ..."
+    told = "Nearest:" if near else "None is like it; the commonest are"
+    suggested = near or others[:SUGGESTED]
     return Advice(
-        f"There is no topic {name!r}. {told} Take another one (list_topics lists all), or leave"
-        " topic out and say in query what you need.",
-        near,
+        f"There is no topic {name!r}. {told} {_quoted(suggested)}. Take another one (list_topics"
+        " lists all), or leave topic out and say in query what you need.",
+        suggested,
     )
 
 

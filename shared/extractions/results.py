@@ -63,7 +63,8 @@ class Metadata(Result):
         " last."
     )
     nearest_topics: list[str] | None = Field(
-        description="Where the topic is unknown: known ones like it, the most alike first."
+        description="Where the topic is unknown: known ones like it, the most alike first; the"
+        " commonest where none is like it."
     )
     message: str | None = Field(description="What to know where nothing was found, or all shown.")
 

@@ -9,12 +9,15 @@ said the same. The purge job shows one of them in its place, and takes the mark 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import Increment
 
+from shared.domain.extraction import SCHEMA_VERSION
 from shared.domain.names import safe_id
 from shared.store.database import together
 
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
     from shared.store.database import Database, Write
 
 Extracted = Mapping[str, Mapping[str, Any]]
-"""Extraction id to `{type, topics}`; a duplicate, which no list shows, has no topics."""
+"""Extraction id to `{type, topics, says}`; a duplicate, which no list shows, has no topics. `says`
+tells whether what is stored of it is what would be stored now."""
 COLLECTION: Final = "extractions"
 GONE: Final = "gone_extractions"
 TOPICS: Final = "topics"
@@ -37,6 +41,7 @@ def extracted(extractions: Sequence[Extraction]) -> dict[str, dict[str, Any]]:
         each.extraction_id: {
             "type": each.type.value,
             "topics": [] if each.duplicate_of else list(each.topics),
+            "says": _digest(each),
         }
         for each in extractions
     }
@@ -61,6 +66,12 @@ def topic_writes(database: Database, before: Extracted, after: Extracted) -> Ite
         by_type = {kind: n for (name, kind), n in change.items() if name == topic and n}
         if by_type:
             yield _topic_write(database, topic, by_type)
+
+
+def _digest(each: Extraction) -> str:
+    """Changes when anything changes that is stored of it, but for who found it, and when."""
+    said = [SCHEMA_VERSION, each.topics, each.quote, each.confidence, each.duplicate_of]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
 
 def _deletion(database: Database, extraction_id: str) -> Write:

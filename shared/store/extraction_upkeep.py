@@ -33,7 +33,7 @@ PAGE: Final = 200
 SETTLED_AT_ONCE: Final = 50
 """Marks of extractions that are gone which are settled together."""
 MOST_REPEATED: Final = 100
-"""Duplicates of one extraction that are looked at together. Of more, two are shown in its place."""
+"""Duplicates of one extraction that are looked at together."""
 _DUPLICATE: Final = ("type", "topics", "source_id", "chunk_id", "confidence")
 
 
@@ -61,8 +61,8 @@ class ExtractionUpkeep:
             duplicates = [] if original else await self._duplicates(mark.id)
             if not duplicates:
                 idle.append(_deletion(mark))
-            elif await self._inherited(mark, duplicates):
-                done += Counter(settled=1, shown=1)
+            else:
+                done += await self._inherited(mark, duplicates)
         done["settled"] += await self._database.commit_what_holds(idle) if idle else 0
         return done
 
@@ -82,27 +82,36 @@ class ExtractionUpkeep:
         found = await self._database.find(query)
         return sorted(found, key=lambda each: (-each.get("confidence"), each.id))
 
-    async def _inherited(self, mark: Snapshot, duplicates: Sequence[Snapshot]) -> bool:
-        """Show the surest duplicate that hangs on a chunk; False where something changed."""
-        chunks = await self._chunks(duplicates)
+    async def _inherited(self, mark: Snapshot, duplicates: Sequence[Snapshot]) -> Counter[str]:
+        """Show the surest duplicate that hangs on a chunk, unless one is shown already.
+
+        Those that are too many to be looked at together find the heir in the mark, which stays.
+        Where something changes meanwhile, nothing is settled.
+        """
+        known = (mark.to_dict() or {}).get("heir")
+        chunks = {} if known else await self._chunks(duplicates)
         heir = next((each for each in duplicates if _hangs(each, chunks)), None)
-        writes = [_deletion(mark)]
+        heir_id = heir.id if heir else known
+        writes: list[Write] = []
+        if heir_id:
+            others = [each for each in duplicates if each.id != heir_id]
+            writes += [put(each, {"duplicate_of": heir_id}) for each in others]
         if heir:
-            others = [each for each in duplicates if each.id != heir.id]
-            writes += [put(each, {"duplicate_of": heir.id}) for each in others]
             writes += self._showing(heir, chunks[heir.get("chunk_id")])
+        more = heir_id and len(duplicates) == MOST_REPEATED
+        writes.append(put(mark, {"heir": heir_id}) if more else _deletion(mark))
         try:
             await self._database.commit(writes)
         except Stale:
-            return False
-        return True
+            return Counter()
+        return Counter(settled=1, shown=int(heir is not None))
 
     def _showing(self, heir: Snapshot, chunk: Snapshot) -> Iterator[Write]:
         kind, topics = ExtractionType(heir.get("type")), heir.get("topics")
         found_by = facets(kind, topics, heir.get("source_id"))
         yield put(heir, {"facets": found_by, "duplicate_of": DELETE_FIELD})
         before = _extracted(chunk)
-        after = {**before, heir.id: {"type": kind.value, "topics": topics}}
+        after = {**before, heir.id: {"type": kind.value, "topics": topics, "says": ""}}
         yield put(chunk, {"extracted": after})
         yield from topic_writes(self._database, before, after)
 

@@ -114,7 +114,7 @@ async def test_a_run_with_nothing_to_do_costs_a_handful_of_reads(settings: Setti
         await run(deps)
     async with reading(settings) as deps:
         await run(deps)
-        assert (3, 0, 0) == (
+        assert (4, 0, 0) == (
             deps.meter.documents_read,
             deps.meter.documents_written,
             deps.meter.input_tokens,

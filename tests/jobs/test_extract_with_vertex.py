@@ -157,7 +157,7 @@ async def test_a_passage_of_which_no_answer_comes_is_put_off_alone(
         await waiting(cloud),
         set(await told(cloud)),
     )
-    assert {"read": 1} == (await chunks_by_content(cloud))[KEYS]["tries"]
+    assert {"extract": 1} == (await chunks_by_content(cloud))[KEYS]["tries"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from functions.jobs.index.job import index
-from functions.jobs.purge.job import purge, waiting
+from functions.jobs.purge.job import purge
 from functions.jobs.purge.rounds import EVERY
 from shared.domain.extraction import Extraction, Pitfall
 from shared.job import Report
@@ -119,7 +119,7 @@ async def test_what_hangs_on_a_chunk_stays_even_where_that_waits_to_be_forgotten
 
 
 async def test_the_surest_that_repeated_one_that_is_gone_is_shown_in_its_place(
-    deps: Deps, day: Day
+    deps: Deps,
 ) -> None:
     first, *_ = await put_in(deps, SAILING)
     others = await put_in(deps, BAKING)
@@ -131,10 +131,7 @@ async def test_the_surest_that_repeated_one_that_is_gone_is_shown_in_its_place(
     await hang(deps, extraction("one", first), *repeating)
     assert {"weather": 1} == await of_topics(deps)
     await deps.store.ingestion.save([in_chunks(replace(SAILING, sections=()))], NOON)
-    await index(deps, ample())
-    day.later(days=1)
-    assert 1 == await waiting(deps)
-    report = await purge(deps, ample())
+    report = await index(deps, ample())
     assert (1, []) == (report.counts["shown"], report.failures)
     assert {"again-0.5": False, "again-0.7": False, "again-0.9": True} == await shown(deps)
     assert {"weather": 1} == await of_topics(deps)

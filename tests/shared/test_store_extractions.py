@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace as altered
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -108,10 +109,11 @@ async def test_a_chunk_knows_its_extractions_and_waits_no_more(
     held = [of(chunks[0], decision(), "bread"), of(chunks[0], warning())]
     await hold(deps, *held)
     data = (await documents(deps, "chunks"))[chunks[0].chunk_id]
+    known = {name: (each["type"], each["topics"]) for name, each in data["extracted"].items()}
     assert {
-        held[0].extraction_id: {"type": "decision", "topics": ["bread"]},
-        held[1].extraction_id: {"type": "warning", "topics": []},
-    } == data["extracted"]
+        held[0].extraction_id: ("decision", ["bread"]),
+        held[1].extraction_id: ("warning", []),
+    } == known
     assert (SCHEMA_VERSION, False) == (data["extraction_schema"], "extract" in data["pending"])
 
 
@@ -150,11 +152,40 @@ async def test_what_is_there_already_is_not_written_again(
     before = (await snapshots(deps, "extractions"))[same.extraction_id]
     chunk = await waiting(deps, chunks[0].chunk_id)
     written = meter.documents_written
-    await replace(deps, chunk, [altered(same, confidence=0.9), of(chunks[0], pattern(), "bread")])
+    later = altered(same, extracted_at=same.extracted_at + timedelta(days=1))
+    await replace(deps, chunk, [later, of(chunks[0], pattern(), "bread")])
     after = (await snapshots(deps, "extractions"))[same.extraction_id]
     assert before.update_time == after.update_time
     pattern_chunk_warning_and_mark_topic = 5
     assert pattern_chunk_warning_and_mark_topic == meter.documents_written - written
+
+
+@pytest.mark.parametrize(
+    "change", [{"confidence": 0.4}, {"quote": "Other words."}, {"topics": ("oats",)}], ids=str
+)
+async def test_what_is_told_otherwise_is_written_again(
+    deps: Deps, chunks: list[Chunk], change: dict[str, Any]
+) -> None:
+    same = of(chunks[0], decision(), "bread")
+    await hold(deps, same)
+    await replace(deps, await waiting(deps, chunks[0].chunk_id), [altered(same, **change)])
+    (read,) = await page(deps)
+    assert [getattr(altered(same, **change), name) for name in change] == [
+        getattr(read, name) for name in change
+    ]
+
+
+async def test_what_is_no_duplicate_any_more_is_shown_though_it_has_no_topics(
+    deps: Deps, chunks: list[Chunk]
+) -> None:
+    first = of(chunks[1], decision("Who bakes?"))
+    again = of(chunks[0], decision())
+    await hold(deps, first)
+    await hold(deps, altered(again, duplicate_of=first.extraction_id))
+    await replace(deps, await waiting(deps, chunks[0].chunk_id), [again])
+    assert {first.extraction_id, again.extraction_id} == {
+        each.extraction_id for each in await page(deps)
+    }
 
 
 async def test_a_chunk_without_extractions_has_none(deps: Deps, chunks: list[Chunk]) -> None:

@@ -133,8 +133,8 @@ async def test_only_topics_of_the_type_are_near(
         name: (await got(backend, name, topic="sourdogh"))["metadata"]["nearest_topics"]
         for name in ("get_decisions", "get_patterns", "get_warnings")
     }
-    expected = {"get_decisions": [], "get_patterns": ["sourdough"], "get_warnings": ["sourdough"]}
-    assert expected == nearest
+    assert "sourdough" not in nearest.pop("get_decisions")
+    assert {"get_patterns": ["sourdough"], "get_warnings": ["sourdough"]} == nearest
 
 
 async def test_where_no_topic_is_near_the_commonest_are_told(
@@ -142,8 +142,8 @@ async def test_where_no_topic_is_near_the_commonest_are_told(
 ) -> None:
     await shelf(deps, chunks)
     metadata = (await got(backend, "get_decisions", topic="xyzzy"))["metadata"]
-    assert [] == metadata["nearest_topics"]
-    assert "'kubernetes'" in metadata["message"]
+    assert "kubernetes" in metadata["nearest_topics"]
+    assert "None is like it; the commonest are " in metadata["message"]
 
 
 async def test_a_topic_of_other_types_says_which_tools_have_something(

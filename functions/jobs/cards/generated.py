@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints, field_validator
 
 from shared.domain.chunk import KnowledgeCard
 
@@ -39,6 +39,13 @@ class Card(BaseModel):
     takeaways: Annotated[tuple[Takeaway, ...], Field(min_length=3, max_length=5)] = Field(
         description="What to remember, one sentence each, none that the others say already."
     )
+
+    @field_validator("takeaways")
+    @classmethod
+    def _different(cls, takeaways: tuple[str, ...]) -> tuple[str, ...]:
+        if len({each.casefold() for each in takeaways}) < len(takeaways):
+            raise ValueError("two takeaways say the same")
+        return takeaways
 
     @property
     def card(self) -> KnowledgeCard:

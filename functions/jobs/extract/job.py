@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.extract.reader import Reader
+from shared.extractions.heirs import show_heirs
 from shared.job import Job, Report
 from shared.logs import log
 from shared.parked_chunks import parked_chunks
@@ -44,6 +45,7 @@ async def extract(deps: Deps, budget: Budget) -> Report:
         report.counts["outdated"] = outdated
     reader = Reader(deps, deps.generator, report)
     await work_off(Work(STEP, "read", reader.read, reader.probe), deps, budget, report)
+    await show_heirs(deps, budget, report)
     return report
 
 

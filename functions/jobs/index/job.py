@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.index.commits import commits
 from shared.errors import PlatformFault
+from shared.extractions.heirs import show_heirs
 from shared.job import Failure, Job, Report
 from shared.parked_chunks import parked_chunks
 from shared.retrieval.terms import ANALYSIS
@@ -37,7 +38,7 @@ async def index(deps: Deps, budget: Budget) -> Report:
 
     A commit holds the chunks' marks and all that they change in the lists: killed anywhere, the
     next run goes on with what is left. When the analysis of texts changes, everything is indexed
-    again.
+    again. What repeats an extraction that went with a chunk is shown in its place.
     """
     report = Report()
     await _follow_analysis(deps)
@@ -45,6 +46,7 @@ async def index(deps: Deps, budget: Budget) -> Report:
     while not budget.spent:
         page = await deps.store.indexing.pending(deps.clock(), PAGE)
         if not page:
+            await show_heirs(deps, budget, report)
             return report
         for commit in await _commits(page, deps, report):
             await _apply(commit, deps, budget, report)

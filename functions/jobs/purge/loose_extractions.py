@@ -7,22 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.rounds import go_round
 from functions.jobs.purge.sweep import Sweep
+from shared.extractions.heirs import show_heirs
 from shared.store.extraction_upkeep import ExtractionUpkeep
 
 if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.job import Budget, Report
-
-
-async def show_duplicates(deps: Deps, budget: Budget, report: Report) -> None:
-    """Show of the duplicates of each extraction that is gone the surest one in its place."""
-    upkeep = ExtractionUpkeep(deps.store.database)
-    while (done := await upkeep.settle())["settled"]:
-        report.counts += Counter(shown=done["shown"])
-        budget.progress(done["settled"])
-        if budget.spent:
-            report.finished = False
-            return
 
 
 async def _count_gone(deps: Deps) -> int:
@@ -52,6 +42,6 @@ async def remove_orphans(deps: Deps, budget: Budget, report: Report) -> None:
     await go_round("extractions", look, deps, budget, report)
 
 
-DUPLICATES: Final = Sweep("duplicates", show_duplicates, _count_gone)
+DUPLICATES: Final = Sweep("duplicates", show_heirs, _count_gone)
 TOPICS: Final = Sweep("topics", forget_topics)
 EXTRACTIONS: Final = Sweep("extractions", remove_orphans)

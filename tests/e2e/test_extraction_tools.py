@@ -1,0 +1,151 @@
+"""Extractions as a user has them: the sample, the four tools and list_topics, over the gateway."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra.deploy.discovery import ROOT
+from tests.access.conftest import CLOUD
+from tests.e2e.running import INLINE, run_gateway
+from tests.e2e.wire import call, post
+from tests.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Ask = Callable[..., dict[str, Any]]
+
+TOOLS = ("get_decisions", "get_patterns", "get_warnings", "get_methodologies")
+four = pytest.mark.parametrize("tool", TOOLS)
+LOAD = "from infra.local.jobs import load_sample; import sys; sys.exit(not load_sample())"
+
+
+def carrel(project: str, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "GOOGLE_CLOUD_PROJECT": project}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def sample() -> str:
+    project = f"e2e-{uuid.uuid4().hex[:16]}"
+    loaded = carrel(project, LOAD)
+    assert 0 == loaded.returncode, loaded.stderr
+    return project
+
+
+@pytest.fixture(scope="module")
+def ask(sample: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """What a stranger is answered where PUBLIC_ACCESS is on: fields, or the error."""
+    environment = {"GOOGLE_CLOUD_PROJECT": sample, **CLOUD}
+    environment |= {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "100000"}
+    with run_gateway(INLINE, environment, tmp_path_factory.mktemp("e2e") / "log") as running:
+        yield lambda tool, **arguments: answer(running.endpoint, tool, arguments)
+
+
+def answer(endpoint: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    result = post(endpoint, call(tool, arguments)).json()["result"]
+    assert result["isError"] is ("structuredContent" not in result)
+    return dict(
+        result.get("structuredContent") or json.loads(result["content"][0]["text"])["error"]
+    )
+
+
+def everything(ask: Ask, tool: str, **arguments: Any) -> list[dict[str, Any]]:
+    found = ask(tool, **arguments)
+    results = list(found["results"])
+    while cursor := found["metadata"].get("next_cursor"):
+        found = ask(tool, **arguments, cursor=cursor)
+        results += found["results"]
+    return results
+
+
+@four
+@pytest.mark.parametrize("query", [{}, {"query": "tests"}])
+def test_all_pages_hold_each_once_whatever_their_size(
+    ask: Ask, tool: str, query: dict[str, str]
+) -> None:
+    whole = [each["id"] for each in everything(ask, tool, limit=100, **query)]
+    assert whole == [each["id"] for each in everything(ask, tool, limit=2, **query)]
+    assert len(whole) == len(set(whole)) > 0
+
+
+@four
+def test_a_quote_stands_in_its_chunk_under_the_title_that_is_cited(ask: Ask, tool: str) -> None:
+    for each in ask(tool, limit=3)["results"]:
+        chunk = ask("get_chunk", chunk_id=each["chunk_id"], include_related=False)
+        assert each["quote"] in chunk["content"]
+        assert each["source_title"] == chunk["title"]
+
+
+@four
+def test_topics_are_counted_as_often_as_they_are_found(ask: Ask, tool: str) -> None:
+    named = tool.removeprefix("get_")
+    found = Counter(topic for each in everything(ask, tool) for topic in each["topics"])
+    listed = ask("list_topics", limit=100)["topics"]
+    assert found == {each["name"]: each[named] for each in listed if each[named]}
+
+
+@four
+@pytest.mark.parametrize("spell", [str.upper, str.title, " {} ".format])
+def test_a_topic_is_found_however_it_is_spelled(
+    ask: Ask, tool: str, spell: Callable[[str], str]
+) -> None:
+    found = everything(ask, tool)
+    topic = found[0]["topics"][0]
+    expected = [each["id"] for each in found if topic in each["topics"]]
+    assert expected == [each["id"] for each in everything(ask, tool, topic=spell(topic))]
+
+
+@four
+def test_a_cursor_of_another_tool_or_filter_is_refused(ask: Ask, tool: str) -> None:
+    cursor = ask(tool, limit=1)["metadata"]["next_cursor"]
+    other = TOOLS[TOOLS.index(tool) - 1]
+    for name, more in ((other, {}), (tool, {"query": "x"}), (tool, {"topic": "testing"})):
+        assert {"cursor"} == ask(name, cursor=cursor, **more)["details"].keys()
+
+
+@four
+def test_filters_and_a_query_leave_what_passes_them_all(ask: Ask, tool: str) -> None:
+    found = everything(ask, tool)
+    source_id, topic = found[0]["source_id"], found[0]["topics"][0]
+    expected = {e["id"] for e in found if e["source_id"] == source_id and topic in e["topics"]}
+    got = ask(tool, source_id=source_id, topic=topic, query="how")
+    assert expected == {each["id"] for each in got["results"]}
+    assert (topic, "semantic") == (got["metadata"]["query"], got["metadata"]["search_type"])
+
+
+@four
+def test_where_the_database_is_down_nothing_is_an_error_and_no_empty_list(
+    tool: str, tmp_path: Path
+) -> None:
+    nowhere = {"FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}"}
+    with run_gateway(INLINE, nowhere, tmp_path / "log") as down:
+        assert "UNAVAILABLE" == answer(down.endpoint, tool, {})["code"]
+
+
+@four
+def test_strangers_are_refused_where_access_is_not_public(
+    sample: str, tool: str, tmp_path: Path
+) -> None:
+    environment = {"GOOGLE_CLOUD_PROJECT": sample, **CLOUD}
+    with run_gateway(INLINE, environment, tmp_path / "log") as closed:
+        assert 401 == post(closed.endpoint, call(tool, {})).status_code
+
+
+def test_the_nightly_score_is_shown_by_get_stats(ask: Ask, sample: str) -> None:
+    assert "health" not in ask("get_stats")
+    run = carrel(sample, "from infra.cli import main; main()", "jobs", "run", "health")
+    assert 0 == run.returncode, run.stderr
+    assert ask("get_stats")["health"]["queries"] > 0
