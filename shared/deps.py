@@ -37,6 +37,9 @@ Part = Literal["embedding", "bm25"]
 """A part of a call whose time is worth knowing."""
 REMEMBERED: Final = 256
 """Query vectors that a process keeps: walking through pages embeds nothing twice."""
+PATIENCE: Final = 20
+"""Failures in a row of a language model before it is left alone for a while. Jobs alone ask it: eight
+texts at once, and then one that any model answers, which must not be refused for the others."""
 
 
 class Deps:
@@ -267,12 +270,14 @@ def _configured_generator(settings: Settings) -> Generator | None:
     if settings.generation_provider == "extractive":
         return None
     from shared.ai.vertex_generation import VertexGenerator
+    from shared.breaker import Breaker
 
     return VertexGenerator(
         project=settings.google_cloud_project,
         location=settings.generation_location,
         model=settings.generation_model,
         base_url=settings.vertex_base_url,
+        breaker=Breaker("Vertex AI", failures=PATIENCE),
     )
 
 

@@ -99,6 +99,8 @@ class Job:
         lease: The lease that it runs under, if it is another job's: the two never run at once. By
             default its own, of its name.
         parking: What failed too often, if it gives things up.
+        renew: Lets all wait again that another model made than the one that would make it now, and
+            tells how much that is.
     """
 
     name: str
@@ -109,6 +111,7 @@ class Job:
     timeout: float = 25 * 60.0
     lease: str | None = None
     parking: Parking | None = None
+    renew: Callable[[Deps], Awaitable[int]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +157,6 @@ async def run_job(
     error: Exception | None = None
     began = time.monotonic()
     try:
-        if lease.died:
-            await deps.store.database.commit([deps.store.runs.died(lease.died)])
         report = await job.run(deps, Budget(began + (seconds or job.timeout), keeper.progress))
         report.cost = meter
     except Exception as failure:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from shared.errors import CarrelError, PlatformFault, Unavailable
 from shared.job import Failure
 from shared.logs import describe, log
+from shared.store.steps import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -24,6 +25,8 @@ PAGE: Final = 64
 """How many waiting chunks are read at once."""
 AT_ONCE: Final = 8
 """How many are worked on at once, and stored together."""
+MOST_TAKEN: Final = 2
+"""How often a run takes a chunk that still waits afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,14 @@ async def work_off(work: Work, deps: Deps, budget: Budget, report: Report) -> No
     Raises:
         CarrelError: It would fail for any chunk.
     """
-    while page := await deps.store.steps.pending(work.step, deps.clock(), PAGE):
+    taken = Counter[str]()
+    while True:
+        waiting = await deps.store.steps.pending(work.step, deps.clock(), PAGE)
+        # One that somebody edits again and again is left to the next run.
+        page = [chunk for chunk in waiting if taken[chunk.chunk_id] < MOST_TAKEN]
+        if not page:
+            return
+        taken.update(chunk.chunk_id for chunk in page)
         for start in range(0, len(page), work.at_once):
             if budget.spent:
                 report.finished = False
@@ -72,18 +82,20 @@ async def _work_on(
     """Make and store it; what fails is told.
 
     A failure that hits any chunk is no chunk's fault. One that is over by now, such as an outage,
-    was none either: so what was unavailable is tried once more, chunk by chunk.
+    was none either: so what was unavailable is tried once more, one by one, while there is time.
     """
     failed = await _attempt(chunks, work, deps, budget, report)
     if not failed:
         return []
     await work.probe()
     lasting = [each for each in failed if not isinstance(each[1], Unavailable)]
-    again = [chunk for chunk, error in failed if isinstance(error, Unavailable)]
-    still = [await _attempt([chunk], work, deps, budget, report) for chunk in again]
-    if any(still):
+    still: list[Failed] = []
+    for chunk, error in failed:
+        if isinstance(error, Unavailable) and not budget.spent:
+            still += await _attempt([chunk], work, deps, budget, report)
+    if still:
         await work.probe()
-    return [*lasting, *chain.from_iterable(still)]
+    return [*lasting, *still]
 
 
 async def _attempt(
@@ -100,7 +112,11 @@ async def _attempt(
             raise outcome
         else:
             made.append(outcome)
-    report.counts[work.counted] += await deps.store.steps.done(work.step, made)
+    try:
+        report.counts[work.counted] += await deps.store.steps.done(work.step, made)
+    except Refused as refused:
+        report.counts[work.counted] += refused.stored
+        failed += [(chunk, refused) for chunk in refused.chunks]
     budget.progress(len(made))
     return failed
 

@@ -42,6 +42,9 @@ FIRST_PAUSE: Final = 0.01
 LONGEST_PAUSE: Final = 0.5
 """Seconds. The pause doubles with every race that is lost."""
 
+MOST_BYTES: Final = 4_000_000
+"""What a commit may hold: the emulator takes requests of 4 MiB, the cloud of 10."""
+
 ResultT = TypeVar("ResultT")
 
 _UNREACHABLE: Final = "The database cannot be reached right now. Nothing is wrong with the call."
@@ -63,6 +66,10 @@ _STALE = (
 
 class Stale(Conflict):
     """A commit was refused because a document changed, vanished or appeared since it was read."""
+
+
+class TooLarge(PlatformFault):
+    """A commit holds more than the database takes at once; Google's client would try for long."""
 
 
 class LeaseLost(Conflict):
@@ -264,6 +271,8 @@ class Database:
         return batch
 
     async def _send(self, batch: AsyncWriteBatch) -> Sequence[WriteResult]:
+        if sum(write._pb.ByteSize() for write in batch._write_pbs) > MOST_BYTES:  # noqa: SLF001
+            raise TooLarge("The database takes no more than 4 MB at once.")
         self.meter.commits += 1
         async with self._request(stale=_STALE):
             results = await batch.commit()

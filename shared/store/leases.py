@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from google.cloud.firestore import LastUpdateOption
 
 from shared.store.database import LeaseLost, Stale, together
-from shared.store.runs import new_run_id
+from shared.store.runs import Runs, new_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,6 @@ class Lease:
     Attributes:
         job: What it is the lease of.
         holder: Names this run.
-        died: The run that held it before, and never gave it back.
         seconds: How long it lasts after the last commit.
         update_time: When this run last wrote it, as far as it knows.
     """
@@ -37,7 +36,6 @@ class Lease:
     holder: str
     seconds: float
     update_time: Any
-    died: str | None
     _reference: AsyncDocumentReference
     _clock: Clock
 
@@ -75,7 +73,10 @@ class Leases:
     async def acquire(
         self, job: str, seconds: float, clock: Clock, run_id: str | None = None
     ) -> Lease | datetime:
-        """Take the lease of a job for this run, or learn when it may become free."""
+        """Take the lease of a job for this run, or learn when it may become free.
+
+        Of the run that held it before, if it never gave it back, the same commit says that it died.
+        """
         reference = self._database.document("leases", job)
         snapshot = await self._database.get(reference)
         now = clock()
@@ -86,17 +87,19 @@ class Leases:
         holder = run_id or new_run_id(job, now)
         taken = {"holder": holder, "expires_at": expiry, "commit": ""}
         try:
-            results = await self._database.commit([_take(snapshot, taken)])
+            results = await self._database.commit([_take(snapshot, taken), *self._died(snapshot)])
             written = results[0].update_time
         except Stale:
             present = await self._database.get(reference)
             if not present.exists or present.get("holder") != holder:
                 return expiry
             written = present.update_time  # it was us: the first answer was lost
-        died = snapshot.get("holder") if snapshot.exists else None
-        lease = Lease(job, holder, seconds, written, died, reference, clock)
+        lease = Lease(job, holder, seconds, written, reference, clock)
         self._database.lease = lease
         return lease
+
+    def _died(self, seen: DocumentSnapshot[Any]) -> list[Write]:
+        return [Runs(self._database).died(seen.get("holder"))] if seen.exists else []
 
     async def release(self, last: Sequence[Write] = ()) -> None:
         """Give back the lease that is held, with the run's last writes.

@@ -12,6 +12,7 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.clock import utc_now
 from shared.domain.chunk import embedding_text
+from shared.errors import PlatformFault
 from shared.store import chunk_documents as documents
 from shared.store.chunk_documents import COLLECTION, STEPS
 from shared.store.database import Stale, together
@@ -92,6 +93,21 @@ class Parked:
     reason: str
 
 
+class Refused(PlatformFault):
+    """What was made of some chunks is not taken by the database, which took that of others.
+
+    Attributes:
+        stored: Of how many chunks it was stored.
+        chunks: Of which it was not.
+    """
+
+    def __init__(self, stored: int, chunks: Sequence[PendingChunk]) -> None:
+        """Say so."""
+        super().__init__("The database refuses what was made of it: it may be too large.")
+        self.stored = stored
+        self.chunks = list(chunks)
+
+
 class Steps:
     """Hands out chunks that wait for a step, and records what jobs did to them."""
 
@@ -134,11 +150,19 @@ class Steps:
 
         Returns:
             Of how many chunks it was stored.
-        """
-        blocks = (made[start : start + MOST_WRITES] for start in range(0, len(made), MOST_WRITES))
-        return sum([await self._done(step, block) for block in blocks])
 
-    async def _done(self, step: str, made: Sequence[Done]) -> int:
+        Raises:
+            Refused: The database refuses some of it for what it is; the rest is stored.
+        """
+        refused: list[PendingChunk] = []
+        stored = 0
+        for start in range(0, len(made), MOST_WRITES):
+            stored += await self._done(step, made[start : start + MOST_WRITES], refused)
+        if refused:
+            raise Refused(stored, refused)
+        return stored
+
+    async def _done(self, step: str, made: Sequence[Done], refused: list[PendingChunk]) -> int:
         try:
             await self._database.commit([self._write(step, each) for each in made])
         except Stale:
@@ -149,9 +173,29 @@ class Steps:
                 for each in made
                 if each.chunk.chunk_id in present
             ]
-            return await self._database.commit_what_holds(
-                [self._write(step, each) for each in held]
-            )
+            return await self._apart(step, held, refused)
+        except (PlatformFault, ValueError):
+            return await self._apart(step, made, refused)
+        return len(made)
+
+    async def _apart(self, step: str, made: Sequence[Done], refused: list[PendingChunk]) -> int:
+        """Store what holds, halved around what does not.
+
+        A chunk that was edited meanwhile stays pending. One that does not fit the database, or of
+        which Google's client cannot make a request, is refused.
+        """
+        if not made:
+            return 0
+        try:
+            await self._database.commit([self._write(step, each) for each in made])
+        except (Stale, PlatformFault, ValueError) as error:
+            if len(made) == 1:
+                if not isinstance(error, Stale):
+                    refused.append(made[0].chunk)
+                return 0
+            middle = len(made) // 2
+            first = await self._apart(step, made[:middle], refused)
+            return first + await self._apart(step, made[middle:], refused)
         return len(made)
 
     def _write(self, step: str, each: Done) -> Write:

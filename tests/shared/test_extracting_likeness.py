@@ -118,3 +118,15 @@ def test_what_does_not_say_the_same_stays_as_it_is() -> None:
     assert [] == distinct([], MODEL)
     one = (replace(extraction(TOLD), confidence=0.1), (1.0, 0.0))
     assert [one] == distinct([one], MODEL)
+
+
+@pytest.mark.parametrize("answer", ["No.", "Both", "❌", "Do not."])
+async def test_an_answer_of_common_words_is_the_same_as_itself_and_no_other(
+    embedder: LocalEmbedder, answer: str
+) -> None:
+    told = TOLD.model_copy(update={"recommended_approach": answer})
+    again = told.model_copy(update={"recommended_approach": answer.upper()})
+    other = told.model_copy(update={"recommended_approach": "Yes"})
+    one, same, otherwise = await embedded(embedder, *map(extraction, (told, again, other)))
+    assert one[0] == original_of(same[0], similar(same, [one]), MODEL)
+    assert original_of(otherwise[0], similar(otherwise, [one]), MODEL) is None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.domain.extraction import CONTENTS, ExtractionType, extraction_id, facet
+from shared.domain.extraction import CONTENTS, ExtractionType, Methodology, extraction_id, facet
 from tests.extractions import decision, methodology, of, pattern, warning
 from tests.knowledge import BAKING, in_chunks
 
@@ -73,3 +73,9 @@ def test_no_topic_is_taken_for_a_source() -> None:
 )
 def test_what_is_embedded_is_what_people_ask_for(content: object, expected: str) -> None:
     assert expected == getattr(content, "text", None)
+
+
+def test_steps_are_numbered_from_one_in_their_order() -> None:
+    steps = [{"order": n, "title": f"Step {n}", "description": "Do it."} for n in (9, 7)]
+    told = Methodology.model_validate({"name": "Bake", "steps": steps})
+    assert [(1, "Step 7"), (2, "Step 9")] == [(step.order, step.title) for step in told.steps]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.domain.extraction import ExtractionType
+from shared.store.extraction_upkeep import MOST_REPEATED
 from tests.extractions import decision, hold, of, replace, waiting, warning
 from tests.fakes.embedder import WordEmbedder
 from tests.jobs.documents import documents
@@ -161,3 +162,23 @@ async def test_a_round_goes_on_after_the_last_id(deps: Deps, repeated: list[Extr
     rest = await deps.store.extraction_upkeep.page(page[1].id)
     assert [each.id for each in page[2:]] == [each.id for each in rest]
     assert len(repeated) + 1 == len(page)
+
+
+async def test_however_many_repeat_what_is_gone_one_is_shown_and_the_others_repeat_it(
+    deps: Deps, repeated: list[Extraction]
+) -> None:
+    first, *_ = repeated
+    more = {f"more-{n}" for n in range(MOST_REPEATED)}
+    for name in more:
+        data = {"type": "decision", "topics": [], "facets": [], "confidence": 0.1}
+        hanging = {"chunk_id": "elsewhere", "source_id": "s", "duplicate_of": first.extraction_id}
+        await write(deps, f"extractions/{name}", data | hanging)
+    await forget(deps, first)
+    while (await deps.store.extraction_upkeep.settle())["settled"]:
+        pass
+    stored = await documents(deps, "extractions")
+    shown_now = [name for name, data in stored.items() if data["type"] == "decision"]
+    originals = {stored[name].get("duplicate_of") for name in shown_now}
+    assert len(originals - {None}) == 1
+    assert list(originals - {None}) == await shown(deps)
+    assert await documents(deps, "gone_extractions") == {}

@@ -47,7 +47,9 @@ class Line:
             await asyncio.sleep(0)  # all that are begun at once stand here before the first goes on
             yield before.wait
         finally:
-            # Who fails early leaves no gap through which the next one could overtake.
-            await before.wait()
-            self._standing -= 1
-            mine.set()
+            try:
+                # Who fails early leaves no gap through which the next one could overtake.
+                await before.wait()
+            finally:  # who is cancelled keeps nobody waiting
+                self._standing -= 1
+                mine.set()
