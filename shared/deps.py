@@ -38,7 +38,7 @@ Part = Literal["embedding", "bm25"]
 REMEMBERED: Final = 256
 """Query vectors that a process keeps: walking through pages embeds nothing twice."""
 PATIENCE: Final = 20
-"""Failures in a row of a language model before it is left alone for a while. Jobs alone ask it: eight
+"""Failures in a row of a language model before it is left alone. Only jobs ask it: eight
 texts at once, and then one that any model answers, which must not be refused for the others."""
 
 

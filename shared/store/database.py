@@ -191,13 +191,18 @@ class Database:
         """Commit the writes whose preconditions hold and drop the others; return how many held.
 
         The batch is halved around what was refused, so that one document that somebody edited
-        meanwhile costs a few commits and not the batch.
+        meanwhile costs a few commits and not the batch; and where it is too much at once.
+
+        Raises:
+            PlatformFault: The database refuses a write for what it is.
         """
         try:
             await self.commit(writes)
-        except Stale:
+        except (Stale, PlatformFault) as error:
             if len(writes) == 1:
-                return 0
+                if isinstance(error, Stale):
+                    return 0
+                raise
             middle = len(writes) // 2
             first = await self.commit_what_holds(writes[:middle])
             return first + await self.commit_what_holds(writes[middle:])
@@ -220,16 +225,6 @@ class Database:
                 pause = min(2 * pause, LONGEST_PAUSE)
         message = "Too much is written there at once."
         raise Unavailable(message, details={"outcome": "nothing_done"}, retry_after=1)
-
-    async def renew_lease(self) -> None:
-        """Keep the lease through a stretch of work that commits nothing.
-
-        Raises:
-            LeaseLost: Another run has taken it.
-        """
-        async with self._one_commit:
-            if self.lease:
-                await self._commit([])
 
     async def _commit(self, writes: Sequence[Write]) -> Sequence[WriteResult]:
         if not self.lease:

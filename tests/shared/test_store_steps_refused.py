@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.domain.source import Section, Source
+from shared.errors import PlatformFault
 from shared.job import Report
 from shared.queue_work import Work, work_off
 from shared.store.database import MOST_BYTES
@@ -74,3 +75,11 @@ async def test_a_run_puts_off_what_is_refused_and_does_the_rest(deps: Deps) -> N
     assert failure.name == odd
     assert "too large" in failure.reason
     assert 1 == (await documents(deps, "chunks"))[odd]["tries"]["card"]
+
+
+async def test_writes_that_are_too_much_at_once_are_committed_in_parts(deps: Deps) -> None:
+    text = "x" * (MOST_BYTES // 6)
+    writes = [beside(deps, str(n), text) for n in range(10)]
+    assert 10 == await deps.store.database.commit_what_holds(writes)
+    with pytest.raises(PlatformFault):
+        await deps.store.database.commit_what_holds([*writes, beside(deps, "odd", TOO_LONG)])
