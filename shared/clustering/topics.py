@@ -90,7 +90,7 @@ def find_topics(vectors: Matrix) -> list[Topic]:
         return []
     distinct = vectors[firsts]
     near = nearest(distinct, min(MOST_NEIGHBOURS, 8 + size // 30))
-    regions = dense_regions(spectral_map(near), max(SMALLEST, int(2 + sqrt(size) / 5)))
+    regions = dense_regions(spectral_map(near), smallest(size))
     labels = merged(regions, distinct)
     _let_go_of_strays(labels, distinct)
     cores = [distinct[labels == number] for number in range(labels.max() + 1)]
@@ -101,9 +101,14 @@ def find_topics(vectors: Matrix) -> list[Topic]:
     joined = nearest_topics(vectors, centroids, reaches)
     places = np.where(labels[copies] == NOISE, joined, labels[copies])
     return [
-        Topic(centroid, float(reach), _from_the_centre(vectors, centroid, places == number))
+        Topic(centroid, float(reach), from_the_centre(vectors, centroid, places == number))
         for number, (centroid, reach) in enumerate(zip(centroids, reaches, strict=True))
     ]
+
+
+def smallest(size: int) -> int:
+    """How many of so many passages make a core."""
+    return max(SMALLEST, int(2 + sqrt(size) / 5))
 
 
 def nearest_topics(
@@ -178,7 +183,7 @@ def _distinct(vectors: Matrix) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return firsts, copies
 
 
-def _from_the_centre(
+def from_the_centre(
     vectors: Matrix, centroid: Matrix, belongs: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
     """The rows of a topic's passages, the most central first."""

@@ -8,7 +8,9 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Generic
 
 from shared.domain.searchable import DocumentT
-from shared.errors import RateLimited, Unavailable
+from shared.errors import PlatformFault, RateLimited, Unavailable
+from shared.logs import describe, log
+from shared.store.embedding_space import Moving
 
 if TYPE_CHECKING:
     from shared.ai.embedding import Vector
@@ -26,6 +28,7 @@ class NoMeaning(Enum):
 
     PROVIDER_UNAVAILABLE = auto()
     NOTHING_EMBEDDED = auto()
+    EMBEDDED_ANEW = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +53,38 @@ async def meaning_of(
     """Embed the question, and search with it at once where there is no filter. One round trip.
 
     Raises:
-        Unavailable: The embedding provider is down, and only meaning was asked for.
+        Unavailable: The embedding provider is down, or everything is being embedded anew, and only
+            meaning was asked for.
         RateLimited: It throttles the caller's own key. The same.
+        PlatformFault: It is set up wrongly, or answers no vector. The same.
         Conflict: The database is embedded with another model.
     """
     if not question.by_meaning:
         return Meaning()
     try:
         vector, embedded = await asyncio.gather(
-            deps.query_vector(question.text), deps.store.embedding_space.expect(deps.embedder)
+            _vector(question, deps), deps.store.embedding_space.expect(deps.embedder)
         )
-    except (RateLimited, Unavailable):
+    except Moving:
         if not question.by_words:
             raise
+        return Meaning(missing=NoMeaning.EMBEDDED_ANEW)
+    if vector is None:
         return Meaning(missing=NoMeaning.PROVIDER_UNAVAILABLE)
     if not embedded:
         return Meaning(missing=NoMeaning.NOTHING_EMBEDDED)
     if not question.selection.everything:
         return Meaning(vector)
     return Meaning(vector, await corpus.documents.nearest(vector, DENSE_POOL))
+
+
+async def _vector(question: Question, deps: Deps) -> Vector | None:
+    """The question's vector; None where the provider fails and words can do without."""
+    try:
+        return await deps.query_vector(question.text)
+    except (PlatformFault, RateLimited, Unavailable) as error:
+        if not question.by_words:
+            raise
+        if isinstance(error, PlatformFault):
+            log.error("question_not_embedded", **describe(error))
+        return None

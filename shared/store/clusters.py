@@ -13,10 +13,10 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.domain.cluster import Cluster
 from shared.store.chunk_documents import COLLECTION as CHUNKS
-from shared.store.chunk_documents import done
+from shared.store.chunk_documents import anew, done
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import (
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 COLLECTION: Final = "clusters"
 BLOCK: Final = 200
 """How many documents are read at once, and written in one commit."""
-MAX_VALUES: Final = 30
-"""How many values Firestore takes in one `array_contains_any`."""
 BY_HAND: Final = "hand"
 BY_WORDS: Final = "words"
 BY_WORDS_ALONE: Final = "words alone"
@@ -45,6 +43,8 @@ _FIELDS: Final = (
     "name", "description", "keywords", "size", "x", "y", "run_id", "created_at",
 )  # fmt: skip
 """What a reader sees of a cluster: everything but its centroid."""
+_NAMING: Final = ("name", "description", "keywords", "named_by")
+"""What says how a cluster is called."""
 _DISTANCE: Final = "distance"
 
 
@@ -78,7 +78,7 @@ class RelatedCluster:
 
 
 class Clusters:
-    """Reads clusters, and replaces those of one run by those of the next."""
+    """Reads clusters, and writes what is found or said of them."""
 
     def __init__(self, database: Database) -> None:
         """Keep them in this database."""
@@ -165,46 +165,49 @@ class Clusters:
         run_id: str,
         now: datetime,
     ) -> int:
-        """Replace all clusters by these. What is so already costs reads and no write.
+        """Have these clusters, with these members, beside all others.
+
+        A cluster that is there already keeps what runs know of it, and is only called as it is to
+        be called. A chunk keeps the clusters that are not among these, and a chunk that is not
+        named keeps all. What is so already costs reads and no write; a run that is killed is
+        completed by the next.
 
         A chunk whose clusters change is to be indexed again. One that is gone, or changes
-        meanwhile, is passed over; a cluster that has no other is left out. Clusters that are no
-        more go last: a run that is killed is completed by the next.
+        meanwhile, is passed over; a new cluster that has no other is left out.
 
         Args:
-            clusters: The clusters, whose sizes are counted here.
+            clusters: The clusters; the sizes of new ones are counted here.
             members: Cluster id to chunk ids. A chunk's clusters keep the order of `clusters`.
-            run_id: What to call the run.
+            run_id: The run that new ones belong to.
             now: The time to stamp on what is written.
 
         Returns:
             How many documents were written.
         """
-        stored = await self._every(clusters_query(self._database.client))
-        chunks = await self._touched(stored, members)
+        names = [each.cluster.cluster_id for each in clusters]
+        stored = await self._stored(names)
+        wanted = sorted({chunk_id for name in names for chunk_id in members[name]})
+        chunks = await self._chunks(wanted, "cluster_id")
         memberships = _memberships(clusters, members, chunks)
-        sizes = Counter(name for names in memberships.values() for name in names)
-        documents = {
-            each.cluster.cluster_id: document(_counted(each, size, run_id, now))
+        sizes = Counter(name for found in memberships.values() for name in found)
+        new = [
+            _counted(each, sizes[each.cluster.cluster_id], run_id, now)
             for each in clusters
-            if (size := sizes[each.cluster.cluster_id])
-        }
-        written = await self._commit(self._cluster_writes(documents, stored))
-        written += await self._commit(_chunk_writes(chunks, memberships, now))
-        gone = stored.keys() - documents.keys()
-        return written + await self._commit(_deletion(stored[name]) for name in gone)
+            if each.cluster.cluster_id not in stored and sizes[each.cluster.cluster_id]
+        ]
+        written = await self.put(new)
+        written += await self._commit(_name_writes(clusters, stored))
+        return written + await self._commit(_chunk_writes(chunks, memberships, set(names), now))
 
-    async def _touched(
-        self, cluster_ids: Iterable[str], members: Mapping[str, Sequence[str]]
-    ) -> Snapshots:
-        """The chunks that belong to a stored cluster, or are to belong to a new one."""
-        names = list(cluster_ids)
-        chunks: Snapshots = {}
-        for start in range(0, len(names), MAX_VALUES):
-            block = names[start : start + MAX_VALUES]
-            chunks |= await self._every(members_query(self._database.client, block))
-        wanted = {chunk_id for chunk_ids in members.values() for chunk_id in chunk_ids}
-        return chunks | await self._chunks(sorted(wanted - chunks.keys()), "cluster_id")
+    async def _stored(self, cluster_ids: Sequence[str]) -> Snapshots:
+        """What there is of these clusters."""
+        found: Snapshots = {}
+        for start in range(0, len(cluster_ids), BLOCK):
+            block = cluster_ids[start : start + BLOCK]
+            references = [self._database.document(COLLECTION, name) for name in block]
+            snapshots = await self._database.get_all(references, list(_NAMING))
+            found |= {each.id: each for each in snapshots}
+        return found
 
     async def _chunks(self, chunk_ids: Sequence[str], field: str) -> Snapshots:
         """One field of the chunks that exist; a deleted one may wait for the index to forget it."""
@@ -226,14 +229,6 @@ class Clusters:
                 break
             page = await self._database.find(query.start_after(page[-1]).limit(BLOCK))
         return found
-
-    def _cluster_writes(
-        self, documents: Mapping[str, dict[str, Any]], stored: Snapshots
-    ) -> Iterator[Write]:
-        for name, data in documents.items():
-            present = _fields(stored[name]) if name in stored else {}
-            if any(present.get(field) != data[field] for field in data.keys() - {"created_at"}):
-                yield _replacement(self._database.document(COLLECTION, name), data)
 
     async def _commit(self, writes: Iterable[Write]) -> int:
         listed = list(writes)
@@ -278,13 +273,6 @@ def unnamed_query(client: AsyncClient) -> AsyncQuery:
     return client.collection(COLLECTION).where(filter=unnamed)
 
 
-def members_query(client: AsyncClient, cluster_ids: Sequence[str]) -> AsyncQuery:
-    """The chunks of up to 30 clusters."""
-    of_any = FieldFilter("cluster_id", "array_contains_any", list(cluster_ids))
-    query = client.collection(CHUNKS).where(filter=of_any).order_by("__name__")
-    return query.select(["cluster_id"])
-
-
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
     """Every query this file can build, for the proof that each has its index."""
     yield largest_query(client, 1, None)
@@ -292,7 +280,6 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]
     yield nearest_query(client, (1.0,), 1)
     yield clusters_query(client)
     yield unnamed_query(client).limit(1)
-    yield members_query(client, ["a", "b"])
 
 
 def _memberships(
@@ -310,13 +297,24 @@ def _memberships(
     return memberships
 
 
+def _name_writes(clusters: Sequence[CentredCluster], stored: Snapshots) -> Iterator[Write]:
+    """Call clusters that are there as they are to be called."""
+    for each in clusters:
+        if snapshot := stored.get(each.cluster.cluster_id):
+            wanted = {field: document(each)[field] for field in _NAMING}
+            if _fields(snapshot) != wanted:
+                yield _update(snapshot, wanted)
+
+
 def _chunk_writes(
-    chunks: Snapshots, memberships: Mapping[str, list[str]], now: datetime
+    chunks: Snapshots, memberships: Mapping[str, list[str]], ours: Collection[str], now: datetime
 ) -> Iterator[Write]:
     for chunk_id, snapshot in chunks.items():
-        wanted = memberships.get(chunk_id, [])
-        if (_fields(snapshot).get("cluster_id") or []) != wanted:
-            yield _update(snapshot, {"cluster_id": wanted, "pending.index": now} | done("cluster"))
+        present = _fields(snapshot).get("cluster_id") or []
+        others = [name for name in present if name not in ours]
+        wanted = memberships[chunk_id] + others
+        if present != wanted:
+            yield _update(snapshot, {"cluster_id": wanted} | anew("index", now) | done("cluster"))
 
 
 def document(each: CentredCluster) -> dict[str, Any]:

@@ -188,12 +188,10 @@ class Materials:
 
     async def without_vector(self, passage_ids: Sequence[str], making: Making) -> dict[str, str]:
         """The texts of those of these passages that still need a vector. One round trip."""
-        found = await self._passages(passage_ids, ["text", "embedding_model"])
+        found = await self._passages(passage_ids, ["text", "embedding", "embedding_model"])
         fields = {each.id: each.to_dict() or {} for each in found}
         return {
-            name: data["text"]
-            for name, data in fields.items()
-            if data.get("embedding_model") != making.model
+            name: data["text"] for name, data in fields.items() if to_vector(data, making) is None
         }
 
     def begin(self, standing: Standing, material: Material, now: datetime) -> list[Write]:

@@ -31,7 +31,7 @@ MAX_TRIES: Final = 5
 """How often a step is tried on a chunk before it is parked."""
 MOST_WRITES: Final = 100
 """Chunks of which work is stored in one commit."""
-_READ: Final = ("source_id", "title", "content", "content_hash", "tries", "extracted")
+PENDING_FIELDS: Final = ("source_id", "title", "content", "content_hash", "tries", "extracted")
 
 
 class Tried(Protocol):
@@ -117,8 +117,8 @@ class Steps:
 
     async def pending(self, step: str, now: datetime, limit: int) -> list[PendingChunk]:
         """Chunks that wait for `step` and whose time to try (again) has come."""
-        query = pending_query(self._database.client, step, now, limit).select(_READ)
-        return [_pending(step, snapshot) for snapshot in await self._database.find(query)]
+        query = pending_query(self._database.client, step, now, limit).select(PENDING_FIELDS)
+        return [to_pending(step, snapshot) for snapshot in await self._database.find(query)]
 
     async def count_pending(self, step: str) -> int:
         """How many chunks wait for `step`, including those whose time has not come."""
@@ -167,7 +167,7 @@ class Steps:
             await self._database.commit([self._write(step, each) for each in made])
         except Stale:
             # Other steps write to chunks too: what was edited is told by the text alone.
-            present = await self._present([each.chunk for each in made])
+            present = await self._present(step, [each.chunk for each in made])
             held = [
                 replace(each, chunk=present[each.chunk.chunk_id])
                 for each in made
@@ -202,7 +202,7 @@ class Steps:
         change = {**each.change, **documents.done(step)}
         return together([self._update(each.chunk, change), *each.writes])
 
-    async def _present(self, chunks: Sequence[PendingChunk]) -> dict[str, PendingChunk]:
+    async def _present(self, step: str, chunks: Sequence[PendingChunk]) -> dict[str, PendingChunk]:
         """Those of the chunks that still say what they said, as they are now."""
         read = {chunk.chunk_id: chunk for chunk in chunks}
         references = [self._database.document(COLLECTION, name) for name in read]
@@ -210,7 +210,7 @@ class Steps:
         return {
             snapshot.id: replace(read[snapshot.id], update_time=snapshot.update_time)
             for snapshot in found
-            if _says(snapshot) == (read[snapshot.id].content_hash, read[snapshot.id].extracted)
+            if _still_says(snapshot, read[snapshot.id], step)
         }
 
     async def failed(self, step: str, chunk: Tried, reason: str, now: datetime) -> None:
@@ -276,12 +276,15 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
         yield parked_query(client, step)
 
 
-def _says(snapshot: DocumentSnapshot[Any]) -> tuple[str | None, Extracted]:
+def _still_says(snapshot: DocumentSnapshot[Any], read: PendingChunk, step: str) -> bool:
     data = snapshot.to_dict() or {}
-    return data.get("content_hash"), data.get("extracted") or {}
+    same = data.get("content_hash") == read.content_hash
+    # Only who replaces extractions counts on those that were read.
+    return same and (step != "extract" or (data.get("extracted") or {}) == read.extracted)
 
 
-def _pending(step: str, snapshot: DocumentSnapshot[Any]) -> PendingChunk:
+def to_pending(step: str, snapshot: DocumentSnapshot[Any]) -> PendingChunk:
+    """Read a chunk that waits for a step from its document."""
     data = snapshot.to_dict() or {}
     return PendingChunk(
         chunk_id=snapshot.id,

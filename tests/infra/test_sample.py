@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from functions.jobs.cluster.job import cluster
 from functions.jobs.ingest.readers.reading import read
 from infra.local.sample.load import FOLDER, Knowledge, add_knowledge, chunks_by_highlight
 from shared.ai.embedding import unit_vector
@@ -16,9 +19,11 @@ from shared.clustering.plane import on_map
 from shared.deps import Backend
 from shared.domain.cluster import Cluster
 from shared.domain.names import safe_id
-from shared.domain.source import Source
+from shared.domain.source import Section, Source
+from shared.store.clustering import Clustering, Clusterings
 from shared.store.clusters import CentredCluster
-from tests.jobs.documents import documents
+from tests.jobs.documents import ample, documents
+from tests.jobs.themes import standing
 from tests.knowledge import put_in
 
 if TYPE_CHECKING:
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 KNOWLEDGE = Knowledge.model_validate_json((FOLDER / "knowledge.json").read_text())
 PAGES = chunks_by_highlight(FOLDER / "readwise.json")
 
@@ -151,21 +157,75 @@ async def test_an_edited_card_replaces_the_old_one_and_nothing_else(
     assert meter.documents_written - before == 1
 
 
-async def test_the_clusters_of_another_run_are_left_alone(deps: Deps, sample: Path) -> None:
-    theirs = CentredCluster(Cluster("theirs", "Theirs", None), (1.0,) + (0.0,) * 31)
-    chunk_id = next(iter(await documents(deps, "chunks")))
-    await deps.store.clusters.save([theirs], {"theirs": [chunk_id]}, "run-1", deps.clock())
+async def own_note(deps: Deps, *cluster_ids: str) -> str:
+    """A note that is not the sample's, among these topics; its id."""
+    [chunk] = await put_in(deps, Source("own", "Own", sections=(Section("My own note."),)))
+    change = {"cluster_id": list(cluster_ids), "pending.cluster": NOON}
+    await deps.store.database.document("chunks", chunk.chunk_id).update(change)
+    return chunk.chunk_id
+
+
+async def test_loading_again_leaves_notes_of_others_in_the_topics_of_the_sample(
+    deps: Deps, sample: Path, meter: Meter
+) -> None:
     await add_knowledge(deps, sample)
-    assert {"theirs"} == set(await documents(deps, "clusters"))
-    assert "knowledge_card" in (await documents(deps, "chunks"))[chunk_id]
+    own = await own_note(deps, "flaky-tests")
+    before, written = await standing(deps), meter.documents_written
+    await add_knowledge(deps, sample)
+    assert (before, written) == (await standing(deps), meter.documents_written)
+    assert ["flaky-tests"] == before[f"chunks/{own}"]["cluster_id"]
 
 
-async def test_an_export_without_these_highlights_takes_the_clusters_away(
+async def test_loading_again_after_a_run_that_made_topics_anew_writes_nothing(
+    deps: Deps, sample: Path, meter: Meter
+) -> None:
+    await add_knowledge(deps, sample)
+    await own_note(deps)
+    await deps.store.database.document("meta", "clustering").update({"changed": 20})
+    assert (await cluster(deps, ample())).counts["topics"]
+    before, written = await standing(deps), meter.documents_written
+    await add_knowledge(deps, sample)
+    assert (before, written) == (await standing(deps), meter.documents_written)
+
+
+async def test_the_topics_of_another_run_stay_and_those_of_the_sample_come_beside_them(
+    deps: Deps, sample: Path
+) -> None:
+    theirs = CentredCluster(Cluster("theirs", "Theirs", None), (1.0,) + (0.0,) * 31)
+    own = await own_note(deps)
+    named = PAGES[f"https://readwise.io/open/{KNOWLEDGE.clusters[0].members[0]}"][0]
+    await deps.store.clusters.save([theirs], {"theirs": [own, named]}, "run-1", deps.clock())
+    clustering = Clustering(model="hashing", run_id="run-1", made_at=NOON, passages=1)
+    clusterings = Clusterings(deps.store.database)
+    await clusterings.set(replace(clustering, uncounted=False))
+    await add_knowledge(deps, sample)
+    found = await documents(deps, "clusters")
+    assert {"theirs", *(topic.cluster_id for topic in KNOWLEDGE.clusters)} == found.keys()
+    assert {"run-1"} == {data["run_id"] for data in found.values()}
+    chunks = await documents(deps, "chunks")
+    assert ["theirs"] == chunks[own]["cluster_id"]
+    assert {"theirs", KNOWLEDGE.clusters[0].cluster_id} <= set(chunks[named]["cluster_id"])
+    assert clustering == await clusterings.present()
+
+
+async def test_a_topic_of_the_sample_that_was_renamed_is_called_as_the_sample_calls_it(
     deps: Deps, sample: Path
 ) -> None:
     await add_knowledge(deps, sample)
+    before = await documents(deps, "clusters")
+    lost = {"name": "Outage, customer, system", "keywords": [], "named_by": "words"}
+    await deps.store.database.document("clusters", "incidents").update(lost)
+    await add_knowledge(deps, sample)
+    assert before == await documents(deps, "clusters")
+
+
+async def test_topics_go_once_their_highlights_are_gone(deps: Deps, sample: Path) -> None:
+    await add_knowledge(deps, sample)
+    sources = [each for each in read(sample / "readwise.json") if isinstance(each, Source)]
+    await put_in(deps, *(replace(each, sections=()) for each in sources))
     (sample / "readwise.json").write_text(json.dumps({"results": []}))
     await add_knowledge(deps, sample)
+    await cluster(deps, ample())
     assert {} == await documents(deps, "clusters")
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.cluster.due import MOVING, TOO_FEW
 from functions.jobs.cluster.job import JOB, cluster
-from functions.jobs.ingest.readers.reading import read
-from infra.local.places import SAMPLE
-from infra.local.sample.load import add_knowledge
+from functions.jobs.cluster.making import NO_TIME
 from shared.caller import Caller
 from shared.deps import Backend
-from shared.domain.source import Source
 from shared.job import Busy, Report, run_job
 from shared.store import Meter
 from shared.store.database import LeaseLost
@@ -25,6 +22,7 @@ from tests.jobs.themes import (
     SIZE,
     THEMES,
     about,
+    hasty,
     loners,
     put_in,
     sizes,
@@ -187,26 +185,37 @@ async def test_many_new_passages_make_new_topics_and_the_old_ones_keep_their_ids
         assert {key: data[key] for key in kept} == {key: after[name][key] for key in kept}
 
 
-async def test_a_name_that_somebody_wrote_is_kept(deps: Deps) -> None:
+async def test_without_time_to_read_all_passages_the_new_ones_find_their_topics_all_the_same(
+    deps: Deps,
+) -> None:
     await five_topics(deps)
-    cluster_id = await topic_of(deps, "bread")
-    found = await deps.store.clusters.get(cluster_id)
-    assert found
-    await deps.store.clusters.rename(replace(found.cluster, name="Bread at home"), "hand")
-    await put_in(deps, about("bread", range(2 * SIZE)))
+    before = await topic_of(deps, "boats")
+    await put_in(deps, about("boats", range(SIZE + 12)))
+    report = await cluster(deps, hasty())
+    said, counted = await sizes(deps)
+    assert (False, NO_TIME, 0, 12) == (
+        report.finished, report.note, report.counts["topics"], report.counts["placed"],
+    )  # fmt: skip
+    assert (counted, 0) == (said, await waiting(deps))
+    assert counted[before] > SIZE
     assert 5 == (await run(deps)).counts["topics"]
-    data = (await documents(deps, "clusters"))[cluster_id]
-    assert ("Bread at home", "hand") == (data["name"], data["named_by"])
 
 
-async def test_topics_that_came_with_the_sample_stay_until_enough_has_changed(deps: Deps) -> None:
-    sources = [each for each in read(SAMPLE) if isinstance(each, Source)]
-    await put_in(deps, *sources)
-    await add_knowledge(deps)
-    before = {each.cluster.cluster_id for each in await deps.store.clusters.every()}
-    report = await run(deps)
-    assert (0, 0) == (report.counts["topics"], await waiting(deps))
-    assert before == (await documents(deps, "clusters")).keys()
+async def test_without_time_to_make_the_first_topics_passages_go_on_waiting(deps: Deps) -> None:
+    await put_in(deps, *map(about, THEMES))
+    report = await cluster(deps, hasty())
+    assert (False, NO_TIME, {}) == (report.finished, report.note, +report.counts)
+    assert len(THEMES) * SIZE == await waiting(deps)
+
+
+async def test_a_chunk_whose_index_was_given_up_waits_for_it_again(deps: Deps) -> None:
+    await put_in(deps, *map(about, THEMES))
+    given_up = next(iter(await chunks(deps)))
+    parked = {"pending.index": DELETE_FIELD, "tries.index": 5, "parked.index": {"reason": "x"}}
+    await deps.store.database.document("chunks", given_up).update(parked)
+    await run(deps)
+    data = (await chunks(deps))[given_up]
+    assert (True, {}, {}) == ("index" in data["pending"], data["tries"], data["parked"])
 
 
 async def test_after_a_week_any_change_makes_the_topics_anew(deps: Deps, clock: Clock) -> None:

@@ -16,10 +16,21 @@ from infra.deploy.discovery import ROOT
 from shared.caller import Caller
 from shared.deps import Backend
 from shared.store import Meter
+from shared.store.clusters import BY_HAND
 from tests.commits import WatchedBackend, after
 from tests.fakes.embedder import WordEmbedder
 from tests.jobs.documents import ample
-from tests.jobs.themes import SIZE, about, loners, put_in, sizes, standing, take_out, waiting
+from tests.jobs.themes import (
+    SIZE,
+    about,
+    loners,
+    put_in,
+    sizes,
+    standing,
+    take_out,
+    topics,
+    waiting,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -81,6 +92,16 @@ async def a_few_more(deps: Deps) -> None:
     await put_in(deps, about("boats", range(SIZE + 2)))
 
 
+async def beside_a_topic_by_hand(deps: Deps) -> None:
+    """One whose topics are to be made anew, beside one that somebody named."""
+    await three_topics(deps)
+    await cluster(deps, ample())
+    for each in await deps.store.clusters.every():
+        if "bread" in (await topics(deps))[each.cluster.cluster_id]:
+            await deps.store.clusters.rename(each.cluster, BY_HAND)
+    await put_in(deps, about("bread", range(SIZE + 9)), about("chess"))
+
+
 async def undisturbed(prepare: Prepare, settings: Settings) -> tuple[dict[str, Any], int]:
     """What a base ends up as, and after how many commits."""
     async with opened(settings, "calm") as backend:
@@ -106,7 +127,9 @@ class opened:  # noqa: N801 - used as a function
         await self._backend.aclose()
 
 
-@pytest.mark.parametrize("prepare", [three_topics, another_topic, a_few_more])
+@pytest.mark.parametrize(
+    "prepare", [three_topics, another_topic, a_few_more, beside_a_topic_by_hand]
+)
 async def test_killed_after_any_commit_the_next_run_completes_it(
     prepare: Prepare, settings: Settings
 ) -> None:

@@ -126,6 +126,18 @@ async def test_a_topic_that_is_refused_keeps_a_name_of_its_words_and_is_not_aske
     assert 5 == len(namer.asked)
 
 
+async def test_what_a_refused_or_bad_answer_cost_is_counted(
+    deps: Deps, namer: Namer, meter: Meter
+) -> None:
+    namer.refuses = {
+        "bees": InvalidInput("Not allowed.", details={"input_tokens": 7, "output_tokens": 0}),
+        "chess": BadAnswer("No name.", details={"input_tokens": 30, "output_tokens": 5}),
+    }
+    await five_topics(deps)
+    await run(deps)
+    assert (337, 35) == (meter.input_tokens, meter.output_tokens)
+
+
 async def test_where_the_model_is_down_topics_have_names_of_words_until_it_is_back(
     deps: Deps, namer: Namer
 ) -> None:

@@ -49,8 +49,10 @@ NOTES = Source(
     title="Notes",
     sections=tuple(Section(f"Note {number}.") for number in range(10)),
 )
-TO_INDEX = {"index": NOON}
-"""What waits on a note that embed is done with: not its business."""
+OTHERS = dict.fromkeys(("index", "card", "extract"), NOON)
+"""What else waits on a new note: not embed's business."""
+EMBEDDED = OTHERS | {"cluster": NOON}
+"""What waits on a note that has its vector: it can be put among topics."""
 ODD = "Note 3."
 ODD_ID = in_chunks(NOTES).chunks[3].chunk_id
 
@@ -129,7 +131,7 @@ async def test_vectors_are_of_unit_length_and_nothing_waits_for_one_any_more(
         assert len(data["embedding"]) == 384
         assert math.hypot(*data["embedding"]) == pytest.approx(1)
         assert data["embedding_model"] == "all-MiniLM-L6-v2-onnx-int8"
-        assert (data["pending"], data["tries"], data["parked"]) == (TO_INDEX, {}, {})
+        assert (set(data["pending"]), data["tries"], data["parked"]) == (set(EMBEDDED), {}, {})
     assert await waiting(notes) == 0
 
 
@@ -172,7 +174,7 @@ async def test_a_note_edited_while_it_is_embedded_is_embedded_again(
 
     report = await run(opened(Shelf(editing)))
     assert report.counts == {"embedded": 10}
-    assert (await chunks_by_content(notes))["Note 3, edited."]["pending"] == TO_INDEX
+    assert (await chunks_by_content(notes))["Note 3, edited."]["pending"] == EMBEDDED
 
 
 async def test_a_note_deleted_while_it_is_embedded_stays_deleted(
@@ -198,7 +200,7 @@ async def test_a_refused_text_is_tried_again_later_and_stops_no_other(
     assert [failure.reason for failure in report.failures] == [REFUSAL]
     assert (report.counts, report.finished) == ({"embedded": 9}, True)
     assert all("embedding" in data for data in chunks.values())
-    assert odd["pending"] == TO_INDEX | {"embed": NOON + timedelta(minutes=2)}
+    assert odd["pending"] == OTHERS | {"embed": NOON + timedelta(minutes=2)}
     assert (odd["tries"], odd["parked"]) == ({"embed": 1}, {})
 
 
@@ -217,7 +219,7 @@ async def test_a_text_that_is_accepted_later_gets_its_vector(
     await run(opened(Shelf(refusing_the_odd_one)))
     await run(opened(Shelf(willing), NOON + timedelta(minutes=2)))
     odd = (await chunks_by_content(notes))[ODD]
-    assert (odd["pending"], odd["tries"], odd["parked"]) == (TO_INDEX, {}, {})
+    assert (set(odd["pending"]), odd["tries"], odd["parked"]) == (set(EMBEDDED), {}, {})
     assert "embedding" in odd
 
 
@@ -230,7 +232,7 @@ async def test_a_text_refused_five_times_is_parked_with_its_error(
         assert len(report.failures) == 1
         moment += timedelta(hours=1)
     odd = (await chunks_by_content(notes))[ODD]
-    assert (odd["pending"], odd["parked"]) == (TO_INDEX, {"embed": REFUSAL})
+    assert (odd["pending"], odd["parked"]) == (OTHERS, {"embed": REFUSAL})
     assert await run(opened(Shelf(refusing_the_odd_one), moment)) == Report()
 
 
@@ -243,7 +245,7 @@ async def test_a_parked_text_that_is_edited_is_tried_anew(
     await notes.store.ingestion.save([in_chunks(replace(NOTES, title="Renamed"))], NOON)
     await run(opened(Shelf(willing)))
     odd = (await chunks_by_content(notes))[ODD]
-    assert (odd["pending"], odd["tries"], odd["parked"]) == (TO_INDEX, {}, {})
+    assert (odd["pending"], odd["tries"], odd["parked"]) == (EMBEDDED, {}, {})
     assert "embedding" in odd
 
 
@@ -255,8 +257,8 @@ async def test_a_provider_that_is_down_stops_the_run_and_loses_nothing(
     chunks = (await documents(notes, "chunks")).values()
     assert {True, False} == {"embedding" in data for data in chunks}
     for data in chunks:
-        due = {} if "embedding" in data else {"embed": NOON}
-        assert (data["pending"], data["tries"]) == (TO_INDEX | due, {})
+        waits = EMBEDDED if "embedding" in data else OTHERS | {"embed": NOON}
+        assert (data["pending"], data["tries"]) == (waits, {})
     await run(opened(Shelf(willing)))
     assert await waiting(notes) == 0
 

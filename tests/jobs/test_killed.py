@@ -40,7 +40,8 @@ KILLS: Final = 3
 """In ingest and in embed. Index is quick: it is killed twice."""
 MOMENT: Final = 0.2
 """Seconds from a sign of work to the kill, at most: all kills come long before the work ends."""
-INGEST_COMMAND: Final = [sys.executable, "-c", "from infra.cli import main; main()", "ingest"]
+CARREL: Final = (sys.executable, "-c", "from infra.cli import main; main()")
+JOBS: Final = ("jobs", "run", "ingest", "embed", "index")
 MOMENTS: Final = {"created_at", "updated_at"}
 COLLECTIONS: Final = ("sources", "chunks", "lexicon", "facets", "meta", "leases")
 
@@ -91,12 +92,12 @@ async def undisturbed(
 
 @contextmanager
 def ingesting(path: Path, project: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`carrel ingest PATH` in a process of its own, which does not outlive the block."""
-    environment = {"GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "1"}
+    """`carrel jobs run ...` in a process of its own, which does not outlive the block."""
+    environment = {"GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "1", "INGEST_PATH": str(path)}
     with (
         (path.parent / "log").open("wb") as log,
         subprocess.Popen(
-            [*INGEST_COMMAND, str(path)],
+            [*CARREL, *JOBS],
             cwd=ROOT,
             env={**os.environ, **environment},
             stdout=log,

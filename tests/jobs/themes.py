@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.domain.source import Section, Source
+from shared.job import Budget
 from tests.jobs.documents import chunks, documents
 from tests.knowledge import embed_all, in_chunks
 
@@ -87,3 +89,14 @@ async def standing(deps: Deps) -> dict[str, dict[str, Any]]:
         for collection in ("chunks", "clusters", "meta")
         for name, data in (await documents(deps, collection)).items()
     }
+
+
+def hasty() -> Budget:
+    """A budget that leaves no time to read all passages, and all time for the rest."""
+
+    class Hasty(Budget):
+        @property
+        def spent(self) -> bool:
+            return False
+
+    return Hasty(-math.inf)

@@ -20,33 +20,12 @@ from shared.clustering.topics import (
     nearest_topics,
     reach_of,
 )
+from tests.shared.vectors import DIMENSION, GROUP, groups, strays
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from shared.clustering.topics import Topic
 
-    Matrix = NDArray[np.float32]
-
-DIMENSION = 32
-GROUP = 15
 SEEDS = st.integers(0, 2**16)
-
-
-def unit(vectors: NDArray[np.float64]) -> Matrix:
-    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
-
-
-def groups(count: int, seed: int = 0, size: int = GROUP) -> Matrix:
-    """Groups that lie apart, one after the other."""
-    chance = np.random.default_rng(seed)
-    centres = unit(chance.standard_normal((count, DIMENSION)))
-    spread = chance.standard_normal((count * size, DIMENSION)) * 0.08
-    return unit(np.repeat(centres, size, axis=0) + spread)
-
-
-def strays(count: int, seed: int = 1) -> Matrix:
-    return unit(np.random.default_rng(seed).standard_normal((count, DIMENSION)))
 
 
 def members(topics: list[Topic]) -> list[set[int]]:

@@ -1,4 +1,4 @@
-"""Clusters: read whole, by size and by likeness; replaced run by run."""
+"""Clusters: read whole, by size and by likeness; put in beside those that are there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from google.cloud.firestore import DELETE_FIELD
 
 from shared.domain.cluster import Cluster
 from shared.domain.source import Section, Source
@@ -161,32 +162,49 @@ async def test_saving_what_is_there_already_writes_nothing(deps: Deps, meter: Me
     assert meter.documents_written == before
 
 
-async def test_a_cluster_that_changed_is_written_and_its_chunks_are_not(deps: Deps) -> None:
+async def test_a_cluster_of_another_name_is_written_and_its_chunks_are_not(deps: Deps) -> None:
     await three_clusters(deps)
     before = await snapshots(deps, "chunks")
-    moved = centred("boats", centroid=(0.8, 0.6))
+    called = replace(BOATS, cluster=replace(BOATS.cluster, name="Ships"))
     members = {"dough": [KNEAD, STARTER, BAKE], "ovens": [BAKE], "boats": [REEF]}
-    assert await save(deps, [DOUGH, OVENS, moved], members) == 1
+    assert await save(deps, [DOUGH, OVENS, called], members) == 1
     after = await snapshots(deps, "chunks")
     assert [each.update_time for each in before.values()] == [
         each.update_time for each in after.values()
     ]
 
 
-async def test_a_run_takes_away_the_clusters_that_are_no_more_and_their_ids(deps: Deps) -> None:
+async def test_a_cluster_that_is_there_keeps_what_runs_know_of_it(deps: Deps) -> None:
     await three_clusters(deps)
-    await save(deps, [OVENS], {"ovens": [BAKE, KNEAD]}, "run-2")
-    assert {BAKE: ["ovens"], KNEAD: ["ovens"]} == await memberships(deps)
-    found = await documents(deps, "clusters")
-    assert {"ovens": ("run-2", 2)} == {
-        name: (data["run_id"], data["size"]) for name, data in found.items()
-    }
+    before = await deps.store.clusters.get("boats")
+    moved = replace(BOATS, centroid=(0.8, 0.6), reach=0.1)
+    assert await save(deps, [moved], {"boats": [REEF]}, "run-2") == 0
+    assert before == await deps.store.clusters.get("boats")
 
 
-async def test_no_clusters_take_all_of_them_away(deps: Deps) -> None:
+async def test_other_clusters_and_chunks_that_are_not_named_stay_what_they_are(deps: Deps) -> None:
     await three_clusters(deps)
-    await save(deps, [], {})
-    assert ({}, {}) == (await documents(deps, "clusters"), await memberships(deps))
+    before = await documents(deps, "clusters")
+    assert await save(deps, [OVENS], {"ovens": [KNEAD]}, "run-2") == 1
+    expected = {
+        KNEAD: ["ovens", "dough"], STARTER: ["dough"], BAKE: ["dough", "ovens"], REEF: ["boats"],
+    }  # fmt: skip
+    assert (expected, before) == (await memberships(deps), await documents(deps, "clusters"))
+
+
+async def test_a_chunk_whose_index_was_given_up_waits_for_it_again(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    given_up = {"pending.index": DELETE_FIELD, "tries.index": 5, "parked.index": {"reason": "x"}}
+    await deps.store.database.document("chunks", KNEAD).update(given_up)
+    await save(deps, [DOUGH], {"dough": [KNEAD]})
+    data = (await documents(deps, "chunks"))[KNEAD]
+    assert (LATER, {}, {}) == (data["pending"]["index"], data["tries"], data["parked"])
+
+
+async def test_no_clusters_change_nothing(deps: Deps) -> None:
+    await three_clusters(deps)
+    assert await save(deps, [], {}) == 0
+    assert 3 == len(await documents(deps, "clusters"))
 
 
 async def test_missing_and_deleted_chunks_are_no_members(deps: Deps) -> None:
@@ -218,8 +236,7 @@ async def test_more_clusters_and_chunks_than_fit_one_request(deps: Deps) -> None
     } | {"c-0": chunk_ids}
     assert await save(deps, clusters, members) == 245
     assert await save(deps, clusters, members) == 0
-    assert await save(deps, clusters[:1], members) == 34 + 204
-    assert {chunk_id: ["c-0"] for chunk_id in chunk_ids} == await memberships(deps)
+    assert {"c-0"} == {names[0] for names in (await memberships(deps)).values()}
 
 
 async def test_vectors_are_those_of_chunks_that_have_one(deps: Deps) -> None:

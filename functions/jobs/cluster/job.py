@@ -18,11 +18,14 @@ async def cluster(deps: Deps, budget: Budget) -> Report:
     """Bring the topics to what the passages are.
 
     Where little has changed, new passages are put among the present topics. Where enough has, or
-    something long ago, topics are made anew of all passages. Either way their sizes are counted,
-    and those that are left without passages go.
+    something long ago, topics are made anew of all passages; if there is no time to read them all,
+    the new ones are put among the present topics all the same. Either way their sizes are counted,
+    and those that are left without passages go. Topics that people made stay, and keep what they
+    hold.
 
-    Killed anywhere, the next run goes on with what is left. With nothing to do it costs four reads,
-    five with a language model, and one more for every thousand passages that have a topic.
+    Killed anywhere, the next run does what is left; to make topics it reads all passages again.
+    With nothing to do it costs four reads, five with a language model, and one more for every
+    thousand passages that have a topic.
     """
     from functions.jobs.cluster.due import MOVING, is_due, standing
     from functions.jobs.cluster.making import make_topics
@@ -34,9 +37,9 @@ async def cluster(deps: Deps, budget: Budget) -> Report:
         report.note = MOVING if embedding.move else ""
         return report
     now = await standing(embedding.space[0], deps)
-    if await is_due(now, deps, report):
-        await make_topics(now.model, deps, budget, report)
-    elif now.waiting:
+    due = await is_due(now, deps, report)
+    made = due and await make_topics(now, deps, budget, report)
+    if now.waiting and not made and (now.usable or not due):
         await place_waiting(now.clustering if now.usable else None, deps, budget, report)
     await _count(now, deps, report)
     await name_topics(deps, budget, report)

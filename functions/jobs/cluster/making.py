@@ -3,42 +3,73 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from functions.jobs.cluster.by_hand import topics_by_hand
 from functions.jobs.cluster.planning import CENTRAL, planned
 from functions.jobs.cluster.reading import read_all
+from shared.clustering.keeping import kept_among
 from shared.clustering.naming import Description, Passage, described
 from shared.clustering.topics import find_topics
+from shared.job import Budget
 from shared.store.clustering import PAGE, Clustering, Clusterings, Move
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from functions.jobs.cluster.due import Standing
     from functions.jobs.cluster.planning import Plan
+    from functions.jobs.cluster.reading import Base
     from shared.deps import Deps
-    from shared.job import Budget, Report
+    from shared.job import Report
     from shared.store.clustering import Placed
 
+READING: Final = 0.6
+"""The share of a run's time after which it gives up reading, to put new passages in at least."""
+NO_TIME: Final = (
+    "there was no time to read all passages: no topics were made anew; new passages join the"
+    " present ones, if there are any"
+)
 
-async def make_topics(model: str, deps: Deps, budget: Budget, report: Report) -> None:
+
+async def make_topics(now: Standing, deps: Deps, budget: Budget, report: Report) -> bool:
     """Find topics, name those that are new, and put every passage where it belongs.
 
-    First the topics are written, then the passages. A run that is killed in between finds the same
-    topics again, and knows them by their members: it goes on with the passages that are left.
+    Topics that people made stay what they are, with all that belongs to them. The others are
+    written first, then the passages. A run that is killed before the topics are written, or finds
+    no time to read all passages, leaves nothing behind: the next reads them again. One that is
+    killed after that, or out of time, is completed by the next: it reads all passages, finds the
+    same topics, knows them by their members, and writes what is left.
 
     It reads every passage once, and of each topic `CENTRAL` ones again if one needs a name.
+
+    Returns:
+        Whether there was time to read all passages; if not, the report says so.
     """
-    base = await read_all(model, deps, budget)
+    began = time.monotonic()
+    reading = Budget(began + READING * (budget.deadline - began))
+    base = await read_all(now.model, deps, reading)
     if base is None:
-        report.finished = False
-        return
-    topics = await asyncio.to_thread(find_topics, base.vectors)
-    plans = planned(topics, base.chunks, await deps.store.clusters.every())
-    clustering = await _write(plans, model, len(base.chunks), deps)
+        report.finished, report.note = False, NO_TIME
+        return False
+    plans = await _planned(base, now, deps)
+    clustering = await _write(plans, now.model, len(base.chunks), deps)
     report.counts["topics"] += len(plans)
     if await _place_all(base.chunks, plans, deps, budget, report):
         await Clusterings(deps.store.database).set(replace(clustering, unfinished=False))
+    return True
+
+
+async def _planned(base: Base, now: Standing, deps: Deps) -> list[Plan]:
+    """The topics as they are to be."""
+    clusters = await deps.store.clusters.every()
+    people = topics_by_hand(base, clusters, comparable=now.usable)
+    found = await asyncio.to_thread(find_topics, base.vectors)
+    topics, kept = kept_among(found, list(people.values()), base.vectors)
+    return planned(topics, dict(zip(people, kept, strict=True)), base.chunks, clusters)
 
 
 async def _write(plans: Sequence[Plan], model: str, passages: int, deps: Deps) -> Clustering:
@@ -76,15 +107,24 @@ async def _place_all(
     chunks: Sequence[Placed], plans: Sequence[Plan], deps: Deps, budget: Budget, report: Report
 ) -> bool:
     """Put every passage where it belongs; tell whether there was time to."""
-    places = {name: (plan.cluster_id,) for plan in plans for name in plan.members}
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for plan in plans:
+        for name in plan.members:
+            places[name].append(plan.cluster_id)
     for start in range(0, len(chunks), PAGE):
         if budget.spent:
             report.finished = False
             return False
         page = chunks[start : start + PAGE]
-        moves = [Move(chunk, places.get(chunk.chunk_id, ())) for chunk in page]
+        moves = [_move(chunk, places[chunk.chunk_id]) for chunk in page]
         report.counts["placed"] += await Clusterings(deps.store.database).move(
             moves, deps.clock(), since=False
         )
         budget.progress(sum(chunk.waiting for chunk in page))
     return True
+
+
+def _move(chunk: Placed, wanted: Sequence[str]) -> Move:
+    """Where a passage is to be; topics that it stays in keep their order."""
+    stays = [name for name in chunk.cluster_ids if name in wanted]
+    return Move(chunk, tuple(dict.fromkeys([*stays, *wanted])))

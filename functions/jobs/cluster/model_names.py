@@ -104,7 +104,7 @@ async def _names(deps: Deps) -> dict[str, str]:
 
 
 async def _ask(topic: CentredCluster, generator: Generator, deps: Deps) -> TopicName | CarrelError:
-    """Ask the model for a name, and count what that costs."""
+    """Ask the model for a name, and count what that costs, whatever it answers."""
     texts = await Clusterings(deps.store.database).texts(topic.central[:SHOWN])
     passages = [f"{title}\n{content[:LENGTH]}" for title, content in texts.values()]
     told = "\n\n---\n\n".join([f"Words they share: {', '.join(topic.cluster.keywords)}", *passages])
@@ -112,10 +112,15 @@ async def _ask(topic: CentredCluster, generator: Generator, deps: Deps) -> Topic
         generated = await generator.generate(INSTRUCTION, told, TopicName)
     except CarrelError as error:
         log.warning("topic_not_named", **describe(error))
+        _meter(deps, error.details.get("input_tokens", 0), error.details.get("output_tokens", 0))
         return error
-    deps.meter.input_tokens += generated.input_tokens
-    deps.meter.output_tokens += generated.output_tokens
+    _meter(deps, generated.input_tokens, generated.output_tokens)
     return generated.value
+
+
+def _meter(deps: Deps, input_tokens: int, output_tokens: int) -> None:
+    deps.meter.input_tokens += input_tokens
+    deps.meter.output_tokens += output_tokens
 
 
 def _called(cluster: Cluster, answer: TopicName, names: dict[str, str]) -> Cluster:

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from functions.jobs.cluster.by_hand import held_by, ids_by_hand
 from shared.clustering.topics import nearest_topics
 from shared.store.clustering import PAGE, Clusterings, Move
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from shared.deps import Deps
     from shared.job import Budget, Report
@@ -45,19 +48,33 @@ async def place_waiting(
 def _moves(
     page: Sequence[Placed], clustering: Clustering | None, clusters: Sequence[CentredCluster]
 ) -> list[Move]:
-    """Where the passages of a page are to be; those of another model stay where they are."""
+    """Where the passages of a page are to be; those of another model stay where they are.
+
+    What belongs to a topic that people made stays there, and what is within the reach of one joins
+    it before any other: as it would where topics are made anew.
+    """
     if clustering is None:
         return [Move(chunk, chunk.cluster_ids) for chunk in page]
+    people = ids_by_hand(clusters)
     present = [each for each in clusters if each.cluster.run_id == clustering.run_id]
+    theirs = [each for each in present if each.cluster.cluster_id in people]
+    others = [each for each in present if each.cluster.cluster_id not in people]
     comparable = [chunk for chunk in page if chunk.model == clustering.model]
-    others = [chunk for chunk in page if chunk.model != clustering.model]
-    numbers = nearest_topics(
-        np.array([chunk.vector for chunk in comparable], np.float32),
-        np.array([each.centroid for each in present], np.float32),
-        np.array([each.reach for each in present]),
-    )
-    ids = [each.cluster.cluster_id for each in present]
-    return [Move(chunk, chunk.cluster_ids) for chunk in others] + [
-        Move(chunk, (ids[number],) if number >= 0 else ())
-        for chunk, number in zip(comparable, numbers, strict=True)
+    vectors = np.array([chunk.vector for chunk in comparable], np.float32)
+    pairs = zip(_nearest(vectors, theirs), _nearest(vectors, others), strict=True)
+    near = {
+        chunk.chunk_id: one or other for chunk, (one, other) in zip(comparable, pairs, strict=True)
+    }
+    return [
+        Move(chunk, held_by(people, chunk) or near.get(chunk.chunk_id, chunk.cluster_ids))
+        for chunk in page
     ]
+
+
+def _nearest(
+    vectors: NDArray[np.float32], topics: Sequence[CentredCluster]
+) -> list[tuple[str, ...]]:
+    """The topic that each vector is near enough to, if it is to one."""
+    centroids = np.array([each.centroid for each in topics], np.float32)
+    numbers = nearest_topics(vectors, centroids, np.array([each.reach for each in topics]))
+    return [(topics[number].cluster.cluster_id,) if number >= 0 else () for number in numbers]

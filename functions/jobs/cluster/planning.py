@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.cluster.by_hand import ids_by_hand
 from shared.clustering.matching import Match, matches
 from shared.clustering.naming import Description
 from shared.clustering.plane import on_map
@@ -79,21 +80,39 @@ class Plan:
 
 
 def planned(
-    topics: Sequence[Topic], chunks: Sequence[Placed], clusters: Sequence[CentredCluster]
+    topics: Sequence[Topic],
+    kept: Mapping[str, Topic],
+    chunks: Sequence[Placed],
+    clusters: Sequence[CentredCluster],
 ) -> list[Plan]:
     """Find out which topics are known.
 
     Args:
         topics: What was found; its rows are places in `chunks`.
+        kept: The topics that people made, by their ids.
         chunks: All passages, with the topics that they belong to now.
         clusters: What is stored.
     """
-    members = [tuple(chunks[row].chunk_id for row in topic.members) for topic in topics]
-    known = {each.cluster.cluster_id: each for each in clusters}
+    stored = {each.cluster.cluster_id: each for each in clusters}
+    places = on_map([topic.centroid for topic in (*topics, *kept.values())])
+    return [
+        *_found(topics, places[: len(topics)], chunks, stored),
+        *_kept_plans(kept, places[len(topics) :], chunks, stored),
+    ]
+
+
+def _found(
+    topics: Sequence[Topic],
+    places: Sequence[tuple[float, float]],
+    chunks: Sequence[Placed],
+    stored: Mapping[str, CentredCluster],
+) -> list[Plan]:
+    members = [_members(topic, chunks) for topic in topics]
+    people = ids_by_hand(list(stored.values()))
+    known = {name: each for name, each in stored.items() if name not in people}
     plans: list[Plan] = []
-    used = set(known)
+    used = set(stored)
     pairs = zip(members, _matched(members, chunks, known), strict=True)
-    places = on_map([topic.centroid for topic in topics])
     for topic, place, (ids, match) in zip(topics, places, pairs, strict=True):
         cluster_id = match.cluster_id if match else _new_id(ids, used)
         used.add(cluster_id)
@@ -101,6 +120,28 @@ def planned(
         named = _kept(present, match.likeness, ids) if present and match else None
         plans.append(Plan(topic, ids, place, cluster_id, present, named))
     return plans
+
+
+def _kept_plans(
+    kept: Mapping[str, Topic],
+    places: Sequence[tuple[float, float]],
+    chunks: Sequence[Placed],
+    stored: Mapping[str, CentredCluster],
+) -> list[Plan]:
+    """People's topics: they stay what they are called."""
+    return [
+        Plan(topic, _members(topic, chunks), place, name, stored[name], _called(stored[name]))
+        for (name, topic), place in zip(kept.items(), places, strict=True)
+    ]
+
+
+def _members(topic: Topic, chunks: Sequence[Placed]) -> tuple[str, ...]:
+    return tuple(chunks[row].chunk_id for row in topic.members)
+
+
+def _called(present: CentredCluster) -> Description:
+    cluster = present.cluster
+    return Description(cluster.name, cluster.description or "", cluster.keywords)
 
 
 def hash_of(members: Collection[str]) -> str:
@@ -143,8 +184,7 @@ def _kept(present: CentredCluster, likeness: float, members: Sequence[str]) -> D
     still = set(present.central) & set(members)
     if likeness < NEARLY_THE_SAME or len(still) < NEARLY_THE_SAME * len(present.central):
         return None
-    cluster = present.cluster
-    return Description(cluster.name, cluster.description or "", cluster.keywords)
+    return _called(present)
 
 
 def _new_id(members: Sequence[str], used: Collection[str]) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shared.domain.material import Passage
     from shared.search.candidate import Candidate
 
+_OUTAGES: Final = (NoMeaning.PROVIDER_UNAVAILABLE, NoMeaning.EMBEDDED_ANEW)
 _WITHOUT_MEANING: Final = (
     "The embedding model cannot be reached: these are ranked by their words alone. Ask again later"
     " for passages that say it in other words."
@@ -37,7 +38,7 @@ async def ranked(query: str, brought: Brought, top_k: int, deps: Deps) -> Ranked
     weight = deps.settings.extract_semantic_weight
     question = Question(query, Mode.HYBRID, Selection(), weight, may_be_far=True)
     ranking = await rank(question, brought.corpus, deps)
-    outage = ranking.without_meaning is NoMeaning.PROVIDER_UNAVAILABLE
+    outage = ranking.without_meaning in _OUTAGES
     sources = brought.sources([hit.id for hit in ranking.hits])
     hits = [hit for hit in ranking.hits if hit.id in sources]
     best = sorted(hits, key=lambda hit: _order(hit, sources[hit.id]))[:top_k]

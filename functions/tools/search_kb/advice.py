@@ -37,6 +37,7 @@ TRUNCATED: Final = (
 WITHOUT_MEANING: Final = {
     NoMeaning.PROVIDER_UNAVAILABLE: "The embedding provider cannot be reached right now.",
     NoMeaning.NOTHING_EMBEDDED: "Nothing has been embedded yet.",
+    NoMeaning.EMBEDDED_ANEW: "Everything is being embedded with another model right now.",
 }
 WORDS_ALONE: Final = "Words alone were searched."
 _KINDS: Final = {

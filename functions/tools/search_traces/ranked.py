@@ -32,6 +32,8 @@ READ: Final = 60
 WITHOUT_MEANING: Final = {
     NoMeaning.PROVIDER_UNAVAILABLE: "The embedding provider cannot be reached right now: words"
     f" alone were searched, and the best {READ} can be shown.",
+    NoMeaning.EMBEDDED_ANEW: "Everything is being embedded with another model right now: words"
+    f" alone were searched, and the best {READ} can be shown.",
 }
 
 

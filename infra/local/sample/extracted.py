@@ -13,17 +13,16 @@ from shared.ai.embedding import Purpose
 from shared.domain.extraction import CONTENTS, Extraction, ExtractionType, extraction_id
 from shared.job import Job, Report
 from shared.store.chunk_documents import COLLECTION as CHUNKS
-from shared.store.steps import PendingChunk
+from shared.store.steps import PENDING_FIELDS, to_pending
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
-    from google.cloud.firestore import DocumentSnapshot
-
     from shared.deps import Deps
     from shared.job import Budget
+    from shared.store.steps import PendingChunk
 
     ByChunk = Mapping[str, Sequence["Row"]]
 
@@ -31,7 +30,7 @@ MODEL: Final = "sample"
 """Who found these."""
 STEP: Final = "extract"
 _HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
-_READ: Final = ("source_id", "title", "content", "content_hash", "extracted", f"pending.{STEP}")
+_READ: Final = (*PENDING_FIELDS, f"pending.{STEP}")
 
 
 class Row(BaseModel):
@@ -90,7 +89,7 @@ async def add_extractions(deps: Deps, folder: Path = FOLDER) -> Counter[str]:
         data = snapshot.to_dict() or {}
         if "content" not in data:
             continue
-        chunk = _chunk(snapshot, data)
+        chunk = to_pending(STEP, snapshot)
         found = [row.extraction(chunk, now) for row in rows[chunk.chunk_id]]
         found = [each for each in found if each.quote in chunk.content]
         if STEP in data.get("pending", {}) or await _are_ours_and_others(deps, chunk, found):
@@ -137,19 +136,6 @@ async def _stored(
     ]
     passages = await deps.store.steps.done(STEP, made)
     return +Counter({"extractions": len(texts), "passages": passages})
-
-
-def _chunk(snapshot: DocumentSnapshot[Any], data: dict[str, Any]) -> PendingChunk:
-    return PendingChunk(
-        chunk_id=snapshot.id,
-        source_id=data["source_id"],
-        title=data["title"],
-        content=data["content"],
-        content_hash=data["content_hash"],
-        tries=0,
-        update_time=snapshot.update_time,
-        extracted=data.get("extracted") or {},
-    )
 
 
 async def _run(deps: Deps, budget: Budget) -> Report:

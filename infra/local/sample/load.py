@@ -18,7 +18,7 @@ from shared.domain.cluster import Cluster
 from shared.domain.source import Source
 from shared.job import Job, Report
 from shared.retrieval.chunking import split
-from shared.store.cards import Cards
+from shared.store.cards import BY_HAND, Cards
 from shared.store.clustering import Clustering, Clusterings
 from shared.store.clusters import CentredCluster
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(__file__).parent
 RUN_ID: Final = "sample"
-"""What made these cards and clusters."""
+"""What made these clusters."""
 _HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
 
 
@@ -75,8 +75,8 @@ async def add_knowledge(deps: Deps, folder: Path = FOLDER) -> Counter[str]:
     """Bring the cards and clusters of the sample's chunks to what `knowledge.json` says.
 
     The sample must be ingested and embedded. What is so already is not written again. Highlights
-    that the export lacks, because somebody put another in its place, are passed over. Clusters
-    that another run made are left alone.
+    that the export lacks, because somebody put another in its place, are passed over. Other chunks
+    stay in the clusters that they are in, and other clusters are left alone.
 
     Returns:
         How many `cards` were written, and how many `topic documents`: topics and their members.
@@ -84,28 +84,39 @@ async def add_knowledge(deps: Deps, folder: Path = FOLDER) -> Counter[str]:
     knowledge, chunk_ids = await asyncio.to_thread(_read, folder)
     now = deps.clock()
     cards = cards_by_chunk(knowledge, chunk_ids)
-    written = Counter({"cards": await Cards(deps.store.database).save(cards, RUN_ID, now)})
-    largest = await deps.store.clusters.largest(1)
-    if largest and largest[0].run_id != RUN_ID:
-        return +written
+    written = Counter({"cards": await Cards(deps.store.database).save(cards, BY_HAND, now)})
     members = members_by_cluster(knowledge, chunk_ids)
     named = sorted({chunk_id for each in members.values() for chunk_id in each})
     vectors = await deps.store.clusters.vectors(named)
     clusters = centred(knowledge.clusters, members, vectors)
-    written["topic documents"] = await deps.store.clusters.save(clusters, members, RUN_ID, now)
     if clusters:
-        await _date(deps, now, anew=bool(written["topic documents"]))
+        written["topic documents"] = await _put(clusters, members, now, deps)
     return +written
 
 
-async def _date(deps: Deps, now: datetime, *, anew: bool) -> None:
-    """Let the topics count as those of a run, so that the next is due when enough has changed."""
+async def _put(
+    clusters: Sequence[CentredCluster],
+    members: Mapping[str, Sequence[str]],
+    now: datetime,
+    deps: Deps,
+) -> int:
+    """Put the topics among those of the run that there was last; if there was none, be one.
+
+    So the cluster job goes on from there: it puts new passages among them, and leaves them as they
+    are.
+    """
     clusterings, model = Clusterings(deps.store.database), deps.embedder.model
-    if anew or await clusterings.present() is None:
+    present = await clusterings.present()
+    run_id = present.run_id if present else RUN_ID
+    written = await deps.store.clusters.save(clusters, members, run_id, now)
+    if present is None:
         passages = await clusterings.count_embedded(model)
         await clusterings.set(
-            Clustering(model=model, run_id=RUN_ID, made_at=now, passages=passages)
+            Clustering(model=model, run_id=run_id, made_at=now, passages=passages)
         )
+    elif written:
+        await clusterings.count_again()
+    return written
 
 
 def chunks_by_highlight(export: Path) -> dict[str, list[str]]:

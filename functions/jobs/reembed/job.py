@@ -1,0 +1,49 @@
+"""Move the knowledge base to the embedding model that is configured now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shared.embedding.moving import announced, carry_on
+from shared.job import Job, Report
+from shared.store.reembedding import Reembedding
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.job import Budget
+
+
+async def reembed(deps: Deps, budget: Budget) -> Report:
+    """Embed everything anew with the configured model, if it is another one than before.
+
+    Until that is done, words still find everything, and meaning is left out. The embed job goes on
+    with what a run leaves; another run does too. Configured with the former model again, a run
+    moves the base back.
+
+    Raises:
+        Unavailable: The embedding provider or the database is down.
+    """
+    report = Report()
+    move = await announced(deps)
+    if move:
+        await carry_on(move, deps, budget, report)
+    return report
+
+
+async def documents(deps: Deps) -> int:
+    """How many documents are to be embedded anew: none where the model is the base's."""
+    standing = await deps.store.embedding_space.standing()
+    wanted = (deps.embedder.model, deps.embedder.dimension)
+    if standing.space is None or (standing.space == wanted and not standing.move):
+        return 0
+    return await Reembedding(deps.store.database).count()
+
+
+JOB = Job(
+    name="reembed",
+    title="Move to another embedding model",
+    run=reembed,
+    total=documents,
+    schedule="",
+    lease="embed",
+)

@@ -1,0 +1,58 @@
+"""Giving all passages that wait for it a vector: in bulk where they are many, else text by text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shared.embedding.bulk import BulkRun, bulk_of
+from shared.embedding.online import PAGE, STEP, embed_pages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.deps import Deps
+    from shared.embedding.bulk import Bulk
+    from shared.job import Budget, Report
+    from shared.store.steps import PendingChunk
+
+
+async def embed_chunks(deps: Deps, budget: Budget, report: Report) -> None:
+    """Embed what waits, as the settings say.
+
+    Raises:
+        CarrelError: The provider or the database is down, or set up wrongly.
+    """
+    bulk = bulk_of(deps.settings)
+    if bulk is None:
+        await embed_one_by_one(deps, budget, report)
+        return
+    try:
+        await embed_with(bulk, deps, budget, report)
+    finally:
+        await bulk.aclose()
+
+
+async def embed_with(bulk: Bulk, deps: Deps, budget: Budget, report: Report) -> None:
+    """Embed what waits, in bulk as long as that is worth while.
+
+    Raises:
+        CarrelError: The provider, Cloud Storage or the database is down, or set up wrongly.
+    """
+    run = BulkRun(bulk, deps, budget, report)
+    while await run.next_task():
+        pass
+    if report.finished:
+        await embed_one_by_one(deps, budget, report)
+
+
+async def embed_one_by_one(deps: Deps, budget: Budget, report: Report) -> None:
+    """Embed what waits, text by text.
+
+    Raises:
+        CarrelError: The provider or the database is down, or set up wrongly.
+    """
+
+    async def due() -> Sequence[PendingChunk]:
+        return await deps.store.steps.pending(STEP, deps.clock(), PAGE)
+
+    await embed_pages(due, deps, budget, report)

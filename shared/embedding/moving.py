@@ -1,0 +1,156 @@
+"""Moving the base to another embedding model, while words still find everything.
+
+A move is announced, and then waits until nobody works with what was known before it. It lets go of
+all vectors, embeds everything anew, and ends by saying that the base is embedded with the new
+model. It is one row of small commits, and each run goes on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from shared.embedding.chunks import embed_chunks
+from shared.embedding.online import vectors_of
+from shared.errors import CarrelError
+from shared.job import Failure
+from shared.store.embedding_space import FRESH_SECONDS
+from shared.store.reembedding import CORPORA, Reembedding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.deps import Deps
+    from shared.job import Budget, Report
+    from shared.store.embedding_space import Move
+    from shared.store.reembedding import Corpus, Unembedded
+
+Step = Callable[[str], Awaitable[str | None]]
+"""Does what is to do after a place; gives the place that it reached, None at the end."""
+
+LONGEST_CALL: Final = 60.0
+"""Seconds that a call of a tool may take."""
+QUIET: Final = timedelta(seconds=FRESH_SECONDS + LONGEST_CALL)
+"""How long after its announcement a move begins to work."""
+POLL_SECONDS: Final = 1.0
+
+
+async def announced(deps: Deps) -> Move | None:
+    """Begin to move the base to the configured model; None where it is there already.
+
+    Raises:
+        Stale: Somebody else changed what the base is embedded with.
+    """
+    space = deps.store.embedding_space
+    standing = await space.standing()
+    wanted = (deps.embedder.model, deps.embedder.dimension)
+    if standing.move and standing.move.to == wanted:
+        return standing.move
+    if standing.space is None or (standing.space == wanted and not standing.move):
+        return None
+    return await space.announce(standing, deps.embedder, deps.clock())
+
+
+async def carry_on(move: Move, deps: Deps, budget: Budget, report: Report) -> None:
+    """Go on with a move until it is complete, or the time is over.
+
+    Raises:
+        CarrelError: The embedding provider or the database is down, or set up wrongly.
+    """
+    moving = _Moving(move, deps, budget, report, Reembedding(deps.store.database))
+    report.finished = await moving.cleared()
+    if not report.finished:
+        return
+    await embed_chunks(deps, budget, report)
+    if report.finished:
+        report.finished = await moving.embedded()
+    if report.finished:
+        await deps.store.embedding_space.settle(move)
+        report.note = f"The knowledge base is embedded with {move.to[0]} now."
+
+
+@dataclass(frozen=True, slots=True)
+class _Moving:
+    """A move, and what a run needs to go on with it."""
+
+    move: Move
+    deps: Deps
+    budget: Budget
+    report: Report
+    store: Reembedding
+
+    async def cleared(self) -> bool:
+        """Let go of all old vectors, as soon as nobody stores such any more."""
+        if self.move.cleared:
+            return True
+        if not await self._is_quiet():
+            self.report.note = "What works with the former model has to end first."
+            return False
+        for corpus in CORPORA:
+            if not await self._walk(f"clear_{corpus.name}", partial(self._clear_page, corpus)):
+                return False
+        await self.deps.store.embedding_space.clear()
+        return True
+
+    async def embedded(self) -> bool:
+        """Embed all that no other step embeds."""
+        for corpus in CORPORA:
+            step = partial(self._embed_page, corpus)
+            if corpus.text and not await self._walk(f"embed_{corpus.name}", step):
+                return False
+        return True
+
+    async def _is_quiet(self) -> bool:
+        """Wait until calls and jobs have ended that may not know of the move."""
+        while True:
+            now = self.deps.clock()
+            if now >= self.move.since + QUIET and not await self.store.busy(now):
+                return True
+            if self.budget.deadline - time.monotonic() <= POLL_SECONDS:
+                return False
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _walk(self, name: str, step: Step) -> bool:
+        """Take steps until the end is reached, or the time is over; remember each."""
+        place = self.move.places.get(name, "")
+        while place is not None:
+            if self.budget.spent:
+                return False
+            place = await step(place)
+            await self.deps.store.embedding_space.reach(name, place)
+        return True
+
+    async def _clear_page(self, corpus: Corpus, after: str) -> str | None:
+        return await self.store.clear(corpus, after, self.move, self.deps.clock())
+
+    async def _embed_page(self, corpus: Corpus, after: str) -> str | None:
+        """Embed what has no vector of a page; what changes meanwhile is looked at again.
+
+        What the model refuses stays without one: only words find it.
+        """
+        refused: set[str] = set()
+        while True:
+            found, place = await self.store.unembedded(corpus, after)
+            bare = [each for each in found if each.seen.id not in refused]
+            if not bare:
+                return place
+            refused |= await self._embed(bare)
+
+    async def _embed(self, bare: Sequence[Unembedded]) -> set[str]:
+        """Embed documents; return those that are refused."""
+        made = await vectors_of([each.text for each in bare], self.deps)
+        pairs = list(zip(bare, made, strict=True))
+        vectors = [(each, one) for each, one in pairs if not isinstance(one, CarrelError)]
+        errors = {each: one for each, one in pairs if isinstance(one, CarrelError)}
+        for each, error in errors.items():
+            reason = f"{error.code}: {error.message}"
+            self.report.failures.append(Failure(each.seen.reference.path, reason))
+        stored = await self.store.embedded(vectors, self.deps.embedder.model)
+        self.report.counts["embedded"] += stored
+        self.budget.progress(stored)
+        return {each.seen.id for each in errors}
