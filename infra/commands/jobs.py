@@ -91,6 +91,20 @@ def retry(name: str) -> None:
     click.echo(f"{counted(count, 'item')} will be tried again: carrel jobs run {name}")
 
 
+@jobs.command("renew")
+@click.argument("name")
+def renew(name: str) -> None:
+    """Have the job NAME do again what another model made, in its next runs."""
+    anew = _job(name).renew
+    if anew is None:
+        able = ", ".join(job.name for job in _all_jobs().values() if job.renew)
+        raise click.ClickException(f"The job {name} renews nothing. Those that do: {able}.")
+    with places.knowledge_base():
+        count = _with_deps(anew)
+        places.keep()
+    click.echo(f"{counted(count, 'item')} will be made again: carrel jobs run {name}")
+
+
 def _all_jobs() -> dict[str, Job]:
     from infra.deploy.discovery import jobs as all_jobs
 

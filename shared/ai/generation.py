@@ -45,6 +45,9 @@ class Generator(Protocol):
     ) -> Generated[ModelT]:
         """Have a text worked on.
 
+        An error says in its details what was spent before it, as far as anything was:
+        `input_tokens` and `output_tokens`. See `shared.metered`.
+
         Args:
             instruction: What to do; ours.
             text: What to do it with. It is data: what it tells the model to do is not done.

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from shared.ai.embedding import require_unicode
 from shared.ai.generation import BadAnswer, Generated
 from shared.ai.vertex_client import Endpoint, VertexClient
-from shared.errors import InvalidInput
+from shared.errors import CarrelError, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,11 @@ ATTEMPTS: Final = 2
 """How often the model may answer: once, and once more when it is told what is wrong."""
 _MOST_PROBLEMS: Final = 10
 """Of what is wrong with an answer, how much the model is told."""
+
+_REFUSED: Final = (
+    "The language model refuses this text: it is too long, or not allowed there. If it refuses"
+    " every text, check GENERATION_MODEL: it may not take what it is asked with."
+)
 
 
 class VertexGenerator:
@@ -79,51 +84,55 @@ class VertexGenerator:
     ) -> Generated[ModelT]:
         """Have a text worked on; where the answer has another shape, ask once more.
 
-        An `InvalidInput` and a `BadAnswer` say in their details what they cost.
+        An error says in its details what the answers before it cost.
         """
         require_unicode([text])
         if not text.strip():
             raise InvalidInput("There is no text to work on.")
         async with self._slots:
+            replies: list[Reply] = []
             with self._vertex.watched():
-                return await self._generate(instruction, text, schema)
+                try:
+                    return await self._generate(instruction, text, schema, replies)
+                except CarrelError as error:
+                    error.details |= _cost(replies)
+                    raise
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._vertex.aclose()
 
     async def _generate(
-        self, instruction: str, text: str, schema: type[ModelT]
+        self, instruction: str, text: str, schema: type[ModelT], replies: list[Reply]
     ) -> Generated[ModelT]:
+        """Have a text worked on, and put to `replies` what the model says, whatever becomes of it.
+
+        Raises:
+            BadAnswer: It does not say it in this shape.
+        """
         from shared.ai import _gemini as gemini
 
         config = gemini.configured(instruction, schema, self.model)
         deadline = asyncio.get_running_loop().time() + self._time_limit
         contents = [gemini.opening(text)]
-        replies: list[Reply] = []
         while len(replies) < ATTEMPTS:
-            reply = await self._ask(contents, config, deadline, replies)
+            reply = await self._ask(contents, config, deadline)
+            replies.append(reply)
+            if reply.refused:
+                raise InvalidInput(_REFUSED)
             found = _checked(reply, schema)
             if not isinstance(found, str):
                 return Generated(found, **_cost(replies))
             contents += gemini.objection(reply, found)
-        raise BadAnswer(
-            "The language model twice answered in another shape than it was asked for.",
-            details=_cost(replies),
-        )
+        raise BadAnswer("The language model twice answered in another shape than it was asked for.")
 
     async def _ask(
         self,
         contents: list[Content],
         config: GenerateContentConfig,
         deadline: float,
-        replies: list[Reply],
     ) -> Reply:
-        """What the model says, which is put to what it said before.
-
-        Raises:
-            InvalidInput: It refuses.
-        """
+        """What the model says."""
         from shared.ai import _gemini as gemini
         from shared.ai._vertex import call
 
@@ -132,12 +141,8 @@ class VertexGenerator:
                 model=self.model, contents=list(contents), config=config
             )
 
-        response = await call(attempt, deadline=deadline, refused=_refused(replies))
-        reply = gemini.read(response)
-        replies.append(reply)
-        if reply.refused:
-            raise _refused(replies)
-        return reply
+        response = await call(attempt, deadline=deadline, refused=InvalidInput(_REFUSED))
+        return gemini.read(response)
 
 
 def _checked(reply: Reply, schema: type[ModelT]) -> ModelT | str:
@@ -150,14 +155,6 @@ def _checked(reply: Reply, schema: type[ModelT]) -> ModelT | str:
         found = error.errors(include_url=False, include_context=False, include_input=False)
     listed = found[:_MOST_PROBLEMS]
     return "\n".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in listed)
-
-
-def _refused(replies: Sequence[Reply]) -> InvalidInput:
-    return InvalidInput(
-        "The language model refuses this text: it is too long, or not allowed there. If it refuses"
-        " every text, check GENERATION_MODEL: it may not take what it is asked with.",
-        details=_cost(replies),
-    )
 
 
 def _cost(replies: Sequence[Reply]) -> dict[str, int]:

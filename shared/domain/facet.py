@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 400
 """Bytes of an id beyond which a hash stands for the key; Firestore takes 1,500."""
+_LONGEST_KEY: Final = 1_200
+"""Bytes of a folded name, which may have 18 characters for each that was written: Firestore indexes
+and compares 1,500, and who looks for what begins so appends some."""
 
 
 class Kind(StrEnum):
@@ -53,8 +56,12 @@ HAS_CARD: Final = Facet(Kind.CARD, "yes")
 
 
 def named(kind: Kind, name: str) -> Facet:
-    """The facet of a name that people write: case, width and white space do not matter."""
-    return Facet(kind, " ".join(unicodedata.normalize("NFKC", name).casefold().split()))
+    """The facet of a name that people write: case, width and white space do not matter.
+
+    Nor does what comes after the first 1,200 bytes.
+    """
+    key = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    return Facet(kind, key.encode()[:_LONGEST_KEY].decode(errors="ignore").rstrip())
 
 
 def facet_of(facet_id: str, name: str) -> Facet:

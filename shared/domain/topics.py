@@ -25,6 +25,9 @@ LONGEST: Final = 80
 MOST: Final = 5
 """Topics of one extraction."""
 _DATA: Final = Path(__file__).parent / "data" / "topic-aliases.json"
+_KEPT: Final = LONGEST + 2
+"""Of what is longer, so many characters: still no topic, the last one being a space or not, and
+short enough to be looked up. Folding makes up to 18 characters of one."""
 _DASHES: Final = re.compile(r"[-_\u2010-\u2015\u2212\s]+")
 
 
@@ -53,7 +56,8 @@ def folded(name: str) -> str:
     # Folding may undo the normal form, and the normal form of what was folded may have capitals.
     text = unicodedata.normalize("NFKC", text).casefold()
     printed = "".join(" " if _is_control(each) else each for each in text)
-    return " ".join(_DASHES.sub(" ", printed).split()).lstrip("# ")
+    words = " ".join(_DASHES.sub(" ", printed).split()).lstrip("# ")
+    return words[:_KEPT].rstrip()
 
 
 def normal_topic(name: str, aliases: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from shared.store import chunk_documents as documents
 from shared.store.chunk_documents import COLLECTION as CHUNKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 STEP: Final = "card"
 """What a chunk waits for until it has one."""
+BY_HAND: Final = "sample"
+"""What cards are marked with that a person wrote for the sample: no job makes them anew."""
 BLOCK: Final = 200
 """How many cards are compared at once and written in one commit."""
 _READ: Final = ("knowledge_card", "deleted_at", f"pending.{STEP}")
+_RENEWED_BY: Final = ("knowledge_card.model", "content", f"pending.{STEP}")
 
 
 class Cards:
@@ -54,13 +57,14 @@ class Cards:
             written += await self._database.commit_what_holds(writes)
         return written
 
-    async def renew(self, made_by: str, now: datetime) -> int:
-        """Let all chunks wait for another card whose card was made by this one.
+    async def renew(self, maker: Callable[[str], str], now: datetime) -> int:
+        """Let all chunks wait for another card whose card was made by another maker than now.
 
-        It reads every chunk: whoever changes the model asks for it once.
+        Cards that a person wrote stay. It reads every chunk: whoever changes the model asks for it
+        once.
 
         Args:
-            made_by: A language model's name, or `extractive`.
+            maker: What would make the card of a content now: the name it marks cards with.
             now: From when on they wait.
 
         Returns:
@@ -69,7 +73,7 @@ class Cards:
         waiting = 0
         last: DocumentSnapshot[Any] | None = None
         while page := await self._database.find(page_query(self._database.client, last)):
-            old = [each for each in page if _card(each).get("model") == made_by]
+            old = [each for each in page if _is_outdated(each, maker)]
             change = documents.anew(STEP, now)
             waiting += await self._database.commit_what_holds(
                 [_update(each, change) for each in old]
@@ -96,7 +100,7 @@ def card_change(card: KnowledgeCard | None, model: str, now: datetime) -> dict[s
 
 def page_query(client: AsyncClient, last: DocumentSnapshot[Any] | None) -> AsyncQuery:
     """A page of all chunks, by their ids."""
-    query = client.collection(CHUNKS).order_by("__name__").select(["knowledge_card.model"])
+    query = client.collection(CHUNKS).order_by("__name__").select(_RENEWED_BY)
     return (query.start_after(last) if last else query).limit(BLOCK)
 
 
@@ -120,6 +124,14 @@ def _writes(
             yield _update(snapshot, card_change(card, model, now) | documents.done(STEP))
         elif STEP in data.get("pending", {}):
             yield _update(snapshot, documents.done(STEP))
+
+
+def _is_outdated(snapshot: DocumentSnapshot[Any], maker: Callable[[str], str]) -> bool:
+    """Whether a chunk has a card that another would make now, and does not wait for that yet."""
+    data, made_by = snapshot.to_dict() or {}, _card(snapshot).get("model")
+    if made_by in {None, BY_HAND} or STEP in data.get("pending", {}):
+        return False
+    return bool(made_by != maker(data["content"]))
 
 
 def _said(card: KnowledgeCard) -> dict[str, Any]:

@@ -8,12 +8,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from google.api_core.exceptions import InvalidArgument
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.domain.facet import Kind, named
+from shared.domain.facet import Kind
+from shared.errors import PlatformFault
+from shared.logs import describe, log
 from shared.store import chunk_documents as documents
 from shared.store.chunk_documents import COLLECTION as CHUNKS
-from shared.store.sources import COLLECTION
+from shared.store.sources import COLLECTION, title_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,10 +36,14 @@ MAX_BYTES: Final = 2_000_000
 _GONE: Final = 80_000
 """Bytes that a deletion takes: the cloud counts the index entries that go, too, and the vector goes
 once for each of some ten facets."""
+CHUNK_BYTES: Final = 500_000
+"""What may be written of a chunk: a document holds 1 MiB, and jobs add a vector, a card, facets."""
+MOST_TAGS: Final = 4_000
+TAGS_BYTES: Final = 300_000
+"""Of a source and all its passages: each tag takes three index entries, of which one repeats the
+title; a document may have 40,000, of 8 MiB in all."""
 _LISTED_BY: Final = frozenset({Kind.AUTHOR, Kind.CATEGORY, Kind.TAG})
 """What sources are filtered by; a tag of one highlight counts."""
-_KEY_LENGTH: Final = 300
-"""Characters of a title that sources are sorted by: Firestore indexes 1,500 bytes of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,33 @@ class ChunkedSource:
         """Changes exactly when anything changes that ingest writes of the source or its chunks."""
         parts = [_described(self.source), *(documents.fingerprint(chunk) for chunk in self.chunks)]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def excess(self) -> str | None:
+        """What is too large in it for a document to hold, for people; None: it fits."""
+        largest = max(map(documents.size, self.chunks), default=0)
+        if largest > CHUNK_BYTES:
+            said = f"has a passage that takes {largest:,} bytes with its tags"
+            return f"{said}, of which {CHUNK_BYTES:,} fit: take tags from it"
+        tags = [each for each in _facets(self) if each.startswith(Kind.TAG)]
+        taken = sum(len(each.encode()) for each in tags)
+        if len(tags) > MOST_TAGS or taken > TAGS_BYTES:
+            said = f"has {len(tags):,} different tags, of {taken:,} bytes"
+            return f"{said}; {MOST_TAGS:,} fit, of {TAGS_BYTES:,} bytes: take some from it"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What came of sources.
+
+    Attributes:
+        counts: As `Ingestion.save` counts.
+        refused: The ids of those that the database takes in no form, each with the reason.
+    """
+
+    counts: Counter[str]
+    refused: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +115,49 @@ class Ingestion:
 
         Returns:
             How many `sources` differed, and how many chunks were `created`, `updated`, `deleted`.
+
+        Raises:
+            PlatformFault: The database refuses one of them; others may have been written.
         """
+        counts: Counter[str] = Counter()
+        await self._save(sources, now, counts)
+        return counts
+
+    async def save_each(self, sources: Sequence[ChunkedSource], now: datetime) -> Saved:
+        """The same, where one that the database refuses keeps none of the others out.
+
+        Of one that is refused nothing stays, or, where it was there before, its old document: it is
+        found to differ again.
+        """
+        counts: Counter[str] = Counter()
+        refused: dict[str, str] = {}
+        try:
+            await self._save(sources, now, counts)
+        except (PlatformFault, ValueError) as error:
+            _refusal(error)
+            for each in sources:
+                if reason := await self._save_alone(each, now, counts):
+                    refused[each.source.source_id] = reason
+        return Saved(counts, refused)
+
+    async def _save_alone(
+        self, wanted: ChunkedSource, now: datetime, counts: Counter[str]
+    ) -> str | None:
+        """Save a source, or take back what was written of it and say why."""
+        try:
+            await self._save([wanted], now, counts)
+        except (PlatformFault, ValueError) as error:
+            reason = _refusal(error)
+            log.warning("source_refused", **describe(error))
+            if not await self._stored_hashes([wanted]):
+                await self._save([ChunkedSource(wanted.source, [])], now, counts)
+            return reason
+        return None
+
+    async def _save(
+        self, sources: Sequence[ChunkedSource], now: datetime, counts: Counter[str]
+    ) -> None:
+        """Write what differs, and count each commit that was made."""
         stored = await self._stored_hashes(sources)
         differing = [each for each in sources if _differs(each, stored)]
         known = await self._known_chunks(each.source.source_id for each in differing)
@@ -92,7 +168,7 @@ class Ingestion:
             changes += self._source_change(each, stored.get(source_id), now)
         for commit in _commits(changes):
             await self._database.commit(change.write for change in commit)
-        return Counter(change.kind for change in changes)
+            counts.update(change.kind for change in commit)
 
     async def _stored_hashes(self, sources: Sequence[ChunkedSource]) -> dict[str, str]:
         references = [self._reference(COLLECTION, each.source.source_id) for each in sources]
@@ -133,7 +209,9 @@ class Ingestion:
         reference = self._reference(COLLECTION, wanted.source.source_id)
         if wanted.chunks:
             data = _document(wanted, now) | ({} if stored else {"created_at": now})
-            yield _Change("sources", lambda batch: batch.set(reference, data, merge=True))
+            # A chunk repeats what is said of its source.
+            size = documents.size(wanted.chunks[0]) + 4 * sum(map(len, data["facets"]))
+            yield _Change("sources", lambda batch: batch.set(reference, data, merge=True), size)
         elif stored:
             yield _Change("sources", lambda batch: batch.delete(reference))
 
@@ -175,14 +253,26 @@ def _differs(wanted: ChunkedSource, stored: dict[str, str]) -> bool:
 
 
 def _document(wanted: ChunkedSource, now: datetime) -> dict[str, Any]:
-    facets = {facet for chunk in wanted.chunks for facet in chunk.facets}
     return _described(wanted.source) | {
-        "title_key": named(Kind.TITLE, wanted.source.title).key[:_KEY_LENGTH],
-        "facets": sorted(facet.id for facet in facets if facet.kind in _LISTED_BY),
+        "title_key": title_key(wanted.source.title),
+        "facets": _facets(wanted),
         "chunk_count": len(wanted.chunks),
         "content_hash": wanted.content_hash,
         "updated_at": now,
     }
+
+
+def _facets(wanted: ChunkedSource) -> list[str]:
+    facets = {facet for chunk in wanted.chunks for facet in chunk.facets}
+    return sorted(facet.id for facet in facets if facet.kind in _LISTED_BY)
+
+
+def _refusal(error: PlatformFault | ValueError) -> str:
+    """Why the database takes a source in no form; any other fault is raised again."""
+    cause = error.__cause__ if isinstance(error, PlatformFault) else error
+    if not isinstance(cause, InvalidArgument | ValueError):
+        raise error
+    return f"is refused by the database ({type(cause).__name__})"
 
 
 def _described(source: Source) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.clock import from_microseconds, microseconds
-from shared.domain.facet import Facet, Kind
+from shared.domain.facet import Facet, Kind, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     """Where a source stands in an order: what it is ordered by, and its id."""
 
 COLLECTION: Final = "sources"
+_KEY_LENGTH: Final = 300
+"""Characters of a title that sources are sorted by: a cursor holds them, too."""
 _FIELDS: Final = (
     "title", "author", "type", "source", "url", "readwise_url", "tags", "facets", "title_key",
     "chunk_count", "updated_at",
@@ -105,14 +107,19 @@ class Sources:
         query = list_query(self._database.client, order, limit, facet, after)
         return [_source(snapshot) for snapshot in await self._database.find(query)]
 
-    async def titled(self, prefix: str, limit: int) -> list[StoredSource]:
-        """The sources whose folded title begins so, by title. One round trip."""
-        query = titled_query(self._database.client, prefix, limit)
+    async def titled(self, beginning: str, limit: int) -> list[StoredSource]:
+        """The sources whose title begins so, as titles are compared, by title. One round trip."""
+        query = titled_query(self._database.client, title_key(beginning), limit)
         return [_source(snapshot) for snapshot in await self._database.find(query)]
 
     async def count(self) -> int:
         """How many sources there are. One round trip."""
         return await self._database.count(sources_query(self._database.client))
+
+
+def title_key(title: str) -> str:
+    """A title, or its beginning, as sources are sorted by it."""
+    return named(Kind.TITLE, title).key[:_KEY_LENGTH]
 
 
 def list_query(

@@ -28,8 +28,11 @@ SentTag = Annotated[str, StringConstraints(max_length=LONGEST)]
 
 
 def normal_tag(sent: str) -> str:
-    """How a tag, or its beginning, is compared: `Google Cloud` is `google-cloud`."""
-    return "-".join(unicodedata.normalize("NFKC", sent).casefold().split())
+    """How a tag, or its beginning, is compared: `Google Cloud` is `google-cloud`.
+
+    What is too long for a tag, or becomes so, is cut where it still is.
+    """
+    return "-".join(unicodedata.normalize("NFKC", sent).casefold().split())[: LONGEST + 1]
 
 
 def normal_tags(sent: Iterable[str]) -> tuple[str, ...]:

@@ -17,8 +17,10 @@ from infra.cli import main
 from infra.deploy.discovery import ROOT, jobs
 from shared.caller import Caller
 from shared.deps import Backend
+from shared.domain.chunk import KnowledgeCard
 from shared.settings import Settings
 from shared.store import Meter
+from shared.store.cards import BY_HAND, Cards
 from tests.knowledge import BAKING, in_chunks
 
 if TYPE_CHECKING:
@@ -133,7 +135,30 @@ def test_a_job_that_gives_nothing_up_cannot_retry() -> None:
     assert "The job repair gives nothing up." in result.stderr
 
 
-@pytest.mark.parametrize("command", ["run", "show", "retry"])
+async def carded_by_another_model(deps: Deps) -> None:
+    """Put texts in, of which two have cards: by another model, and by a person."""
+    await three_that_wait(deps)
+    by_model, by_hand, _ = (chunk.chunk_id for chunk in in_chunks(BAKING).chunks)
+    stored = Cards(deps.store.database)
+    await stored.save({by_model: KnowledgeCard("Knead.")}, "m-1", NOW)
+    await stored.save({by_hand: KnowledgeCard("Feed it.")}, BY_HAND, NOW)
+
+
+def test_what_another_model_made_is_made_again_when_asked(project: str) -> None:
+    in_database(project, carded_by_another_model)
+    expected = "1 item will be made again: carrel jobs run cards\n"
+    assert expected == carrel("renew", "cards").stdout
+    assert "0 items will be made again" in carrel("renew", "cards").stdout
+    assert "2 extractive" in run("cards").stdout
+
+
+def test_a_job_that_renews_nothing_says_which_do() -> None:
+    result = carrel("renew", "index")
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "The job index renews nothing. Those that do: cards." in result.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "show", "retry", "renew"])
 def test_an_unknown_job_is_answered_with_those_there_are(command: str) -> None:
     result = carrel(command, "nope")
     assert (1, "") == (result.exit_code, result.stdout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.errors import InvalidInput, PlatformFault, Unavailable
 from shared.job import Report, run_job
+from shared.store.cards import BY_HAND
 from tests.fakes.vertex import HANG, MODEL, FakeVertex, Reply, answered, blocked, refusal, said
 from tests.jobs.card_making import (
     NOON,
@@ -93,6 +95,37 @@ async def test_a_run_tells_what_the_model_was_given_and_wrote(
     server.script.append(answered(LONG | {"summary": "Short."}, (200, 30, 4)))
     await cards(deps, ample())
     assert (300, 57) == (deps.meter.input_tokens, deps.meter.output_tokens)
+
+
+async def test_a_run_that_a_model_breaks_off_tells_what_it_had_cost(
+    model: Callable[..., Deps], server: FakeVertex
+) -> None:
+    deps = model()
+    await bring(deps, notes(1))
+    server.script.append(answered(LONG, (100, 20, 3)))
+    server.usual = refusal(503, "UNAVAILABLE", retry_after="60")
+    with pytest.raises(Unavailable):
+        await cards(deps, ample())
+    assert (100, 23) == (deps.meter.input_tokens, deps.meter.output_tokens)
+
+
+@pytest.mark.parametrize(
+    "probed", [answered(written(PROBE), (40, 5, 0)), said("", tokens=(40, 5, 0))]
+)
+async def test_what_the_probe_costs_is_told_whatever_comes_of_it(
+    model: Callable[..., Deps], server: FakeVertex, probed: Reply
+) -> None:
+    deps = model()
+    await bring(deps, notes(1))
+    server.troubles["number 0 "] = said("", finish="SAFETY", tokens=(60, 2, 0))
+    server.troubles[PROBE] = probed
+    with suppress(PlatformFault):
+        await cards(deps, ample())
+    probes = sum(call.text.endswith(PROBE) for call in server.calls)
+    others = len(server.calls) - probes
+    assert (1, True) == (others, probes > 0)
+    expected = (60 * others + 40 * probes, 2 * others + 5 * probes)
+    assert expected == (deps.meter.input_tokens, deps.meter.output_tokens)
 
 
 async def test_a_chunk_costs_a_read_and_a_write(model: Callable[..., Deps]) -> None:
@@ -300,6 +333,26 @@ async def test_the_probe_is_a_text_that_is_worked_on_as_any_other(
     await cards(deps, ample())
     assert server.calls[-1].text.endswith(PROBE)
     assert deps.meter.output_tokens > 0
+
+
+async def test_cards_of_another_model_are_made_again_when_asked(
+    model: Callable[..., Deps], settings: Settings
+) -> None:
+    plain = deps_of(settings)
+    await bring(plain, notes(3), BAKING)
+    by_hand = {"model": BY_HAND, "summary": "Written by hand."}
+    await cards(plain, ample())
+    name = next(
+        name for name, data in (await chunks(plain)).items() if data["content"] == passage(2)
+    )
+    await write(plain, f"chunks/{name}", {"knowledge_card": by_hand})
+    assert JOB.renew is not None
+    assert (2, 2) == (await JOB.renew(model()), await waiting(plain))
+    assert {"cards": 2, "by language model": 2} == (await cards(model(LATER), ample())).counts
+    made_by = {text: card["model"] for text, card in (await cards_of(plain)).items()}
+    assert Counter({MODEL: 2, "extractive": 3, BY_HAND: 1}) == Counter(made_by.values())
+    assert 0 == await JOB.renew(model())
+    assert (2, BY_HAND) == (await JOB.renew(plain), made_by[passage(2)])
 
 
 async def test_it_runs_under_its_lease(settings: Settings, server: FakeVertex) -> None:

@@ -68,6 +68,21 @@ def test_case_width_and_white_space_make_no_other_name(name: str) -> None:
     assert Facet(Kind.TAG, "deep work") == named(Kind.TAG, name)
 
 
+def test_of_a_name_that_folding_makes_too_long_the_beginning_counts() -> None:
+    long = named(Kind.TAG, "\ufdfa" * 200)
+    assert len(long.key.encode()) <= 1_200
+    assert long == named(Kind.TAG, "\ufdfa" * 201) == named(Kind.TAG, long.key)
+    assert long == facet_of(long.id, "\ufdfa" * 200)
+    assert named(Kind.TAG, "\U0001f35e" * 299 + "a") != named(Kind.TAG, "\U0001f35e" * 299 + "b")
+
+
+@sampled
+@given(KINDS, TEXTS)
+def test_a_folded_name_is_its_own_folded_form(kind: Kind, name: str) -> None:
+    once = named(kind, name * 20)
+    assert once == named(kind, once.key)
+
+
 def test_names_of_two_kinds_are_two_facets() -> None:
     assert named(Kind.TAG, "rye").id != named(Kind.CATEGORY, "rye").id
 

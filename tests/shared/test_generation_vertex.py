@@ -203,6 +203,24 @@ async def test_an_answer_that_was_cut_off_is_not_shown_again() -> None:
     assert "too long" in part(server.calls[1], 1)
 
 
+@pytest.mark.parametrize(
+    ("second", "error"),
+    [
+        (refusal(503, "UNAVAILABLE", retry_after="60"), Unavailable),
+        (HANG, Unavailable),
+        (refusal(403, "PERMISSION_DENIED"), PlatformFault),
+        (refusal(400, "INVALID_ARGUMENT"), InvalidInput),
+        (Reply(body=b"{"), PlatformFault),
+    ],
+)
+async def test_what_fails_after_an_answer_of_another_shape_says_what_that_cost(
+    second: Reply, error: type[CarrelError]
+) -> None:
+    with FakeVertex(answered(BAD, (100, 20, 1)), usual=second) as server:
+        failure = await failure_of(server, time_limit=1.0)
+    assert (error, {"input_tokens": 100, "output_tokens": 21}) == (type(failure), failure.details)
+
+
 @pytest.mark.parametrize("reply", [answered(BAD | {"subject": SECRET}), said(SECRET)])
 async def test_two_answers_of_another_shape_are_a_bad_answer_that_says_what_it_cost(
     reply: Reply,

@@ -11,13 +11,13 @@ import pytest
 from shared.domain.chunk import KnowledgeCard
 from shared.domain.source import Section, Source
 from shared.store import Meter
-from shared.store.cards import Cards
+from shared.store.cards import BY_HAND, Cards
 from shared.store.database import Database
 from tests.jobs.documents import documents, snapshots
 from tests.knowledge import BAKING, SAILING, in_chunks, write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
 
@@ -95,23 +95,55 @@ async def test_a_card_that_is_there_keeps_jobs_from_making_another(
     assert 0 == await save(deps, {KNEAD: CARD})
 
 
-async def test_cards_of_one_maker_are_renewed_and_the_others_stay(deps: Deps) -> None:
+def by(model: str) -> Callable[[str], str]:
+    return lambda _: model
+
+
+async def test_cards_of_other_makers_are_renewed_and_the_others_stay(deps: Deps) -> None:
     await put_in(deps, BAKING, SAILING)
-    await save(deps, {KNEAD: CARD, STARTER: CARD}, "extractive")
+    await save(deps, {KNEAD: CARD}, "extractive")
+    await save(deps, {STARTER: CARD}, "m-1")
     await save(deps, {BAKE: CARD}, "m-2")
     before = await deps.store.steps.count_pending("card")
-    assert 2 == await Cards(deps.store.database).renew("extractive", LATER)
+    assert 2 == await Cards(deps.store.database).renew(by("m-2"), LATER)
     assert before + 2 == await deps.store.steps.count_pending("card")
     assert "card" not in (await chunk(deps, BAKE))["pending"]
     assert "knowledge_card" in await chunk(deps, KNEAD)
+
+
+async def test_what_would_make_a_card_now_may_depend_on_what_it_is_of(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    await save(deps, dict.fromkeys((KNEAD, STARTER, BAKE), CARD), "extractive")
+    maker = {True: "m-2", False: "extractive"}
+    cards = Cards(deps.store.database)
+    assert 1 == await cards.renew(lambda content: maker["starter" in content], LATER)
+    assert {"card": LATER} | (await chunk(deps, BAKE))["pending"] == (await chunk(deps, STARTER))[
+        "pending"
+    ]
+
+
+async def test_cards_that_a_person_wrote_and_those_that_wait_already_are_left_alone(
+    deps: Deps,
+) -> None:
+    await put_in(deps, BAKING, SAILING)
+    await save(deps, {KNEAD: CARD}, BY_HAND)
+    await save(deps, {STARTER: CARD, BAKE: CARD}, "extractive")
+    await put_in(deps, replace(BAKING, sections=BAKING.sections[:2]))
+    assert 1 == await Cards(deps.store.database).renew(by("m-2"), LATER)
+    before = await snapshots(deps, "chunks")
+    assert 0 == await Cards(deps.store.database).renew(by("m-2"), LATER)
+    after = await snapshots(deps, "chunks")
+    assert [each.update_time for each in before.values()] == [
+        each.update_time for each in after.values()
+    ]
+    assert "card" not in (await chunk(deps, KNEAD))["pending"]
 
 
 async def test_more_cards_than_a_page_holds_are_renewed(deps: Deps) -> None:
     source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(230)))
     await put_in(deps, source)
     await save(deps, {chunk.chunk_id: CARD for chunk in in_chunks(source).chunks}, "extractive")
-    assert 230 == await Cards(deps.store.database).renew("extractive", LATER)
-    assert 0 == await Cards(deps.store.database).renew("m-2", LATER)
+    assert 230 == await Cards(deps.store.database).renew(by("m-2"), LATER)
 
 
 async def test_other_chunks_are_not_touched(deps: Deps) -> None:

@@ -199,14 +199,7 @@ async def test_a_lease_whose_answer_was_lost_is_held(
     assert isinstance(await store.leases.acquire("embed", 30, utc_now), Lease)
 
 
-async def test_a_lease_is_renewed_without_a_commit(store: Store) -> None:
-    moments = iter([NOON, NOON + timedelta(seconds=20)])
-    await store.leases.acquire("embed", 30, lambda: next(moments))
-    await store.database.renew_lease()
-    assert await expiry(store) == NOON + timedelta(seconds=50)
-
-
-async def test_a_commit_after_a_renewal_whose_answer_was_lost_lands_once(
+async def test_commits_after_one_whose_answer_was_lost_land_too(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.leases.acquire("embed", 30, utc_now)
@@ -220,7 +213,7 @@ async def test_a_commit_after_a_renewal_whose_answer_was_lost_lands_once(
     with monkeypatch.context() as broken:
         broken.setattr(api, "commit", commit_unheard)
         with pytest.raises(Unavailable):
-            await store.database.renew_lease()
+            await store.database.commit([writing(store, "unheard")])
     await store.database.commit([writing(store, "a")])
     await store.database.commit([writing(store, "b")])
-    assert await notes(store) == {"a", "b"}
+    assert await notes(store) == {"unheard", "a", "b"}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.domain.facet import Kind, named
 from shared.store.sources import Order
 from tests.jobs.documents import documents
 from tests.knowledge import BAKING, SAILING
@@ -76,10 +75,18 @@ async def test_a_source_says_when_it_changed(deps: Deps) -> None:
 async def test_sources_are_found_by_how_their_titles_begin(deps: Deps) -> None:
     shelf = [source("a", title="Bread"), source("b", title="BREAKING"), source("c", title="Brie")]
     await shelve(deps, *shelf)
-    key = named(Kind.TITLE, "Brea").key
-    found = await deps.store.sources.titled(key, 5)
+    found = await deps.store.sources.titled(" BREA", 5)
     assert [each.source_id for each in found] == ["a", "b"]
-    assert len(await deps.store.sources.titled(key, 1)) == 1
+    assert len(await deps.store.sources.titled("Brea", 1)) == 1
+
+
+async def test_a_title_is_found_by_a_beginning_longer_than_what_titles_are_sorted_by(
+    deps: Deps,
+) -> None:
+    title = "\ufdfa" * 200
+    await shelve(deps, source("a", title=title), source("b", title="Bread"))
+    for beginning in (title, title[:150], title[:1]):
+        assert [each.source_id for each in await deps.store.sources.titled(beginning, 5)] == ["a"]
 
 
 async def test_sources_are_counted(deps: Deps) -> None:

@@ -50,6 +50,13 @@ def test_a_topic_has_one_name(name: str, expected: str) -> None:
     assert expected == normal_topic(name, {})
 
 
+@pytest.mark.parametrize("name", ["\ufdfa" * 200, "x" * 81, "x" * 80 + " y", "x " * 200])
+def test_what_is_too_long_for_a_topic_or_becomes_so_is_cut_and_still_none(name: str) -> None:
+    topic = normal_topic(name, {})
+    assert LONGEST < len(topic) <= LONGEST + 2
+    assert (topic, ()) == (normal_topic(topic, {}), normal_topics([name], {}))
+
+
 def test_the_settings_know_other_names_too_and_are_asked_first() -> None:
     assert ["kubernetes", "baking", "baking"] == [
         normal_topic(name, OWN) for name in ("k 8S", "BREAD", "baking")

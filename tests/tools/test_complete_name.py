@@ -100,6 +100,20 @@ async def test_rare_names_are_found_behind_the_commonest(deps: Deps) -> None:
         assert [each.name for each in out.names] == [expected]
 
 
+@pytest.mark.parametrize("kind", ["tag", "author", "category", "source"])
+async def test_a_rare_name_is_found_by_a_beginning_that_becomes_very_long(
+    deps: Deps, kind: str
+) -> None:
+    long = "\ufdfa" * 200
+    said: dict[str, Any] = {"author": long, "category": long, "tags": (long,)}
+    await shelve(deps, source("long", title=long, **said), source("other", title="\ufdfa bread"))
+    for n in range(MOST):
+        data = {"kind": kind, "key": f"filler{n}", "name": f"Filler {n}", "df": 9}
+        await write(deps, f"facets/{kind}:filler{n}", data)
+    out = await complete_name(In.model_validate({"kind": kind, "prefix": long}), deps)
+    assert [long] == [each.name for each in out.names]
+
+
 async def test_of_many_rare_names_the_total_tells_that_there_are_more(deps: Deps) -> None:
     await shelve(deps, source("a", "x", "y", tags=tuple(f"common {n}" for n in range(MOST))))
     await shelve(deps, source("b", tags=tuple(f"rare {n}" for n in range(3))))

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import BaseModel, Field, StringConstraints, field_validator
 
 from shared.domain.chunk import KnowledgeCard
+from shared.metered import metered
 
 if TYPE_CHECKING:
-    from shared.ai.generation import Generated, Generator
+    from shared.ai.generation import Generator
+    from shared.store import Meter
 
 LEAST: Final = 200
 """Characters of a passage that a model is asked about: a shorter one is its own summary."""
@@ -53,19 +55,22 @@ class Card(BaseModel):
         return KnowledgeCard(self.summary, self.takeaways)
 
 
-async def generate_card(generator: Generator, title: str, content: str) -> Generated[Card]:
-    """Have the card of a passage written.
+async def generate_card(
+    generator: Generator, title: str, content: str, meter: Meter
+) -> KnowledgeCard:
+    """Have the card of a passage written, and count what that costs.
 
     Raises:
         CarrelError: See `Generator.generate`.
     """
-    return await generator.generate(INSTRUCTION, f"{title}\n\n{content}", Card)
+    asked = generator.generate(INSTRUCTION, f"{title}\n\n{content}", Card)
+    return (await metered(asked, meter)).card
 
 
-async def probe(generator: Generator) -> Generated[Card]:
+async def probe(generator: Generator, meter: Meter) -> None:
     """Have a card written that any model can write.
 
     Raises:
         CarrelError: It would fail for any passage.
     """
-    return await generate_card(generator, "On Carrels", PROBE)
+    await generate_card(generator, "On Carrels", PROBE, meter)

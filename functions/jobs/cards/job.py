@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from functions.jobs.cards.extractive import MODEL as EXTRACTIVE
 from functions.jobs.cards.extractive import extractive_card
@@ -13,7 +13,7 @@ from shared.errors import InvalidInput
 from shared.job import Job, Report
 from shared.parked_chunks import parked_chunks
 from shared.queue_work import AT_ONCE, PAGE, Work, work_off
-from shared.store.cards import STEP, card_change
+from shared.store.cards import STEP, Cards, card_change
 from shared.store.steps import MAX_TRIES, Done
 
 if TYPE_CHECKING:
@@ -50,9 +50,24 @@ async def cards(deps: Deps, budget: Budget) -> Report:
     return report
 
 
+async def renew(deps: Deps) -> int:
+    """Let all cards be made again that another model made than the one that would make them now."""
+    return await Cards(deps.store.database).renew(partial(_maker, deps=deps), deps.clock())
+
+
+def _maker(content: str, deps: Deps) -> str:
+    generator = _asked_about(content, deps)
+    return generator.model if generator else EXTRACTIVE
+
+
+def _asked_about(content: str, deps: Deps) -> Generator | None:
+    """The language model, where there is one and the passage is a matter for it."""
+    return deps.generator if len(content.strip()) >= LEAST else None
+
+
 async def _make(chunk: PendingChunk, deps: Deps, report: Report) -> Done:
-    generator = deps.generator
-    if generator and len(chunk.content.strip()) >= LEAST:
+    generator = _asked_about(chunk.content, deps)
+    if generator:
         card = await _written(chunk, generator, deps)
         if card:
             report.counts[BY_MODEL] += 1
@@ -65,29 +80,17 @@ async def _make(chunk: PendingChunk, deps: Deps, report: Report) -> Done:
 async def _written(chunk: PendingChunk, generator: Generator, deps: Deps) -> KnowledgeCard | None:
     """The card that the model writes; None if it never will, though it works for other texts."""
     try:
-        generated = await generate_card(generator, chunk.title, chunk.content)
+        return await generate_card(generator, chunk.title, chunk.content, deps.meter)
     except (InvalidInput, BadAnswer) as error:
-        _spend(deps, error.details)
         if isinstance(error, BadAnswer) and chunk.tries + 1 < MAX_TRIES:
             raise
-    else:
-        deps.meter.input_tokens += generated.input_tokens
-        deps.meter.output_tokens += generated.output_tokens
-        return generated.value.card
-    await _probe(deps)
+    await probe(generator, deps.meter)
     return None
 
 
 async def _probe(deps: Deps) -> None:
     if deps.generator:
-        generated = await probe(deps.generator)
-        deps.meter.input_tokens += generated.input_tokens
-        deps.meter.output_tokens += generated.output_tokens
-
-
-def _spend(deps: Deps, cost: dict[str, Any]) -> None:
-    deps.meter.input_tokens += cost.get("input_tokens", 0)
-    deps.meter.output_tokens += cost.get("output_tokens", 0)
+        await probe(deps.generator, deps.meter)
 
 
 async def waiting(deps: Deps) -> int:
@@ -102,4 +105,5 @@ JOB = Job(
     total=waiting,
     schedule="*/30 * * * *",
     parking=parked_chunks(STEP),
+    renew=renew,
 )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.extract.line import Line
 from shared.ai.embedding import Purpose
-from shared.errors import CarrelError
 from shared.extracting.findings import INSTRUCTION, Findings, material
 from shared.extracting.grounding import Grounds, count
 from shared.extracting.likeness import (
@@ -18,6 +17,7 @@ from shared.extracting.likeness import (
     original_of,
     similar,
 )
+from shared.metered import metered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,17 +84,8 @@ class Reader:
         return found
 
     async def _asked(self, text: str) -> Findings:
-        try:
-            answer = await self._generator.generate(INSTRUCTION, text, Findings)
-        except CarrelError as error:
-            self._meter(error.details.get("input_tokens", 0), error.details.get("output_tokens", 0))
-            raise
-        self._meter(answer.input_tokens, answer.output_tokens)
-        return answer.value
-
-    def _meter(self, input_tokens: int, output_tokens: int) -> None:
-        self._deps.meter.input_tokens += input_tokens
-        self._deps.meter.output_tokens += output_tokens
+        asked = self._generator.generate(INSTRUCTION, text, Findings)
+        return await metered(asked, self._deps.meter)
 
     async def _embedded(self, found: Sequence[Extraction]) -> list[Embedded]:
         """What says different things, with its vectors."""

@@ -82,7 +82,7 @@ async def _rare(args: In, deps: Deps) -> list[FacetName]:
             return []
         case "source":
             titled, by_id = await asyncio.gather(
-                deps.store.sources.titled(named(Kind.TITLE, args.prefix).key, most),
+                deps.store.sources.titled(args.prefix, most),
                 deps.store.index_lists.names_from(Kind.SOURCE, args.prefix.strip(), most),
             )
             return [*map(_source_name, titled), *by_id]
