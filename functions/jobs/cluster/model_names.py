@@ -12,6 +12,7 @@ from shared.ai.generation import BadAnswer
 from shared.errors import CarrelError, InvalidInput
 from shared.job import Failure
 from shared.logs import describe, log
+from shared.metered import metered
 from shared.store.clustering import Clusterings
 from shared.store.clusters import BY_WORDS_ALONE
 
@@ -109,18 +110,10 @@ async def _ask(topic: CentredCluster, generator: Generator, deps: Deps) -> Topic
     passages = [f"{title}\n{content[:LENGTH]}" for title, content in texts.values()]
     told = "\n\n---\n\n".join([f"Words they share: {', '.join(topic.cluster.keywords)}", *passages])
     try:
-        generated = await generator.generate(INSTRUCTION, told, TopicName)
+        return await metered(generator.generate(INSTRUCTION, told, TopicName), deps.meter)
     except CarrelError as error:
         log.warning("topic_not_named", **describe(error))
-        _meter(deps, error.details.get("input_tokens", 0), error.details.get("output_tokens", 0))
         return error
-    _meter(deps, generated.input_tokens, generated.output_tokens)
-    return generated.value
-
-
-def _meter(deps: Deps, input_tokens: int, output_tokens: int) -> None:
-    deps.meter.input_tokens += input_tokens
-    deps.meter.output_tokens += output_tokens
 
 
 def _called(cluster: Cluster, answer: TopicName, names: dict[str, str]) -> Cluster:
