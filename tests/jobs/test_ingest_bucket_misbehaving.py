@@ -106,6 +106,23 @@ async def test_an_outage_deletes_nothing_and_the_next_run_goes_on(
     assert ["Knead well.", "Reef early.", "Trim the jib."] == await held(deps)
 
 
+async def test_a_listing_without_sizes_is_read(
+    backend: Backend, deps: Deps, storage: FakeCloudStorage
+) -> None:
+    storage.tells_sizes = False
+    assert (await followed(backend)).failures == []
+    assert ["Knead well.", "Reef early."] == await held(deps)
+
+
+async def test_a_name_that_would_write_on_a_terminal_is_told_without_that(
+    backend: Backend, storage: FakeCloudStorage
+) -> None:
+    storage.put(BUCKET, "notes/\x1b[2J\nForged: \x9b2J\u202egpj.md", b"\xe9")
+    reason = "is not UTF-8: byte 0xe9 at position 0; save it as UTF-8"
+    name = f"{ADDRESS}/[2J Forged: 2Jgpj.md"
+    assert [Failure(name, reason)] == (await followed(backend)).failures
+
+
 async def test_a_bucket_that_is_not_there_is_named(
     backend: Backend, storage: FakeCloudStorage
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import time
 from contextlib import redirect_stderr
@@ -12,10 +13,13 @@ import pytest
 from pydantic import SecretStr
 
 from functions.jobs.ingest.job import ingest
+from functions.jobs.ingest.readers.readwise_export import MAX_BYTES
 from functions.jobs.ingest.readwise.export import Export, OutOfTime
+from functions.jobs.ingest.readwise.following import MARGIN
 from shared.clock import utc_now
 from shared.errors import InvalidInput, Unavailable
-from shared.job import Budget, Report
+from shared.job import Budget, Failure, Report
+from shared.store.readwise_sync import Progress, UnderWay
 from tests.fakes.readwise import (
     BROKEN,
     CUT,
@@ -24,12 +28,14 @@ from tests.fakes.readwise import (
     NO_RESULTS,
     NOTHING,
     RESULTS_OF_ANOTHER_TYPE,
+    START,
     TOKEN,
     WEB_PAGE,
     FakeReadwise,
     Reply,
     throttled,
 )
+from tests.jobs.documents import one_step
 from tests.jobs.readwise_books import followed, following, progress, texts
 
 if TYPE_CHECKING:
@@ -208,6 +214,70 @@ async def test_a_listing_of_changes_that_comes_empty_deletes_nothing(
     assert {"readwise-7": ["Reef early."]} == await texts(deps)
 
 
+async def test_a_listing_that_comes_empty_half_way_through_an_import_ends_nothing(
+    backend: Backend, deps: Deps, readwise: FakeReadwise
+) -> None:
+    readwise.page_size = 100
+    for number in range(1, 61):
+        readwise.put(number, "Reef early.")
+    assert not (await ingest(deps, one_step())).finished
+    half = Progress(under_way=UnderWay(START, "30"))
+    assert half == await progress(deps)
+    readwise.script.append(NOTHING)
+    reason = "came empty before all of it was read: the next run asks again"
+    failure = Failure("Readwise: the list of changes", reason)
+    assert Report(failures=[failure]) == await followed(backend)
+    assert half == await progress(deps)
+    assert (await followed(backend)).counts["read"] == 30
+    assert 60 == len(await texts(deps))
+
+
+async def test_a_listing_that_lacks_books_that_it_counts_is_read_and_asked_for_again(
+    backend: Backend, deps: Deps, readwise: FakeReadwise
+) -> None:
+    """Half of 62 books come: neither they nor the others are taken to be done."""
+    readwise.page_size = 100
+    for number in range(1, 63):
+        readwise.put(number, "Reef early.")
+    readwise.script.append(Reply(altered=lambda now: now | {"results": now["results"][::2]}))
+    reason = "lacks 31 of what it counts: the next run asks again"
+    report = await followed(backend)
+    assert [Failure("Readwise: the list of changes", reason)] == report.failures
+    assert report.counts["read"] == 31
+    assert Progress() == await progress(deps)
+    assert (await followed(backend)).failures == []
+    assert 62 == len(await texts(deps))
+    assert Progress(START - MARGIN) == await progress(deps)
+
+
+@pytest.mark.parametrize("count", [None, "many", [], -1])
+async def test_a_count_that_is_none_counts_for_nothing(
+    backend: Backend, readwise: FakeReadwise, count: Any
+) -> None:
+    readwise.put(7, "Reef early.")
+    readwise.script.append(Reply(altered=lambda now: now | {"count": count}))
+    assert (await followed(backend)).failures == []
+
+
+async def test_what_is_counted_may_be_highlights(backend: Backend, readwise: FakeReadwise) -> None:
+    readwise.put(7, "Reef early.", "Anchor well.", "Sail at dawn.")
+    readwise.script.append(Reply(altered=lambda now: now | {"count": 3}))
+    assert (await followed(backend)).failures == []
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+async def test_an_answer_that_is_far_too_large_is_given_up_before_its_end(
+    readwise: FakeReadwise, coding: str
+) -> None:
+    """Its end never comes: who waits for it hears of an outage."""
+    body = b" " * (MAX_BYTES + 5_000_000)
+    sent = gzip.compress(body) if coding == "gzip" else body
+    readwise.script.append(Reply(body=sent, headers={"Content-Encoding": coding}, missing=1_000))
+    with pytest.raises(InvalidInput, match="more than 64 MB at once: check READWISE_URL"):
+        await books(opened(readwise))
+    assert len(readwise.calls) == 1
+
+
 async def test_a_book_that_comes_without_the_highlights_that_were_listed_stays(
     backend: Backend, deps: Deps, readwise: FakeReadwise
 ) -> None:
@@ -244,3 +314,16 @@ async def test_cursors_that_lead_in_a_circle_end_the_run(
     with pytest.raises(Unavailable, match="circle"):
         await followed(backend)
     assert (await progress(deps)).updated_after is None
+
+
+async def test_what_would_write_on_a_terminal_goes_and_what_turns_a_text_stays_in_the_text(
+    backend: Backend, deps: Deps, readwise: FakeReadwise
+) -> None:
+    isolated = "He wrote \u2067\u05e9\u05dc\u05d5\u05dd\u2069 twice."
+    readwise.put(7, f"\x9b2J{isolated}\x7f", readable_title="Sails\u202e \x1b[31mup\x85down\u2067")
+    readwise.put(8, readable_title="Oars\n\x9b2J\u202e", user_book_id=None)
+    reason = "has no id by which to ask for it"
+    assert [Failure("Readwise: Oars 2J", reason)] == (await followed(backend)).failures
+    assert {"readwise-7": [f"2J{isolated}"]} == await texts(deps)
+    found = await deps.store.database.document("sources", "readwise-7").get()
+    assert found.get("title") == "Sails [31mup down"

@@ -87,7 +87,7 @@ def test_line_ends_byte_order_mark_and_control_characters_are_normalised(tmp_pat
             "has malformed front matter at line 3: mapping values are not allowed here",
         ),
         (
-            b"---\ntitle: a\nauthor: \xc2\x80\n---\nWords.",
+            b"---\ntitle: a\nauthor: \xef\xbf\xbe\n---\nWords.",
             "has malformed front matter at line 3: special characters are not allowed",
         ),
         (

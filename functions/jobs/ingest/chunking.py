@@ -2,16 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.ingest.readers.decoding import Unreadable
 from shared.domain.chunk import chunks_of
 from shared.domain.source import Source
 from shared.retrieval.chunking import split
-from shared.store.ingestion import ChunkedSource
+from shared.store.ingestion import BLOCK, ChunkedSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+BLOCK_CHARACTERS: Final = 4_000_000
+"""Of the sources of a block together: chunks take many times what their text does."""
+
+
+@dataclass(slots=True)
+class Block:
+    """Sources that are saved together.
+
+    Attributes:
+        fit: Those that can be.
+        unfit: Those that cannot, each with the reason.
+    """
+
+    fit: list[ChunkedSource] = field(default_factory=list)
+    unfit: list[tuple[Source, str]] = field(default_factory=list)
+
+    def add(self, source: Source) -> None:
+        """Chunk one more, if it can be."""
+        try:
+            self.fit.append(chunked(source))
+        except Unreadable as error:
+            self.unfit.append((source, str(error)))
+
+    def __len__(self) -> int:
+        """How many sources there are."""
+        return len(self.fit) + len(self.unfit)
 
 
 def chunked(source: Source) -> ChunkedSource:
-    """Cut a source into chunks. A megabyte takes a second: not on the event loop."""
+    """Cut a source into chunks. A megabyte takes a second: not on the event loop.
+
+    Raises:
+        Unreadable: It fits no document.
+    """
     spans = [split(section.text) for section in source.sections]
-    return ChunkedSource(source, chunks_of(source, spans))
+    made = ChunkedSource(source, chunks_of(source, spans))
+    if excess := made.excess:
+        raise Unreadable(excess)
+    return made
+
+
+def blocks(sources: Iterable[Source]) -> Iterator[Block]:
+    """Chunk sources, thirty at a time, or fewer long ones."""
+    block = Block()
+    characters = 0
+    for source in sources:
+        block.add(source)
+        characters += sum(len(section.text) for section in source.sections)
+        if len(block) == BLOCK or characters >= BLOCK_CHARACTERS:
+            yield block
+            block, characters = Block(), 0
+    if block:
+        yield block
 
 
 def gone(source_id: str) -> ChunkedSource:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.chunking import chunked
+from functions.jobs.ingest.chunking import blocks
+from functions.jobs.ingest.readers.fields import headline, one_line
 from functions.jobs.ingest.readers.reading import BrokenInput, read
 from functions.jobs.ingest.readers.readwise_export import is_book
+from functions.jobs.ingest.saving import save
 from shared.domain.source import Source
 from shared.job import Failure
-from shared.store.ingestion import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shared.deps import Deps
     from shared.job import Budget, Report
-    from shared.store.ingestion import ChunkedSource
+
+_TITLE_LENGTH: Final = 80
 
 
 async def read_path(path: str, deps: Deps, budget: Budget, report: Report) -> None:
@@ -32,15 +34,15 @@ async def read_path(path: str, deps: Deps, budget: Budget, report: Report) -> No
         InvalidInput: Nothing can be read from the path.
     """
     follows_readwise = deps.settings.readwise_token is not None
-    blocks = _blocks(Path(path), report, without_books=follows_readwise)
+    left = blocks(_sources(Path(path), report, without_books=follows_readwise))
     # Reading and chunking take a second a megabyte: the loop must stay free to renew the lease.
-    while block := await asyncio.to_thread(next, blocks, None):
+    while block := await asyncio.to_thread(next, left, None):
         if budget.spent:
             report.finished = False
             break
-        report.counts += await deps.store.ingestion.save(block, deps.clock())
-        report.counts["read"] += len(block)
-        budget.progress(len(block))
+        for source, reason in await save(block, deps, budget, report):
+            name = f"{headline(source.title, _TITLE_LENGTH)} ({source.source_id})"
+            report.failures.append(Failure(name, reason))
 
 
 async def count(path: str) -> int:
@@ -49,23 +51,10 @@ async def count(path: str) -> int:
     return await asyncio.to_thread(lambda: sum(isinstance(each, Source) for each in found))
 
 
-def _blocks(path: Path, report: Report, *, without_books: bool) -> Iterator[list[ChunkedSource]]:
-    """Sources, thirty at a time; what is broken goes into the report."""
-    block: list[ChunkedSource] = []
-    for source in _sources(path, report):
-        if without_books and is_book(source.source_id):
-            continue
-        block.append(chunked(source))
-        if len(block) == BLOCK:
-            yield block
-            block = []
-    if block:
-        yield block
-
-
-def _sources(path: Path, report: Report) -> Iterator[Source]:
+def _sources(path: Path, report: Report, *, without_books: bool) -> Iterator[Source]:
+    """What can be read; what is broken goes into the report."""
     for item in read(path):
         if isinstance(item, BrokenInput):
-            report.failures.append(Failure(item.name, item.reason))
-        else:
+            report.failures.append(Failure(item.name, one_line(item.reason)))
+        elif not (without_books and is_book(item.source_id)):
             yield item

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from functions.jobs.ingest.bucket.files import Contents, sources
 from functions.jobs.ingest.bucket.holdings import Holdings
 from functions.jobs.ingest.bucket.objects import Closed, Moved, Objects
-from functions.jobs.ingest.chunking import chunked, gone
+from functions.jobs.ingest.chunking import blocks, gone
 from functions.jobs.ingest.readers.decoding import Place
-from functions.jobs.ingest.readers.reading import ENDINGS
+from functions.jobs.ingest.readers.fields import one_line
+from functions.jobs.ingest.readers.reading import ENDINGS, too_large
 from functions.jobs.ingest.readers.readwise_export import is_book
+from functions.jobs.ingest.saving import save
 from shared.job import Failure
 from shared.store.bucket_sync import BucketSync, Held
 from shared.store.ingestion import BLOCK
@@ -28,9 +30,7 @@ if TYPE_CHECKING:
 
     from functions.jobs.ingest.bucket.objects import Listed
     from shared.deps import Deps
-    from shared.domain.source import Source
     from shared.job import Budget, Report
-    from shared.store.ingestion import ChunkedSource
 
 BATCH_BYTES: Final = 32 * 1024 * 1024
 """What is downloaded before it is read: in the cloud, files lie in memory."""
@@ -102,14 +102,13 @@ class _Run:
         files = await self._downloaded(names, listing, at)
         found = [await self._contents(name, listing[name], file) for name, file in files.items()]
         await self._holdings.keep()
-        blocks = _blocks(sources(found))
+        left = blocks(sources(found))
         # Reading and chunking take a second a megabyte: the loop must stay free.
-        while block := await asyncio.to_thread(_chunked, blocks):
+        while block := await asyncio.to_thread(next, left, None):
             if self._is_over():
                 return
-            await self._save(block)
-            self._report.counts["read"] += len(block)
-            self._budget.progress(len(block))
+            for source, reason in await save(block, self._deps, self._budget, self._report):
+                self._refuse(source.source_id, reason, found)
         for each in found:
             await self._settle(each)
         await self._holdings.keep()
@@ -122,6 +121,9 @@ class _Run:
 
         async def download(number: int, name: str) -> Path | None:
             path = folder / f"{number}{PurePosixPath(name).suffix}"
+            if reason := too_large(name, listing[name].size):
+                self._fail(name, reason)
+                return None
             try:
                 async with slots:
                     await self._objects.download(name, listing[name].generation, path)
@@ -150,6 +152,13 @@ class _Run:
             self._fail(record, reason)
         return found
 
+    def _refuse(self, source_id: str, reason: str, files: Sequence[Contents]) -> None:
+        """A record that can be read and does not go in is as good as one that cannot."""
+        for each in files:
+            if record := each.ids.get(source_id):
+                each.broken.append((record, reason))
+                self._fail(record, reason)
+
     async def _settle(self, found: Contents) -> None:
         """Delete what a file holds no more, if all of it can be read, and keep what it holds."""
         before = self._holdings.of(found.name).ids
@@ -162,11 +171,11 @@ class _Run:
 
     async def _delete(self, ids: Sequence[str]) -> None:
         for block in _blocks(each for each in ids if not self._is_left(each)):
-            await self._save([gone(source_id) for source_id in block])
+            nothing = [gone(source_id) for source_id in block]
+            self._report.counts += await self._deps.store.ingestion.save(
+                nothing, self._deps.clock()
+            )
         self._holdings.release(ids)
-
-    async def _save(self, block: Sequence[ChunkedSource]) -> None:
-        self._report.counts += await self._deps.store.ingestion.save(block, self._deps.clock())
 
     def _is_left(self, source_id: str) -> bool:
         """Whether Readwise itself is followed, and knows better."""
@@ -178,7 +187,8 @@ class _Run:
         return not self._report.finished
 
     def _fail(self, name: str, reason: str) -> None:
-        self._report.failures.append(Failure(f"{self._objects.address}/{name}", reason))
+        whole = f"{self._objects.address}/{name}"
+        self._report.failures.append(Failure(one_line(whole), one_line(reason)))
 
 
 def _is_readable(name: str) -> bool:
@@ -186,11 +196,6 @@ def _is_readable(name: str) -> bool:
     path = PurePosixPath(name)
     hidden = any(part.startswith(".") for part in path.parts)
     return path.suffix.lower() in ENDINGS and not hidden and not name.endswith("/")
-
-
-def _chunked(blocks: Iterator[list[Source]]) -> list[ChunkedSource]:
-    """The next block, ready to be written; none are left: an empty one."""
-    return [chunked(source) for source in next(blocks, [])]
 
 
 def _batches(names: Iterable[str], listing: Mapping[str, Listed]) -> Iterator[list[str]]:

@@ -27,7 +27,7 @@ RETRY_SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An object, as a listing has it: its generation, and its size in bytes."""
+    """An object, as a listing has it: its generation, and its size in bytes; 0: it has none."""
 
     generation: int
     size: int
@@ -107,7 +107,7 @@ class Objects:
         )
         with _translated():
             return {
-                blob.name.removeprefix(self._prefix): Listed(blob.generation, blob.size)
+                blob.name.removeprefix(self._prefix): Listed(blob.generation, blob.size or 0)
                 for blob in found
             }
 

@@ -39,6 +39,7 @@ Record = tuple[str, Callable[[], Source]]
 The call raises `Unreadable` or `OSError`; a reader whose iteration raises them gives up its file.
 """
 
+MEGABYTE = 1_000_000
 _FAULTS_SHOWN = 3
 
 
@@ -46,18 +47,25 @@ class Unreadable(Exception):
     """A file or a record that cannot go in; the message says why."""
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, limit: int) -> str:
     """The text of a whole file.
 
     Raises:
-        Unreadable: It is binary, or not UTF-8.
+        Unreadable: It has more bytes than the limit, or it is binary, or not UTF-8.
         OSError: It cannot be opened.
     """
+    if reason := excess(path.stat().st_size, limit):
+        raise Unreadable(reason)
     data = path.read_bytes()
     nul = data.find(b"\0")
     if nul >= 0:
         raise Unreadable(f"is not text: a NUL byte stands at position {nul}")
     return decode(data)
+
+
+def excess(size: int, limit: int) -> str | None:
+    """Why something of this size is not read, if it is not."""
+    return f"is larger than {limit // MEGABYTE} MB: split it" if size > limit else None
 
 
 def decode(data: bytes) -> str:

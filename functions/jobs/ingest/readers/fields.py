@@ -11,7 +11,8 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 TITLE_LENGTH: Final = 300
 """A title stands before every passage that is embedded: a paragraph there would drown it."""
 
-_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f]")
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_BIDI_CONTROLS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _LONE_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _EMPTINESS: Final = re.compile(r"\s{100,}")
 _VALUE_SHOWN: Final = 80
@@ -24,14 +25,17 @@ def clean(text: str) -> str:
     write and UTF-8 cannot, becomes U+FFFD. A hundred blanks in a row become one, or an empty line:
     no chunk is cut inside them, and a megabyte of them fits no document.
     """
-    unix = text.replace("\r\n", "\n").replace("\r", "\n")
+    unix = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x85", "\n")
     shown = _LONE_SURROGATES.sub("\ufffd", _CONTROLS.sub("", unix))
     return _EMPTINESS.sub(lambda run: "\n\n" if "\n" in run[0] else " ", shown)
 
 
 def one_line(text: str) -> str:
-    """The cleaned text with every run of white space as one space."""
-    return " ".join(clean(text).split())
+    """The cleaned text with every run of white space as one space.
+
+    What turns the direction of writing goes: left open, it would turn what a terminal shows behind.
+    """
+    return " ".join(_BIDI_CONTROLS.sub("", clean(text)).split())
 
 
 def headline(text: str, length: int = TITLE_LENGTH) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers import json_lines, readwise_export, text_files
-from functions.jobs.ingest.readers.decoding import Place, Unreadable
+from functions.jobs.ingest.readers.decoding import Place, Unreadable, excess
 from functions.jobs.ingest.readers.fields import one_line
 from functions.jobs.ingest.readers.folder import files_below
 from shared.errors import InvalidInput
@@ -28,6 +29,10 @@ _READERS: Final[dict[str, Callable[[Place], Iterator[Record]]]] = {
 }
 ENDINGS: Final = frozenset(_READERS)
 """The endings of names that are read."""
+_LARGEST: Final = {
+    ".jsonl": json_lines.MAX_BYTES,
+    ".json": readwise_export.MAX_BYTES,
+}
 OF_MANY: Final = frozenset({".jsonl", ".json"})
 """The endings of files that hold several sources, whose ids do not come from the file's name."""
 _ACCEPTED: Final = (
@@ -111,6 +116,12 @@ def _entries(
 def taken_by(first: str) -> str:
     """Why a record is left out whose id another one has."""
     return f"has the id of {first}; keep one of the two"
+
+
+def too_large(name: str, size: int) -> str | None:
+    """Why a file of this name is not read for its size in bytes, if it is not."""
+    ending = PurePosixPath(name).suffix.lower()
+    return excess(size, _LARGEST.get(ending, text_files.MAX_BYTES))
 
 
 def file_entries(place: Place) -> Iterator[tuple[str, Source | str]]:

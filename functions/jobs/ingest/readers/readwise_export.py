@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from functions.jobs.ingest.readers.decoding import (
+    MEGABYTE,
     Place,
     Record,
     Unreadable,
@@ -39,6 +40,8 @@ from shared.domain.source import Section, Source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MAX_BYTES: Final = 64 * MEGABYTE
+"""Of a file, or of an answer of Readwise's: it is parsed at once, and takes several times that."""
 _NAME_LENGTH: Final = 80
 _BOOK: Final = re.compile(r"readwise-[0-9]+")
 
@@ -80,7 +83,7 @@ def records(place: Place) -> Iterator[Record]:
     Raises:
         Unreadable: It holds neither.
     """
-    export = parse_json(read_text(place.path))
+    export = parse_json(read_text(place.path, MAX_BYTES))
     books = export.get("results") if isinstance(export, dict) else export
     if not isinstance(books, list):
         raise Unreadable("is not a Readwise export: neither a list of books nor `results` with one")

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from functions.jobs.ingest.readers.decoding import Place, Record, Unreadable, read_text, validated
+from functions.jobs.ingest.readers.decoding import (
+    MEGABYTE,
+    Place,
+    Record,
+    Unreadable,
+    read_text,
+    validated,
+)
 from functions.jobs.ingest.readers.fields import About, clean, headline
 from shared.domain.names import safe_id
 from shared.domain.source import Section, Source
@@ -17,6 +24,8 @@ from shared.domain.source import Section, Source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MAX_BYTES: Final = 32 * MEGABYTE
+"""A file's; forty times as long as a novel, and some twenty times that in memory."""
 _FRONT_MATTER: Final = re.compile(
     r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE
 )
@@ -33,7 +42,7 @@ def records(place: Place) -> Iterator[Record]:
 
 
 def _source(place: Place) -> Source:
-    about, text = _split(clean(read_text(place.path)))
+    about, text = _split(clean(read_text(place.path, MAX_BYTES)))
     if not text:
         raise Unreadable("holds no text")
     title = about.title or _first_heading(text) or PurePosixPath(place.name).stem

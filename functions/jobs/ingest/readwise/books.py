@@ -27,6 +27,12 @@ def id_of(book: Any) -> str | None:
     return name if _ID.fullmatch(name) else None
 
 
+def highlights_in(book: Any) -> int:
+    """How many highlights come with a book that may be broken."""
+    found = book.get("highlights") if isinstance(book, dict) else None
+    return len(found) if isinstance(found, list) else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Listed:
     """What a listing of changes says of a book.

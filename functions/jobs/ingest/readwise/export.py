@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from functions.jobs.ingest.readers.decoding import MEGABYTE
+from functions.jobs.ingest.readers.readwise_export import MAX_BYTES
 from shared.ai.retrying import retry_after, retry_with_backoff
 from shared.errors import CarrelError, InvalidInput, RateLimited, Unavailable
 
@@ -42,15 +44,18 @@ class Page:
     Attributes:
         books: As they came: any of them may be broken.
         sent_at: When, by Readwise's clock.
+        count: How many books or highlights there are on all pages, as it says; 0: it does not.
     """
 
     books: list[Any]
     sent_at: datetime
+    count: int = 0
 
 
 class _Answer(BaseModel):
     model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
 
+    count: Any = 0
     results: list[Any]
     cursor: str | None = Field(default=None, alias="nextPageCursor")
 
@@ -117,7 +122,7 @@ class Export:
         while True:
             query = wanted | {"pageCursor": cursor}
             answer, sent_at = await self._page({key: each for key, each in query.items() if each})
-            yield Page(answer.results, sent_at)
+            yield Page(answer.results, sent_at, _number(answer.count))
             cursor = answer.cursor or ""
             if not cursor:
                 return
@@ -147,20 +152,21 @@ class Export:
             async with asyncio.timeout_at(
                 min(until, asyncio.get_running_loop().time() + self._attempt_seconds)
             ):
-                response = await self._ask(query)
+                response, content = await self._ask(query)
         except TimeoutError:
             raise Unavailable("Readwise is too slow: try again later.") from None
         if not response.is_success:
             raise self._meaning(response)
         try:
-            answer = _Answer.model_validate_json(response.content)
+            answer = _Answer.model_validate_json(content)
         except ValidationError:  # whose words quote what people read
             answer = None
         if answer is None:
             raise Unavailable("Readwise answers what is no export: try again later.")
         return answer, self._sent_at(response)
 
-    async def _ask(self, query: dict[str, str]) -> httpx2.Response:
+    async def _ask(self, query: dict[str, str]) -> tuple[httpx2.Response, bytes]:
+        """Send a request, and take in what is answered, which is refused where it is too much."""
         import httpx2
 
         # The client's words on a header that cannot be sent might quote it.
@@ -169,7 +175,10 @@ class Export:
         headers = {"Authorization": f"Token {self._token}"}
         failure: CarrelError
         try:
-            return await self._client.get(self._url, params=query, headers=headers)
+            async with self._client.stream(
+                "GET", self._url, params=query, headers=headers
+            ) as response:
+                return response, await _content(response)
         except (httpx2.UnsupportedProtocol, httpx2.InvalidURL):
             failure = InvalidInput("READWISE_URL is no address of Readwise's API.")
         except httpx2.HTTPError:
@@ -194,3 +203,22 @@ class Export:
         except ValueError:
             return self._clock()
         return date.replace(tzinfo=date.tzinfo or UTC)
+
+
+async def _content(response: httpx2.Response) -> bytes:
+    """The body, decoded piece by piece: a megabyte on the wire may hold a thousand.
+
+    Raises:
+        InvalidInput: It is larger than what an export ever is.
+    """
+    content = bytearray()
+    async for piece in response.aiter_bytes():
+        content += piece
+        if len(content) > MAX_BYTES:
+            said = f"Readwise answers with more than {MAX_BYTES // MEGABYTE} MB at once"
+            raise InvalidInput(f"{said}: check READWISE_URL.")
+    return bytes(content)
+
+
+def _number(count: Any) -> int:
+    return count if isinstance(count, int) else 0

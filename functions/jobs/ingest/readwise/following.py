@@ -7,13 +7,20 @@ learn which books they are in, and then asks for each of these books whole, by i
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.fields import headline
+from functions.jobs.ingest.readers.fields import headline, one_line
 from functions.jobs.ingest.readers.readwise_export import name_of
-from functions.jobs.ingest.readwise.books import Listed, Parts, id_of, listed, read
+from functions.jobs.ingest.readwise.books import (
+    Listed,
+    Parts,
+    highlights_in,
+    id_of,
+    listed,
+    read,
+)
 from functions.jobs.ingest.readwise.export import Export, OutOfTime
 from shared.job import Failure
 from shared.store.ingestion import BLOCK
@@ -23,12 +30,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from functions.jobs.ingest.readwise.export import Page
     from shared.deps import Deps
     from shared.job import Budget, Report
+    from shared.store.ingestion import ChunkedSource
 
 MARGIN: Final = timedelta(minutes=10)
 """What changed so shortly before a run is read again by the next: a change may be seen late."""
 _REASON_LENGTH: Final = 200
+_LISTING: Final = "the list of changes"
 
 
 async def follow_readwise(deps: Deps, budget: Budget, report: Report) -> None:
@@ -56,6 +66,21 @@ async def follow_readwise(deps: Deps, budget: Budget, report: Report) -> None:
             report.finished = False
 
 
+@dataclass(slots=True)
+class _Changes:
+    """What a listing of changes says.
+
+    Attributes:
+        books: The books with changes, by their ids.
+        began_at: When its first page was sent, by Readwise's clock.
+        missing: How many it counts, books or highlights, that it does not hold.
+    """
+
+    books: dict[str, Listed]
+    began_at: datetime
+    missing: int = 0
+
+
 class _Run:
     """One run."""
 
@@ -70,15 +95,19 @@ class _Run:
 
     async def complete(self, progress: Progress) -> None:
         """List what changed, and deal with it, from where the last run was stopped."""
-        changed, began_at = await self._changes(progress.updated_after)
-        changed |= {
-            book_id: Listed(missed.name)
-            for book_id, missed in progress.waiting.items()
-            if book_id not in changed
-        }
-        if not changed and not progress.under_way:
+        changes = await self._changes(progress.updated_after)
+        if progress.under_way and not changes.books:
+            self._fail(_LISTING, "came empty before all of it was read: the next run asks again")
             return
-        under_way = progress.under_way or UnderWay(began_at, "")
+        if changes.missing:
+            reason = f"lacks {changes.missing} of what it counts: the next run asks again"
+            self._fail(_LISTING, reason)
+        changed = {
+            book_id: Listed(missed.name) for book_id, missed in progress.waiting.items()
+        } | changes.books
+        if not changed:
+            return
+        before, under_way = progress, progress.under_way or UnderWay(changes.began_at, "")
         progress = replace(progress, under_way=under_way)
         left = sorted(
             (each for each in changed if _order(each) > _order(under_way.done)), key=_order
@@ -89,41 +118,62 @@ class _Run:
                 return
             block = {book_id: changed[book_id] for book_id in left[start : start + BLOCK]}
             progress = await self._block(block, progress, under_way.began_at)
-            if start + BLOCK < len(left):
+            if start + BLOCK < len(left) and not changes.missing:
                 await self._sync.keep(progress)
-        await self._sync.keep(_completed(progress, under_way.began_at))
+        if changes.missing:
+            await self._sync.keep(replace(before, missed=progress.missed))
+        else:
+            await self._sync.keep(_completed(progress, under_way.began_at))
 
-    async def _changes(self, updated_after: datetime | None) -> tuple[dict[str, Listed], datetime]:
-        """The books with changes, by their ids, and when the first page of them was sent."""
+    async def _changes(self, updated_after: datetime | None) -> _Changes:
+        """The books with changes.
+
+        While pages are read more books may change: the first page counts what there is at least.
+        Whether it counts books or highlights is documented nowhere.
+        """
         found: dict[str, Listed] = {}
-        began_at: datetime | None = None
+        first: Page | None = None
+        nameless = highlights = 0
         async for page in self._export.pages(updated_after=updated_after):
-            began_at = began_at or page.sent_at
+            first = first or page
             for book in page.books:
+                highlights += highlights_in(book)
                 if (book_id := id_of(book)) is None:
+                    nameless += 1
                     self._fail(name_of(book) or "a book", "has no id by which to ask for it")
                     continue
                 seen = listed(book_id, book)
                 found[book_id] = found[book_id].joined(seen) if book_id in found else seen
-        return found, began_at or self._deps.clock()
+        if first is None:
+            return _Changes(found, self._deps.clock())
+        held = max(len(found) + nameless, highlights)
+        return _Changes(found, first.sent_at, max(0, first.count - held))
 
     async def _block(
         self, block: Mapping[str, Listed], progress: Progress, began_at: datetime
     ) -> Progress:
         """Read some books whole, save them, and say how far that is."""
         parts = await self._parts(block)
-        found = await asyncio.to_thread(read, block, parts)
-        books = [each for each in found.values() if not isinstance(each, str)]
-        self._report.counts += await self._deps.store.ingestion.save(books, self._deps.clock())
-        self._report.counts["read"] += len(books)
+        found = await self._saved(await asyncio.to_thread(read, block, parts))
         self._budget.progress(len(block))
         missed = {key: each for key, each in progress.missed.items() if key not in found}
         for book_id, reason in found.items():
-            if isinstance(reason, str):
+            if reason is not None:
                 name = block[book_id].name
                 self._fail(name, reason)
                 missed[book_id] = _missed(name, reason, progress.missed.get(book_id))
         return replace(progress, missed=missed, under_way=UnderWay(began_at, list(block)[-1]))
+
+    async def _saved(self, found: Mapping[str, ChunkedSource | str]) -> dict[str, str | None]:
+        """Save the books that could be read; tell of each why it did not go in, or None."""
+        books = [each for each in found.values() if not isinstance(each, str)]
+        saved = await self._deps.store.ingestion.save_each(books, self._deps.clock())
+        self._report.counts += saved.counts
+        self._report.counts["read"] += len(books) - len(saved.refused)
+        return {
+            book_id: each if isinstance(each, str) else saved.refused.get(each.source.source_id)
+            for book_id, each in found.items()
+        }
 
     async def _parts(self, block: Mapping[str, Listed]) -> dict[str, Parts]:
         """What Readwise says of each of some books, of all pages together."""
@@ -135,7 +185,7 @@ class _Run:
         return parts
 
     def _fail(self, name: str, reason: str) -> None:
-        self._report.failures.append(Failure(f"Readwise: {name}", reason))
+        self._report.failures.append(Failure(f"Readwise: {one_line(name)}", one_line(reason)))
 
 
 def _order(book_id: str) -> tuple[int, str]:

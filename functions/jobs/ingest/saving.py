@@ -1,0 +1,28 @@
+"""A block of sources into the database, with what it refuses put aside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from functions.jobs.ingest.chunking import Block
+    from shared.deps import Deps
+    from shared.domain.source import Source
+    from shared.job import Budget, Report
+
+
+async def save(
+    block: Block, deps: Deps, budget: Budget, report: Report
+) -> list[tuple[Source, str]]:
+    """Write what differs, count it, and return what could not go in, each with the reason."""
+    saved = await deps.store.ingestion.save_each(block.fit, deps.clock())
+    sources = (each.source for each in block.fit)
+    refused = [
+        (source, saved.refused[source.source_id])
+        for source in sources
+        if source.source_id in saved.refused
+    ]
+    report.counts += saved.counts
+    report.counts["read"] += len(block.fit) - len(refused)
+    budget.progress(len(block))
+    return block.unfit + refused
