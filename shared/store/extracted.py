@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from shared.store.database import Database, Write
 
 Extracted = Mapping[str, Mapping[str, Any]]
-"""Extraction id to `{type, topics, says}`; a duplicate, which no list shows, has no topics. `says`
-tells whether what is stored of it is what would be stored now."""
+"""Extraction id to `{type, topics, says, duplicate?}`; a duplicate, which no list shows, has no
+topics. `says` tells whether what is stored of it is what would be stored now."""
 COLLECTION: Final = "extractions"
 GONE: Final = "gone_extractions"
 TOPICS: Final = "topics"
@@ -37,14 +37,7 @@ TOPICS: Final = "topics"
 
 def extracted(extractions: Sequence[Extraction]) -> dict[str, dict[str, Any]]:
     """What a chunk is to know of its extractions."""
-    return {
-        each.extraction_id: {
-            "type": each.type.value,
-            "topics": [] if each.duplicate_of else list(each.topics),
-            "says": _digest(each),
-        }
-        for each in extractions
-    }
+    return {each.extraction_id: _known(each) for each in extractions}
 
 
 def removal(database: Database, known: Extracted) -> list[Write]:
@@ -68,9 +61,14 @@ def topic_writes(database: Database, before: Extracted, after: Extracted) -> Ite
             yield _topic_write(database, topic, by_type)
 
 
+def _known(each: Extraction) -> dict[str, Any]:
+    known = {"type": each.type.value, "topics": list(each.topics), "says": _digest(each)}
+    return known | {"topics": [], "duplicate": True} if each.duplicate_of else known
+
+
 def _digest(each: Extraction) -> str:
     """Changes when anything changes that is stored of it, but for who found it, and when."""
-    said = [SCHEMA_VERSION, each.topics, each.quote, each.confidence, each.duplicate_of]
+    said = [SCHEMA_VERSION, each.topics, each.quote, each.confidence]
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
 

@@ -111,7 +111,8 @@ class ExtractionUpkeep:
         found_by = facets(kind, topics, heir.get("source_id"))
         yield put(heir, {"facets": found_by, "duplicate_of": DELETE_FIELD})
         before = _extracted(chunk)
-        after = {**before, heir.id: {"type": kind.value, "topics": topics, "says": ""}}
+        known = {name: each for name, each in before[heir.id].items() if name != "duplicate"}
+        after = {**before, heir.id: {**known, "topics": topics}}
         yield put(chunk, {"extracted": after})
         yield from topic_writes(self._database, before, after)
 

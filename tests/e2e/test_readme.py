@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 README = (ROOT / "README.md").read_text("utf-8")
 COMMANDS = [block.strip() for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)]
-RUN, ADD, CALL, INGEST, EXTRACT, SIGN_IN, KEY, TEST = COMMANDS[:8]
+RUN, ADD, CALL, INGEST, EXTRACT, JOB, SIGN_IN, KEY, TEST = COMMANDS[:9]
 START_SECONDS = 300
 
 
@@ -129,6 +129,12 @@ def test_the_key_passages_of_a_file_are_found(running: Running) -> None:
     told = running.call(EXTRACT)
     assert told.returncode == 0, told.stderr
     assert any("materials erase" in each for each in json.loads(told.stdout)["contexts"])
+
+
+def test_a_job_runs_and_says_what_it_cost(running: Running) -> None:
+    told = running.shell(JOB)
+    assert told.returncode == 0, told.stderr
+    assert re.search(r"^cluster: .* documents read, .* written\)$", told.stdout, re.MULTILINE)
 
 
 def test_a_wrong_call_says_what_to_do(running: Running) -> None:
