@@ -1,0 +1,60 @@
+"""Passages that are read at once: each decides in its turn, and nobody waits for one that left."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from functions.jobs.extract.line import Line
+from shared.store.steps import PendingChunk
+
+pytestmark = pytest.mark.anyio
+
+
+def chunk(name: str) -> PendingChunk:
+    return PendingChunk(name, "s", "T", "C", "h", 0, None)
+
+
+async def test_turns_come_in_the_order_of_standing_whoever_is_ready_first() -> None:
+    line, order = Line(), list[str]()
+    ready = asyncio.Event()
+
+    async def read(name: str, until: asyncio.Event | None) -> None:
+        async with line.stand(chunk(name)) as turn:
+            if until:
+                await until.wait()
+            else:
+                ready.set()
+            await turn()
+            order.append(name)
+
+    await asyncio.gather(read("slow", ready), read("quick", None))
+    assert ["slow", "quick"] == order
+
+
+async def test_a_run_that_is_cancelled_ends_though_one_in_the_line_failed_before() -> None:
+    line, never = Line(), asyncio.Event()
+
+    async def reads() -> None:
+        async with line.stand(chunk("first")):
+            await never.wait()
+
+    async def fails() -> None:
+        async with line.stand(chunk("second")):
+            raise RuntimeError
+
+    async def waits() -> None:
+        async with line.stand(chunk("third")) as turn:
+            await turn()
+
+    standing: list[asyncio.Task[Any]] = [
+        asyncio.create_task(each()) for each in (reads, fails, waits)
+    ]
+    await asyncio.sleep(0)
+    for each in standing:
+        each.cancel()
+    async with asyncio.timeout(5):
+        await asyncio.wait(standing)
+    assert all(each.done() for each in standing)
