@@ -10,12 +10,12 @@ what the jobs do around that. The floors, in the same runs: a process that does 
 share of the time for which a job waits for its commits, which is the emulator's.
 
 The emulator knows no index: where a job reads lists page by page, or searches, the time on the wall
-tells of it more than of the job (`health`: a search with a prefilter takes it a third of a second
-at 1,250 chunks, three times that at 2,500). What its own process takes is the job's.
+tells of it more than of the job (`health`: a search takes it half a second at 1,250 chunks and some
+seconds at 5,000). What its own process takes is the job's.
 
-All of it takes some eight minutes of a machine of one's own. Trust adds up the votes on a tenth as
-many traces, two on each, and finds each sum wrong; materials have as many passages as there are
-chunks, of 250 characters.
+All of it takes some nine minutes of two cores that have nothing else to do. Trust adds up the votes
+on a tenth as many traces, two on each, and finds each sum wrong; materials have as many passages as
+there are chunks, of 250 characters.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def _memory(runs: Sequence[Figures], more_chunks: int) -> list[str]:
     peaks = [each.peak for each in runs]
     gained = 1024 * (peaks[-1] - peaks[0]) / more_chunks if more_chunks else 0.0
     growth = f"{peaks[-1] / peaks[0]:.2f}"
-    return [*(f"{each:.0f}" for each in peaks), growth, f"{gained:.1f}"]
+    return [*(f"{each:.0f}" for each in peaks), growth, f"{gained:z.1f}"]
 
 
 def main(sizes: Sequence[int]) -> None:

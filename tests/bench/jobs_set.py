@@ -26,6 +26,8 @@ THINKING: Final = 0.02
 """Seconds that the language model takes."""
 ONE_IN: Final = 5
 """Passages among which there is one to find something in."""
+CHARACTERS: Final = 1_000
+"""Of an abstract: so much is one passage, and the whole takes less than ten minutes."""
 BOOK: Final = 20
 """Highlights of a book in the Readwise library."""
 DIMENSION: Final = 384
@@ -99,7 +101,7 @@ def abstracts(number: int) -> Iterator[dict[str, Any]]:
     with SCIFACT.open(encoding="utf-8") as lines:
         for line in islice(lines, number):
             row = json.loads(line)
-            yield {"id": row["_id"], "title": row["title"], "text": row["text"][:1_500]}
+            yield {"id": row["_id"], "title": row["title"], "text": row["text"][:CHARACTERS]}
 
 
 def shelve(library: FakeReadwise, number: int) -> None:
