@@ -88,7 +88,7 @@ def retry(name: str) -> None:
     with places.knowledge_base():
         count = _with_deps(parking.retry)
         places.keep()
-    click.echo(f"{counted(count, 'item')} will be tried again: carrel jobs run {name}")
+    click.echo(_waiting(count, "tried", name))
 
 
 @jobs.command("renew")
@@ -102,7 +102,13 @@ def renew(name: str) -> None:
     with places.knowledge_base():
         count = _with_deps(anew)
         places.keep()
-    click.echo(f"{counted(count, 'item')} will be made again: carrel jobs run {name}")
+    click.echo(_waiting(count, "made", name))
+
+
+def _waiting(count: int, what: str, name: str) -> str:
+    if not count:
+        return f"Nothing is to be {what} again."
+    return f"{counted(count, 'item')} will be {what} again: carrel jobs run {name}"
 
 
 def _all_jobs() -> dict[str, Job]:

@@ -8,6 +8,7 @@ answer is checked.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.json_schema import inlined
@@ -26,8 +27,9 @@ _KNOWN: Final = {"type", "format", "enum", "items", "anyOf", "oneOf", "propertie
 """What is forced on the model, beside a description that it reads."""
 
 
+@cache
 def answer_schema(shape: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of an answer; its title is the shape's name."""
+    """The JSON schema of an answer; its title is the shape's name. Nobody is to change it."""
     return {"title": shape.__name__, **_told(inlined(shape.model_json_schema()))}
 
 

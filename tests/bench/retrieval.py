@@ -29,7 +29,6 @@ import Stemmer
 
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
-from functions.tools.search_kb.ranked import in_turns
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.caller import Caller
@@ -39,6 +38,7 @@ from shared.job import Budget
 from shared.search.corpus import knowledge
 from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Selection
+from shared.search.turns import in_turns
 from shared.settings import Settings
 from shared.store import Meter
 from shared.store.ingestion import BLOCK

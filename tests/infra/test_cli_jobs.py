@@ -148,7 +148,7 @@ def test_what_another_model_made_is_made_again_when_asked(project: str) -> None:
     in_database(project, carded_by_another_model)
     expected = "1 item will be made again: carrel jobs run cards\n"
     assert expected == carrel("renew", "cards").stdout
-    assert "0 items will be made again" in carrel("renew", "cards").stdout
+    assert "Nothing is to be made again." in carrel("renew", "cards").stdout
     assert "2 extractive" in run("cards").stdout
 
 

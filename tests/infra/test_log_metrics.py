@@ -12,11 +12,14 @@ from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
 from shared.call import CallRequest
 from shared.caller import Caller
+from shared.job import Failure, Job, Report, run_job
+from shared.logs import log
 from tests.infra.log_metrics import METRICS, entry_of, labels_of, values_of
 from tests.knowledge import BAKING, put_in
 
 if TYPE_CHECKING:
     from shared.deps import Backend, Deps
+    from shared.job import Budget
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +52,8 @@ async def test_a_search_counts_in_all_of_them(
     await called(backend, "search_kb", {"query": "how to knead"})
     [line] = capsys.readouterr().err.splitlines()
     values = values_of(line)
-    assert [metric["name"] for metric in METRICS] == list(values)
+    of_calls = [each["name"] for each in METRICS if '"tool_call"' in each["filter"]]
+    assert of_calls == list(values)
     assert 1 == values.pop("tool_calls_total")
     whole = values.pop("tool_latency_seconds")
     assert 0 < whole < 30
@@ -78,6 +82,32 @@ async def test_a_call_that_fails_counts_with_its_code(
     )
     assert {"tool": "get_chunk", "outcome": "error"} == labels_of(latency, entry_of(line))
     assert {"tool_calls_total", "tool_latency_seconds"} == values_of(line).keys()
+
+
+async def test_a_run_of_a_job_counts_with_its_time_and_its_failures(
+    backend: Backend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def run(_deps: Deps, _budget: Budget) -> Report:
+        return Report(failures=[Failure("shelf 3", "too high")])
+
+    async def nothing(_deps: Deps) -> int:
+        return 0
+
+    await run_job(Job(name="dust", title="Dust", run=run, total=nothing, schedule=""), backend)
+    [line] = capsys.readouterr().err.splitlines()
+    values = values_of(line)
+    assert {"job_runs_total", "job_duration_seconds", "job_failures"} == values.keys()
+    assert (1, 1) == (values["job_runs_total"], values["job_failures"])
+    [runs] = [each for each in METRICS if each["name"] == "job_runs_total"]
+    assert {"job": "dust", "outcome": "finished"} == labels_of(runs, entry_of(line))
+
+
+async def test_a_search_that_finds_less_than_before_counts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log.warning("search_finds_less", recall_at_10=0.5)
+    [line] = capsys.readouterr().err.splitlines()
+    assert {"search_finds_less_total": 1} == values_of(line)
 
 
 async def test_a_line_says_who_called_what_for_how_much_and_nothing_of_what_was_said(

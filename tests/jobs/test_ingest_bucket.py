@@ -53,7 +53,6 @@ class Storage(FakeCloudStorage):
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
     """Cloud Storage with an empty bucket, which lists three objects a page."""
     with Storage() as server:
-        monkeypatch.setenv("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
         yield server
 

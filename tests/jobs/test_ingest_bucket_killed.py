@@ -32,7 +32,6 @@ ADDRESS: Final = f"gs://{BUCKET}/notes"
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
     """Cloud Storage with an empty bucket."""
     with FakeCloudStorage(BUCKET) as server:
-        monkeypatch.setenv("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
         yield server
 

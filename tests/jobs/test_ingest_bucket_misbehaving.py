@@ -41,7 +41,6 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
     with FakeCloudStorage(BUCKET) as server:
         server.put(BUCKET, "notes/a.md", "Reef early.")
         server.put(BUCKET, "notes/b.md", "Knead well.")
-        monkeypatch.setenv("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
         yield server
 
@@ -59,7 +58,7 @@ async def held(deps: Deps) -> list[str]:
 
 async def downloaded(path: Path, **seconds: float) -> str:
     """What is downloaded of a file, by a client in a hurry."""
-    async with Objects(ADDRESS, **seconds) as objects:
+    async with Objects(ADDRESS, "p", **seconds) as objects:
         listing = await objects.listing()
         await objects.download("a.md", listing["a.md"].generation, path)
     return await asyncio.to_thread(path.read_text)

@@ -56,7 +56,6 @@ def readwise() -> Iterator[FakeReadwise]:
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
     """Cloud Storage with a bucket."""
     with FakeCloudStorage(BUCKET) as server:
-        monkeypatch.setenv("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
         yield server
 

@@ -8,9 +8,9 @@ sentences. The chunks are a fair sample, and stay the same from night to night.
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import TYPE_CHECKING, Final
 
+from shared.retrieval.sentences import sentences
 from shared.retrieval.terms import terms
 from shared.store.health import Golden, Health
 
@@ -30,7 +30,6 @@ LEAST_TERMS: Final = 3
 """Different terms that a query needs."""
 LONGEST: Final = 300
 """Characters of a query."""
-_BETWEEN: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 async def golden_queries(deps: Deps) -> list[Golden]:
@@ -93,7 +92,7 @@ def in_other_words(chunk: Chunk) -> str | None:
 
 def in_its_own_words(chunk: Chunk) -> str | None:
     """The sentence of a chunk that holds most different terms."""
-    return _most_telling(_BETWEEN.split(chunk.content))
+    return _most_telling(sentences(chunk.content))
 
 
 def _most_telling(texts: Sequence[str]) -> str | None:

@@ -7,19 +7,16 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.health.golden import MOST, WANTED, golden_queries
-from shared.domain.chunk import source_id_of
 from shared.health.score import TOP, Night, gained_since_a_week
 from shared.job import Job, Report
 from shared.logs import log
-from shared.retrieval.diversity import diversify
 from shared.search.corpus import knowledge
 from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Selection
+from shared.search.turns import in_turns
 from shared.store.health import Health
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from shared.deps import Deps
     from shared.job import Budget
     from shared.store.health import Golden
@@ -64,14 +61,8 @@ async def _rank_of(golden: Golden, deps: Deps) -> int | None:
     ranking = await rank(question, knowledge(deps.store), deps)
     if ranking.without_meaning is not None:
         return None
-    found = _shown([(hit.id, hit.score) for hit in ranking.hits])[:TOP]
+    found = [hit.id for hit in in_turns(ranking.hits)][:TOP]
     return found.index(golden.chunk_id) + 1 if golden.chunk_id in found else 0
-
-
-def _shown(ranked: Sequence[tuple[str, float]]) -> list[str]:
-    """In the order in which `search_kb` shows them: sources take turns."""
-    sources = {name: source_id_of(name) for name, _ in ranked}
-    return [name for name, _ in diversify(ranked, sources)]
 
 
 async def _keep(night: Night, deps: Deps, report: Report) -> None:

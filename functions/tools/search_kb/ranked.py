@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, Final
 
 from functions.tools.search_kb import advice
 from functions.tools.search_kb.results import Page, Writer, topics
-from shared.domain.chunk import source_id_of
 from shared.paging import fitting
-from shared.retrieval.diversity import diversify
 from shared.search.corpus import knowledge
 from shared.search.passing import passing
 from shared.search.ranking import rank
 from shared.search.shown import shown_mark
+from shared.search.turns import in_turns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.tools.search_kb.results import Hit, View
     from shared.deps import Deps
-    from shared.domain.chunk import Chunk
-    from shared.search.candidate import Candidate
     from shared.search.ranking import Question
 
 NEAREST: Final = 5
@@ -64,13 +61,6 @@ async def ranked(question: Question, shown: Sequence[str], view: View, deps: Dep
         matches=matches,
         message=" ".join(notes) or None,
     )
-
-
-def in_turns(hits: Sequence[Candidate[Chunk]]) -> list[Candidate[Chunk]]:
-    """Let sources take turns: none crowds out the others."""
-    by_id = {hit.id: hit for hit in hits}
-    sources = {name: source_id_of(name) for name in by_id}
-    return [by_id[name] for name, _ in diversify([(hit.id, hit.score) for hit in hits], sources)]
 
 
 def _passed(looked: list[str], hits: Sequence[Hit], *, cut: bool) -> list[str]:

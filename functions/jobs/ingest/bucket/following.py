@@ -56,7 +56,7 @@ async def follow_bucket(address: str, deps: Deps, budget: Budget, report: Report
     if budget.spent:
         report.finished = False
         return
-    async with Objects(address) as objects:
+    async with Objects(address, deps.settings.google_cloud_project) as objects:
         listing = await objects.listing()
         readable = {name: each for name, each in listing.items() if _is_readable(name)}
         holdings = Holdings(BucketSync(deps.store.database, objects.address), readable)

@@ -1,24 +1,17 @@
-"""The objects below a prefix of Cloud Storage, through Google's own client.
-
-The client blocks: its calls run in threads. `STORAGE_EMULATOR_HOST` leads it elsewhere.
-"""
+"""The objects below a prefix of Cloud Storage."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-from shared.errors import InvalidInput, Unavailable
+from shared.cloud_storage import Folder, hang_up, translated
+from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from google.api_core.retry import Retry
-    from google.cloud.storage import Client
 
 ATTEMPT_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 120.0
@@ -42,27 +35,25 @@ class Closed(Exception):
 
 
 class Objects:
-    """The objects of a bucket below a prefix, which is a folder: `notes` is not `notes-2024`."""
+    """The objects of a bucket below a prefix, which is a folder.
+
+    Attributes:
+        address: Where they are: `gs://bucket`, or `gs://bucket/prefix`.
+    """
 
     def __init__(
         self,
         address: str,
+        project: str,
         *,
         attempt_seconds: float = ATTEMPT_SECONDS,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """Connect to nothing yet.
-
-        Args:
-            address: `gs://bucket`, or `gs://bucket/prefix`.
-            attempt_seconds: How long to wait for one answer.
-            retry_seconds: How long to try again what failed for now.
-        """
-        self.address = address.rstrip("/")
-        self._bucket, _, prefix = self.address.removeprefix("gs://").partition("/")
-        self._prefix = f"{prefix}/" if prefix else ""
-        self._attempt_seconds = attempt_seconds
-        self._retry_seconds = retry_seconds
+        """Connect to nothing yet; the arguments are those of `Folder`."""
+        self._folder = Folder(
+            address, project, attempt_seconds=attempt_seconds, retry_seconds=retry_seconds
+        )
+        self.address = self._folder.address
 
     @property
     def collection(self) -> str:
@@ -75,8 +66,7 @@ class Objects:
 
     async def __aexit__(self, *_: object) -> None:
         """Close the connections."""
-        if "_client" in self.__dict__:
-            await asyncio.to_thread(self._client.close)
+        await self._folder.aclose()
 
     async def listing(self) -> dict[str, Listed]:
         """Every object, by its name below the prefix. One request a thousand.
@@ -98,16 +88,16 @@ class Objects:
         await asyncio.to_thread(self._download, name, generation, path)
 
     def _listing(self) -> dict[str, Listed]:
-        found = self._client.list_blobs(
-            self._bucket,
-            prefix=self._prefix,
+        folder = self._folder
+        found = folder.bucket.list_blobs(
+            prefix=folder.prefix,
             fields="items(name,generation,size),nextPageToken",
-            timeout=self._attempt_seconds,
-            retry=self._retry,
+            timeout=folder.attempt_seconds,
+            retry=folder.retry,
         )
-        with _translated():
+        with translated(_refused):
             return {
-                blob.name.removeprefix(self._prefix): Listed(blob.generation, blob.size or 0)
+                blob.name.removeprefix(folder.prefix): Listed(blob.generation, blob.size or 0)
                 for blob in found
             }
 
@@ -115,17 +105,16 @@ class Objects:
         from google.api_core.exceptions import Forbidden, NotFound, PreconditionFailed
         from google.cloud.storage.exceptions import DataCorruption
 
-        blob = self._client.bucket(self._bucket).blob(self._prefix + name)
         download = partial(
-            blob.download_to_filename,
+            self._folder.blob(name).download_to_filename,
             path,
             if_generation_match=generation,
-            timeout=self._attempt_seconds,
+            timeout=self._folder.attempt_seconds,
             retry=None,
         )
         try:
-            with _translated(Forbidden, NotFound, PreconditionFailed):
-                self._retry(download, on_error=_hang_up)()
+            with translated(_refused, Forbidden, NotFound, PreconditionFailed, DataCorruption):
+                self._folder.retry(download, on_error=hang_up)()
         except (NotFound, PreconditionFailed) as error:
             raise Moved from error
         except Forbidden as error:
@@ -133,44 +122,8 @@ class Objects:
         except DataCorruption as error:
             raise Closed("arrives damaged") from error
 
-    @cached_property
-    def _retry(self) -> Retry:
-        from google.cloud.storage.retry import DEFAULT_RETRY
 
-        retry: Retry = DEFAULT_RETRY.with_timeout(self._retry_seconds)
-        return retry
-
-    @cached_property
-    def _client(self) -> Client:
-        from google.cloud.storage import Client
-
-        return Client()
-
-
-def _hang_up(error: Exception) -> None:
-    """Close what a refused download leaves open: Google's client forgets to."""
-    if (response := getattr(error, "response", None)) is not None:
-        response.close()
-
-
-@contextmanager
-def _translated(*but: type[Exception]) -> Iterator[None]:
-    """Errors of Google's client as ours, but for some."""
-    from google.api_core import exceptions as api
-    from google.auth import exceptions as auth
-    from requests import RequestException
-
-    down = (api.RetryError, api.ServerError, api.TooManyRequests, RequestException)
-    try:
-        yield
-    except but as error:
-        _hang_up(error)
-        raise
-    except (*down, auth.TransportError) as error:
-        _hang_up(error)
-        raise Unavailable("Cloud Storage does not answer: try again later.") from error
-    except (api.ClientError, auth.GoogleAuthError) as error:
-        _hang_up(error)
-        said = f"Cloud Storage refuses to read INGEST_BUCKET ({type(error).__name__})"
-        advice = "check its name, and grant the service account roles/storage.objectViewer on it"
-        raise InvalidInput(f"{said}: {advice}.") from error
+def _refused(error: Exception, _status: int) -> InvalidInput:
+    said = f"Cloud Storage refuses to read INGEST_BUCKET ({type(error).__name__})"
+    advice = "check its name, and grant the service account roles/storage.objectViewer on it"
+    return InvalidInput(f"{said}: {advice}.")

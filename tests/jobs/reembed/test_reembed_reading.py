@@ -26,58 +26,27 @@ from tests.jobs.moving import (
     Watch,
     begin,
     cleared,
-    filled,
     former,
     model_of,
     move,
     moved,
     of_job,
-    opener,
-    present,
     spaces,
 )
 from tests.materials import MAST, PAGES, extracted, refused
 from tests.traces import did, sample
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from functions.tools.search_kb.tool import Out
     from shared.deps import Backend
-    from shared.settings import Settings
 
     Open = Callable[[Model], Backend]
 
 pytestmark = pytest.mark.anyio
 
 ANCHOR = "A good anchor and enough chain let the crew sleep through a gale."
-
-
-@pytest.fixture
-def watch() -> Watch:
-    """What time it is."""
-    return Watch()
-
-
-@pytest.fixture
-async def opened(settings: Settings, watch: Watch) -> AsyncIterator[Open]:
-    """Opens the database as a process with this model does."""
-    backends: list[Backend] = []
-    yield opener(settings, watch, backends)
-    for backend in backends:
-        await backend.aclose()
-
-
-@pytest.fixture
-async def old(opened: Open) -> Backend:
-    """A process with the former model, which has embedded everything."""
-    return await filled(opened(former()))
-
-
-@pytest.fixture
-def new(opened: Open) -> Backend:
-    """A process with the model that is configured now."""
-    return opened(present())
 
 
 async def search(backend: Backend, mode: str = "hybrid") -> Out:

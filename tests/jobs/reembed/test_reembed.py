@@ -22,24 +22,20 @@ from tests.jobs.moving import (
     begin,
     brief,
     cleared,
-    filled,
     former,
     model_of,
     move,
     moved,
     of_job,
-    opener,
-    present,
     spaces,
 )
 from tests.knowledge import in_chunks, index_all, write
 from tests.traces import ask, did, sample
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from shared.deps import Backend
-    from shared.settings import Settings
 
     Open = Callable[[Model], Backend]
 
@@ -47,33 +43,6 @@ pytestmark = pytest.mark.anyio
 
 DOCUMENTS = 10
 """Passages, extractions and traces of the base."""
-
-
-@pytest.fixture
-def watch() -> Watch:
-    """What time it is."""
-    return Watch()
-
-
-@pytest.fixture
-async def opened(settings: Settings, watch: Watch) -> AsyncIterator[Open]:
-    """Opens the database as a process with this model does."""
-    backends: list[Backend] = []
-    yield opener(settings, watch, backends)
-    for backend in backends:
-        await backend.aclose()
-
-
-@pytest.fixture
-async def old(opened: Open) -> Backend:
-    """A process with the former model, which has embedded everything."""
-    return await filled(opened(former()))
-
-
-@pytest.fixture
-def new(opened: Open) -> Backend:
-    """A process with the model that is configured now."""
-    return opened(present())
 
 
 async def stamp(backend: Backend) -> dict[str, Any]:

@@ -36,30 +36,14 @@ from tests.fakes.readwise import (
     throttled,
 )
 from tests.jobs.documents import one_step
-from tests.jobs.readwise_books import followed, following, progress, texts
+from tests.jobs.readwise_books import followed, progress, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from shared.deps import Backend, Deps
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
 PASSING = [BROKEN, CUT, HALF_A_BODY, WEB_PAGE, NO_RESULTS, RESULTS_OF_ANOTHER_TYPE, throttled("0")]
-
-
-@pytest.fixture
-def readwise() -> Iterator[FakeReadwise]:
-    """A library of three highlights a page."""
-    with FakeReadwise(page_size=3) as library:
-        yield library
-
-
-@pytest.fixture
-def settings(project: str, readwise: FakeReadwise) -> Settings:
-    """The settings of a laptop that follows the library."""
-    return following(readwise, project)
 
 
 def opened(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float) -> Export:

@@ -14,8 +14,6 @@ from shared.domain.source import Section
 from shared.embedding.bulk import Bulk, bulk_of
 from shared.job import Report
 from shared.settings import Settings
-from tests.fakes.cloud_storage import FakeCloudStorage
-from tests.fakes.vertex_batch import FakeVertexBatch
 from tests.jobs.documents import chunks_by_content, documents
 from tests.jobs.in_bulk import (
     DIMENSION,
@@ -26,8 +24,6 @@ from tests.jobs.in_bulk import (
     assert_all_embedded_once,
     assert_nothing_left,
     embedded,
-    opened_base,
-    opened_bulk,
     run,
     source,
     vector,
@@ -35,48 +31,15 @@ from tests.jobs.in_bulk import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable
 
     from shared.deps import Deps
+    from tests.fakes.cloud_storage import FakeCloudStorage
+    from tests.fakes.vertex_batch import FakeVertexBatch
 
     Rewrite = Callable[[list[bytes]], list[bytes]]
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def watch() -> Watch:
-    """What time it is."""
-    return Watch()
-
-
-@pytest.fixture
-def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
-    """Cloud Storage, where Google's client looks for it."""
-    with FakeCloudStorage("bulk") as server:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
-        yield server
-
-
-@pytest.fixture
-def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
-    """Vertex AI."""
-    with FakeVertexBatch(storage) as server:
-        yield server
-
-
-@pytest.fixture
-async def bulk(vertex: FakeVertexBatch) -> AsyncIterator[Bulk]:
-    """Embedding in bulk, from ten passages on."""
-    async with opened_bulk(vertex) as made:
-        yield made
-
-
-@pytest.fixture
-async def base(settings: Settings, vertex: FakeVertexBatch, watch: Watch) -> AsyncIterator[Deps]:
-    """A knowledge base of twelve notes that wait."""
-    async with opened_base(settings, vertex, watch) as deps:
-        yield deps
 
 
 async def test_many_passages_are_embedded_by_one_job(

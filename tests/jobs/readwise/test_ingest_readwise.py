@@ -23,28 +23,15 @@ from tests.commits import WatchedBackend, before
 from tests.fakes.readwise import START, FakeReadwise
 from tests.jobs.documents import nothing, one_step
 from tests.jobs.files import export
-from tests.jobs.readwise_books import followed, following, progress, standing, texts
+from tests.jobs.readwise_books import followed, progress, standing, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from shared.deps import Deps
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def readwise() -> Iterator[FakeReadwise]:
-    """A library of three highlights a page."""
-    with FakeReadwise(page_size=3) as library:
-        yield library
-
-
-@pytest.fixture
-def settings(project: str, readwise: FakeReadwise) -> Settings:
-    """The settings of a laptop that follows the library."""
-    return following(readwise, project)
 
 
 def at(wanted: int, act: Callable[[], None]) -> Callable[[int], None]:

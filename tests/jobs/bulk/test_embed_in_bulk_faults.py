@@ -17,59 +17,18 @@ from tests.fakes.vertex_batch import BROKEN, LOST, FakeVertexBatch, Fault
 from tests.jobs.documents import documents
 from tests.jobs.in_bulk import (
     NOTES,
-    Watch,
     assert_all_embedded_once,
     assert_nothing_left,
-    opened_base,
-    opened_bulk,
     run,
     without_vector,
 )
 from tests.knowledge import write
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
     from shared.deps import Deps
     from shared.embedding.bulk import Bulk
-    from shared.settings import Settings
 
 pytestmark = [pytest.mark.anyio, CLIENT_LEAVES_SOCKETS]
-
-
-@pytest.fixture
-def watch() -> Watch:
-    """What time it is."""
-    return Watch()
-
-
-@pytest.fixture
-def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
-    """Cloud Storage, where Google's client looks for it."""
-    with FakeCloudStorage("bulk") as server:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
-        yield server
-
-
-@pytest.fixture
-def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
-    """Vertex AI."""
-    with FakeVertexBatch(storage) as server:
-        yield server
-
-
-@pytest.fixture
-async def bulk(vertex: FakeVertexBatch) -> AsyncIterator[Bulk]:
-    """Embedding in bulk, from ten passages on."""
-    async with opened_bulk(vertex) as made:
-        yield made
-
-
-@pytest.fixture
-async def base(settings: Settings, vertex: FakeVertexBatch, watch: Watch) -> AsyncIterator[Deps]:
-    """A knowledge base of twelve notes that wait."""
-    async with opened_base(settings, vertex, watch) as deps:
-        yield deps
 
 
 @pytest.mark.parametrize("ending", ["JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"])
