@@ -23,6 +23,7 @@ import asyncio
 import json
 from dataclasses import dataclass
 from enum import Enum, auto
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.ai.embedding import Vector, unit_vector
@@ -180,7 +181,7 @@ class VertexBatch:
             try:
                 return await self._vertex.aio.batches.get(name=job)
             except ClientError as error:
-                if error.code == 404:  # noqa: PLR2004 - HTTP's number
+                if error.code == HTTPStatus.NOT_FOUND:
                     return None
                 raise
 

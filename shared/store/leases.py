@@ -113,8 +113,8 @@ class Leases:
         present = await self._database.get(reference)
         if present.exists and present.get("holder") == lease.holder:
             option = LastUpdateOption(present.update_time)
-            deletion: Write = lambda batch: batch.delete(reference, option)  # noqa: E731
-            await self._database.commit_what_holds([together([deletion, *last])])
+            writes = [lambda batch: batch.delete(reference, option), *last]
+            await self._database.commit_what_holds([together(writes)])
 
 
 def _take(seen: DocumentSnapshot[Any], data: dict[str, Any]) -> Write:

@@ -149,6 +149,7 @@ def test_a_metric_is_what_its_name_says(metric: dict[str, Any]) -> None:
     expected = {
         "total": ("DELTA", "INT64", "1", False),
         "seconds": ("DELTA", "DISTRIBUTION", "s", True),
+        "failures": ("DELTA", "DISTRIBUTION", "1", True),
     }
     assert expected[metric["name"].rpartition("_")[2]] == told
 

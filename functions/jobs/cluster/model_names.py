@@ -28,6 +28,8 @@ SHOWN: Final = 8
 """Passages that the model is shown, the most central."""
 LENGTH: Final = 700
 """Characters of each."""
+FEWEST_WORDS, MOST_WORDS = 3, 6
+"""Of a name."""
 REFUSALS: Final = (BadAnswer, InvalidInput)
 """Of this topic; other errors would hit any."""
 INSTRUCTION: Final = (
@@ -39,7 +41,7 @@ INSTRUCTION: Final = (
 
 def _few_words(name: str) -> str:
     words = name.strip().rstrip(".").split()
-    if not 3 <= len(words) <= 6:  # noqa: PLR2004 - the description says so
+    if not FEWEST_WORDS <= len(words) <= MOST_WORDS:
         raise ValueError("a name has three to six words")
     return " ".join(words)
 

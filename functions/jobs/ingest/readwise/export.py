@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -28,8 +29,7 @@ ATTEMPT_SECONDS: Final = 60.0
 """How long one request may take; Readwise needs seconds for a large page."""
 PATIENCE_SECONDS: Final = 180.0
 """How long a page is asked for again that does not come."""
-_REFUSED: Final = frozenset({401, 403})
-_BUSY: Final = 429
+_REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _RENEW: Final = "renew READWISE_TOKEN with one from https://readwise.io/access_token"
 
 
@@ -189,11 +189,11 @@ class Export:
         """What it means to us that Readwise does not answer with books."""
         status = response.status_code
         wait = retry_after(response.headers.get("retry-after", ""), self._clock())
-        if status == _BUSY:
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
             return RateLimited("Readwise lets us wait: try again later.", retry_after=wait)
         if status in _REFUSED:
             return InvalidInput(f"Readwise refuses the access token ({status}): {_RENEW}.")
-        if response.is_server_error or status == 408:  # noqa: PLR2004 - Request Timeout
+        if response.is_server_error or status == HTTPStatus.REQUEST_TIMEOUT:
             return Unavailable(f"Readwise fails ({status}): try again later.", retry_after=wait)
         return InvalidInput(f"Readwise refuses what we ask ({status}): check READWISE_URL.")
 
