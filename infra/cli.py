@@ -166,6 +166,16 @@ def generate(*, check: bool) -> None:
         click.echo(f"wrote {path}")
 
 
+@main.command()
+def stage() -> None:
+    """Write the bundles of all functions into `dist`, as they are deployed."""
+    from infra.deploy.stage import DIST
+    from infra.deploy.stage import stage as write
+
+    manifest = write()
+    click.echo(f"{len(manifest['functions'])} bundles in {DIST}")
+
+
 @main.command("new-tool")
 @click.argument("name")
 def new_tool(name: str) -> None:

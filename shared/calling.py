@@ -13,6 +13,7 @@ from shared.once import Replayed, once
 from shared.outages import Outcome, explained, outage
 from shared.parsing import parse
 from shared.store import Meter
+from shared.tool import Effect
 
 if TYPE_CHECKING:
     from shared.call import CallRequest
@@ -24,6 +25,7 @@ async def call(tool: Tool[Any, Any], request: CallRequest, backend: Backend) -> 
     """Run one call to its end; whatever goes wrong becomes an error on the wire."""
     meter = Meter()
     deps = backend.deps_of(request, meter)
+    deps.needs, deps.read_only = tool.needs, tool.effect is Effect.READ
     started = time.perf_counter()
     try:
         outcome = _answered(tool, await _run(tool, request, deps))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from shared.ai.embedding import Purpose
 from shared.clock import utc_now
-from shared.errors import Forbidden, Unavailable
+from shared.errors import Forbidden, InvalidInput, PlatformFault, Unavailable
+from shared.needs import EVERYTHING, Need
 from shared.notes import noted
 from shared.store import Connection, Meter, Store
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from shared.store.database import Write
     from shared.tool import Result
 
+_NO_KEY: Final = "OPENAI_KEY_OF_CALLER needs OPENAI_API_KEY too: jobs have no caller."
 ResultT = TypeVar("ResultT", bound="Result")
 Part = Literal["embedding", "bm25"]
 """A part of a call whose time is worth knowing."""
@@ -59,6 +61,8 @@ class Deps:
         price: What it cost its caller, in millionths of a dollar; None where nobody said.
         once: What keeps the call from happening twice, where it has an idempotency key.
         replayed: Whether it had happened before, and its answer is the one of then.
+        needs: What it may reach beside the database.
+        read_only: Whether it may not write to that.
     """
 
     def __init__(
@@ -75,6 +79,8 @@ class Deps:
         self.price: int | None = None
         self.once: Once | None = None
         self.replayed = False
+        self.needs = EVERYTHING
+        self.read_only = False
         self.meter = meter
         self._backend = backend
         self._request = request
@@ -82,7 +88,7 @@ class Deps:
     @cached_property
     def store(self) -> Store:
         """The database, counting what this call reads and writes."""
-        return Store(self._backend.connection, self.meter)
+        return Store(self._backend.connection, self.meter, read_only=self.read_only)
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -90,15 +96,29 @@ class Deps:
 
         Raises:
             Forbidden: Callers embed with their own keys, and this one has not shown any.
+            InvalidInput: They do, and a job has no key to embed with.
         """
+        self.require(Need.EMBEDDING)
         if self._request is None:
+            if self.settings.embeds_with_callers_keys and self.settings.openai_api_key is None:
+                raise InvalidInput(_NO_KEY)
             return self._backend.embedder
         return self._backend.embedder_for(self._request.embedding_key)
 
     @property
     def generator(self) -> Generator | None:
         """A language model, where one is configured."""
+        self.require(Need.GENERATION)
         return self._backend.generator
+
+    def require(self, need: Need) -> None:
+        """Make sure that the function declares what it is about to reach.
+
+        Raises:
+            PlatformFault: It does not: in the cloud it has neither the code for it nor the right.
+        """
+        if need not in self.needs:
+            raise PlatformFault(f"This function does not declare that it needs: {need}.")
 
     async def query_vector(self, query: str) -> Vector:
         """The vector of a query; the process remembers those of its latest queries.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from shared.deps import Backend, Deps
+    from shared.needs import Need
 
 RECORDED: Final = 20
 """How many failures the record of a run names."""
@@ -101,6 +102,8 @@ class Job:
         parking: What failed too often, if it gives things up.
         renew: Lets all wait again that another model made than the one that would make it now, and
             tells how much that is.
+        needs: What it reaches beside the database.
+        memory: MiB of an instance of its function.
     """
 
     name: str
@@ -112,6 +115,8 @@ class Job:
     lease: str | None = None
     parking: Parking | None = None
     renew: Callable[[Deps], Awaitable[int]] | None = None
+    needs: frozenset[Need] = frozenset()
+    memory: int = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,7 @@ async def run_job(
     """
     meter = Meter()
     deps = backend.deps(Caller(), meter)
+    deps.needs = job.needs
     leases = deps.store.leases
     run_id = new_run_id(job.name, deps.clock())
     lease = await leases.acquire(

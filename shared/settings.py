@@ -291,12 +291,6 @@ class Settings(BaseModel):
             )
         return self
 
-    @model_validator(mode="after")
-    def _jobs_have_a_key(self) -> Self:
-        if self.embeds_with_callers_keys and self.openai_api_key is None:
-            raise ValueError("OPENAI_KEY_OF_CALLER needs OPENAI_API_KEY too: jobs have no caller")
-        return self
-
     @field_validator("openai_base_url", "readwise_url")
     @classmethod
     def _encrypted(cls, address: str, info: ValidationInfo) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shared.caller import Tier
     from shared.deps import Deps
     from shared.envelope import Envelope
+    from shared.needs import Need
 
 
 class Arguments(BaseModel):
@@ -135,6 +136,9 @@ class Tool(Generic[ArgumentsT, ResultT]):
         internal: Whether it serves the gateway alone, and no client may see or call it.
         completes: The kinds of names it completes. Such a tool takes `kind` and `prefix`, and
             returns `names`, each with `name` and `id`, and their `total`.
+        needs: What it reaches beside the database.
+        memory: MiB of an instance of its function.
+        concurrency: Calls that an instance takes at once.
     """
 
     name: str
@@ -154,6 +158,9 @@ class Tool(Generic[ArgumentsT, ResultT]):
     links: Links | None = None
     internal: bool = False
     completes: tuple[str, ...] = ()
+    needs: frozenset[Need] = frozenset()
+    memory: int = 512
+    concurrency: int = 16
 
     @property
     def time_limit(self) -> float:

@@ -57,9 +57,9 @@ class Connection:
 class Store:
     """The collections, for one call or one run; the code of one is imported when it is used."""
 
-    def __init__(self, connection: Connection, meter: Meter) -> None:
-        """Count in `meter` what is read and written through this store."""
-        self.database = Database(connection.client, meter)
+    def __init__(self, connection: Connection, meter: Meter, *, read_only: bool = False) -> None:
+        """Count in `meter` what is read and written through this store, if it may be."""
+        self.database = Database(connection.client, meter, read_only=read_only)
         self._connection = connection
 
     @cached_property

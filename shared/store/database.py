@@ -114,7 +114,12 @@ class Database:
     """Firestore, for the length of one call or one run."""
 
     def __init__(
-        self, client: AsyncClient, meter: Meter, request_seconds: float | None = None
+        self,
+        client: AsyncClient,
+        meter: Meter,
+        request_seconds: float | None = None,
+        *,
+        read_only: bool = False,
     ) -> None:
         """Use a client that belongs to the running event loop.
 
@@ -123,10 +128,12 @@ class Database:
             meter: Counts what is read and written.
             request_seconds: How long to wait for an answer; by default as long as Google's client
                 tries, which is a minute and more.
+            read_only: Whether to refuse to write, as the cloud does by the role of an account.
         """
         self.client = client
         self.meter = meter
         self._request_seconds = request_seconds
+        self._read_only = read_only
         self.lease: Lease | None = None
         self._one_commit = asyncio.Lock()
 
@@ -266,6 +273,8 @@ class Database:
         return batch
 
     async def _send(self, batch: AsyncWriteBatch) -> Sequence[WriteResult]:
+        if self._read_only:
+            raise PlatformFault("This function declares that it only reads.")
         if sum(write._pb.ByteSize() for write in batch._write_pbs) > MOST_BYTES:  # noqa: SLF001
             raise TooLarge("The database takes no more than 4 MB at once.")
         self.meter.commits += 1

@@ -6,40 +6,41 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.deploy.discovery import jobs, tools
+from infra.deploy.discovery import ROOT
+from infra.deploy.functions import functions
+from infra.deploy.imports import reach
 from tests.e2e.running import SECRET
 
-TOOLS = [f"functions.tools.{tool.name}.main" for tool in tools()]
-JOBS = [f"functions.jobs.{job.name}.main" for job in jobs()]
-EVERYWHERE = ["infra", "numpy", "onnxruntime", "google.genai", "google.cloud.aiplatform"]
-MCP = ["mcp", "mcp_types"]
-ACCESS = ["shared.store.access", "jwt"]
+if TYPE_CHECKING:
+    from infra.deploy.functions import Function
+
+EVERYWHERE = {"infra", "numpy", "onnxruntime", "google.genai"}
+ALONE = {*EVERYWHERE, "mcp", "mcp_types", "shared.store.access", "jwt"}
+UNWANTED = {"gateway": EVERYWHERE, "tool": ALONE, "job": ALONE}
+"""What a function of each kind does not load at its start."""
+ROOMS = (str(ROOT / "functions"), str(ROOT / "shared"))
 
 
-@pytest.mark.parametrize(
-    ("entry", "unwanted"),
-    [
-        *(
-            (name, [*EVERYWHERE, *MCP, *ACCESS, "functions.gateway", "functions.jobs"])
-            for name in TOOLS
-        ),
-        *(
-            (name, [*EVERYWHERE, *MCP, *ACCESS, "functions.gateway", "functions.tools"])
-            for name in JOBS
-        ),
-        ("functions.gateway.main", [*EVERYWHERE, "functions.tools", "functions.jobs"]),
-    ],
-)
-def test_a_function_starts_without_what_it_does_not_need(entry: str, unwanted: list[str]) -> None:
-    code = f"import json, sys, {entry}; print(json.dumps(sorted(sys.modules)))"
+@pytest.mark.parametrize("function", functions(), ids=lambda each: each.key)
+def test_a_function_starts_with_its_bundle_and_without_what_it_does_not_need(
+    function: Function,
+) -> None:
+    code = f"""
+import json, sys, {function.entry}
+print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules.items()}}))
+"""
     environment = {**os.environ, "ACCESS_SECRETS": json.dumps([SECRET])}
-    started = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, check=True, env=environment
-    )
-    assert sorted(set(unwanted) & set(json.loads(started.stdout))) == []
+    told = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=ROOT)
+    loaded: dict[str, str | None] = json.loads(told)
+    assert UNWANTED[function.kind] & loaded.keys() == set()
+    ours = {Path(path) for path in loaded.values() if path and path.startswith(ROOMS)}
+    assert ours - reach(function.entry).files == set()
+    assert ours
 
 
 def test_the_gateway_reads_its_catalogue_once() -> None:

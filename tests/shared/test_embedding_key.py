@@ -14,7 +14,7 @@ from shared.ai.embedding import Purpose
 from shared.call import CallRequest
 from shared.caller import Caller
 from shared.deps import Backend
-from shared.errors import Forbidden
+from shared.errors import Forbidden, InvalidInput
 from shared.settings import Settings
 from shared.store import Meter
 from tests.fakes.openai import MODEL, FakeOpenAI
@@ -58,6 +58,14 @@ async def opened(server: FakeOpenAI, **more: Any) -> AsyncIterator[Backend]:
 def deps_of(backend: Backend, key: str | None) -> Deps:
     """What a call with this key is given."""
     return backend.deps_of(request(key), Meter())
+
+
+async def test_a_job_without_a_key_is_told_to_have_one() -> None:
+    with FakeOpenAI() as server:
+        async with opened(server, openai_api_key=None) as backend:
+            job = backend.deps(Caller(), Meter())
+            with pytest.raises(InvalidInput, match="needs OPENAI_API_KEY too"):
+                _ = job.embedder
 
 
 def test_a_key_goes_to_the_tool_and_is_shown_by_nothing_else() -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
 from shared.settings import Settings
 
@@ -99,9 +99,3 @@ def test_an_answer_fits_a_document() -> None:
         Settings(extract_top_k_limit=50, extract_passage_characters=8_000)
     Settings(extract_top_k_limit=50, extract_passage_characters=3_000)
 
-
-def test_who_embeds_with_callers_keys_has_a_key_for_jobs() -> None:
-    theirs = {"embedding_provider": "openai", "openai_key_of_caller": True}
-    with pytest.raises(ValidationError, match="OPENAI_API_KEY too"):
-        Settings(**theirs)
-    Settings(**theirs, openai_api_key=SecretStr("k" * 40))

@@ -11,6 +11,7 @@ from functions.jobs.cards.generated import LEAST, generate_card, probe
 from shared.ai.generation import BadAnswer
 from shared.errors import InvalidInput
 from shared.job import Job, Report
+from shared.needs import Need
 from shared.parked_chunks import parked_chunks
 from shared.queue_work import AT_ONCE, PAGE, Work, work_off
 from shared.store.cards import STEP, Cards, card_change
@@ -106,4 +107,5 @@ JOB = Job(
     schedule="*/30 * * * *",
     parking=parked_chunks(STEP),
     renew=renew,
+    needs=frozenset({Need.GENERATION}),
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from functions.jobs.cluster.model_names import name_topics
 from shared.job import Job, Report
+from shared.needs import Need
 from shared.store.clustering import Clusterings
 
 if TYPE_CHECKING:
@@ -65,4 +66,6 @@ JOB = Job(
     run=cluster,
     total=waiting,
     schedule="23 * * * *",
+    needs=frozenset({Need.GENERATION}),
+    memory=4096,
 )

@@ -8,6 +8,7 @@ from shared.embedding.chunks import embed_chunks
 from shared.embedding.moving import carry_on
 from shared.embedding.online import STEP
 from shared.job import Job, Report
+from shared.needs import Need
 from shared.parked_chunks import parked_chunks
 
 if TYPE_CHECKING:
@@ -47,4 +48,5 @@ JOB = Job(
     total=waiting,
     schedule="*/15 * * * *",
     parking=parked_chunks(STEP),
+    needs=frozenset({Need.EMBEDDING, Need.BULK_BUCKET}),
 )

@@ -8,6 +8,7 @@ from functions.jobs.extract.reader import Reader
 from shared.extractions.heirs import show_heirs
 from shared.job import Job, Report
 from shared.logs import log
+from shared.needs import Need
 from shared.parked_chunks import parked_chunks
 from shared.queue_work import Work, work_off
 from shared.store.outdated import Outdated
@@ -61,4 +62,5 @@ JOB = Job(
     total=waiting,
     schedule="25 * * * *",
     parking=parked_chunks(STEP),
+    needs=frozenset({Need.EMBEDDING, Need.GENERATION}),
 )

@@ -10,6 +10,7 @@ from functions.jobs.health.golden import MOST, WANTED, golden_queries
 from shared.health.score import TOP, Night, gained_since_a_week
 from shared.job import Job, Report
 from shared.logs import log
+from shared.needs import Need
 from shared.search.corpus import knowledge
 from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Selection
@@ -98,4 +99,5 @@ JOB = Job(
     run=health,
     total=asked,
     schedule="57 4 * * *",
+    needs=frozenset({Need.EMBEDDING}),
 )

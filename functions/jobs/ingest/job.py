@@ -12,6 +12,7 @@ from functions.jobs.ingest.readwise.parking import PARKING
 from shared.errors import CarrelError, InvalidInput
 from shared.job import Job, Report
 from shared.logs import describe, log
+from shared.needs import Need
 from shared.store.database import LeaseLost
 
 if TYPE_CHECKING:
@@ -90,4 +91,5 @@ JOB = Job(
     total=readable,
     schedule="0 4 * * *",
     parking=PARKING,
+    needs=frozenset({Need.READWISE, Need.INGEST_BUCKET}),
 )

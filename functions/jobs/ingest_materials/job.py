@@ -12,6 +12,7 @@ from shared.domain.material import Status
 from shared.errors import CarrelError
 from shared.job import Failure, Job, Report
 from shared.materials.embedding import RefusedPassage, embed_waiting
+from shared.needs import Need
 from shared.store.database import LeaseLost
 from shared.store.materials import Erased
 
@@ -148,4 +149,5 @@ JOB = Job(
     run=ingest_materials,
     total=waiting,
     schedule="*/5 * * * *",
+    needs=frozenset({Need.EMBEDDING}),
 )

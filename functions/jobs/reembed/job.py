@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from shared.embedding.moving import announced, carry_on
 from shared.job import Job, Report
+from shared.needs import Need
 from shared.store.reembedding import Reembedding
 
 if TYPE_CHECKING:
@@ -46,4 +47,5 @@ JOB = Job(
     total=documents,
     schedule="",
     lease="embed",
+    needs=frozenset({Need.EMBEDDING, Need.BULK_BUCKET}),
 )

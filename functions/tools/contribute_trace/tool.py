@@ -14,6 +14,7 @@ from shared.caller import Tier
 from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Status
 from shared.errors import Conflict, NotFound
+from shared.needs import Need
 from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
 from shared.traces.duplicates import likeness
 from shared.traces.index_entry import index_entry
@@ -203,4 +204,5 @@ TOOL = Tool(
     text=in_words,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
+    needs=frozenset({Need.EMBEDDING}),
 )

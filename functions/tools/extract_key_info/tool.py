@@ -19,6 +19,7 @@ from functions.tools.extract_key_info.taking_in import go_on, making, take_in
 from shared.caller import Tier
 from shared.domain.material import Status, id_of
 from shared.errors import NotFound
+from shared.needs import Need
 from shared.retrieval.passages import CUTTING
 from shared.tool import Effect, Tool
 
@@ -156,4 +157,7 @@ TOOL = Tool(
     tier=Tier.REGISTERED,
     timeout=50.0,
     idempotent=True,
+    needs=frozenset({Need.EMBEDDING}),
+    memory=1024,
+    concurrency=2,
 )

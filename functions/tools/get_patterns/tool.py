@@ -9,6 +9,7 @@ from shared.domain.extraction import Pattern
 from shared.extractions.arguments import ExtractionArguments
 from shared.extractions.lookup import look_up
 from shared.extractions.results import Answer, Attribution, Identified
+from shared.needs import Need
 from shared.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
@@ -50,4 +51,5 @@ TOOL = Tool(
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="name"),
+    needs=frozenset({Need.EMBEDDING}),
 )

@@ -9,6 +9,7 @@ from shared.domain.extraction import Pitfall
 from shared.extractions.arguments import ExtractionArguments
 from shared.extractions.lookup import look_up
 from shared.extractions.results import Answer, Attribution, Identified
+from shared.needs import Need
 from shared.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
@@ -49,4 +50,5 @@ TOOL = Tool(
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="title"),
+    needs=frozenset({Need.EMBEDDING}),
 )

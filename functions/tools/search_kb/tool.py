@@ -12,6 +12,7 @@ from functions.tools.search_kb.ranked import ranked
 from functions.tools.search_kb.results import Detail, Hit, View
 from shared.caller import Tier
 from shared.errors import InvalidInput
+from shared.needs import Need
 from shared.paging import CursorText, read_cursor, write_cursor
 from shared.search.ranking import Mode, Question
 from shared.search.shown import SHOWN
@@ -123,4 +124,5 @@ TOOL = Tool(
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="title"),
+    needs=frozenset({Need.EMBEDDING}),
 )

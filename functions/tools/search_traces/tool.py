@@ -11,6 +11,7 @@ from functions.tools.search_traces.ranked import ranked
 from functions.tools.search_traces.results import Hit
 from shared.caller import Tier
 from shared.errors import InvalidInput
+from shared.needs import Need
 from shared.paging import CursorText, read_cursor, write_cursor
 from shared.search.ranking import Mode, Question
 from shared.search.shown import SHOWN
@@ -133,4 +134,5 @@ TOOL = Tool(
     text=in_words,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
+    needs=frozenset({Need.EMBEDDING}),
 )

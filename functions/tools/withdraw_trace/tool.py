@@ -10,6 +10,7 @@ from pydantic import Field
 from shared.caller import Tier
 from shared.domain.trust import Status
 from shared.errors import Conflict
+from shared.needs import Need
 from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
 from shared.traces.duplicates import require_no_duplicate
 from shared.traces.index_entry import index_entry
@@ -136,4 +137,5 @@ TOOL = Tool(
     text=in_words,
     effect=Effect.DESTROY,
     tier=Tier.REGISTERED,
+    needs=frozenset({Need.EMBEDDING}),
 )

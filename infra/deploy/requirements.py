@@ -1,0 +1,130 @@
+"""The distributions that a bundle installs: what its modules import, locked with all of theirs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import distributions
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from infra.deploy.discovery import ROOT
+from shared.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+PYTHON: Final = "3.11"
+"""What functions run on: the oldest that Carrel supports, for which constraints.txt is made."""
+CONSTRAINTS: Final = ROOT / "constraints.txt"
+_TARGET: Final = ("--python-version", PYTHON, "--python-platform", "x86_64-manylinux_2_28")
+_TIME_ZONES: Final = "tzdata"
+"""`zoneinfo` of the standard library reads it, and images of the cloud have no such files."""
+
+
+def requirements_of(modules: Iterable[str]) -> frozenset[str]:
+    """What `pyproject.toml` asks for of the distributions that hold these modules.
+
+    Raises:
+        InvalidInput: A module's distribution is not named there.
+    """
+    declared, found = _declared(), set[str]()
+    for module in modules:
+        name = _distribution_of(module)
+        if name is None:
+            continue
+        if name not in declared:
+            raise InvalidInput(f"{module} is imported, but pyproject.toml does not name {name}.")
+        found.add(declared[name])
+    return frozenset(found)
+
+
+def locked(requirements: Collection[str], kept: Path) -> str:
+    """The text of a `requirements.txt`: each distribution in one version, with its hashes.
+
+    Args:
+        requirements: What is needed; the versions are those of constraints.txt.
+        kept: A folder in which texts are kept, so that nothing is resolved twice.
+
+    Raises:
+        InvalidInput: uv cannot resolve them, or comes upon one that constraints.txt lacks.
+    """
+    wanted = "".join(f"{each}\n" for each in sorted(requirements))
+    key = sha256(f"{_TARGET}{wanted}{CONSTRAINTS.read_text()}".encode()).hexdigest()[:16]
+    path = kept / f"{key}.txt"
+    if not path.exists():
+        text = _resolved(wanted)
+        _require_pins(text)
+        kept.mkdir(parents=True, exist_ok=True)
+        unfinished = kept / f"{key}.unfinished"
+        unfinished.write_text(text)
+        unfinished.replace(path)
+    return path.read_text()
+
+
+def _resolved(wanted: str) -> str:
+    command = [sys.executable, "-m", "uv", "pip", "compile", "-", *_TARGET]
+    options = ["--generate-hashes", "--no-header", "--no-annotate", "-c", str(CONSTRAINTS)]
+    done = subprocess.run(  # noqa: S603 - uv
+        [*command, *options, "--quiet"],
+        input=wanted,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    if done.returncode:
+        raise InvalidInput(f"uv cannot lock what a bundle needs:\n{done.stderr.strip()}")
+    return done.stdout
+
+
+def _require_pins(text: str) -> None:
+    pinned = {_bare(line) for line in CONSTRAINTS.read_text().splitlines() if "==" in line}
+    lines = [line.split()[0] for line in text.splitlines() if "==" in line]
+    if new := sorted({_bare(line) for line in lines} - pinned):
+        raise InvalidInput(f"constraints.txt lacks {', '.join(new)}. Run `make lock`.")
+
+
+def _bare(pin: str) -> str:
+    """A pin without its marker, its name as PyPI compares it."""
+    name, _, version = pin.partition(";")[0].strip().partition("==")
+    return f"{canonicalize_name(name)}=={version}"
+
+
+@cache
+def _declared() -> dict[str, str]:
+    """What `pyproject.toml` says of each distribution that functions may import, by its name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = [*project["dependencies"], *project["optional-dependencies"]["local-embedding"]]
+    return {canonicalize_name(Requirement(line).name): line for line in lines}
+
+
+def _distribution_of(module: str) -> str | None:
+    """Who brings a module: None if it is the standard library's, or no module at all."""
+    if module == "zoneinfo":
+        return _TIME_ZONES
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        return None
+    try:
+        spec = find_spec(module)
+    except ModuleNotFoundError:  # a name that is imported from a module
+        return None
+    return _owners().get(spec.origin or "") if spec else None
+
+
+@cache
+def _owners() -> dict[str, str]:
+    """The distribution of each installed Python file."""
+    return {
+        str(Path(str(each.locate_file(file))).resolve()): canonicalize_name(each.name)
+        for each in distributions()
+        for file in each.files or ()
+        if file.suffix in {".py", ".so"}
+    }

@@ -1,0 +1,74 @@
+"""What every function must keep to be deployed, and that its rights follow from its declaration."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra.deploy.discovery import jobs, tools
+from infra.deploy.functions import ACCESS, FINISHING, KNOWLEDGE, LONGEST, USER, VIEWER, functions
+from shared.needs import Need
+from shared.tool import Effect
+
+if TYPE_CHECKING:
+    from infra.deploy.functions import Function
+    from shared.job import Job
+    from shared.tool import Tool
+
+FUNCTIONS = functions()
+MEMORY = {512, 1024, 2048, 4096}
+"""MiB that a function with one processor may have."""
+
+every_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.key)
+
+
+def test_there_is_one_function_for_each_tool_and_job_and_the_gateway() -> None:
+    names = ["gateway", *(tool.name for tool in tools()), *(job.name for job in jobs())]
+    assert names == [function.name for function in FUNCTIONS]
+    assert len({function.key for function in FUNCTIONS}) == len(FUNCTIONS)
+
+
+@every_function
+def test_its_service_account_has_a_name_that_google_takes(function: Function) -> None:
+    assert re.fullmatch(r"[a-z][a-z0-9-]{4,28}[a-z0-9]", f"carrel-{function.key}")
+
+
+@every_function
+def test_it_has_room_and_time_that_google_gives(function: Function) -> None:
+    assert function.memory in MEMORY
+    assert 1 <= function.concurrency <= 1000
+    assert 1 <= function.timeout <= 3600
+
+
+@pytest.mark.parametrize("tool", tools(), ids=lambda tool: tool.name)
+def test_a_tools_declared_effect_is_its_role(tool: Tool[Any, Any]) -> None:
+    [function] = [each for each in FUNCTIONS if each.name == tool.name]
+    role = VIEWER if tool.effect is Effect.READ else USER
+    assert {KNOWLEDGE: role} == function.databases
+
+
+def test_only_the_gateway_opens_the_database_of_credentials() -> None:
+    assert ["gateway"] == [each.name for each in FUNCTIONS if ACCESS in each.databases]
+    assert {ACCESS: USER} == FUNCTIONS[0].databases
+
+
+def test_each_secret_goes_to_who_uses_it() -> None:
+    held = {each.name: set(each.secrets) for each in FUNCTIONS if each.secrets}
+    assert {"ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"} == held.pop("gateway")
+    assert {"READWISE_TOKEN"} == held.pop("ingest")
+    embedding = {each.name for each in FUNCTIONS if Need.EMBEDDING in each.needs}
+    assert {name: {"OPENAI_API_KEY"} for name in embedding} == held
+
+
+@every_function
+def test_who_asks_no_model_has_no_right_to(function: Function) -> None:
+    asks = function.needs & {Need.EMBEDDING, Need.GENERATION}
+    roles = function.entry_in_manifest("", ())["project_roles"]
+    assert (["roles/aiplatform.user"] if asks else []) == roles
+
+
+@pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)
+def test_a_run_has_time_to_end_before_its_function_is_given_up(job: Job) -> None:
+    assert job.timeout + FINISHING <= LONGEST

@@ -1,0 +1,72 @@
+"""What a bundle holds follows from what its modules import."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.deploy.discovery import ROOT
+from infra.deploy.functions import functions
+from infra.deploy.imports import reach
+from infra.deploy.settings_read import settings_read
+
+if TYPE_CHECKING:
+    from infra.deploy.functions import Function
+
+every_function = pytest.mark.parametrize("function", functions(), ids=lambda each: each.key)
+
+
+def reached(entry: str, *withheld: str) -> set[str]:
+    """The files of ours, as paths below the root."""
+    return {path.relative_to(ROOT).as_posix() for path in reach(entry, withheld).files}
+
+
+def test_what_is_imported_inside_a_function_comes_along_where_its_name_is_used() -> None:
+    of_tasks = reached("functions.tools.list_tasks.main")
+    assert "shared/store/tasks.py" in of_tasks
+    assert "shared/store/repairing.py" not in of_tasks
+    assert "shared/store/repairing.py" in reached("functions.jobs.repair.main")
+
+
+def test_only_jobs_come_with_what_runs_jobs() -> None:
+    assert "shared/job.py" not in reached("functions.tools.get_chunk.main")
+    assert "shared/job.py" in reached("functions.jobs.index.main")
+
+
+def test_what_is_imported_for_types_alone_stays_away() -> None:
+    assert "shared/caller.py" in reached("shared.calling")  # by way of the request
+    assert "shared/deps.py" not in reached("shared.once")
+
+
+def test_files_that_a_module_reads_come_along() -> None:
+    of_gateway = reached("functions.gateway.main")
+    assert {
+        "functions/gateway/catalog.json",
+        "functions/gateway/oauth/page.css",
+        "functions/gateway/oauth/consent.html",
+    } <= of_gateway
+    assert "shared/retrieval/data/stop-words.german.txt" in reached(
+        "functions.tools.search_kb.main"
+    )
+    assert "shared/retrieval/data/stop-words.german.txt" not in of_gateway
+
+
+def test_what_is_withheld_is_not_followed() -> None:
+    tool, local = "functions.tools.search_kb.main", "shared.ai.local_embedding"
+    assert {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"} <= reached(tool)
+    assert {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"} & reached(tool, local) == set()
+
+
+def test_a_function_is_given_the_settings_that_it_reads() -> None:
+    of_gateway = settings_read(reach("functions.gateway.main"))
+    of_tasks = settings_read(reach("functions.tools.list_tasks.main"))
+    assert {"ALLOWED_EMAILS", "TRUSTED_PROXIES", "OPENAI_KEY_OF_CALLER", "PUBLIC_URL"} <= of_gateway
+    assert {"TIME_ZONE", "FIRESTORE_DATABASE"} <= of_tasks
+    assert {"ALLOWED_EMAILS", "ACCESS_DATABASE", "INGEST_BUCKET"} & of_tasks == set()
+
+
+@every_function
+def test_no_secret_is_given_in_plain_sight(function: Function) -> None:
+    secrets = {"ACCESS_SECRETS", "OPENAI_API_KEY", "READWISE_TOKEN", "GOOGLE_CLIENT_SECRET"}
+    assert settings_read(reach(function.entry)) & {*secrets, "BILLING_TOKEN"} == set()

@@ -1,0 +1,137 @@
+"""Bundles: what they hold, what they are called, and what the manifest says of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.deploy.functions import functions
+from infra.deploy.imports import reach
+from infra.deploy.requirements import CONSTRAINTS, locked, requirements_of
+from infra.deploy.stage import stage
+from shared.errors import InvalidInput
+
+FEW = ["gateway", "get_chunk", "search_kb", "index", "ingest"]
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where some bundles have been staged."""
+    target = tmp_path_factory.mktemp("dist")
+    stage(target, only=FEW)
+    return target
+
+
+@pytest.fixture(scope="module")
+def manifest(target: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((target / "manifest.json").read_text())["functions"]
+    return content
+
+
+def names_in(requirements: Path) -> set[str]:
+    return {line.split("==")[0] for line in requirements.read_text().splitlines() if "==" in line}
+
+
+def test_every_function_that_is_wanted_is_in_the_manifest(manifest: dict[str, Any]) -> None:
+    assert {name.replace("_", "-") for name in FEW} == manifest.keys()
+
+
+def test_an_archive_holds_what_its_folder_holds(target: Path, manifest: dict[str, Any]) -> None:
+    for key, entry in manifest.items():
+        with zipfile.ZipFile(target / entry["bundle"]) as archive:
+            packed = {name: archive.read(name) for name in archive.namelist()}
+        folder = target / key
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        assert {str(path.relative_to(folder)): path.read_bytes() for path in files} == packed
+
+
+def test_the_same_sources_make_the_same_archives(tmp_path: Path, manifest: dict[str, Any]) -> None:
+    assert manifest == stage(tmp_path, only=FEW)["functions"]
+    assert all(
+        re.fullmatch(r"bundles/[a-z-]+-[0-9a-f]{16}\.zip", e["bundle"]) for e in manifest.values()
+    )
+
+
+def test_what_an_earlier_run_left_goes(tmp_path: Path) -> None:
+    stage(tmp_path, only=["get_chunk"])
+    stray = tmp_path / "get-chunk" / "stray.py"
+    stray.write_text("")
+    (tmp_path / "bundles" / "old-0123456789abcdef.zip").write_text("")
+    content = stage(tmp_path, only=["get_chunk"])
+    assert not stray.exists()
+    kept = [path.name for path in (tmp_path / "bundles").iterdir()]
+    assert [Path(content["functions"]["get-chunk"]["bundle"]).name] == kept
+
+
+def test_a_bundle_installs_what_it_imports_and_no_more(target: Path) -> None:
+    chunk, search = (
+        names_in(target / key / "requirements.txt") for key in ("get-chunk", "search-kb")
+    )
+    assert {"functions-framework", "google-cloud-firestore", "tzdata"} <= chunk
+    assert {"google-genai", "pystemmer", "mcp", "onnxruntime", "numpy"} & chunk == set()
+    assert {"google-genai", "pystemmer"} <= search
+    assert {"mcp", "onnxruntime", "scikit-learn"} & search == set()
+    assert {"mcp", "jinja2", "pyjwt"} <= names_in(target / "gateway" / "requirements.txt")
+    assert "google-cloud-storage" in names_in(target / "ingest" / "requirements.txt")
+
+
+def test_every_version_is_that_of_the_constraints_and_has_hashes(target: Path) -> None:
+    pins = {line.lower().replace("_", "-") for line in CONSTRAINTS.read_text().splitlines()}
+    for path in target.glob("*/requirements.txt"):
+        entries = re.split(r"\n(?=\S)", path.read_text().strip())
+        assert all("--hash=sha256:" in entry for entry in entries)
+        versions = {re.split(r"[ ;\\]", entry)[0].replace("_", "-").lower() for entry in entries}
+        assert versions - pins == set()
+
+
+def test_a_laptops_bundle_embeds_by_itself_and_the_clouds_does_not(tmp_path: Path) -> None:
+    stage(tmp_path, only=["search_kb"], laptop=True)
+    assert (tmp_path / "search-kb" / "shared" / "ai" / "local_embedding.py").exists()
+    assert "onnxruntime" in names_in(tmp_path / "search-kb" / "requirements.txt")
+
+
+def test_a_tool_that_does_not_embed_holds_no_provider(target: Path) -> None:
+    held = {path.name for path in (target / "get-chunk" / "shared" / "ai").iterdir()}
+    assert {"__init__.py", "embedding.py"} == held
+
+
+def test_no_bundle_holds_another_room(target: Path) -> None:
+    for key, room in [
+        ("search-kb", "tools/search_kb"),
+        ("gateway", "gateway"),
+        ("index", "jobs/index"),
+    ]:
+        files = (target / key / "functions").rglob("*.py")
+        assert {
+            str(path.relative_to(target / key / "functions")).startswith(room) for path in files
+        } == {True}
+        assert not (target / key / "infra").exists()
+
+
+def test_what_pyproject_does_not_name_cannot_be_imported() -> None:
+    with pytest.raises(InvalidInput, match=r"pytest is imported, but pyproject.toml does not name"):
+        requirements_of({"pytest"})
+
+
+def test_what_the_standard_library_has_is_not_installed() -> None:
+    assert frozenset() == requirements_of({"json", "collections.abc", "asyncio"})
+
+
+def test_what_the_constraints_lack_is_not_installed_in_whatever_version(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"constraints.txt lacks six==.*make lock"):
+        locked({"six"}, tmp_path)
+
+
+def test_what_does_not_exist_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="uv cannot lock"):
+        locked({"click>=999"}, tmp_path)
+
+
+@pytest.mark.parametrize("function", functions(), ids=lambda each: each.key)
+def test_all_that_functions_import_is_named_in_pyproject(function: Any) -> None:
+    assert requirements_of(reach(function.entry).others)
