@@ -104,6 +104,7 @@ def _observed(
 
 
 def _shape(request: dict[str, Any]) -> QueryShape:
+    database = request["parent"].split("/")[3]  # projects/P/databases/D/documents...
     if "structured_aggregation_query" in request:
-        return QueryShape.of_aggregation(request["structured_aggregation_query"])
-    return QueryShape.of_query(request["structured_query"])
+        return QueryShape.of_aggregation(request["structured_aggregation_query"], database)
+    return QueryShape.of_query(request["structured_query"], database)

@@ -6,7 +6,7 @@ described.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "__name__"
 """The pseudo field that holds a document's path."""
+DEFAULT_DATABASE: Final = "(default)"
 
 
 class Scope(StrEnum):
@@ -87,6 +88,7 @@ class QueryShape:
         orders: The explicit sort order, in its order.
         nearest: The vector stage, if any.
         aggregates: What is counted or added up, if anything.
+        database: Which database it asks.
     """
 
     collection: str
@@ -95,9 +97,10 @@ class QueryShape:
     orders: tuple[Order, ...] = ()
     nearest: Nearest | None = None
     aggregates: frozenset[Aggregate] = frozenset()
+    database: str = DEFAULT_DATABASE
 
     @classmethod
-    def of_query(cls, query: StructuredQuery) -> QueryShape:
+    def of_query(cls, query: StructuredQuery, database: str = DEFAULT_DATABASE) -> QueryShape:
         """The shape of a `RunQuery` request's query."""
         source = query.from_[0]
         return cls(
@@ -109,14 +112,17 @@ class QueryShape:
                 for order in query.order_by
             ),
             nearest=_nearest(query.find_nearest) if "find_nearest" in query else None,
+            database=database,
         )
 
     @classmethod
-    def of_aggregation(cls, query: StructuredAggregationQuery) -> QueryShape:
+    def of_aggregation(
+        cls, query: StructuredAggregationQuery, database: str = DEFAULT_DATABASE
+    ) -> QueryShape:
         """The shape of a `RunAggregationQuery` request's query."""
-        inner = cls.of_query(query.structured_query)
         aggregates = frozenset(_aggregate(aggregation) for aggregation in query.aggregations)
-        return cls(inner.collection, inner.scope, inner.disjuncts, inner.orders, None, aggregates)
+        inner = cls.of_query(query.structured_query, database)
+        return replace(inner, nearest=None, aggregates=aggregates)
 
     @classmethod
     def from_json(cls, line: str) -> QueryShape:

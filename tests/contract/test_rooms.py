@@ -46,6 +46,16 @@ def calls(path: Path) -> Iterator[str]:
             yield node.func.id
 
 
+def methods_called(path: Path) -> set[str]:
+    """The names of the methods a file calls of what it calls `database`."""
+    return {
+        node.func.attr
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if "database" in ast.unparse(node.func.value)
+    }
+
+
 def files_of(*rooms: str) -> list[Path]:
     return [path for path in FILES if name_of(path).startswith(rooms)]
 
@@ -87,3 +97,13 @@ def test_what_runs_in_the_cloud_logs_and_does_not_print(room: str) -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     assert [name_of(path) for path in FILES if not ast.get_docstring(parsed(path))] == []
+
+
+def test_whoever_queries_lists_every_query_for_the_proof_that_it_has_its_index() -> None:
+    silent = {
+        name_of(path)
+        for path in files_of("shared/store/")
+        if {"find", "count"} & methods_called(path)
+        if "query_shapes" not in {getattr(node, "name", None) for node in parsed(path).body}
+    }
+    assert {"shared/store/documents.py"} == silent  # others complete its queries, and list these

@@ -29,13 +29,14 @@ def test_nothing():
 @pytest.fixture
 def sample(tmp_path: Path) -> Path:
     """A project whose one query needs an index."""
-    for folder in ("tests", "shared/store"):
+    for folder in ("tests", "shared/store/access"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "pytest.ini").write_text(
         "[pytest]\ntestpaths = tests\naddopts = --import-mode=importlib -p no:cacheprovider\n"
     )
     (tmp_path / "tests/test_sample.py").write_text(TEST_THAT_QUERIES)
     (tmp_path / "shared/store/__init__.py").write_text("")
+    (tmp_path / "shared/store/access/__init__.py").write_text("")
     (tmp_path / "firestore.indexes.json").write_text("{}")
     return tmp_path
 
@@ -79,6 +80,17 @@ def test_shapes_that_a_store_module_lists_count_as_run(sample: Path) -> None:
     (sample / "shared/store/people.py").write_text(
         f"def query_shapes(client):\n    yield {QUERY}\n"
     )
+    assert run(sample)[0] == 0
+
+
+def test_a_query_of_credentials_is_held_against_the_indexes_of_their_database(sample: Path) -> None:
+    of_access = TEST_THAT_QUERIES.replace('project="x"', 'project="x", database="access"')
+    (sample / "tests/test_sample.py").write_text(of_access)
+    (sample / "firestore.indexes.json").write_text("{}")
+    status, output = run(sample)
+    assert (1, True) == (status, "infra/deploy/access.indexes.json is wrong" in output)
+    (sample / "infra" / "deploy").mkdir(parents=True)
+    (sample / "infra" / "deploy" / "access.indexes.json").write_text(INDEX)
     assert run(sample)[0] == 0
 
 

@@ -13,9 +13,14 @@ from shared.store.access.accounts import Accounts
 from shared.store.changes import known, put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
+    from google.cloud.firestore import (
+        AsyncClient,
+        AsyncDocumentReference,
+        AsyncQuery,
+        DocumentSnapshot,
+    )
 
     from shared.store.database import Database, Write
 
@@ -42,12 +47,7 @@ class OAuthGrants:
 
     async def holding(self, field: str, value: str) -> list[Grant]:
         """The grants with this value that were not ended, used or not."""
-        query = (
-            self._database.collection(COLLECTION)
-            .where(filter=FieldFilter(field, "==", value))
-            .where(filter=FieldFilter("ended_at", "==", None))
-            .limit(MOST_FOUND)
-        )
+        query = holding_query(self._database.client, field, value)
         found = [_grant(snapshot) for snapshot in await self._database.find(query)]
         return [grant for grant in found if grant]
 
@@ -89,6 +89,22 @@ def _fields(grant: Grant) -> dict[str, Any]:
     fields = asdict(grant) | {"scopes": sorted(grant.scopes)}
     del fields["grant_id"]
     return fields
+
+
+def holding_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:
+    """The grants with a value that were not ended."""
+    return (
+        client.collection(COLLECTION)
+        .where(filter=FieldFilter(field, "==", value))
+        .where(filter=FieldFilter("ended_at", "==", None))
+        .limit(MOST_FOUND)
+    )
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    for field in ("proof.key_id", "user_id"):
+        yield holding_query(client, field, "")
 
 
 def _grant(snapshot: DocumentSnapshot[Any]) -> Grant | None:

@@ -13,9 +13,10 @@ from shared.errors import NotFound
 from shared.store.changes import known
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
+    from google.cloud.firestore import AsyncClient, AsyncDocumentReference, DocumentSnapshot
 
     from shared.store.database import Database
 
@@ -41,12 +42,7 @@ class AccessKeys:
 
     async def all(self, user_id: str | None = None) -> list[AccessKey]:
         """All keys, or one user's, the newest first."""
-        query = self._database.collection("keys").limit(MOST_LISTED)
-        if user_id is None:
-            query = query.order_by("created_at", direction=AsyncQuery.DESCENDING)
-        else:
-            # Nobody has so many keys that they would be worth a composite index.
-            query = query.where(filter=FieldFilter("user_id", "==", user_id))
+        query = keys_query(self._database.client, user_id)
         found = [_key(snapshot) for snapshot in await self._database.find(query)]
         return sorted(found, key=lambda key: key.created_at, reverse=True)
 
@@ -80,6 +76,21 @@ class AccessKeys:
 
     def _at(self, key_id: str) -> AsyncDocumentReference:
         return self._database.document("keys", key_id)
+
+
+def keys_query(client: AsyncClient, user_id: str | None) -> AsyncQuery:
+    """All keys, the newest first, or one user's."""
+    query = client.collection("keys").limit(MOST_LISTED)
+    if user_id is None:
+        return query.order_by("created_at", direction=AsyncQuery.DESCENDING)
+    # Nobody has so many keys that they would be worth a composite index.
+    return query.where(filter=FieldFilter("user_id", "==", user_id))
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    yield keys_query(client, None)
+    yield keys_query(client, "anna")
 
 
 def _key(snapshot: DocumentSnapshot[Any]) -> AccessKey:
