@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from functions.gateway.dispatch import Dispatcher
 
-GOOD_SECONDS: Final = 5.0
-"""How long all parts, once seen to be well, are taken to be so."""
+GOOD_SECONDS: Final = 30.0
+"""How long all parts, once seen to be well, are taken to be so: a look wakes every function."""
 BAD_SECONDS: Final = 1.0
 """How long they are taken not to be, once one was seen to be ill."""
 
