@@ -11,15 +11,19 @@ from pathlib import Path
 import click
 from pydantic import ValidationError
 
+from infra.cloud.place import work_in_the_cloud
 from infra.commands.accounts import accounts
+from infra.commands.deploy import deploy, destroy
+from infra.commands.doctor import doctor
 from infra.commands.jobs import jobs
 from infra.commands.keys import keys
 from infra.commands.materials import materials
+from infra.commands.smoke import smoke
 from infra.local import places
 from infra.local.emulator import EmulatorError
 from shared.errors import CarrelError
 
-_WITHOUT_EMBEDDING = ("accounts", "keys", "materials")
+_EMBEDDING = ("ingest", "jobs")
 
 
 class _Commands(click.Group):
@@ -32,7 +36,11 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands)
-@click.option("--cloud", is_flag=True, help="Work on the project in GOOGLE_CLOUD_PROJECT instead.")
+@click.option(
+    "--cloud",
+    is_flag=True,
+    help="Work on what this checkout has deployed, or on the project in GOOGLE_CLOUD_PROJECT.",
+)
 @click.pass_context
 def main(ctx: click.Context, *, cloud: bool) -> None:
     """Carrel: a knowledge base that AI assistants read and write over MCP.
@@ -40,15 +48,13 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
     Commands work on this machine's knowledge base, the one that `make run` serves.
     """
     if cloud:
-        places.work_in_the_cloud(embedding=ctx.invoked_subcommand not in _WITHOUT_EMBEDDING)
+        work_in_the_cloud(embedding=ctx.invoked_subcommand in _EMBEDDING)
     else:
         places.work_locally()
 
 
-main.add_command(accounts)
-main.add_command(jobs)
-main.add_command(keys)
-main.add_command(materials)
+for _command in (accounts, deploy, destroy, doctor, jobs, keys, materials, smoke):
+    main.add_command(_command)
 
 
 @main.command()

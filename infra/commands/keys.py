@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from infra.cloud.place import share_secret
 from infra.commands.access import change, look
 from infra.commands.wording import counted, minute, table
-from infra.local import places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> Non
     from shared.keyring import Keyring
     from shared.settings import Settings
 
-    places.share_secret()
+    share_secret()
     keyring = Keyring(Settings().access_secrets)
     allowed = implied(frozenset(Scope[each.upper()] for each in scopes))
     called = _checked_name(name)

@@ -18,7 +18,6 @@ from infra.local.file_lock import locked
 from infra.local.keeper import StateFolder
 from infra.local.processes import answers
 from infra.local.secret import local_secret
-from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,25 +43,9 @@ def work_locally() -> None:
         os.environ.setdefault("LEASE_SECONDS", "10")
 
 
-def work_in_the_cloud(*, embedding: bool) -> None:
-    """Point this process at the project in GOOGLE_CLOUD_PROJECT.
-
-    Raises:
-        InvalidInput: The project or, for what may embed, the embedding provider is left to chance:
-            what is embedded first decides the model of the whole base.
-    """
-    os.environ.pop("FIRESTORE_EMULATOR_HOST", None)
-    wanted = ["GOOGLE_CLOUD_PROJECT", *(["EMBEDDING_PROVIDER"] if embedding else [])]
-    if unset := [name for name in wanted if name not in os.environ]:
-        raise InvalidInput(f"For --cloud, set {' and '.join(unset)} in the environment.")
-
-
 def share_secret() -> None:
-    """Have this process sign and hash as all local runs do, unless it is told its secrets.
-
-    In the cloud it must be told: no machine's file may become the secret of a deployment.
-    """
-    if "FIRESTORE_EMULATOR_HOST" in os.environ and not os.environ.get("ACCESS_SECRETS"):
+    """Have this process sign and hash as all local runs do, unless it is told its secrets."""
+    if not os.environ.get("ACCESS_SECRETS"):
         os.environ["ACCESS_SECRETS"] = json.dumps([local_secret(STATE)])
 
 

@@ -171,16 +171,6 @@ def test_a_key_that_makes_no_sense_is_not_made(
     assert [] == keys_in(project)
 
 
-def test_in_the_cloud_a_key_is_made_with_the_deployments_own_secret(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "set, so that it is put back afterwards")
-    monkeypatch.delenv("EMBEDDING_PROVIDER", raising=False)  # nothing is embedded
-    monkeypatch.delenv("ACCESS_SECRETS")
-    said = refusal("--cloud", "keys", "create", "--user", "ann", "--name", "x")
-    assert "ACCESS_SECRETS is not set" in said
-
-
 def test_money_is_credited_taken_back_and_shown_exactly() -> None:
     assert "ann now has $5.00." in carrel("accounts", "credit", "ann", "5").stdout
     assert "ann now has $5.000001." in carrel("accounts", "credit", "ann", "0.000001").stdout

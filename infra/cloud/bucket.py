@@ -1,0 +1,127 @@
+"""The bucket `<project>-carrel`, which is there before Terraform is and outlives it.
+
+It is versioned, and holds Terraform's state under `terraform/`, the functions' bundles under
+`bundles/`, each named by what is in it, and what passed its smoke test last: the manifest as
+`releases/last-good.json`, and the deployment it was deployed with as `deployment.tfvars.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from google.api_core.exceptions import NotFound, PreconditionFailed
+
+from infra.cloud.deployment import NAME, Deployment, parsed
+from shared.cloud_storage import translated
+from shared.errors import Forbidden
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from google.cloud.storage import Client
+
+    from infra.cloud.google_api import GoogleApi
+
+LAST_GOOD: Final = "releases/last-good.json"
+STATE_PREFIX: Final = "terraform"
+_FORBIDDEN: Final = 403
+_SECONDS: Final = 120
+
+
+class Bucket:
+    """The bucket of one deployment."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        """Reach it through Google's client; nothing is asked yet."""
+        self.name = name
+        self._bucket = client.bucket(name)
+
+    def upload_missing(self, folder: Path, names: Iterable[str]) -> list[str]:
+        """Bring bundles there that are not there yet. Their names say what is in them.
+
+        Returns:
+            Those that were missing.
+        """
+        with translated(_refused):
+            there = {blob.name for blob in self._bucket.list_blobs(prefix="bundles/")}
+        missing = sorted(set(names) - there)
+        for name in missing:
+            self._create(name, (folder / name).read_bytes())
+        return missing
+
+    def last_good(self) -> tuple[dict[str, Any], Deployment] | None:
+        """The manifest that passed its smoke test last, with its deployment; None before the first.
+
+        The manifest is written last: where it is, the deployment is too.
+        """
+        manifest, deployment = self._read(LAST_GOOD), self.deployment()
+        return (json.loads(manifest), deployment) if manifest and deployment else None
+
+    def deployment(self) -> Deployment | None:
+        """The deployment that passed its smoke test last."""
+        text = self._read(NAME)
+        return parsed(text, f"gs://{self.name}/{NAME}") if text else None
+
+    def keep(self, manifest: str, deployment: Deployment) -> None:
+        """Remember what passed its smoke test."""
+        self._write(NAME, deployment.to_json())
+        self._write(LAST_GOOD, manifest)
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            with translated(_refused, NotFound):
+                content: bytes = self._bucket.blob(name).download_as_bytes(timeout=_SECONDS)
+        except NotFound:
+            return None
+        return content
+
+    def _write(self, name: str, text: str) -> None:
+        with translated(_refused):
+            self._bucket.blob(name).upload_from_string(
+                text, content_type="application/json", timeout=_SECONDS
+            )
+
+    def _create(self, name: str, content: bytes) -> None:
+        try:
+            with translated(_refused, PreconditionFailed):
+                self._bucket.blob(name).upload_from_string(
+                    content,
+                    content_type="application/zip",
+                    if_generation_match=0,
+                    timeout=_SECONDS,
+                )
+        except PreconditionFailed:
+            return  # another run was faster, with the same content
+
+
+def make_bucket(api: GoogleApi, deployment: Deployment) -> bool:
+    """Make it unless it is there: versioned, and closed to the public.
+
+    https://cloud.google.com/storage/docs/json_api/v1/buckets/insert
+
+    Returns:
+        Whether it had to be made.
+
+    Raises:
+        Refused: Its name is taken by somebody else: names of buckets are the whole world's.
+    """
+    found = api.find("storage", f"storage/v1/b/{deployment.bucket}")
+    if found is None:
+        body = {
+            "name": deployment.bucket,
+            "location": deployment.region,
+            "versioning": {"enabled": True},
+            "iamConfiguration": {
+                "uniformBucketLevelAccess": {"enabled": True},
+                "publicAccessPrevention": "enforced",
+            },
+        }
+        api.post("storage", "storage/v1/b", body, {"project": deployment.project})
+    return found is None
+
+
+def _refused(error: Exception, status: int) -> Forbidden:
+    may = " May you write to it?" if status == _FORBIDDEN else ""
+    return Forbidden(f"Cloud Storage refused ({status}): {error}.{may}")

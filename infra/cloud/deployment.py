@@ -1,0 +1,97 @@
+"""What a deployment is: `deployment.tfvars.json`, Terraform's input, and ours."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from infra.cloud.failures import NotDone
+from infra.deploy.discovery import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME: Final = "deployment.tfvars.json"
+PATH: Final = ROOT / NAME
+OptionalSecret = Literal[
+    "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET", "OPENAI_API_KEY", "READWISE_TOKEN"
+]
+# https://cloud.google.com/resource-manager/docs/creating-managing-projects
+_PROJECT: Final = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]")
+
+
+class Deployment(BaseModel):
+    """One deployment. There is no secret in it: those are in Secret Manager alone."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    project: str = Field(description="The id of the Google Cloud project.")
+    region: str = Field(default="europe-west1", description="Where functions run.")
+    firestore_location: str = Field(
+        default="europe-west1", description="Where the databases are. It can never be changed."
+    )
+    settings: dict[str, str] = Field(
+        default_factory=dict, description="Environment variables of the functions."
+    )
+    secrets: tuple[OptionalSecret, ...] = Field(
+        default=(), description="Which of the optional secrets are in use."
+    )
+    billing_account: str | None = Field(default=None, description="For the budget's alert.")
+    monthly_budget: int | None = Field(default=None, ge=1, description="In its currency.")
+    alert_email: str | None = Field(default=None, description="Who is told of trouble.")
+    embedding_dimension: int = Field(
+        default=768, ge=1, le=2048, description="The length of vectors: that of the indexes."
+    )
+    public_url: str | None = Field(default=None, description="An address of one's own.")
+    protect_data: bool = Field(default=True, description="Whether databases refuse to be deleted.")
+
+    @field_validator("project")
+    @classmethod
+    def _well_formed(cls, project: str) -> str:
+        if not _PROJECT.fullmatch(project):
+            raise ValueError("a project's id has 6 to 30 lower-case letters, digits and hyphens")
+        return project
+
+    @property
+    def bucket(self) -> str:
+        """The bucket with Terraform's state, the bundles and the last good release."""
+        return f"{self.project}-carrel"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The functions' environment variables, as far as they follow from it."""
+        dimension = str(self.embedding_dimension)
+        given = {"VERTEX_DIMENSION": dimension, "OPENAI_DIMENSION": dimension}
+        return {**self.settings, **given, "GOOGLE_CLOUD_PROJECT": self.project}
+
+    def to_json(self) -> str:
+        """As the file has it."""
+        return json.dumps(self.model_dump(exclude_none=True), indent=2) + "\n"
+
+
+def parsed(text: str | bytes, place: str) -> Deployment:
+    """The deployment that a text describes.
+
+    Raises:
+        NotDone: It describes none; the message names the field.
+    """
+    try:
+        return Deployment.model_validate_json(text)
+    except ValidationError as error:
+        said = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise NotDone(f"{place} is no deployment: {said}. Mend it, or delete it.") from error
+
+
+def read(path: Path = PATH) -> Deployment | None:
+    """The deployment of this checkout, if there is one."""
+    return parsed(path.read_bytes(), path.name) if path.exists() else None
+
+
+def write(deployment: Deployment, path: Path = PATH) -> None:
+    """Keep it; a crash leaves the earlier file or this one whole."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(deployment.to_json(), encoding="utf-8")
+    fresh.replace(path)

@@ -1,0 +1,73 @@
+"""What functions stand on: databases with their indexes, and secrets that have values.
+
+Terraform makes these first, by themselves: a function whose secret has no value does not start
+(https://cloud.google.com/functions/docs/configuring/secrets), and a query without its index fails.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from infra.cloud.bucket import STATE_PREFIX, make_bucket
+from infra.cloud.failures import NotDone
+from infra.cloud.secret_values import random_access_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from infra.cloud.cloud import Cloud
+    from infra.cloud.deployment import Deployment
+
+ACCESS_SECRETS: Final = "ACCESS_SECRETS"
+DATABASES: Final = (
+    "google_firestore_database.carrel",
+    "google_firestore_index.carrel",
+    "google_firestore_field.carrel",
+)
+SECRETS: Final = ("google_secret_manager_secret.carrel",)
+
+
+def backend(deployment: Deployment) -> Mapping[str, str]:
+    """Where Terraform keeps its state."""
+    return {"bucket": deployment.bucket, "prefix": STATE_PREFIX}
+
+
+def prepare_bucket(cloud: Cloud) -> None:
+    """Make the bucket, and lead Terraform to its state there."""
+    if make_bucket(cloud.api, cloud.deployment):
+        cloud.say(f"  made gs://{cloud.deployment.bucket}")
+    cloud.terraform.init()
+
+
+def make_databases(cloud: Cloud) -> None:
+    """Databases and indexes alone: Terraform waits until each index is ready."""
+    cloud.terraform.init()
+    cloud.terraform.apply(cloud.variables, cloud.manifest, DATABASES)
+
+
+def make_foundation(cloud: Cloud) -> None:
+    """Databases, indexes and secrets."""
+    cloud.terraform.apply(cloud.variables, cloud.manifest, (*DATABASES, *SECRETS))
+
+
+def fill_secrets(cloud: Cloud) -> None:
+    """Give each secret in use a value: ACCESS_SECRETS at random, the others as they are told.
+
+    Raises:
+        NotDone: One was not told.
+    """
+    if not cloud.secrets.has(ACCESS_SECRETS):
+        cloud.secrets.add(ACCESS_SECRETS, random_access_secrets())
+        cloud.say(f"  {ACCESS_SECRETS}: made at random")
+    for name in sorted(cloud.deployment.secrets):
+        if not cloud.secrets.has(name):
+            cloud.secrets.add(name, _told(cloud, name))
+
+
+def _told(cloud: Cloud, name: str) -> str:
+    value = cloud.ask(name).strip()
+    if not value or not value.isprintable():
+        project = cloud.deployment.project
+        how = f"gcloud secrets versions add {name} --project {project} --data-file=-"
+        raise NotDone(f"{name} has no value yet. Next: carrel deploy, or {how}")
+    return value

@@ -1,0 +1,112 @@
+"""The project itself: that it is there, that it is paid for, and which of Google's APIs are on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from infra.cloud.failures import NotDone, Refused
+from infra.cloud.google_api import PATIENCE, PAUSE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from infra.cloud.cloud import Cloud
+    from infra.cloud.google_api import GoogleApi
+
+BOOTSTRAP: Final = (
+    "cloudbilling.googleapis.com",
+    "cloudresourcemanager.googleapis.com",
+    "iam.googleapis.com",
+    "secretmanager.googleapis.com",
+    "serviceusage.googleapis.com",
+    "storage.googleapis.com",
+)
+"""What must be on before Terraform can do anything; it switches on the others itself."""
+_USAGE: Final = "serviceusage"
+_DISABLED: Final = "SERVICE_DISABLED"
+_AT_ONCE: Final = 30
+"""Services that one `batchGet` may name
+(https://cloud.google.com/service-usage/docs/reference/rest/v1/services/batchGet)."""
+
+
+def project_number(api: GoogleApi, project: str) -> str:
+    """The number of a project: that it has one proves that it is there, and open to us.
+
+    Raises:
+        NotDone: It is not.
+    """
+    try:
+        found = api.get(_USAGE, f"v1/projects/{project}/services/{_USAGE}.googleapis.com")
+    except Refused as refusal:
+        if refusal.reason == _DISABLED:
+            how = f"gcloud services enable {_USAGE}.googleapis.com --project {project}"
+            raise NotDone(f"The Service Usage API is off. Next: {how}") from refusal
+        raise NotDone(
+            f"The project {project} does not exist, or you may not use it: {refusal.message}\n"
+            f"Next: gcloud projects describe {project}, or gcloud projects create {project}"
+        ) from refusal
+    return str(found["parent"]).removeprefix("projects/")
+
+
+def is_paid_for(api: GoogleApi, project: str) -> bool:
+    """Whether an open billing account pays for a project.
+
+    https://cloud.google.com/billing/docs/reference/rest/v1/ProjectBillingInfo
+    """
+    found = api.get("cloudbilling", f"v1/projects/{project}/billingInfo")
+    return bool(found.get("billingEnabled"))
+
+
+def link_billing(project: str) -> str:
+    """The command that has a billing account pay."""
+    return f"gcloud billing projects link {project} --billing-account ACCOUNT_ID"
+
+
+def disabled(api: GoogleApi, project: str, services: Iterable[str]) -> list[str]:
+    """Which of these services are off."""
+    wanted = sorted(services)
+    off: list[str] = []
+    for start in range(0, len(wanted), _AT_ONCE):
+        names = [f"projects/{project}/services/{each}" for each in wanted[start : start + _AT_ONCE]]
+        found = api.get(_USAGE, f"v1/projects/{project}/services:batchGet", {"names": names})
+        states = {each["name"].rsplit("/", 1)[1]: each["state"] for each in found["services"]}
+        off += [each for each in wanted[start : start + _AT_ONCE] if states[each] != "ENABLED"]
+    return off
+
+
+def enable_services(cloud: Cloud) -> None:
+    """Switch on what the next steps need, and wait until it answers: that can take a minute."""
+    project = cloud.deployment.project
+    off = disabled(cloud.api, project, BOOTSTRAP)
+    if off:
+        cloud.say(f"  switching on {', '.join(off)}")
+        operation = cloud.api.post(
+            _USAGE, f"v1/projects/{project}/services:batchEnable", {"serviceIds": off}
+        )
+        cloud.api.await_done(_USAGE, operation)
+    _await_service(cloud, "cloudbilling", f"v1/projects/{project}/billingInfo")
+    _await_service(cloud, "secretmanager", f"v1/projects/{project}/secrets")
+
+
+def check_billing(cloud: Cloud) -> None:
+    """Make sure that somebody pays.
+
+    Raises:
+        NotDone: Nobody does.
+    """
+    project = cloud.deployment.project
+    if not is_paid_for(cloud.api, project):
+        raise NotDone(f"No billing account pays for {project}. Next: {link_billing(project)}")
+
+
+def _await_service(cloud: Cloud, service: str, path: str) -> None:
+    for _ in range(PATIENCE):
+        try:
+            cloud.api.get(service, path)
+        except Refused as refusal:
+            if refusal.reason != _DISABLED:
+                raise
+            cloud.api.pause(PAUSE)
+        else:
+            return
+    raise NotDone(f"{service}.googleapis.com is not on yet. Try again in some minutes.")

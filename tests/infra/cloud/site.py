@@ -1,0 +1,156 @@
+"""A deployment against fakes: real Terraform, with a configuration that writes files.
+
+The configuration stands in for functions: it "deploys" one by writing which bundle it runs. The
+smoke test looks at what the gateway runs, and is content unless that is called bad.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.auth.transport.requests import AuthorizedSession
+from google.cloud.storage import Client
+
+from infra.cloud.bucket import Bucket
+from infra.cloud.cloud import Cloud
+from infra.cloud.deployment import Deployment, write
+from infra.cloud.google_api import GoogleApi
+from infra.cloud.secret_values import SecretValues
+from infra.cloud.smoke import Smoke
+from infra.cloud.terraform import Terraform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from infra.cloud.failures import NotDone
+
+NEEDS_TERRAFORM: Final = pytest.mark.skipif(
+    shutil.which("terraform") is None, reason="Terraform is missing"
+)
+GOOD: Final = {"gateway": "good", "search-kb": "good", "embed": "good"}
+SECRET_VALUE: Final = "typed-by-a-person-and-seen-by-nobody"
+CONFIGURATION: Final = """
+terraform {
+  backend "local" {}
+}
+variable "manifest" { type = string }
+locals { functions = jsondecode(file(var.manifest)).functions }
+resource "terraform_data" "function" {
+  for_each         = local.functions
+  triggers_replace = each.value.bundle
+  provisioner "local-exec" {
+    command = "echo ${each.value.bundle} > running-${each.key}; echo ${each.key} >> deployed.log"
+    working_dir = path.module
+  }
+}
+output "gateway_url" { value = "https://carrel.example.com" }
+"""
+
+
+@dataclass(frozen=True)
+class Site:
+    """What one deployment of the tests is about.
+
+    Attributes:
+        folder: Its checkout.
+        project: Its project.
+        google: Where the fake APIs are.
+        answers: What is typed when a secret's value is asked for.
+        secrets: The optional secrets in use.
+        path: Where programs are found; by default, the machine's.
+        key: The smoke test's key, where the environment brings it.
+    """
+
+    folder: Path
+    project: str
+    google: str
+    answers: str = SECRET_VALUE
+    secrets: tuple[str, ...] = ()
+    path: str = field(default_factory=lambda: os.environ["PATH"])
+    key: str = ""
+
+    @property
+    def terraform(self) -> Path:
+        """Where the configuration is, and the traces of what it deployed."""
+        return self.folder / "terraform"
+
+    def write_code(self, code: dict[str, str]) -> None:
+        """Say what the next staging finds: the content of each function."""
+        (self.folder / "code.json").write_text(json.dumps(code))
+
+    def running(self) -> dict[str, str]:
+        """The bundle that each function runs."""
+        found = self.terraform.glob("running-*")
+        return {path.name.removeprefix("running-"): path.read_text().strip() for path in found}
+
+    def deployed(self) -> list[str]:
+        """Every deployment of a function that ever was, in order."""
+        return (self.terraform / "deployed.log").read_text().split()
+
+    def manifest(self) -> dict[str, object]:
+        """What is staged."""
+        found: dict[str, object] = json.loads((self.folder / "dist/manifest.json").read_text())
+        return found
+
+    def cloud(self, say: Callable[[str], object] = lambda _: None) -> Cloud:
+        """What reaches it."""
+        deployment = Deployment.model_validate({"project": self.project, "secrets": self.secrets})
+        variables = self.folder / "deployment.tfvars.json"
+        write(deployment, variables)
+        session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
+        api = GoogleApi(session, self.google, pause=lambda _: None)
+        return Cloud(
+            deployment=deployment,
+            variables=variables,
+            dist=self.folder / "dist",
+            api=api,
+            bucket=Bucket(Client(project=self.project), deployment.bucket),
+            secrets=SecretValues(api, self.project),
+            terraform=Terraform(
+                folder=self.terraform,
+                backend={"path": str(self.folder / "state.tfstate")},
+                environment={**os.environ, "PATH": self.path},
+            ),
+            stage=self._stage,
+            smoke=self._smoke,
+            ask=lambda _: self.answers,
+            say=say,
+            key=self.key,
+        )
+
+    def _stage(self, target: Path) -> None:
+        (target / "bundles").mkdir(parents=True, exist_ok=True)
+        functions = {}
+        for key, content in json.loads((self.folder / "code.json").read_text()).items():
+            digest = hashlib.sha256(content.encode()).hexdigest()[:16]
+            bundle = f"bundles/{key}-{content}-{digest}.zip"
+            (target / bundle).write_text(content)
+            functions[key] = {"bundle": bundle}
+        (target / "manifest.json").write_text(json.dumps({"functions": functions}))
+
+    async def _smoke(self, url: str, key: str) -> Smoke:
+        assert ("https://carrel.example.com", "carrel_") == (url, key[:7])
+        gateway = self.running().get("gateway", "bad")
+        return Smoke("bad" not in gateway, [f"the gateway runs {gateway}"])
+
+
+def made(folder: Path, project: str, google: str, **what: str | tuple[str, ...]) -> Site:
+    """A site whose code is good."""
+    site = Site(folder, project, google, **what)  # type: ignore[arg-type]
+    site.terraform.mkdir()
+    (site.terraform / "main.tf").write_text(CONFIGURATION)
+    site.write_code(GOOD)
+    return site
+
+
+def said(failure: pytest.ExceptionInfo[NotDone]) -> str:
+    """The message of a failure."""
+    return failure.value.message
