@@ -37,6 +37,8 @@ check: $(INSTALLED) ## Look for faults; writes nothing
 	@.venv/bin/mypy $(CODE)
 	@.venv/bin/lint-imports
 	@.venv/bin/carrel generate --check
+	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.cloudbuild cloudbuild.yaml
+	@.venv/bin/python -m infra.deploy.terraform_check
 
 fix: $(INSTALLED) ## Mend what a program can, and write the generated files again
 	@.venv/bin/ruff check --fix --exit-zero

@@ -25,6 +25,12 @@ DATABASES: Final = (
     "google_firestore_field.carrel",
 )
 SECRETS: Final = ("google_secret_manager_secret.carrel",)
+RIGHTS: Final = (
+    "google_project_iam_member.build",
+    "google_artifact_registry_repository_iam_member.build",
+    "google_secret_manager_secret_iam_member.function",
+)
+"""What builds and functions must be allowed before they start: it takes minutes to spread."""
 
 
 def backend(deployment: Deployment) -> Mapping[str, str]:
@@ -46,8 +52,8 @@ def make_databases(cloud: Cloud) -> None:
 
 
 def make_foundation(cloud: Cloud) -> None:
-    """Databases, indexes and secrets."""
-    cloud.terraform.apply(cloud.variables, cloud.manifest, (*DATABASES, *SECRETS))
+    """Databases, indexes and secrets, and the rights that take a while to hold."""
+    cloud.terraform.apply(cloud.variables, cloud.manifest, (*DATABASES, *SECRETS, *RIGHTS))
 
 
 def fill_secrets(cloud: Cloud) -> None:

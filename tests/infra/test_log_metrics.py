@@ -10,6 +10,7 @@ import pytest
 from functions.gateway.call_log import log_call
 from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
+from shared.apart import set_apart
 from shared.call import CallRequest
 from shared.caller import Caller
 from shared.job import Failure, Job, Report, run_job
@@ -108,6 +109,15 @@ async def test_a_search_that_finds_less_than_before_counts(
     log.warning("search_finds_less", recall_at_10=0.5)
     [line] = capsys.readouterr().err.splitlines()
     assert {"search_finds_less_total": 1} == values_of(line)
+
+
+async def test_what_a_job_sets_apart_counts(deps: Deps, capsys: pytest.CaptureFixture[str]) -> None:
+    async def breaks() -> None:
+        raise ValueError("not as it was stored")
+
+    assert not await set_apart("shelf 3", breaks(), deps, Report())
+    [line] = capsys.readouterr().err.splitlines()
+    assert {"set_apart_total": 1} == values_of(line)
 
 
 async def test_a_line_says_who_called_what_for_how_much_and_nothing_of_what_was_said(

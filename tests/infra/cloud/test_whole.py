@@ -10,7 +10,7 @@ import pytest
 
 from infra.cloud.destruction import destroy, stays
 from infra.cloud.failures import NotDone
-from infra.cloud.foundation import DATABASES, SECRETS
+from infra.cloud.foundation import DATABASES, RIGHTS, SECRETS
 from infra.cloud.smoke import Smoke
 from infra.cloud.smoke_key import SECRET
 from infra.cloud.steps import EVERYTHING, INDEXES, go
@@ -86,22 +86,19 @@ def bundles_running(cloud: Cloud) -> set[str]:
     return {source.rpartition("-")[2].removesuffix(".zip") for source in sources}
 
 
-@pytest.mark.parametrize("address", [*DATABASES, *SECRETS])
+@pytest.mark.parametrize("address", [*DATABASES, *SECRETS, *RIGHTS])
 def test_what_is_made_first_is_in_the_configuration(address: str) -> None:
     kind, name = address.split(".")
     text = "\n".join(path.read_text("utf-8") for path in FOLDER.glob("*.tf"))
     assert f'resource "{kind}" "{name}"' in text
 
 
-def test_databases_and_secrets_are_there_before_any_function(cloud: Cloud) -> None:
+def test_databases_secrets_and_rights_are_there_before_any_function(cloud: Cloud) -> None:
     go(cloud, EVERYTHING[:6])
-    assert {
-        "google_project_service",
-        "google_firestore_database",
-        "google_firestore_index",
-        "google_firestore_field",
-        "google_secret_manager_secret",
-    } == kinds(cloud)
+    assert {address.partition(".")[0] for address in (*DATABASES, *SECRETS, *RIGHTS)} <= kinds(
+        cloud
+    )
+    assert "google_cloudfunctions2_function" not in kinds(cloud)
     names = {"ACCESS_SECRETS", SECRET}
     assert {f'{SECRETS[0]}["{name}"]' for name in names} <= set(cloud.terraform.addresses())
 

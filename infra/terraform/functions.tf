@@ -1,0 +1,103 @@
+locals {
+  functions = jsondecode(file(var.manifest)).functions
+  tools     = { for key, each in local.functions : key => each if each.kind == "tool" }
+  jobs      = { for key, each in local.functions : key => each if each.kind == "job" }
+
+  # Cloud Run's deterministic address is known before the function is, so the gateway can be told
+  # where the tools are, and itself. Like any run.app address it is an audience of ID tokens.
+  # https://cloud.google.com/run/docs/triggering/https-request#deterministic
+  # https://cloud.google.com/run/docs/configuring/custom-audiences
+  addresses = { for key in keys(local.functions) :
+    key => "https://carrel-${key}-${data.google_project.carrel.number}.${var.region}.run.app"
+  }
+
+  derived_settings = ["GOOGLE_CLOUD_PROJECT", "OPENAI_DIMENSION", "PUBLIC_URL", "TOOL_URLS", "VERTEX_DIMENSION"]
+  known_settings   = toset(flatten([for each in values(local.functions) : each.settings]))
+  settings = merge(
+    {
+      INGEST_BUCKET = "gs://${google_storage_bucket.texts.name}/texts"
+      BULK_BUCKET   = "gs://${google_storage_bucket.texts.name}/bulk"
+    },
+    var.settings,
+    {
+      OPENAI_DIMENSION = tostring(var.embedding_dimension)
+      PUBLIC_URL       = coalesce(var.public_url, local.addresses["gateway"])
+      TOOL_URLS        = jsonencode({ for key, each in local.tools : each.name => local.addresses[key] })
+      VERTEX_DIMENSION = tostring(var.embedding_dimension)
+    },
+  )
+
+  # A tool that is given more time gets it, with 5 s to answer in; so does the gateway, which waits.
+  tool_seconds = merge(
+    { for key, each in local.tools : key => each.timeout_seconds },
+    { for key, each in local.tools : key => max(each.timeout_seconds, ceil(local.given_seconds[each.name]) + 5)
+    if can(local.given_seconds[each.name]) },
+  )
+  given_seconds = jsondecode(lookup(var.settings, "TOOL_TIMEOUTS", "{}"))
+  seconds = { for key, each in local.functions : key => (
+    each.kind == "gateway" ? max(each.timeout_seconds, values(local.tool_seconds)...) :
+    lookup(local.tool_seconds, key, each.timeout_seconds)
+  ) }
+}
+
+resource "google_cloudfunctions2_function" "carrel" {
+  for_each    = local.functions
+  name        = "carrel-${each.key}"
+  description = "${title(each.value.kind)} ${each.value.name} of Carrel"
+  location    = var.region
+
+  build_config {
+    runtime           = each.value.runtime
+    entry_point       = each.value.entry_point
+    docker_repository = google_artifact_registry_repository.functions.id
+    service_account   = google_service_account.build.id
+
+    # A bundle's name ends in its hash: the function is built anew only where its bundle is new.
+    source {
+      storage_source {
+        bucket = "${var.project}-carrel"
+        object = each.value.bundle
+      }
+    }
+  }
+
+  service_config {
+    service_account_email            = google_service_account.function[each.key].email
+    available_memory                 = "${each.value.memory_mib}Mi"
+    available_cpu                    = tostring(each.value.cpu)
+    max_instance_request_concurrency = each.value.concurrency
+    timeout_seconds                  = local.seconds[each.key]
+    min_instance_count               = each.value.min_instances
+    max_instance_count               = each.value.max_instances
+    ingress_settings                 = each.value.ingress
+
+    # What it does not read does not touch it when it changes.
+    environment_variables = merge(
+      { for name, value in local.settings : name => value if contains(each.value.settings, name) },
+      { GOOGLE_CLOUD_PROJECT = var.project },
+    )
+
+    dynamic "secret_environment_variables" {
+      for_each = setintersection(each.value.secrets, local.secrets)
+
+      content {
+        key        = secret_environment_variables.value
+        project_id = var.project
+        secret     = google_secret_manager_secret.carrel[secret_environment_variables.value].secret_id
+        version    = "latest" # an instance reads it when it starts
+      }
+    }
+  }
+
+  # New code may ask what only new indexes answer, and starts with the secrets that it is given.
+  depends_on = [
+    google_firestore_index.carrel,
+    google_firestore_field.carrel,
+    google_project_iam_member.build,
+    google_artifact_registry_repository_iam_member.build,
+    google_project_iam_member.database,
+    google_project_iam_member.function,
+    google_secret_manager_secret_iam_member.function,
+    google_service_account_iam_member.deployer,
+  ]
+}

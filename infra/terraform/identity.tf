@@ -1,0 +1,92 @@
+locals {
+  # What a function may do, as "search-kb (default)", "search-kb roles/aiplatform.user" ...
+  databases = merge([for key, each in local.functions : {
+    for database, role in each.databases :
+    "${key} ${database}" => { function = key, database = database, role = role }
+  }]...)
+  project_roles = merge([for key, each in local.functions : {
+    for role in each.project_roles : "${key} ${role}" => { function = key, role = role }
+  }]...)
+  buckets = merge([for key, each in local.functions : {
+    for setting, role in each.buckets : "${key} ${setting}" => {
+      function = key, bucket = split("/", trimprefix(local.settings[setting], "gs://"))[0], role = role
+    }
+  }]...)
+}
+
+resource "google_service_account" "function" {
+  for_each     = local.functions
+  account_id   = "carrel-${each.key}"
+  display_name = "Carrel: ${each.value.kind} ${each.value.name}"
+  depends_on   = [google_project_service.carrel]
+}
+
+# A role of Firestore is given on the project; the condition ends it at one database.
+# https://cloud.google.com/iam/docs/conditions-resource-attributes
+resource "google_project_iam_member" "database" {
+  for_each = local.databases
+  project  = var.project
+  role     = each.value.role
+  member   = google_service_account.function[each.value.function].member
+
+  condition {
+    title      = "Carrel: ${each.value.database} alone"
+    expression = "resource.type == \"firestore.googleapis.com/Database\" && resource.name == \"projects/${var.project}/databases/${google_firestore_database.carrel[each.value.database].name}\""
+  }
+}
+
+resource "google_project_iam_member" "function" {
+  for_each = local.project_roles
+  project  = var.project
+  role     = each.value.role
+  member   = google_service_account.function[each.value.function].member
+}
+
+resource "google_storage_bucket_iam_member" "function" {
+  for_each = local.buckets
+  bucket   = each.value.bucket
+  role     = each.value.role
+  member   = google_service_account.function[each.value.function].member
+}
+
+# Who may invoke what: everybody the gateway, which asks each who it is; the gateway alone the tools;
+# the schedules alone the jobs.
+resource "google_cloud_run_v2_service_iam_member" "invoker" {
+  for_each = local.functions
+  name     = google_cloudfunctions2_function.carrel[each.key].name
+  location = var.region
+  role     = "roles/run.invoker"
+  member = {
+    gateway = "allUsers"
+    tool    = google_service_account.function["gateway"].member
+    job     = google_service_account.scheduler.member
+  }[each.value.kind]
+}
+
+resource "google_service_account" "scheduler" {
+  account_id   = "carrel-scheduler"
+  display_name = "Carrel: runs jobs by the clock"
+  depends_on   = [google_project_service.carrel]
+}
+
+# Builds run as the project's default account otherwise, which may do too much or, in newer projects,
+# nothing. https://cloud.google.com/functions/docs/securing/build-custom-sa
+resource "google_service_account" "build" {
+  account_id   = "carrel-build"
+  display_name = "Carrel: builds functions"
+  depends_on   = [google_project_service.carrel]
+}
+
+resource "google_project_iam_member" "build" {
+  for_each = toset(["roles/logging.logWriter", "roles/storage.objectViewer"])
+  project  = var.project
+  role     = each.key
+  member   = google_service_account.build.member
+}
+
+resource "google_artifact_registry_repository_iam_member" "build" {
+  location   = google_artifact_registry_repository.functions.location
+  repository = google_artifact_registry_repository.functions.name
+  role       = "roles/artifactregistry.writer"
+  member     = google_service_account.build.member
+}

@@ -1,0 +1,39 @@
+output "gateway_url" {
+  description = "Where the gateway is."
+  value       = local.settings.PUBLIC_URL
+}
+
+output "mcp_url" {
+  description = "What an MCP client is given."
+  value       = "${local.settings.PUBLIC_URL}/mcp"
+}
+
+output "texts" {
+  description = "Where texts go that the job `ingest` is to take in."
+  value       = local.settings.INGEST_BUCKET
+}
+
+output "secrets" {
+  description = "The secrets in use, each of which needs a version."
+  value       = sort(local.secrets)
+}
+
+output "jobs" {
+  description = "The schedules of the jobs: `gcloud scheduler jobs run NAME` runs one now."
+  value       = { for key, each in google_cloud_scheduler_job.carrel : local.jobs[key].name => each.name }
+}
+
+output "deployer" {
+  description = "The account for Cloud Build's trigger."
+  value       = google_service_account.deployer.email
+}
+
+output "dashboard" {
+  description = "Where to see how it does."
+  value       = "https://console.cloud.google.com/monitoring/dashboards/builder/${basename(google_monitoring_dashboard.carrel.id)}?project=${var.project}"
+}
+
+output "logs" {
+  description = "What it says."
+  value       = "https://console.cloud.google.com/logs/query;query=${urlencode("resource.labels.service_name:\"carrel-\"")}?project=${var.project}"
+}

@@ -1,0 +1,31 @@
+resource "google_cloud_scheduler_job" "carrel" {
+  for_each    = local.jobs
+  name        = "carrel-${each.key}"
+  description = "Runs the job ${each.value.name}"
+  region      = var.region
+
+  # One that runs when asked has a day of the year, and does not run by it.
+  schedule = coalesce(each.value.schedule, "0 0 1 1 *")
+  paused   = each.value.schedule == ""
+
+  time_zone        = "Etc/UTC"
+  attempt_deadline = "${each.value.timeout_seconds}s"
+
+  # What is down may be back in minutes; a run that was cut short goes on where it stopped.
+  retry_config {
+    retry_count          = 2
+    min_backoff_duration = "60s"
+  }
+
+  http_target {
+    uri         = "${local.addresses[each.key]}/"
+    http_method = "POST"
+
+    oidc_token {
+      service_account_email = google_service_account.scheduler.email
+      audience              = local.addresses[each.key]
+    }
+  }
+
+  depends_on = [google_cloud_run_v2_service_iam_member.invoker]
+}

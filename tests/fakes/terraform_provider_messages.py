@@ -1,0 +1,126 @@
+"""The messages of Terraform's plugin protocol 5, as far as the stand-in provider uses them.
+
+https://github.com/hashicorp/terraform/blob/v1.11.4/docs/plugin-protocol/tfplugin5.8.proto
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from google.protobuf import (  # type: ignore[import-untyped] # it brings no types
+    descriptor_pb2,
+    descriptor_pool,
+    message_factory,
+)
+
+_PACKAGE: Final = "tfplugin5"
+_FIELD: Final = descriptor_pb2.FieldDescriptorProto
+_SCALARS: Final = {
+    "bool": _FIELD.TYPE_BOOL,
+    "bytes": _FIELD.TYPE_BYTES,
+    "int64": _FIELD.TYPE_INT64,
+    "string": _FIELD.TYPE_STRING,
+}
+_MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
+    "DynamicValue": {"msgpack": (1, "bytes"), "json": (2, "bytes")},
+    "Diagnostic": {"severity": (1, "int64"), "summary": (2, "string")},
+    "Attribute": {
+        "name": (1, "string"),
+        "type": (2, "bytes"),
+        "required": (4, "bool"),
+        "optional": (5, "bool"),
+        "computed": (6, "bool"),
+    },
+    "Block": {
+        "version": (1, "int64"),
+        "attributes": (2, "repeated Attribute"),
+        "block_types": (3, "repeated NestedBlock"),
+    },
+    "NestedBlock": {
+        "type_name": (1, "string"),
+        "block": (2, "Block"),
+        "nesting": (3, "int64"),
+        "min_items": (4, "int64"),
+        "max_items": (5, "int64"),
+    },
+    "Schema": {"version": (1, "int64"), "block": (2, "Block")},
+    "NamedSchema": {"key": (1, "string"), "value": (2, "Schema")},  # an entry of a map
+    "GetSchema.Request": {},
+    "GetSchema.Response": {
+        "provider": (1, "Schema"),
+        "resource_schemas": (2, "repeated NamedSchema"),
+        "data_source_schemas": (3, "repeated NamedSchema"),
+    },
+    "PrepareProviderConfig.Request": {"config": (1, "DynamicValue")},
+    "PrepareProviderConfig.Response": {"prepared_config": (1, "DynamicValue")},
+    "Configure.Request": {"terraform_version": (1, "string"), "config": (2, "DynamicValue")},
+    "Configure.Response": {},
+    "ValidateResourceTypeConfig.Request": {
+        "type_name": (1, "string"),
+        "config": (2, "DynamicValue"),
+    },
+    "ValidateResourceTypeConfig.Response": {"diagnostics": (1, "repeated Diagnostic")},
+    "ValidateDataSourceConfig.Request": {"type_name": (1, "string"), "config": (2, "DynamicValue")},
+    "ValidateDataSourceConfig.Response": {"diagnostics": (1, "repeated Diagnostic")},
+    "RawState": {"json": (1, "bytes")},
+    "UpgradeResourceState.Request": {
+        "type_name": (1, "string"),
+        "version": (2, "int64"),
+        "raw_state": (3, "RawState"),
+    },
+    "UpgradeResourceState.Response": {"upgraded_state": (1, "DynamicValue")},
+    "ReadResource.Request": {"type_name": (1, "string"), "current_state": (2, "DynamicValue")},
+    "ReadResource.Response": {"new_state": (1, "DynamicValue")},
+    "PlanResourceChange.Request": {
+        "type_name": (1, "string"),
+        "prior_state": (2, "DynamicValue"),
+        "proposed_new_state": (3, "DynamicValue"),
+        "config": (4, "DynamicValue"),
+    },
+    "PlanResourceChange.Response": {"planned_state": (1, "DynamicValue")},
+    "ApplyResourceChange.Request": {
+        "type_name": (1, "string"),
+        "prior_state": (2, "DynamicValue"),
+        "planned_state": (3, "DynamicValue"),
+    },
+    "ApplyResourceChange.Response": {
+        "new_state": (1, "DynamicValue"),
+        "diagnostics": (3, "repeated Diagnostic"),
+    },
+    "ReadDataSource.Request": {"type_name": (1, "string"), "config": (2, "DynamicValue")},
+    "ReadDataSource.Response": {"state": (1, "DynamicValue")},
+    "Stop.Request": {},
+    "Stop.Response": {},
+}
+
+
+def _described() -> Any:
+    file = descriptor_pb2.FileDescriptorProto(
+        name="tfplugin5.proto", package=_PACKAGE, syntax="proto3"
+    )
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name.replace(".", "_"))
+        for field, (number, kind) in fields.items():
+            of = kind.removeprefix("repeated ")
+            described = message.field.add(name=field, number=number)
+            described.label = _FIELD.LABEL_REPEATED if of != kind else _FIELD.LABEL_OPTIONAL
+            described.type = _SCALARS.get(of, _FIELD.TYPE_MESSAGE)
+            if of not in _SCALARS:
+                described.type_name = f".{_PACKAGE}.{of}"
+    return file
+
+
+MESSAGES: Final[dict[str, Any]] = message_factory.GetMessages(
+    [_described()], pool=descriptor_pool.DescriptorPool()
+)
+
+
+def message(name: str) -> Any:
+    """The class of a message, such as `Schema` or `Configure.Request`."""
+    return MESSAGES[f"{_PACKAGE}.{name.replace('.', '_')}"]
+
+
+METHODS: Final = tuple(
+    name.removesuffix(".Request") for name in _MESSAGES if name.endswith(".Request")
+)
+"""What a provider can be asked."""

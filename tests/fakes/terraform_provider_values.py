@@ -1,0 +1,126 @@
+"""What the stand-in provider does with values: the schema, and stand-ins for what the cloud says.
+
+Values travel in MessagePack; what is not known yet is an extension type of it.
+https://github.com/hashicorp/terraform/blob/v1.11.4/docs/plugin-protocol/object-wire-format.md
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgpack  # type: ignore[import-untyped] # it brings no types
+
+Block = dict[str, Any]
+"""A block of the schema: `attributes` by name, and `blocks` by name."""
+Value = dict[str, Any]
+"""An object: its attributes and its blocks, by name."""
+
+PROJECT_NUMBER: Final = "123456789012"
+_UNKNOWN: Final = msgpack.ExtType(0, b"\0")
+_ACCOUNT: Final = "{account_id}@{project}.iam.gserviceaccount.com"
+_FROM_THE_CLOUD: Final[dict[str, dict[str, str]]] = {
+    "google_artifact_registry_repository": {
+        "id": "projects/{project}/locations/{location}/repositories/{repository_id}",
+        "name": "{repository_id}",
+    },
+    "google_monitoring_notification_channel": {
+        "name": "projects/{project}/notificationChannels/1",
+    },
+    "google_project_iam_custom_role": {"name": "projects/{project}/roles/{role_id}"},
+    "google_secret_manager_secret": {"id": "projects/{project}/secrets/{secret_id}"},
+    "google_service_account": {
+        "id": f"projects/{{project}}/serviceAccounts/{_ACCOUNT}",
+        "name": f"projects/{{project}}/serviceAccounts/{_ACCOUNT}",
+        "email": _ACCOUNT,
+        "member": f"serviceAccount:{_ACCOUNT}",
+    },
+    "google_project": {"number": PROJECT_NUMBER, "id": "projects/{project_id}"},
+}
+"""What the real one makes of a resource's own attributes, where others refer to it."""
+
+
+def decode(packed: bytes) -> Any:
+    """Read a value."""
+    return msgpack.unpackb(packed, ext_hook=msgpack.ExtType)
+
+
+def encode(value: Any) -> bytes:
+    """Write a value."""
+    return bytes(msgpack.packb(value))
+
+
+def faults(block: Block, value: Value) -> list[str]:
+    """What is configured and not among the values that the documentation lists."""
+    found = [
+        f"{name}: expected one of {attribute['values']}, got {value[name]!r}"
+        for name, attribute in block.get("attributes", {}).items()
+        if isinstance(value[name], str)
+        and value[name] not in attribute.get("values", [value[name]])
+    ]
+    for name, nested in block.get("blocks", {}).items():
+        for each in _items(value[name]):
+            found += [f"{name}.{fault}" for fault in faults(nested, each)]
+    return found
+
+
+def planned(block: Block, value: Value) -> Value:
+    """What is to be: what is neither configured nor said yet, the cloud will say."""
+    plan = dict(value)
+    for name, attribute in block.get("attributes", {}).items():
+        if plan[name] is None and "computed" in attribute["is"]:
+            plan[name] = _UNKNOWN
+    return plan | _nested(block, value, planned)
+
+
+def applied(kind: str, block: Block, plan: Value) -> Value:
+    """What is, after the cloud has said what it was asked: for what was left open, a stand-in."""
+    told = _FROM_THE_CLOUD.get(kind, {})
+
+    def filled(of: Block, value: Value) -> Value:
+        full = {
+            name: _stand_in(told.get(name), name, of["attributes"][name]["type"], plan)
+            if isinstance(each, msgpack.ExtType)
+            else each
+            for name, each in value.items()
+        }
+        return full | _nested(of, full, filled)
+
+    return filled(block, plan)
+
+
+def refusal(kind: str, state: Value) -> str | None:
+    """Why a resource cannot be deleted, if it cannot."""
+    protected = {
+        "google_firestore_database": ("delete_protection_state", "DELETE_PROTECTION_ENABLED"),
+        "google_secret_manager_secret": ("deletion_protection", True),
+    }
+    name, value = protected.get(kind, ("", None))
+    return f"{name} is {value}" if name and state[name] == value else None
+
+
+def _stand_in(template: str | None, name: str, kind: Any, plan: Value) -> Any:
+    if template:
+        return template.format_map(plan)
+    if kind == "string":
+        return f"{name} from the cloud"
+    if isinstance(kind, list):
+        return {} if kind[0] == "map" else []
+    return {"number": 1, "bool": False}[kind]
+
+
+def _nested(block: Block, value: Value, change: Any) -> Value:
+    """The nested blocks of a value, each changed."""
+    found: Value = {}
+    for name, nested in block.get("blocks", {}).items():
+        each = value[name]
+        if isinstance(each, list):
+            found[name] = [change(nested, item) for item in each]
+        elif isinstance(each, dict):
+            found[name] = change(nested, each)
+    return found
+
+
+def _items(value: Any) -> list[Value]:
+    if isinstance(value, list):
+        return value
+    return [value] if isinstance(value, dict) else []

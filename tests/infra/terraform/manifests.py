@@ -1,0 +1,104 @@
+"""Manifests: a small one, with each sort of function that there is; and the real one."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from infra.deploy.functions import functions
+from infra.deploy.imports import reach
+from infra.deploy.settings_read import settings_read
+
+READER: Final = {"(default)": "roles/datastore.viewer"}
+WRITER: Final = {"(default)": "roles/datastore.user"}
+VERTEX: Final = ["roles/aiplatform.user"]
+
+
+def function(kind: str, name: str, **parts: Any) -> dict[str, Any]:
+    """A function of the manifest; what is not named is as it mostly is."""
+    key = name.replace("_", "-")
+    return {
+        "kind": kind,
+        "name": name,
+        "effect": None,
+        "bundle": f"bundles/{key}-0123456789abcdef.zip",
+        "runtime": "python311",
+        "entry_point": "handle",
+        "memory_mib": 512,
+        "cpu": 1,
+        "concurrency": 16,
+        "timeout_seconds": 60,
+        "min_instances": 0,
+        "max_instances": 10,
+        "ingress": "ALLOW_ALL",
+        "settings": ["EMBEDDING_PROVIDER", "VERTEX_DIMENSION"],
+        "secrets": [],
+        "databases": {},
+        "project_roles": [],
+        "buckets": {},
+        "schedule": "",
+        **parts,
+    }
+
+
+def job(name: str, **parts: Any) -> dict[str, Any]:
+    """A job of the manifest."""
+    usual = {"concurrency": 1, "timeout_seconds": 1500, "max_instances": 1, "databases": WRITER}
+    return function("job", name, **{**usual, **parts})
+
+
+def manifest() -> dict[str, Any]:
+    """One of each sort."""
+    gateway_secrets = ["ACCESS_SECRETS", "GOOGLE_CLIENT_SECRET", "BILLING_TOKEN"]
+    made = [
+        function(
+            "gateway",
+            "gateway",
+            settings=["PUBLIC_URL", "TOOL_TIMEOUTS", "TOOL_URLS"],
+            secrets=gateway_secrets,
+            databases={"access": "roles/datastore.user"},
+            timeout_seconds=300,
+        ),
+        function(
+            "tool",
+            "search_kb",
+            effect="read",
+            databases=READER,
+            project_roles=VERTEX,
+            secrets=["OPENAI_API_KEY"],
+        ),
+        function("tool", "get_chunk", effect="read", databases=READER, timeout_seconds=40),
+        function("tool", "add_task", effect="write", databases=WRITER),
+        function("tool", "delete_task", effect="destroy", databases=WRITER),
+        job(
+            "ingest",
+            schedule="0 4 * * *",
+            settings=["INGEST_BUCKET"],
+            secrets=["READWISE_TOKEN"],
+            buckets={"INGEST_BUCKET": "roles/storage.objectViewer"},
+        ),
+        job(
+            "embed",
+            schedule="*/15 * * * *",
+            secrets=["OPENAI_API_KEY"],
+            project_roles=VERTEX,
+            buckets={"BULK_BUCKET": "roles/storage.objectUser"},
+            timeout_seconds=1800,
+        ),
+        job("repair", schedule="42 3 * * 0"),
+        job("reembed", project_roles=VERTEX),
+    ]
+    return {"functions": {each["name"].replace("_", "-"): each for each in made}}
+
+
+@cache
+def real_manifest() -> dict[str, Any]:
+    """All functions that there are, with bundles that were never packed; not to be changed."""
+    return {
+        "functions": {
+            each.key: each.entry_in_manifest(
+                f"bundles/{each.key}-0123456789abcdef.zip", settings_read(reach(each.entry))
+            )
+            for each in functions()
+        }
+    }
