@@ -17,13 +17,16 @@ INSTALLED := .venv/installed
 CODE := functions infra shared tests
 
 .DEFAULT_GOAL := help
-.PHONY: help run test conformance check fix bench lock new-tool clean
+.PHONY: help run deploy test conformance check fix bench lock new-tool clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 run: $(INSTALLED) ## Run it here; TOPOLOGY=functions gives each tool its own process
 	@.venv/bin/carrel up $(if $(TOPOLOGY),--topology $(TOPOLOGY)) $(ARGS)
+
+deploy: $(INSTALLED) ## Put it into your Google Cloud project; it asks first
+	@.venv/bin/carrel deploy $(ARGS)
 
 test: $(INSTALLED) ## Run the tests; ARGS='-k search' picks some
 	@.venv/bin/pytest -rs -n $(WORKERS) $(ARGS)

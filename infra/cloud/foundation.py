@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 ACCESS_SECRETS: Final = "ACCESS_SECRETS"
 DATABASES: Final = (
-    "google_firestore_database.carrel",
+    "google_firestore_database.knowledge",
+    "google_firestore_database.access",
     "google_firestore_index.carrel",
     "google_firestore_field.carrel",
 )

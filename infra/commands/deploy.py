@@ -123,7 +123,7 @@ def opened(chosen: Deployment) -> Cloud:
 
 
 def _described(chosen: Deployment) -> str:
-    from infra.deploy.costs import CALLS_A_DAY, SIZES, monthly, plan_of
+    from infra.costs.bill import CALLS_A_DAY, SIZES, monthly, plan_of
     from infra.deploy.functions import functions
 
     few, many = SIZES[0], SIZES[-1]

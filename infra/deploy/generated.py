@@ -1,4 +1,4 @@
-"""The files that follow from declarations: the catalogue, and the README's tables."""
+"""The files that follow from declarations: the catalogue, and the tables of the documents."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
+from infra.costs.bill import costs_table
+from infra.costs.scale import scale_page
 from infra.deploy.discovery import ROOT, jobs, tools
 
 if TYPE_CHECKING:
@@ -15,12 +17,13 @@ if TYPE_CHECKING:
 
 CATALOG: Final = ROOT / "functions" / "gateway" / "catalog.json"
 README: Final = ROOT / "README.md"
+SCALE: Final = ROOT / "docs" / "scale.md"
 _TABLE: Final = r"(?<=<!-- {0} -->\n).*?(?=<!-- /{0} -->)"
 
 
 def stale() -> list[Path]:
     """The generated files that do not say what the declarations say."""
-    return [path for path in (CATALOG, README) if _present(path) != _wanted(path)]
+    return [path for path in (CATALOG, README, SCALE) if _present(path) != _wanted(path)]
 
 
 def write(path: Path) -> None:
@@ -33,6 +36,8 @@ def _present(path: Path) -> str | None:
 
 
 def _wanted(path: Path) -> str:
+    if path == SCALE:
+        return scale_page(path.read_text("utf-8"))
     return _catalog() if path == CATALOG else _readme()
 
 
@@ -42,7 +47,11 @@ def _catalog() -> str:
 
 
 def _readme() -> str:
-    return _with_table("jobs", _jobs(), _with_table("tools", _tools(), README.read_text("utf-8")))
+    text = README.read_text("utf-8")
+    tables = {"tools": _tools(), "jobs": _jobs(), "costs": costs_table()}
+    for name, table in tables.items():
+        text = _with_table(name, table, text)
+    return text
 
 
 def _with_table(name: str, table: str, text: str) -> str:

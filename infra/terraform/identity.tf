@@ -31,7 +31,7 @@ resource "google_project_iam_member" "database" {
 
   condition {
     title      = "Carrel: ${each.value.database} alone"
-    expression = "resource.type == \"firestore.googleapis.com/Database\" && resource.name == \"projects/${var.project}/databases/${google_firestore_database.carrel[each.value.database].name}\""
+    expression = "resource.type == \"firestore.googleapis.com/Database\" && resource.name == \"projects/${var.project}/databases/${local.database_names[each.value.database]}\""
   }
 }
 

@@ -24,7 +24,7 @@ locals {
 # It is made when it is ready, so what depends on it can ask at once.
 resource "google_firestore_index" "carrel" {
   for_each    = local.indexes
-  database    = google_firestore_database.carrel[each.value.database].name
+  database    = local.database_names[each.value.database]
   collection  = each.value.collectionGroup
   query_scope = each.value.queryScope
 
@@ -61,7 +61,7 @@ resource "google_firestore_index" "carrel" {
 
 resource "google_firestore_field" "carrel" {
   for_each   = local.fields
-  database   = google_firestore_database.carrel[each.value.database].name
+  database   = local.database_names[each.value.database]
   collection = each.value.collectionGroup
   field      = each.value.fieldPath
 

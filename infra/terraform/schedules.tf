@@ -1,13 +1,9 @@
 resource "google_cloud_scheduler_job" "carrel" {
-  for_each    = local.jobs
-  name        = "carrel-${each.key}"
-  description = "Runs the job ${each.value.name}"
-  region      = var.region
-
-  # One that runs when asked has a day of the year, and does not run by it.
-  schedule = coalesce(each.value.schedule, "0 0 1 1 *")
-  paused   = each.value.schedule == ""
-
+  for_each         = { for key, each in local.jobs : key => each if each.schedule != "" }
+  name             = "carrel-${each.key}"
+  description      = "Runs the job ${each.value.name}"
+  region           = var.region
+  schedule         = each.value.schedule
   time_zone        = "Etc/UTC"
   attempt_deadline = "${each.value.timeout_seconds}s"
 

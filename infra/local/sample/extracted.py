@@ -12,6 +12,7 @@ from infra.local.sample.load import FOLDER, chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.domain.extraction import CONTENTS, Extraction, ExtractionType, extraction_id
 from shared.job import Job, Report
+from shared.needs import Need
 from shared.store.chunk_documents import COLLECTION as CHUNKS
 from shared.store.steps import PENDING_FIELDS, to_pending
 
@@ -154,5 +155,6 @@ EXTRACTED: Final = Job(
     run=_run,
     total=_one,
     schedule="",
+    needs=frozenset({Need.EMBEDDING}),
 )
 """Run by `make run` after embed, like the job that finds them in what you put in."""

@@ -17,6 +17,7 @@ from shared.domain.chunk import KnowledgeCard, chunks_of
 from shared.domain.cluster import Cluster
 from shared.domain.source import Source
 from shared.job import Job, Report
+from shared.needs import Need
 from shared.retrieval.chunking import split
 from shared.store.cards import BY_HAND, Cards
 from shared.store.clustering import Clustering, Clusterings
@@ -196,5 +197,6 @@ KNOWLEDGE: Final = Job(
     run=_run,
     total=_one,
     schedule="",
+    needs=frozenset({Need.EMBEDDING}),
 )
 """Run by `make run` between embed and index, like the jobs that will make cards and topics."""

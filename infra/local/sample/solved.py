@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.domain.trace import Trace, Writing
 from shared.job import Job, Report
+from shared.needs import Need
 from shared.traces.index_entry import index_entry
 
 if TYPE_CHECKING:
@@ -60,5 +61,6 @@ SOLVED: Final = Job(
     run=share,
     total=_count,
     schedule="",
+    needs=frozenset({Need.EMBEDDING}),
 )
 """Run by `make run`, beside the jobs that make the sample's knowledge base."""

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from tests.infra.terraform.state import State
 
 
-def test_each_job_runs_by_its_schedule_and_one_without_when_asked(state: State) -> None:
+def test_each_job_runs_by_its_schedule_and_one_without_has_none(state: State) -> None:
     expected = {
         key: (f"carrel-{key}", each["schedule"], "Etc/UTC", f"{each['timeout_seconds']}s")
         for key, each in state.functions.items()
-        if each["kind"] == "job"
+        if each["schedule"]
     }
     found = {
         each.key: (
             each.values["name"],
-            "" if each.values["paused"] else each.values["schedule"],
+            each.values["schedule"],
             each.values["time_zone"],
             each.values["attempt_deadline"],
         )

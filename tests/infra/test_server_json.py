@@ -1,0 +1,76 @@
+"""`server.json`, by which the MCP Registry and its clients know Carrel.
+
+`mcp_server.schema.json` is the registry's own, of 2025-12-11, as
+https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json serves it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema  # type: ignore[import-untyped]  # mcp brings it, without types
+import pytest
+
+from infra.deploy.discovery import ROOT
+
+SCHEMA: Final = Path(__file__).with_name("mcp_server.schema.json")
+PUBLISHED: Final = "io.modelcontextprotocol.registry/publisher-provided"
+"""The only metadata that the registry keeps, 4 KB of it at most."""
+
+
+def of_file(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return content
+
+
+@pytest.fixture
+def server() -> dict[str, Any]:
+    """The server as it is described."""
+    return of_file(ROOT / "server.json")
+
+
+@pytest.fixture
+def project() -> dict[str, Any]:
+    """What `pyproject.toml` says."""
+    told: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return told
+
+
+def test_it_is_what_the_registry_takes(server: dict[str, Any]) -> None:
+    jsonschema.Draft7Validator(of_file(SCHEMA)).validate(server)
+
+
+def test_it_names_the_schema_that_it_is_checked_against(server: dict[str, Any]) -> None:
+    assert of_file(SCHEMA)["$id"] == server["$schema"]
+
+
+def test_it_says_what_the_project_says(server: dict[str, Any], project: dict[str, Any]) -> None:
+    told = (server["name"].rpartition("/")[2], server["version"], server["description"])
+    assert (project["name"], project["version"], project["description"]) == told
+
+
+def test_its_url_is_complete_once_its_variables_are_given(server: dict[str, Any]) -> None:
+    [remote] = server["remotes"]
+    assert set(re.findall(r"{(\w+)}", remote["url"])) == remote["variables"].keys()
+    assert all(each["isRequired"] for each in remote["variables"].values())
+    filled = remote["url"].format(host=remote["variables"]["host"]["placeholder"])
+    assert re.fullmatch(r"https://[a-z0-9.-]+/mcp", filled)
+
+
+def test_no_package_is_promised_that_nobody_has_published(server: dict[str, Any]) -> None:
+    assert "packages" not in server
+
+
+def test_its_key_is_optional_and_secret(server: dict[str, Any]) -> None:
+    [remote] = server["remotes"]
+    [header] = remote["headers"]
+    assert ("X-API-Key", False, True) == (header["name"], header["isRequired"], header["isSecret"])
+
+
+def test_the_registry_would_keep_all_its_metadata(server: dict[str, Any]) -> None:
+    assert [PUBLISHED] == list(server["_meta"])
+    assert len(json.dumps(server["_meta"][PUBLISHED])) <= 4096
