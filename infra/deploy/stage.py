@@ -11,6 +11,7 @@ import json
 import shutil
 import zipfile
 from hashlib import sha256
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from infra.deploy.discovery import ROOT
@@ -87,6 +88,10 @@ def _write(function: Function, found: Reach, folder: Path, kept: Path) -> None:
     (folder / "main.py").write_text(main, "utf-8")
     text = locked(requirements_of(found.others), kept)
     (folder / "requirements.txt").write_text(text, "utf-8")
+    if "importlib.metadata" in found.others:  # it asks for the version, and nobody installs us
+        about = folder / "carrel.dist-info" / "METADATA"
+        about.parent.mkdir()
+        about.write_text(f"Name: carrel\nVersion: {version('carrel')}\n", "utf-8")
 
 
 def _withheld(function: Function, *, laptop: bool) -> set[str]:

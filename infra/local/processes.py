@@ -12,21 +12,39 @@ import urllib.error
 import urllib.request
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from infra.deploy.discovery import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 START_SECONDS: Final = 60.0
 END_SECONDS: Final = 5.0
 LOOPBACK: Final = "127.0.0.1"
+_LAUNCHER: Final = Path(__file__).with_name("serve_function.py")
 
 
 class NotStarted(Exception):
     """A function died, or did not answer in time, before it served its first request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A function, and what runs it.
+
+    Attributes:
+        source: Its `main.py`.
+        python: The interpreter.
+        environment: All variables that it is given.
+        folder: The working directory.
+    """
+
+    source: Path
+    python: Path
+    environment: Mapping[str, str]
+    folder: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +76,20 @@ def answers(host: str) -> bool:
     return True
 
 
+def in_checkout(source: Path, environment: Mapping[str, str]) -> Program:
+    """A function that imports whatever it likes of the checkout, with variables beside our own."""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    return Program(source, Path(sys.executable), variables, ROOT)
+
+
 @contextmanager
 def serve(
-    source: Path,
-    environment: Mapping[str, str],
-    *,
-    port: int | None = None,
-    log: Path | None = None,
+    program: Program, *, port: int | None = None, log: Path | None = None
 ) -> Iterator[Served]:
-    """Serve the function in `source` until the block ends; it has started when the block begins.
+    """Serve a function until the block ends; it has started when the block begins.
 
     Args:
-        source: Its `main.py`.
-        environment: Variables to add to this process's own.
+        program: What to serve.
         port: Where to listen; by default wherever there is room.
         log: The file that takes what it prints; by default it prints where this process does.
 
@@ -78,74 +97,84 @@ def serve(
         NotStarted: It died or does not answer.
     """
     with ExitStack() as stack:
-        served = _started(stack, source, environment, port or 0, log)
-        _await_answer(served, source)
+        served = start(stack, program, port=port, log=log)
+        await_answer(served, program)
         yield served
 
 
-@contextmanager
-def serve_tools(
-    names: Sequence[str], environment: Mapping[str, str], *, log: Path | None = None
-) -> Iterator[dict[str, Served]]:
-    """Serve each tool as the cloud does: one function, one process. They start together."""
-    sources = {name: ROOT / "functions" / "tools" / name / "main.py" for name in names}
-    with ExitStack() as stack:
-        served = {
-            name: _started(stack, source, environment, 0, log) for name, source in sources.items()
-        }
-        for name, source in sources.items():
-            _await_answer(served[name], source)
-        yield served
-
-
-def _started(
-    stack: ExitStack, source: Path, environment: Mapping[str, str], port: int, log: Path | None
+def start(
+    stack: ExitStack, program: Program, *, port: int | None = None, log: Path | None = None
 ) -> Served:
-    """A server that has a port, and will answer there soon; 0: wherever there is room.
+    """Let a function start, which ends with the stack; it answers soon.
 
     Raises:
         NotStarted: Somebody else has the port.
     """
-    output = stack.enter_context(log.open("ab")) if log else None
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((LOOPBACK, port))
-        except OSError as error:
-            raise NotStarted(f"Port {port} is taken: {error.strerror}.") from None
-        process = _start(source, environment, listener.fileno(), output)
-        stack.callback(_end, process)
-        return Served(f"http://{LOOPBACK}:{listener.getsockname()[1]}", process)
+    with bound(port or 0) as listener:
+        launcher = [str(program.python), "-P", str(_LAUNCHER)]
+        process = run(
+            stack,
+            [*launcher, str(listener.fileno()), str(program.source)],
+            environment=program.environment,
+            folder=program.folder,
+            sockets=[listener],
+            log=log,
+        )
+        return Served(f"http://{address(listener)}", process)
 
 
-def _start(
-    source: Path, environment: Mapping[str, str], descriptor: int, output: IO[bytes] | None
+def run(  # noqa: PLR0913 - a process is a process
+    stack: ExitStack,
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+    sockets: Sequence[socket.socket],
+    log: Path | None,
 ) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "infra.local.serve_function"]
-    return subprocess.Popen(  # noqa: S603 - our own module
-        [*command, str(descriptor), str(source)],
-        cwd=ROOT,
-        env={**os.environ, **environment},
+    """Run a program of our own until the stack ends: its standard input is open so long."""
+    output = stack.enter_context(log.open("ab")) if log else None
+    process = subprocess.Popen(  # noqa: S603 - our own
+        command,
+        cwd=folder,
+        env=environment,
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=subprocess.STDOUT if output else None,
         start_new_session=True,
-        pass_fds=[descriptor],
+        pass_fds=[each.fileno() for each in sockets],
     )
+    stack.callback(_end, process)
+    return process
 
 
-def _await_room(port: int) -> None:
-    """Workers hold the port for some milliseconds longer than who started them lives."""
-    deadline = time.monotonic() + END_SECONDS
-    while time.monotonic() < deadline:
-        with socket.socket() as probe, suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((LOOPBACK, port))
-            return
-        time.sleep(0.005)
+def bound(port: int = 0) -> socket.socket:
+    """A socket that has this port and does not listen yet; 0: wherever there is room.
+
+    Raises:
+        NotStarted: Somebody else has it.
+    """
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((LOOPBACK, port))
+    except OSError as error:
+        listener.close()
+        raise NotStarted(f"Port {port} is taken: {error.strerror}.") from None
+    return listener
 
 
-def _await_answer(served: Served, source: Path) -> None:
+def address(listener: socket.socket) -> str:
+    """host:port."""
+    return f"{LOOPBACK}:{listener.getsockname()[1]}"
+
+
+def await_answer(served: Served, program: Program) -> None:
+    """Wait until a function answers.
+
+    Raises:
+        NotStarted: It died, or takes too long.
+    """
     deadline = time.monotonic() + START_SECONDS
     while served.process.poll() is None and time.monotonic() < deadline:
         try:
@@ -154,7 +183,23 @@ def _await_answer(served: Served, source: Path) -> None:
             return  # the framework's own 404: it serves
         except OSError:
             time.sleep(0.05)
-    raise NotStarted(f"{source} did not start: see what it printed.")
+    raise NotStarted(f"{program.source} did not start: see what it printed.")
+
+
+def end_soon(processes: Iterable[Served]) -> None:
+    """Tell functions to end, all at once: their stack waits for them, one after the other."""
+    for served in processes:
+        with suppress(ProcessLookupError):
+            os.killpg(served.process.pid, signal.SIGTERM)
+
+
+def _await_room(port: int) -> None:
+    """Workers hold the port for some milliseconds longer than who started them lives."""
+    deadline = time.monotonic() + END_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(NotStarted), bound(port):
+            return
+        time.sleep(0.005)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -17,7 +16,7 @@ from infra.deploy.discovery import ROOT, tools
 from infra.local.emulator import PROJECT
 from infra.local.jobs import load_sample
 from infra.local.places import STATE, await_end, database, is_served, share_secret
-from infra.local.processes import answers, serve, serve_tools
+from infra.local.processes import answers, in_checkout, serve
 from infra.local.welcome import welcome
 
 if TYPE_CHECKING:
@@ -77,15 +76,14 @@ def _serve(stack: ExitStack, choices: Choices) -> Served:
     environment = {"PUBLIC_URL": f"http://localhost:{choices.port}", **_access(choices)}
     log = STATE / f"functions-{choices.port}.log"
     log.unlink(missing_ok=True)
-    source = ROOT / "infra" / "local" / "gateway_main.py"
+    program = in_checkout(ROOT / "infra" / "local" / "gateway_main.py", environment)
     if choices.functions:
+        from infra.local.cloud import cloud
+
         click.echo("Starting each tool as a function of its own ...")
         names = [tool.name for tool in tools()]
-        without = {**environment, "ACCESS_SECRETS": ""}  # only the gateway holds them in the cloud
-        served = stack.enter_context(serve_tools(names, without, log=log))
-        environment["TOOL_URLS"] = json.dumps({name: one.url for name, one in served.items()})
-        source = ROOT / "functions" / "gateway" / "main.py"
-    return stack.enter_context(serve(source, environment, port=choices.port, log=log))
+        program = stack.enter_context(cloud(names, environment, log=log)).gateway(environment)
+    return stack.enter_context(serve(program, port=choices.port, log=log))
 
 
 def _wait(gateway: Served) -> None:

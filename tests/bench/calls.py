@@ -5,6 +5,8 @@ Usage: python -m tests.bench.calls [ROUNDS]
 Every way gets the same chunk, or the same question, in the same round, on connections that are
 kept open. The official client's own work is not the gateway's: "bare HTTP" is nearer to that.
 "In the tool" is what the receipt says: the handler with its requests, without HTTP and MCP.
+"Functions" are those that are deployed, and their calls pass what plays Cloud Run, which is no part
+of them: TLS, a token to verify, and another hop.
 """
 
 from __future__ import annotations
@@ -22,9 +24,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import httpx2
 from mcp import Client
 
-from infra.deploy.discovery import tools
+from infra.local.cloud import cloud
 from infra.local.emulator import EmulatorMissing, run_emulator
-from infra.local.processes import serve_tools
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.caller import Caller
@@ -34,7 +35,7 @@ from shared.store import Meter
 from tests.bench.base import Remembering, fill, known_vectors
 from tests.bench.measuring import interleaved, milliseconds, print_table, ratio, timed
 from tests.bench.ways import Floor, Way, bare, bare_handshake, official
-from tests.e2e.running import GATEWAY, INLINE, run_gateway
+from tests.e2e.running import INLINE, run_deployed_gateway, run_gateway
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -136,9 +137,9 @@ def main(rounds: int) -> None:
         os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
         log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "functions.log"
         project = {"GOOGLE_CLOUD_PROJECT": PROJECT}
-        served = stack.enter_context(serve_tools([one.name for one in tools()], project, log=log))
+        in_cloud = stack.enter_context(cloud(["get_chunk", "search_kb"], project, log=log))
         inline = stack.enter_context(run_gateway(INLINE, project, log))
-        functions = stack.enter_context(run_gateway(GATEWAY, project, log, served))
+        functions = stack.enter_context(run_deployed_gateway(project, log, in_cloud))
         endpoints = {"inline": inline.endpoint, "functions": functions.endpoint}
         asyncio.run(measure(endpoints, rounds))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ROOMS = ("functions", "shared", "infra", "tests")
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-MAY_KNOW_FIRESTORE = ("shared/store/", "infra/deploy/", "infra/local/", "tests/")
+MAY_KNOW_FIRESTORE = ("shared/store/", "infra/costs/", "infra/deploy/", "infra/local/", "tests/")
 LONGEST_FILE = 400
 LONGEST_ENTRY_POINT = 10
 

@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.deploy.discovery import tools
-from infra.local.processes import serve_tools
+from infra.local.cloud import cloud
 from shared.caller import Caller
 from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.settings import Settings
 from shared.store import Meter
-from tests.e2e.running import GATEWAY, INLINE, MARK, Library, run_gateway
+from tests.e2e.running import INLINE, MARK, Library, run_deployed_gateway, run_gateway
 from tests.knowledge import BAKING, SAILING, put_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from infra.local.cloud import Cloud
     from shared.ai.local_embedding import LocalEmbedder
     from tests.e2e.running import Running
 
@@ -63,13 +64,16 @@ def inline(library: Library, log: Path) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="session")
-def functions(library: Library, log: Path) -> Iterator[Running]:
+def tools_in_the_cloud(library: Library, log: Path) -> Iterator[Cloud]:
+    """Each tool as it is deployed, behind what plays Cloud Run."""
+    with cloud([tool.name for tool in tools()], library.environment, log=log) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def functions(tools_in_the_cloud: Cloud, log: Path) -> Iterator[Running]:
     """The gateway of the cloud, and each tool as a function of its own."""
-    names = [tool.name for tool in tools()]
-    with (
-        serve_tools(names, library.environment, log=log) as served,
-        run_gateway(GATEWAY, {}, log, served) as running,
-    ):
+    with run_deployed_gateway({}, log, tools_in_the_cloud) as running:
         yield running
 
 

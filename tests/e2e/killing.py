@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import httpx2
 
-from infra.deploy.discovery import ROOT
+from infra.local.cloud import deployed
 from infra.local.processes import serve
 from shared.call import CallAnswer
 
@@ -91,7 +91,7 @@ def mortal(
         chance: Chooses the moments.
     """
     it = Mortal()
-    source = ROOT / "functions" / "tools" / tool / "main.py"
+    program = deployed(tool, environment)
     moments = [chance.uniform(0, MOMENT) for _ in range(kills)]
 
     def live() -> None:
@@ -99,7 +99,7 @@ def mortal(
             for moment in moments:
                 if it.released.is_set():
                     break
-                with serve(source, environment, log=log) as served:
+                with serve(program, log=log) as served:
                     it.url = served.url
                     it.answered.clear()
                     it.alive.set()
@@ -108,7 +108,7 @@ def mortal(
                         served.process.wait(timeout=moment)
                     it.alive.clear()
                     served.kill()
-            with serve(source, environment, log=log) as served:
+            with serve(program, log=log) as served:
                 it.url = served.url
                 it.over.set()
                 it.alive.set()

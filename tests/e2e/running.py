@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infra.deploy.discovery import ROOT
-from infra.local.processes import serve
+from infra.local.cloud import deployed
+from infra.local.processes import in_checkout, serve
 from tests.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from infra.local.processes import Served
+    from infra.local.cloud import Cloud
+    from infra.local.processes import Program, Served
     from shared.domain.chunk import Chunk
 
 INLINE = ROOT / "infra" / "local" / "gateway_main.py"
-GATEWAY = ROOT / "functions" / "gateway" / "main.py"
 ALLOWED_ORIGIN = "https://notebook.example"
 SECRET = "a-secret-of-tests-that-opens-nothing"
 """What the gateways of tests sign and hash with."""
@@ -71,21 +72,38 @@ class Running:
 
 
 @contextmanager
-def run_gateway(
-    source: Path,
-    environment: Mapping[str, str],
-    log: Path,
-    tools: Mapping[str, Served] | None = None,
+def run_gateway(source: Path, environment: Mapping[str, str], log: Path) -> Iterator[Running]:
+    """Serve a gateway of the checkout until the block ends, with its tools in its process.
+
+    Args:
+        source: Its `main.py`.
+        environment: Beats what would be set for it.
+        log: Where it writes.
+    """
+    with _running(lambda all_of_it: in_checkout(source, all_of_it), environment, log) as gateway:
+        yield Running(gateway, {}, log)
+
+
+@contextmanager
+def run_deployed_gateway(
+    environment: Mapping[str, str], log: Path, tools: Cloud | None = None
 ) -> Iterator[Running]:
-    """Serve a gateway until the block ends; `environment` beats what would be set for it."""
-    tools = tools or {}
+    """Serve the gateway that is deployed until the block ends, with its tools in a cloud."""
+    program = tools.gateway if tools else lambda all_of_it: deployed("gateway", all_of_it)
+    with _running(program, environment, log) as gateway:
+        yield Running(gateway, tools.functions if tools else {}, log)
+
+
+@contextmanager
+def _running(
+    program: Callable[[Mapping[str, str]], Program], environment: Mapping[str, str], log: Path
+) -> Iterator[Served]:
     port = free_port()
     usual = {
         "PUBLIC_URL": f"http://127.0.0.1:{port}",
         "ACCESS_SECRETS": json.dumps([SECRET]),
         "LOCAL_USER": "local",
-        "TOOL_URLS": json.dumps({name: served.url for name, served in tools.items()}),
         "ALLOWED_ORIGINS": json.dumps([ALLOWED_ORIGIN]),
     }
-    with serve(source, {**usual, **environment}, port=port, log=log) as gateway:
-        yield Running(gateway, tools, log)
+    with serve(program({**usual, **environment}), port=port, log=log) as gateway:
+        yield gateway

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
 
 from infra.deploy.discovery import tools
-from tests.e2e.running import GATEWAY, INLINE, run_gateway
+from tests.e2e.running import INLINE, run_deployed_gateway, run_gateway
 from tests.e2e.wire import TOOL_NAMES, call, message, post
 from tests.ports import free_port
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from tests.e2e.running import Library
+    from tests.e2e.running import Library, Running
+
+    Run = Callable[[Mapping[str, str], Path], AbstractContextManager[Running]]
 
 OFF = ("get_chunk", "complete_name")
+inline = partial(run_gateway, INLINE)
 SETTING = {"DISABLED_TOOLS": json.dumps(OFF)}
 
 
-@pytest.mark.parametrize("source", [INLINE, GATEWAY], ids=["inline", "functions"])
+@pytest.mark.parametrize("run", [inline, run_deployed_gateway], ids=["inline", "functions"])
 def test_nobody_can_tell_that_a_tool_is_off_from_that_there_is_none(
-    library: Library, log: Path, source: Path
+    library: Library, log: Path, run: Run
 ) -> None:
-    with run_gateway(source, {**library.environment, **SETTING}, log) as running:
+    with run({**library.environment, **SETTING}, log) as running:
         listed = post(running.endpoint, message("tools/list")).json()["result"]["tools"]
         assert [name for name in TOOL_NAMES if name not in OFF] == [each["name"] for each in listed]
         off, unknown = [
@@ -38,6 +44,6 @@ def test_nobody_can_tell_that_a_tool_is_off_from_that_there_is_none(
 def test_health_neither_misses_a_tool_that_is_off_nor_asks_its_function(log: Path) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}"
     urls = {"TOOL_URLS": json.dumps(dict.fromkeys([*OFF, "search_kb"], nowhere))}
-    with run_gateway(GATEWAY, SETTING | urls, log) as running:
+    with run_deployed_gateway(SETTING | urls, log) as running:
         parts = httpx2.get(f"{running.url}/health").json()["parts"]
     assert {tool.name for tool in tools()} - set(OFF) == parts.keys()

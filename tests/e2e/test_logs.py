@@ -19,7 +19,7 @@ from shared.settings import Settings
 from shared.store import Connection
 from shared.store.access import AccessStore
 from tests.e2e.planting import calls, plant
-from tests.e2e.running import GATEWAY, MARK, SECRET, run_gateway
+from tests.e2e.running import MARK, SECRET, run_deployed_gateway, run_gateway
 from tests.e2e.wire import TOOL_NAMES, call, post
 from tests.infra.log_metrics import entry_of, values_of
 from tests.ports import free_port
@@ -39,7 +39,7 @@ def cut_off(log: Path) -> Iterator[Running]:
     """A gateway that reaches none of its tools."""
     nowhere = f"http://127.0.0.1:{free_port()}"
     urls = json.dumps(dict.fromkeys(TOOL_NAMES, nowhere))
-    with run_gateway(GATEWAY, {"TOOL_URLS": urls}, log) as running:
+    with run_deployed_gateway({"TOOL_URLS": urls}, log) as running:
         yield running
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx2
 import pytest
 
-from infra.deploy.discovery import ROOT, tools
+from infra.deploy.discovery import tools
+from infra.local.cloud import cloud
 from infra.local.processes import serve
-from tests.e2e.running import GATEWAY, INLINE, run_gateway
+from tests.e2e.running import INLINE, run_deployed_gateway, run_gateway
 from tests.e2e.wire import TOOL_NAMES, call, message, post
 from tests.ports import free_port
 
@@ -40,22 +42,19 @@ def error_of(response: httpx2.Response) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def maimed(functions: Running, library: Library, log: Path) -> Iterator[Maimed]:
+def maimed(library: Library, log: Path) -> Iterator[Maimed]:
     """A gateway that has called `get_chunk` well, and whose `get_chunk` has crashed since."""
-    port = free_port()
-    source = ROOT / "functions" / "tools" / "get_chunk" / "main.py"
-
-    def get_chunk() -> AbstractContextManager[Served]:
-        return serve(source, library.environment, port=port, log=log)
-
-    with get_chunk() as first:
-        parts = {**functions.tools, "get_chunk": first}
-        with run_gateway(GATEWAY, {}, log, parts) as running:
-            arguments = {"chunk_id": library.chunks[0].chunk_id}
-            well = post(running.endpoint, call("get_chunk", arguments)).json()["result"]
-            assert not well["isError"]
-            first.kill()
-            yield Maimed(running, get_chunk)
+    with (
+        cloud(["get_chunk", "search_kb"], library.environment, log=log) as tools_here,
+        run_deployed_gateway({}, log, tools_here) as running,
+    ):
+        arguments = {"chunk_id": library.chunks[0].chunk_id}
+        well = post(running.endpoint, call("get_chunk", arguments)).json()["result"]
+        assert not well["isError"]
+        first = tools_here.functions["get_chunk"]
+        first.kill()
+        program, port = tools_here.programs["get_chunk"], int(first.url.rpartition(":")[2])
+        yield Maimed(running, partial(serve, program, port=port, log=log))
 
 
 def test_a_crashed_tool_is_named_and_the_others_go_on(maimed: Maimed) -> None:
@@ -68,10 +67,8 @@ def test_a_crashed_tool_is_named_and_the_others_go_on(maimed: Maimed) -> None:
     assert found["structuredContent"]["results"]
     listed = post(endpoint, message("tools/list")).json()["result"]["tools"]
     assert TOOL_NAMES == [tool["name"] for tool in listed]
-    health = httpx2.get(f"{maimed.running.url}/health", timeout=10)
-    assert 503 == health.status_code
-    assert ("degraded", "ok") == (health.json()["status"], health.json()["parts"]["search_kb"])
-    assert health.json()["parts"]["get_chunk"].startswith("unreachable")
+    parts = parts_of(maimed.running)
+    assert ("HTTP 503", "ok") == (parts["get_chunk"], parts["search_kb"])
 
 
 def test_a_tool_that_came_back_is_called_again_without_a_restart(
@@ -81,9 +78,16 @@ def test_a_tool_that_came_back_is_called_again_without_a_restart(
     with maimed.successor():
         result = post(maimed.running.endpoint, call("get_chunk", arguments)).json()["result"]
         deadline = time.monotonic() + 10  # bad news is kept for a moment
-        while httpx2.get(f"{maimed.running.url}/health", timeout=10).status_code != 200:
+        while parts_of(maimed.running)["get_chunk"] != "ok":
             assert time.monotonic() < deadline
     assert library.chunks[0].content == result["structuredContent"]["content"]
+
+
+def parts_of(running: Running) -> dict[str, str]:
+    """What health says of each part of a gateway that is not well, as tools are missing."""
+    health = httpx2.get(f"{running.url}/health", timeout=10)
+    assert (503, "degraded") == (health.status_code, health.json()["status"])
+    return dict(health.json()["parts"])
 
 
 def test_health_is_ok_while_everything_answers(inline: Running, functions: Running) -> None:
@@ -122,7 +126,7 @@ def test_a_tool_without_its_database_gives_up_in_time_and_in_words(
 
 def test_a_tool_that_keeps_failing_is_left_alone_for_half_a_minute(log: Path) -> None:
     urls = {"TOOL_URLS": json.dumps({"get_chunk": f"http://127.0.0.1:{free_port()}"})}
-    with run_gateway(GATEWAY, urls, log) as running:
+    with run_deployed_gateway(urls, log) as running:
         question = call("get_chunk", {"chunk_id": "a"})
         waits = [error_of(post(running.endpoint, question))["retry_after"] for _ in range(6)]
     *tried, refused = waits

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from infra.deploy.discovery import ROOT
-from tests.e2e.running import GATEWAY, run_gateway
+from tests.e2e.running import run_deployed_gateway
 from tests.e2e.wire import HEADERS, message
 from tests.ports import free_port
 
@@ -78,7 +78,7 @@ def listing(port: int, **headers: str) -> int:
 @pytest.mark.anyio
 async def test_requests_that_all_come_first_are_all_answered(log: Path) -> None:
     statuses: list[int] = []
-    with run_gateway(GATEWAY, {}, log) as running:
+    with run_deployed_gateway({}, log) as running:
 
         async def ask(client: httpx2.AsyncClient) -> None:
             response = await client.post(running.endpoint, json=LISTING, headers=HEADERS)
@@ -91,7 +91,7 @@ async def test_requests_that_all_come_first_are_all_answered(log: Path) -> None:
 
 
 def test_a_gateway_ends_cleanly_when_it_is_told_to(log: Path) -> None:
-    with run_gateway(GATEWAY, {}, log) as running:
+    with run_deployed_gateway({}, log) as running:
         httpx2.post(running.endpoint, json=LISTING, headers=HEADERS)
         os.killpg(running.gateway.process.pid, signal.SIGTERM)
         assert 0 == running.gateway.process.wait(timeout=10)

@@ -1,4 +1,4 @@
-"""Jobs as Cloud Functions: each in a process of its own, over HTTP."""
+"""Jobs as Cloud Functions: each as it is deployed, for Cloud Scheduler alone."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from infra.deploy.discovery import ROOT
-from infra.local.processes import serve
+from infra.deploy.discovery import jobs
+from infra.local.cloud import SCHEDULER, cloud
 from shared.domain.source import Section, Source
 from shared.settings import Settings
+from tests.in_cloud import bearer, trusting
 from tests.jobs.documents import chunks_by_content, leases
 from tests.jobs.files import book, export, written
 from tests.knowledge import in_chunks
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from infra.local.cloud import Cloud
     from shared.deps import Deps
 
 pytestmark = pytest.mark.anyio
 
-JOBS = ROOT / "functions" / "jobs"
+NAMES = [job.name for job in jobs()]
 NOTES = tuple(Section(f"Note {number}.") for number in range(40))
 
 
@@ -50,21 +52,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ingest_url(served_project: str, folder: Path) -> Iterator[str]:
-    """The ingest function."""
+def served(served_project: str, folder: Path) -> Iterator[Cloud]:
+    """Every job as it is deployed, behind what plays Cloud Run."""
     environment = {"GOOGLE_CLOUD_PROJECT": served_project, "INGEST_PATH": str(folder)}
-    log = folder.parent / "ingest.log"
-    with serve(JOBS / "ingest" / "main.py", environment, log=log) as served:
-        yield served.url
-
-
-@pytest.fixture(scope="module")
-def embed_url(served_project: str, folder: Path) -> Iterator[str]:
-    """The embed function."""
-    environment = {"GOOGLE_CLOUD_PROJECT": served_project}
-    log = folder.parent / "embed.log"
-    with serve(JOBS / "embed" / "main.py", environment, log=log) as served:
-        yield served.url
+    with cloud(NAMES, environment, log=folder.parent / "jobs.log") as running:
+        yield running
 
 
 @contextmanager
@@ -75,20 +67,30 @@ def gone(folder: Path) -> Iterator[None]:
     away.rename(folder)
 
 
-async def posted(url: str) -> tuple[int, dict[str, Any]]:
+def client(served: Cloud, name: str, account: str = SCHEDULER) -> httpx2.AsyncClient:
+    """Who calls a job's function; by default Cloud Scheduler."""
+    return httpx2.AsyncClient(
+        base_url=served.urls[name],
+        headers=bearer(served, account, name),
+        verify=trusting(served),
+        timeout=60,
+    )
+
+
+async def posted(served: Cloud, name: str) -> tuple[int, dict[str, Any]]:
     """Status and body."""
-    async with httpx2.AsyncClient(timeout=60) as client:
-        response = await client.post(url)
+    async with client(served, name) as scheduler:
+        response = await scheduler.post("/")
     body: dict[str, Any] = response.json()
     return response.status_code, body
 
 
 async def test_a_post_runs_the_job_and_says_what_it_did(
-    ingest_url: str, deps: Deps, folder: Path
+    served: Cloud, deps: Deps, folder: Path
 ) -> None:
     export(folder, book())
     broken = written(folder, "broken.md", "")
-    status, body = await posted(ingest_url)
+    status, body = await posted(served, "ingest")
     broken.unlink()
     assert (status, body) == (
         200,
@@ -102,10 +104,10 @@ async def test_a_post_runs_the_job_and_says_what_it_did(
     assert await leases(deps) == set()
 
 
-async def test_a_post_while_the_job_runs_says_so(embed_url: str, deps: Deps) -> None:
+async def test_a_post_while_the_job_runs_says_so(served: Cloud, deps: Deps) -> None:
     chunked = in_chunks(Source("notes", "Notes", sections=NOTES))
     await deps.store.ingestion.save([chunked], datetime.now(UTC))
-    answers = await asyncio.gather(posted(embed_url), posted(embed_url))
+    answers = await asyncio.gather(posted(served, "embed"), posted(served, "embed"))
     assert [status for status, _ in answers] == [200, 200]
     busy, finished = sorted((body for _, body in answers), key=lambda body: str(body["state"]))
     assert (busy["state"], finished["state"]) == ("busy", "finished")
@@ -114,29 +116,35 @@ async def test_a_post_while_the_job_runs_says_so(embed_url: str, deps: Deps) -> 
 
 
 async def test_a_post_while_another_process_runs_the_job_says_until_when(
-    ingest_url: str, deps: Deps
+    served: Cloud, deps: Deps
 ) -> None:
     await deps.store.leases.acquire("ingest", 40, deps.clock)
-    status, body = await posted(ingest_url)
+    status, body = await posted(served, "ingest")
     await deps.store.leases.release()
     until = datetime.fromisoformat(body.pop("until"))
     assert (status, body) == (200, {"state": "busy"})
     assert timedelta(0) < until - datetime.now(UTC) <= timedelta(seconds=40)
 
 
-@pytest.mark.parametrize("name", ["ingest", "embed"])
-async def test_a_get_tells_how_a_job_is(name: str, request: pytest.FixtureRequest) -> None:
-    url = request.getfixturevalue(f"{name}_url")
-    async with httpx2.AsyncClient() as client:
-        response = await client.get(url)
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_get_tells_how_a_job_is(name: str, served: Cloud) -> None:
+    async with client(served, name) as scheduler:
+        response = await scheduler.get("/")
     assert (response.status_code, response.json()) == (200, {"name": name, "status": "ok"})
 
 
+@pytest.mark.parametrize("account", ["carrel-gateway", "carrel-ingest"])
+async def test_nobody_but_the_scheduler_runs_a_job(account: str, served: Cloud) -> None:
+    async with client(served, "ingest", account) as somebody:
+        response = await somebody.post("/")
+    assert response.status_code == 403
+
+
 async def test_an_error_has_its_status_and_says_what_to_do(
-    ingest_url: str, folder: Path, deps: Deps
+    served: Cloud, folder: Path, deps: Deps
 ) -> None:
     with gone(folder):
-        status, body = await posted(ingest_url)
+        status, body = await posted(served, "ingest")
     assert (status, body["error"]["code"]) == (400, "VALIDATION_ERROR")
     assert "is neither a file nor a folder. Give a folder or a file" in body["error"]["message"]
     assert await leases(deps) == set()

@@ -1,0 +1,117 @@
+"""What is deployed, on a laptop: the functions' archives unpacked, each with its environment.
+
+Everything lies in `dist/laptop` and is named by its content, made whole or not at all, and left as
+it is: what runs already goes on with what it started from. Any number of processes may ask at once.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from infra.deploy.discovery import ROOT
+from infra.deploy.stage import DIST, MANIFEST, stage
+from infra.local.archives import unpack
+from infra.local.environments import environment
+from infra.local.file_lock import locked
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+LAPTOP: Final = DIST / "laptop"
+_STAGING: Final = LAPTOP / "staging"
+_STAGED: Final = LAPTOP / "staged"
+_SOURCES: Final = ("functions/**/*", "shared/**/*", "infra/deploy/*.py")
+_OTHERS: Final = ("constraints.txt", "pyproject.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A function, ready to be served.
+
+    Attributes:
+        key: Its name in the cloud.
+        name: The name of its tool or job; the gateway's is `gateway`.
+        kind: `gateway`, `tool` or `job`.
+        archive: What is deployed.
+        folder: What is in it.
+        python: The interpreter of its environment.
+        variables: The settings and secrets that it is given.
+        seconds: Until a request is given up.
+    """
+
+    key: str
+    name: str
+    kind: str
+    archive: Path
+    folder: Path
+    python: Path
+    variables: frozenset[str]
+    seconds: float
+
+
+def bundles(names: Collection[str] | None = None) -> dict[str, Bundle]:
+    """The functions with these names, by default all, as they follow from the checkout now.
+
+    Raises:
+        InvalidInput: What they import cannot be had.
+    """
+    LAPTOP.mkdir(parents=True, exist_ok=True)
+    with locked(LAPTOP / "lock"):
+        entries = _staged()["functions"].items()
+        wanted = [(key, one) for key, one in entries if names is None or one["name"] in names]
+        return {entry["name"]: _bundle(key, entry) for key, entry in wanted}
+
+
+def _staged() -> dict[str, Any]:
+    """The manifest of what stands in the checkout, whose archives are at hand."""
+    while not (manifest := _STAGED / f"{_state()}.json").exists():
+        _pack(manifest)
+    content: dict[str, Any] = json.loads(manifest.read_bytes())
+    return content
+
+
+def _pack(manifest: Path) -> None:
+    """Pack all functions, unless somebody is writing: then it may be half of old and new."""
+    click.echo("Packing the functions, as for the cloud ...", err=True)
+    stage(_STAGING, laptop=True)
+    if manifest.stem == _state():
+        shutil.rmtree(_STAGED, ignore_errors=True)
+        _STAGED.mkdir()
+        (_STAGING / "bundles").rename(_STAGED / "bundles")
+        (_STAGING / MANIFEST).rename(manifest)
+
+
+def _state() -> str:
+    """A name for the content of all that decides what is packed."""
+    files = (path for pattern in _SOURCES for path in ROOT.glob(pattern))
+    known = sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts)
+    digest = sha256()
+    for path in (*known, *(ROOT / name for name in _OTHERS)):
+        digest.update(f"{path.relative_to(ROOT)} {path.stat().st_size}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _bundle(key: str, entry: dict[str, Any]) -> Bundle:
+    archive = _STAGED / entry["bundle"]
+    folder = LAPTOP / "unpacked" / archive.stem
+    if not folder.exists():
+        unpack(archive, folder, LAPTOP / "files")
+    requirements = (folder / "requirements.txt").read_bytes()
+    return Bundle(
+        key=key,
+        name=entry["name"],
+        kind=entry["kind"],
+        archive=archive,
+        folder=folder,
+        python=environment(requirements, LAPTOP / "environments"),
+        variables=frozenset([*entry["settings"], *entry["secrets"]]),
+        seconds=entry["timeout_seconds"],
+    )

@@ -1,0 +1,67 @@
+"""A certificate for this machine's loopback address, whose issuer is forgotten at once."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import certifi
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """What a server and its clients need, as PEM.
+
+    Attributes:
+        server: The server's key and certificate.
+        trusted: The authorities that clients trust: those they do anyway, and the server's.
+    """
+
+    server: str
+    trusted: str
+
+
+def certificates() -> Certificates:
+    """Make new ones, for ten years: nobody has the authority's key afterwards."""
+    issuing, serving = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Carrel on this machine")])
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    addresses = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
+    authority = (
+        _builder(issuer, issuer, issuing.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(issuing, hashes.SHA256())
+    )
+    certificate = (
+        _builder(subject, issuer, serving.public_key())
+        .add_extension(addresses, critical=False)
+        .sign(issuing, hashes.SHA256())
+    )
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    key = serving.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain).decode()
+    usual = Path(os.environ.get("SSL_CERT_FILE") or certifi.where()).read_text("utf-8")
+    return Certificates(
+        server=key + certificate.public_bytes(pem).decode(),
+        trusted=f"{usual}\n{authority.public_bytes(pem).decode()}",
+    )
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=3650))
+    )

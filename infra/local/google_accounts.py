@@ -1,0 +1,104 @@
+"""Service accounts as Google keeps them: who holds one is given ID tokens, which others verify."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import rsa
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from shared.clock import utc_now
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.types import Receive, Scope, Send
+
+    from shared.clock import Clock
+
+ISSUER: Final = "https://accounts.google.com"
+LIFETIME: Final = timedelta(hours=1)
+_ALGORITHM: Final = "RS256"
+_DOMAIN: Final = "@carrel-local.iam.gserviceaccount.com"
+_ACCOUNT: Final = "/computeMetadata/v1/instance/service-accounts/default/"
+_FLAVOR: Final = {"Metadata-Flavor": "Google"}
+
+
+class Accounts:
+    """Issues and verifies tokens with a key of its own."""
+
+    def __init__(self, clock: Clock = utc_now) -> None:
+        """Make the key; the clock says when tokens are issued."""
+        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self._clock = clock
+
+    def token(self, account: str, audience: str) -> str:
+        """A token by which the account proves to the audience who it is.
+
+        The claims are those of https://cloud.google.com/docs/authentication/token-types#id-contents
+        """
+        now = self._clock()
+        claims = {
+            "aud": audience,
+            "azp": account,
+            "email": email(account),
+            "email_verified": True,
+            "exp": int((now + LIFETIME).timestamp()),
+            "iat": int(now.timestamp()),
+            "iss": ISSUER,
+            "sub": account,
+        }
+        return jwt.encode(claims, self._key, _ALGORITHM)
+
+    def holder(self, token: str, audience: str) -> str:
+        """The email of the account that a token for this audience was given to.
+
+        Raises:
+            jwt.InvalidTokenError: It is none of ours, for others, or too old.
+        """
+        claims = jwt.decode(
+            token, self._key.public_key(), [_ALGORITHM], audience=audience, issuer=ISSUER
+        )
+        return str(claims["email"])
+
+
+def email(account: str) -> str:
+    """The full name of a service account."""
+    return account + _DOMAIN
+
+
+class MetadataServers:
+    """The metadata servers of instances, each at a port of its own, as far as ID tokens need them.
+
+    See https://cloud.google.com/compute/docs/metadata/querying-metadata and
+    https://cloud.google.com/run/docs/securing/service-identity
+    """
+
+    def __init__(self, accounts: Accounts, holders: Mapping[int, str]) -> None:
+        """Give tokens to the holder of an account, by the port that it asks at."""
+        self._accounts = accounts
+        self._holders = holders
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        request = Request(scope, receive)
+        response = self._answer(request, self._holders[scope["server"][1]])
+        response.headers["Server"] = "Metadata Server for Serverless"
+        await response(scope, receive, send)
+
+    def _answer(self, request: Request, account: str) -> Response:
+        if request.headers.get("Metadata-Flavor") != "Google":
+            return PlainTextResponse("Missing Metadata-Flavor:Google header.", 403)
+        match request.url.path, request.query_params.get("audience"):
+            case "/", _:
+                return PlainTextResponse("computeMetadata/\n", headers=_FLAVOR)
+            case path, _ if path == _ACCOUNT:
+                known = {"aliases": ["default"], "email": email(account), "scopes": []}
+                return JSONResponse(known, headers=_FLAVOR)
+            case path, str(audience) if path == f"{_ACCOUNT}identity":
+                token = self._accounts.token(account, audience)
+                return PlainTextResponse(token, headers=_FLAVOR)
+        return PlainTextResponse("Not Found", 404, headers=_FLAVOR)

@@ -1,0 +1,110 @@
+"""Who may call a tool's function, as Cloud Run's IAM has it: the gateway, and nobody else."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import httpx2
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from infra.deploy.discovery import tools
+from infra.local.google_accounts import email
+from tests.in_cloud import bearer, token, trusting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from infra.local.cloud import Cloud
+    from tests.e2e.running import Library
+
+GATEWAY = "carrel-gateway"
+
+
+@pytest.fixture
+def client(tools_in_the_cloud: Cloud) -> Iterator[httpx2.Client]:
+    """Somebody who can reach `get_chunk`."""
+    with httpx2.Client(verify=trusting(tools_in_the_cloud), timeout=20) as opened:
+        yield opened
+
+
+def refusal(client: httpx2.Client, url: str, authorization: str | None) -> tuple[int, str]:
+    """The status and the title of the page by which a function's front end refuses."""
+    headers = {"authorization": authorization} if authorization is not None else {}
+    response = client.post(url, json={}, headers=headers)
+    assert response.headers["content-type"].startswith("text/html")
+    return response.status_code, response.text.partition("<title>")[2].partition("</title>")[0]
+
+
+def test_the_gateways_account_gets_through(
+    tools_in_the_cloud: Cloud, client: httpx2.Client, library: Library
+) -> None:
+    chunk = library.chunks[0]
+    arguments = {"chunk_id": chunk.chunk_id, "include_related": False}
+    caller = {"user_id": None, "tier": "public"}
+    call = {"call_id": "c", "arguments": arguments, "caller": caller, "deadline": time.time() + 10}
+    response = client.post(
+        tools_in_the_cloud.urls["get_chunk"],
+        json=call,
+        headers=bearer(tools_in_the_cloud, GATEWAY, "get_chunk"),
+    )
+    assert (200, chunk.content) == (response.status_code, response.json()["result"]["content"])
+
+
+@pytest.mark.parametrize("authorization", [None, "", "Bearer"])
+def test_without_a_token_nobody_is_let_in(
+    tools_in_the_cloud: Cloud, client: httpx2.Client, authorization: str | None
+) -> None:
+    url = tools_in_the_cloud.urls["get_chunk"]
+    assert (403, "403 Forbidden") == refusal(client, url, authorization)
+
+
+@pytest.mark.parametrize("account", ["carrel-scheduler", "carrel-search-kb", "carrel-get-chunk"])
+def test_the_token_of_another_account_lets_nobody_in(
+    tools_in_the_cloud: Cloud, client: httpx2.Client, account: str
+) -> None:
+    headers = bearer(tools_in_the_cloud, account, "get_chunk")
+    refused = refusal(client, tools_in_the_cloud.urls["get_chunk"], headers["authorization"])
+    assert (403, "403 Forbidden") == refused
+
+
+def test_a_token_for_another_function_lets_nobody_in(
+    tools_in_the_cloud: Cloud, client: httpx2.Client
+) -> None:
+    headers = bearer(tools_in_the_cloud, GATEWAY, "search_kb")
+    refused = refusal(client, tools_in_the_cloud.urls["get_chunk"], headers["authorization"])
+    assert (401, "401 Unauthorized") == refused
+
+
+def forged(url: str, genuine: str) -> Iterator[str]:
+    """Tokens that say what a genuine one says, but that Google did not sign."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    claims = {"aud": url, "email": email(GATEWAY), "exp": time.time() + 60, "iat": time.time()}
+    claims |= {"iss": "https://accounts.google.com", "sub": GATEWAY}
+    yield jwt.encode(claims, key, "RS256")
+    yield jwt.encode(claims, "", "none")
+    said, _, signature = genuine.rpartition(".")
+    yield f"{said}.{signature[::-1]}"
+    yield f"{said}.SIGNATURE_REMOVED_BY_GOOGLE"
+    yield said
+
+
+def test_a_forged_token_lets_nobody_in(tools_in_the_cloud: Cloud, client: httpx2.Client) -> None:
+    url = tools_in_the_cloud.urls["get_chunk"]
+    genuine = token(tools_in_the_cloud, GATEWAY, url)
+    for each in forged(url, genuine):
+        assert (401, "401 Unauthorized") == refusal(client, url, f"Bearer {each}")
+    assert (401, "401 Unauthorized") == refusal(client, url, f"Basic {genuine}")
+
+
+def test_every_tools_function_tells_the_gateway_its_health(
+    tools_in_the_cloud: Cloud, client: httpx2.Client
+) -> None:
+    told = {
+        name: client.get(url, headers=bearer(tools_in_the_cloud, GATEWAY, name)).json()
+        for name, url in tools_in_the_cloud.urls.items()
+    }
+    names = [tool.name for tool in tools()]
+    assert {name: {"name": name, "status": "ok"} for name in names} == told
