@@ -44,12 +44,16 @@ class Bucket:
         Returns:
             Those that were missing.
         """
-        with translated(_refused):
-            there = {blob.name for blob in self._bucket.list_blobs(prefix="bundles/")}
-        missing = sorted(set(names) - there)
+        missing = sorted(set(names) - self.generations().keys())
         for name in missing:
             self._create(name, (folder / name).read_bytes())
         return missing
+
+    def generations(self) -> dict[str, int]:
+        """The bundles that are there, and of each the generation: the number of its version."""
+        with translated(_refused):
+            found = self._bucket.list_blobs(prefix="bundles/")
+            return {blob.name: int(blob.generation) for blob in found}
 
     def last_good(self) -> tuple[dict[str, Any], Deployment] | None:
         """The manifest that passed its smoke test last, with its deployment; None before the first.

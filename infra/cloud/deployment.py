@@ -46,6 +46,9 @@ class Deployment(BaseModel):
         default=768, ge=1, le=2048, description="The length of vectors: that of the indexes."
     )
     public_url: str | None = Field(default=None, description="An address of one's own.")
+    grant_all_users: bool = Field(
+        default=True, description="Whether everybody is let through to the gateway by IAM."
+    )
     protect_data: bool = Field(default=True, description="Whether databases refuse to be deleted.")
 
     @field_validator("project")

@@ -37,6 +37,9 @@ def work_in_the_cloud(*, embedding: bool, path: Path = PATH) -> None:
     if unset := [name for name in wanted if name not in os.environ]:
         said = " and ".join(unset)
         raise NotDone(f"For --cloud, set {said} in the environment, or run this where {NAME} is.")
+    # Of a person's sign-in, Firestore and Vertex AI may ask on whose quota it is.
+    # https://cloud.google.com/docs/authentication/troubleshoot-adc
+    os.environ.setdefault("GOOGLE_CLOUD_QUOTA_PROJECT", os.environ["GOOGLE_CLOUD_PROJECT"])
 
 
 def _secrets_of(project: str) -> SecretValues:

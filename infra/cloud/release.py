@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 TRIES: Final = 6
 """Rights and new revisions take up to some minutes to reach all of Google's front ends."""
 PAUSE: Final = 15.0
+SETTLING: Final = 60.0
+"""Seconds until a first release is tried again."""
 URL: Final = "gateway_url"
 """The output of Terraform with the gateway's address."""
 
@@ -54,10 +56,17 @@ def good_or_staged(cloud: Cloud) -> Path:
 
 
 def upload(cloud: Cloud) -> None:
-    """Bring the bundles to the bucket that are not there yet."""
-    names = bundles(staged(cloud))
+    """Bring new bundles to the bucket, and note in the manifest the version of each there."""
+    manifest = staged(cloud)
+    names = bundles(manifest)
     missing = cloud.bucket.upload_missing(cloud.dist, names)
     cloud.say(f"  {len(missing)} of {len(names)} bundles were new")
+    generations = cloud.bucket.generations()
+    for function in manifest["functions"].values():
+        function["generation"] = generations[function["bundle"]]
+    fresh = cloud.manifest.with_suffix(".new")
+    fresh.write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
+    fresh.replace(cloud.manifest)
 
 
 def release(cloud: Cloud) -> None:
@@ -69,13 +78,31 @@ def release(cloud: Cloud) -> None:
     key = smoke_key(cloud)
     cloud.terraform.init()
     try:
-        cloud.terraform.apply(cloud.variables, cloud.manifest)
+        _apply(cloud)
         _expect_answers(cloud, key)
     except Locked:
         raise
     except NotDone as failure:
         raise NotDone(f"{failure.message}\n{_roll_back(cloud, key)}") from failure
     cloud.bucket.keep(cloud.manifest.read_text("utf-8"), cloud.deployment)
+
+
+def _apply(cloud: Cloud) -> None:
+    """Deploy what is staged; the first time in two tries.
+
+    In a new project Google's own accounts get their rights late; what is made before is refused:
+    https://github.com/firebase/firebase-tools/issues/5588
+    """
+    try:
+        cloud.terraform.apply(cloud.variables, cloud.manifest)
+    except NotDone as failure:
+        if isinstance(failure, Locked) or cloud.bucket.last_good():
+            raise
+        cloud.say(
+            f"{failure.message}\n  once more, in a minute: a new project may not be ready yet"
+        )
+        cloud.api.pause(SETTLING)
+        cloud.terraform.apply(cloud.variables, cloud.manifest)
 
 
 def _expect_answers(cloud: Cloud, key: str) -> None:

@@ -13,6 +13,7 @@ from infra.cloud.deployment import PATH, Deployment
 from infra.cloud.destruction import destroy as take_down
 from infra.cloud.failures import NotDone
 from infra.cloud.release import URL
+from infra.cloud.services import project_number
 from infra.cloud.terraform import Terraform
 
 _STEPS: Final = {"indexes": steps.INDEXES, "release": steps.RELEASE}
@@ -34,8 +35,10 @@ It answers at {url}/mcp. Make yourself a key, which is shown once:
 What is well and what is not: .venv/bin/carrel --cloud doctor
 """
 _LEFT: Final = """
-Done. Terraform's state and the bundles are left, for some cents a month. To delete them too:
-  gcloud storage rm --recursive --all-versions gs://{bucket}"""
+Done. Terraform's state and the bundles are left, and Google's copies of these, for some cents a
+month. To delete them too:
+  gcloud storage rm --recursive --all-versions gs://{bucket}
+  gcloud storage rm --recursive --all-versions gs://gcf-v2-sources-{number}-{region}"""
 
 
 @click.command()
@@ -80,8 +83,10 @@ def destroy(*, delete_data: bool) -> None:
     goes = "Databases and texts are deleted too." if delete_data else "Databases and texts stay."
     click.echo(f"This takes down all of Carrel in {chosen.project}. {goes}")
     asking.named_in_full(chosen.project)
-    take_down(opened(chosen), data=delete_data)
-    click.echo(_LEFT.format(bucket=chosen.bucket))
+    cloud = opened(chosen)
+    take_down(cloud, data=delete_data)
+    number = project_number(cloud.api, chosen.project)
+    click.echo(_LEFT.format(bucket=chosen.bucket, number=number, region=chosen.region))
 
 
 def opened(chosen: Deployment) -> Cloud:
@@ -96,12 +101,14 @@ def opened(chosen: Deployment) -> Cloud:
     from infra.cloud.foundation import backend
     from infra.cloud.google_api import GoogleApi, signed_in
     from infra.cloud.secret_values import SecretValues
-    from infra.cloud.services import project_number
     from infra.cloud.smoke import smoke
     from infra.deploy.stage import DIST, stage
 
     os.environ.pop("FIRESTORE_EMULATOR_HOST", None)
     os.environ["GOOGLE_CLOUD_PROJECT"] = chosen.project  # Terraform's provider reads it too
+    # Of a person's sign-in, some APIs ask on whose quota it is, and `login` alone does not say.
+    # https://cloud.google.com/docs/authentication/troubleshoot-adc
+    os.environ["GOOGLE_CLOUD_QUOTA_PROJECT"] = chosen.project
     terraform = Terraform(backend=backend(chosen))
     terraform.version()
     api = GoogleApi(signed_in(chosen.project))

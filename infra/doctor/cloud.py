@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from infra.cloud.foundation import ACCESS_SECRETS
 from infra.cloud.secret_values import SecretValues
-from infra.cloud.services import disabled, is_paid_for, link_billing
+from infra.cloud.services import SERVICES, disabled, is_paid_for, link_billing
 from infra.doctor.check import Check, Finding, ok, wrong
 from infra.doctor.deployed import Deployed, name_of
 from infra.doctor.firestore import DATABASES, INDEXES
@@ -16,18 +16,6 @@ from infra.doctor.working import EMBEDDING, RUNS, STAMP
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-SERVICES: Final = (
-    "artifactregistry.googleapis.com",
-    "cloudbuild.googleapis.com",
-    "cloudfunctions.googleapis.com",
-    "cloudscheduler.googleapis.com",
-    "firestore.googleapis.com",
-    "iam.googleapis.com",
-    "run.googleapis.com",
-    "secretmanager.googleapis.com",
-    "storage.googleapis.com",
-)
-"""Without these, nothing runs."""
 _DEPLOY: Final = "carrel deploy"
 _EVERYBODY: Final = "allUsers"
 
@@ -77,15 +65,16 @@ def _functions(deployed: Deployed) -> Finding:
 
 
 def _others(wanted: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """Functions whose source is not the bundle that the manifest names."""
+    """Functions that were not built from the bundle that the manifest names."""
     return [
         key for key in wanted.keys() & found.keys() if _bundle(found[key]) != wanted[key]["bundle"]
     ]
 
 
 def _bundle(function: dict[str, Any]) -> str:
-    source = function.get("buildConfig", {}).get("source", {})
-    return str(source.get("storageSource", {}).get("object", ""))
+    """What Terraform says that it was built from: its `source` names a copy that Google made."""
+    variables = function.get("buildConfig", {}).get("environmentVariables", {})
+    return str(variables.get("CARREL_BUNDLE", ""))
 
 
 def _told(what: str, names: Iterable[str]) -> list[str]:
@@ -94,7 +83,10 @@ def _told(what: str, names: Iterable[str]) -> list[str]:
 
 
 def _invokers(deployed: Deployed) -> Finding:
-    policy = deployed.api.get("run", f"v2/{deployed.place}/services/carrel-gateway:getIamPolicy")
+    gateway = f"v2/{deployed.place}/services/carrel-gateway"
+    if deployed.api.get("run", gateway).get("invokerIamDisabled"):
+        return ok("the gateway asks everybody who they are; Cloud Run does not")
+    policy = deployed.api.get("run", f"{gateway}:getIamPolicy")
     may = {
         member
         for binding in policy.get("bindings", [])
@@ -105,8 +97,7 @@ def _invokers(deployed: Deployed) -> Finding:
         return ok("everybody reaches the gateway, which asks who they are")
     return wrong(
         "not everybody reaches the gateway: a policy of your organization may forbid it",
-        f"{_DEPLOY}; if that does not help, ask for an exception from"
-        " constraints/iam.allowedPolicyMemberDomains",
+        f"{_DEPLOY}; if that does not help: docs/operations.md, where allUsers is forbidden",
     )
 
 

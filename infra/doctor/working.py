@@ -26,8 +26,9 @@ def _runs(deployed: Deployed) -> Finding:
         return wrong(said, f"carrel --cloud jobs show {ill[0]}")
     if idle := [name for name, run in zip(names, latest, strict=True) if run is None]:
         said = f"never ran, or not for 30 days: {', '.join(idle)}"
-        job, place = f"carrel-{idle[0].replace('_', '-')}", deployed.deployment.region
-        return wrong(said, f"gcloud scheduler jobs run {job} --location {place}")
+        job = f"carrel-{idle[0].replace('_', '-')}"
+        place = f"--project {deployed.deployment.project} --location {deployed.deployment.region}"
+        return wrong(said, f"gcloud scheduler jobs run {job} {place}")
     return ok(f"{len(names)} ran, and ended well")
 
 

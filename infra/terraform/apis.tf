@@ -1,3 +1,4 @@
+# `carrel deploy` has switched them on by then; this is for whoever runs Terraform alone.
 locals {
   apis = toset(concat([
     "aiplatform", "artifactregistry", "cloudbuild", "cloudfunctions", "cloudresourcemanager",

@@ -1,3 +1,7 @@
+# By the first page an owner of the project may make it; by the second, only a costs manager of the
+# billing account can do so from Terraform.
+# https://cloud.google.com/billing/docs/how-to/budget-api-access-control
+# https://github.com/hashicorp/terraform-provider-google/issues/25478
 resource "google_billing_budget" "monthly" {
   count           = var.billing_account == null ? 0 : 1
   billing_account = var.billing_account
@@ -37,7 +41,7 @@ resource "google_billing_budget" "monthly" {
   depends_on = [google_project_service.carrel]
 }
 
-# What a budget of one project takes, on that project: nothing on the billing account.
+# What seeing and changing a budget of one project takes, on that project.
 # https://cloud.google.com/billing/docs/how-to/budget-api-access-control
 resource "google_project_iam_custom_role" "budget" {
   count       = var.billing_account == null ? 0 : 1

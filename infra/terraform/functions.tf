@@ -52,11 +52,18 @@ resource "google_cloudfunctions2_function" "carrel" {
     docker_repository = google_artifact_registry_repository.functions.id
     service_account   = google_service_account.build.id
 
-    # A bundle's name ends in its hash: the function is built anew only where its bundle is new.
+    # A bundle's name ends in its hash: the function is built anew only where its bundle is new. Google
+    # copies it, and tells of its copy alone, so that which bundle a function runs has to be said twice.
+    # https://github.com/GoogleCloudPlatform/magic-modules/blob/main/mmv1/templates/terraform/custom_flatten/cloudfunctions2_function_source_object.go.tmpl
+    environment_variables = { CARREL_BUNDLE = each.value.bundle }
+
+    # Left out, the generation of the bundle before would be asked for, from the state.
+    # https://github.com/GoogleCloudPlatform/magic-modules/pull/11287
     source {
       storage_source {
-        bucket = "${var.project}-carrel"
-        object = each.value.bundle
+        bucket     = "${var.project}-carrel"
+        object     = each.value.bundle
+        generation = try(each.value.generation, null)
       }
     }
   }

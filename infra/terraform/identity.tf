@@ -52,7 +52,7 @@ resource "google_storage_bucket_iam_member" "function" {
 # Who may invoke what: everybody the gateway, which asks each who it is; the gateway alone the tools;
 # the schedules alone the jobs.
 resource "google_cloud_run_v2_service_iam_member" "invoker" {
-  for_each = local.functions
+  for_each = { for key, each in local.functions : key => each if each.kind != "gateway" || var.grant_all_users }
   name     = google_cloudfunctions2_function.carrel[each.key].name
   location = var.region
   role     = "roles/run.invoker"

@@ -56,6 +56,7 @@ resource "google_firestore_index" "carrel" {
 
   timeouts {
     create = "90m" # over many documents
+    delete = "90m"
   }
 }
 
@@ -85,5 +86,6 @@ resource "google_firestore_field" "carrel" {
   timeouts {
     create = "90m"
     update = "90m"
+    delete = "90m" # the automatic indexes come back
   }
 }

@@ -21,7 +21,7 @@ variable "project" {
 }
 
 variable "region" {
-  description = "Where functions, images, texts and schedules are."
+  description = "Where functions, images, texts and schedules are. New projects may be kept to some regions for builds: https://cloud.google.com/build/docs/locations"
   type        = string
   default     = null
 
@@ -75,7 +75,7 @@ variable "secrets" {
 }
 
 variable "billing_account" {
-  description = "The id of the billing account, for a budget and its alerts; null for none."
+  description = "The id of the billing account, for a budget and its alerts; null for none. If making it is refused, become a costs manager of the account (roles/billing.costsManager)."
   type        = string
   default     = null
 
@@ -122,6 +122,12 @@ variable "public_url" {
     condition     = var.public_url == null || can(regex("^https://[a-z0-9.-]+$", var.public_url))
     error_message = "Set public_url to an address such as https://carrel.example.com, without a path, or to null."
   }
+}
+
+variable "grant_all_users" {
+  description = "Whether Terraform lets everybody reach the gateway; false where an organization forbids allUsers."
+  type        = bool
+  default     = true
 }
 
 variable "protect_data" {

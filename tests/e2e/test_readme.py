@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 README = (ROOT / "README.md").read_text("utf-8")
 COMMANDS = [block.strip() for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)]
 RUN, ADD, CALL, INGEST, EXTRACT, JOB, SIGN_IN, KEY = COMMANDS[:8]
-OF_MAKE = [command for command in COMMANDS if command.startswith("make ")]
+OF_MAKE = [line for block in COMMANDS for line in block.splitlines() if line.startswith("make ")]
 START_SECONDS = 300
 
 

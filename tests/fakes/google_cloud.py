@@ -49,6 +49,7 @@ class Project:
         indexes: The composite indexes of each database.
         functions: By name, as the Cloud Functions API describes them.
         invokers: Who may invoke the Cloud Run service of this name.
+        open_services: Cloud Run services that let everybody through, whoever may invoke them.
         jobs: Cloud Scheduler's, by name.
         slow: How many requests still find a service off that was just switched on.
     """
@@ -60,6 +61,7 @@ class Project:
     indexes: dict[str, list[Json]] = field(default_factory=dict)
     functions: dict[str, Json] = field(default_factory=dict)
     invokers: dict[str, list[str]] = field(default_factory=dict)
+    open_services: set[str] = field(default_factory=set)
     jobs: dict[str, Json] = field(default_factory=dict)
     slow: int = 0
 
@@ -133,8 +135,11 @@ def _state(project: Project, name: str) -> Json:
     return {"name": f"{parent}/services/{name}", "parent": parent, "state": state}
 
 
-def _enable(project: Project, _found: Json, _query: Json, body: Json) -> Json:
-    project.services |= set(body["serviceIds"])
+def _enable(project: Project, found: Json, _query: Json, body: Json) -> Json:
+    wanted = [found["service"]] if "service" in found else body["serviceIds"]
+    if "service" not in found and not 2 <= len(wanted) <= 20:
+        raise FakeRefusal(400, "A batch is of 2 to 20 services.")
+    project.services |= set(wanted)
     return {"name": "operations/acat.p2-1", "done": True, "response": {}}
 
 
@@ -197,6 +202,12 @@ def _indexes(project: Project, found: Json, _query: Json, _body: Json) -> Json:
     return {"indexes": project.indexes.get(found["database"], [])}
 
 
+def _run_service(project: Project, found: Json, _query: Json, _body: Json) -> Json:
+    if found["run"] in project.open_services:
+        return {"name": found["run"], "invokerIamDisabled": True}
+    return {"name": found["run"]}
+
+
 def _policy(project: Project, found: Json, _query: Json, _body: Json) -> Json:
     members = project.invokers.get(found["run"], [])
     bindings = [{"role": "roles/run.invoker", "members": members}] if members else []
@@ -212,6 +223,7 @@ _ROUTES: Final[dict[str, list[tuple[str, str, Callable[[Project, Json, Json, Jso
         (f"{_PROJECT}/services/(?P<service>[^/:]+)", "GET", _service),
         (f"{_PROJECT}/services:batchGet", "GET", _services),
         (f"{_PROJECT}/services:batchEnable", "POST", _enable),
+        (f"{_PROJECT}/services/(?P<service>[^/:]+):enable", "POST", _enable),
     ],
     "cloudbilling": [(f"{_PROJECT}/billingInfo", "GET", _billing)],
     "secretmanager": [
@@ -225,7 +237,10 @@ _ROUTES: Final[dict[str, list[tuple[str, str, Callable[[Project, Json, Json, Jso
         (f"{_DATABASE}/collectionGroups/-/indexes", "GET", _indexes),
     ],
     "cloudfunctions": [(f"v2/{_PLACE}/functions", "GET", _listed("functions", "functions"))],
-    "run": [(f"v2/{_PLACE}/services/(?P<run>[^/:]+):getIamPolicy", "GET", _policy)],
+    "run": [
+        (f"v2/{_PLACE}/services/(?P<run>[^/:]+):getIamPolicy", "GET", _policy),
+        (f"v2/{_PLACE}/services/(?P<run>[^/:]+)", "GET", _run_service),
+    ],
     "cloudscheduler": [(f"v1/{_PLACE}/jobs", "GET", _listed("jobs", "jobs"))],
 }
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +25,8 @@ from shared.store.access import AccessStore
 from tests.infra.cloud.site import GOOD, NEEDS_TERRAFORM, said
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from shared.domain.access_key import AccessKey
     from tests.fakes.cloud_storage import FakeCloudStorage
     from tests.fakes.google_cloud import FakeGoogleCloud
@@ -70,6 +74,19 @@ def test_from_nothing_everything_is_made_and_what_passed_is_remembered(
     assert {name: f["bundle"] for name, f in manifest["functions"].items()} == site.running()  # type: ignore[attr-defined]
     [secrets] = google.projects[site.project].secrets["ACCESS_SECRETS"]
     assert 1 == len(json.loads(secrets))
+
+
+def test_the_manifest_says_which_version_of_each_bundle_is_in_the_bucket(
+    site: Site, storage: FakeCloudStorage
+) -> None:
+    go(site.cloud(), EVERYTHING)
+    bucket = f"{site.project}-carrel"
+    released = json.loads(storage.text(bucket, "releases/last-good.json"))["functions"].values()
+    assert {each["bundle"]: each["generation"] for each in released} == {
+        name: storage.blobs[bucket, name].generation
+        for name in storage.names(bucket)
+        if name.startswith("bundles/")
+    }
 
 
 def test_the_smoke_test_has_a_key_of_its_own_that_may_only_read(
@@ -147,6 +164,40 @@ def test_a_function_that_cannot_be_deployed_is_replaced_by_the_one_before(site: 
     with pytest.raises(NotDone, match="terraform apply failed"):
         go(site.cloud(), EVERYTHING)
     assert before == site.running()
+
+
+def hesitant(folder: Path) -> str:
+    """A PATH with a Terraform that once cannot make everything, as in a project of minutes ago."""
+    programs = folder / "hesitant"
+    programs.mkdir()
+    path = programs / "terraform"
+    path.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in\n'
+        "  *-target=*) ;;\n"
+        f"  *apply*) mkdir {programs}/refused 2>&- && echo 'Error 403: not yet' >&2 && exit 1 ;;\n"
+        "esac\n"
+        f'exec {shutil.which("terraform")} "$@"\n'
+    )
+    path.chmod(0o755)
+    return f"{programs}{os.pathsep}{os.environ['PATH']}"
+
+
+def test_a_first_release_is_tried_again_since_a_new_project_may_not_be_ready(
+    site: Site, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    go(replace(site, path=hesitant(tmp_path)).cloud(told.append), EVERYTHING)
+    assert set(GOOD) == site.running().keys()
+    [once_more] = [line for line in told if "once more" in line]
+    assert "Error 403: not yet" in once_more
+
+
+def test_a_later_release_is_not_tried_again(site: Site, tmp_path: Path) -> None:
+    go(site.cloud(), EVERYTHING)
+    site.write_code(GOOD | {"embed": "better"})
+    with pytest.raises(NotDone, match="Error 403: not yet"):
+        go(replace(site, path=hesitant(tmp_path)).cloud(), EVERYTHING)
 
 
 def test_a_build_makes_indexes_first_and_then_releases_what_was_staged(site: Site) -> None:

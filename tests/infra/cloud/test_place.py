@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TOUCHED = (
     "ACCESS_SECRETS", "EMBEDDING_PROVIDER", "FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT",
-    "OPENAI_DIMENSION", "VERTEX_DIMENSION",
+    "GOOGLE_CLOUD_QUOTA_PROJECT", "OPENAI_DIMENSION", "VERTEX_DIMENSION",
 )  # fmt: skip
 
 
@@ -49,6 +49,11 @@ def test_the_deployment_says_where_and_how(deployed: Path, project: str) -> None
         os.environ["EMBEDDING_PROVIDER"],
         os.environ["VERTEX_DIMENSION"],
     )
+
+
+def test_the_quota_is_the_deployments_own(deployed: Path, project: str) -> None:
+    work_in_the_cloud(embedding=False, path=deployed)
+    assert project == os.environ["GOOGLE_CLOUD_QUOTA_PROJECT"]
 
 
 def test_the_emulator_is_left_out_of_it(deployed: Path) -> None:

@@ -15,7 +15,7 @@ from google.auth.transport.requests import AuthorizedSession
 
 from infra.cloud.failures import NotDone
 from infra.cloud.google_api import GoogleApi, signed_in
-from infra.cloud.services import BOOTSTRAP, project_number
+from infra.cloud.services import SERVICES, project_number
 from infra.cloud.steps import EVERYTHING, go
 from infra.cloud.terraform import Terraform
 from infra.deploy.discovery import ROOT
@@ -76,7 +76,17 @@ def test_a_project_that_nobody_pays_for_is_left_alone(site: Site, google: FakeGo
 def test_apis_are_switched_on_and_waited_for(site: Site, google: FakeGoogleCloud) -> None:
     google.projects[site.project].slow = 7
     go(site.cloud(), EVERYTHING[:3])
-    assert google.projects[site.project].services == set(BOOTSTRAP)
+    assert google.projects[site.project].services == set(SERVICES)
+
+
+@NEEDS_TERRAFORM
+def test_a_single_api_is_switched_on_by_itself(site: Site, google: FakeGoogleCloud) -> None:
+    """A batch is of two or more."""
+    project = google.projects[site.project]
+    project.services = set(SERVICES) - {"run.googleapis.com"}
+    go(site.cloud(), EVERYTHING[:1])
+    assert set(SERVICES) == project.services
+    assert not [each for each in google.addresses if "batchEnable" in each]
 
 
 def test_without_credentials_the_command_that_gets_them_is_named(

@@ -156,7 +156,7 @@ def test_taking_down_what_was_never_put_up_does_nothing(cloud: Cloud) -> None:
 @pytest.mark.parametrize(
     ("address", "expected"),
     [
-        ('google_firestore_database.access', True),
+        ("google_firestore_database.access", True),
         ("google_storage_bucket.texts", True),
         ('google_storage_bucket_iam_member.function["ingest INGEST_BUCKET"]', False),
         ('google_secret_manager_secret_iam_member.function["gateway ACCESS_SECRETS"]', False),

@@ -144,7 +144,8 @@ def test_before_the_first_release_there_are_no_functions_to_compare(ward: Ward) 
 def test_functions_that_are_missing_ill_or_of_another_release_are_named(ward: Ward) -> None:
     functions = ward.project.functions
     functions["gateway"]["state"] = "FAILED"
-    functions["gateway"]["buildConfig"]["source"]["storageSource"]["object"] = "bundles/old.zip"
+    built = functions["gateway"]["buildConfig"]["environmentVariables"]
+    built["CARREL_BUNDLE"] = "bundles/old.zip"
     functions["stray"] = functions.pop("ingest-materials")
     functions["stray"]["name"] = "projects/p/locations/europe-west1/functions/carrel-stray"
     said, then = ill("functions", ward)
@@ -165,7 +166,13 @@ def test_a_gateway_that_not_everybody_may_call_is_named(ward: Ward) -> None:
     ward.project.invokers["carrel-gateway"] = ["user:ada@example.com"]
     said, then = ill("who may call", ward)
     assert "not everybody reaches the gateway: a policy of your organization may forbid it" == said
-    assert "constraints/iam.allowedPolicyMemberDomains" in then
+    assert "where allUsers is forbidden" in then
+
+
+def test_a_gateway_that_lets_everybody_through_itself_is_well(ward: Ward) -> None:
+    ward.project.invokers.clear()
+    ward.project.open_services.add("carrel-gateway")
+    assert State.OK == finding("who may call", ward.deployed).state
 
 
 def test_a_gateway_whose_parts_are_ill_is_quoted(ward: Ward) -> None:
@@ -211,7 +218,8 @@ def test_schedules_that_are_paused_or_failed_last_are_named(ward: Ward) -> None:
 def test_a_job_that_never_ran_is_named_with_how_to_run_it(ward: Ward) -> None:
     said, then = ill("runs of jobs", ward)
     assert "never ran, or not for 30 days: ingest_materials" == said
-    assert "gcloud scheduler jobs run carrel-ingest-materials --location europe-west1" == then
+    place = f"--project {ward.deployed.deployment.project} --location europe-west1"
+    assert f"gcloud scheduler jobs run carrel-ingest-materials {place}" == then
 
 
 def test_a_job_whose_last_run_did_not_end_well_is_named(ward: Ward, record: Record) -> None:

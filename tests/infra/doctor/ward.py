@@ -14,9 +14,9 @@ from google.cloud.storage import Client
 from infra.cloud.bucket import LAST_GOOD, Bucket
 from infra.cloud.deployment import NAME, Deployment
 from infra.cloud.google_api import GoogleApi
-from infra.cloud.services import BOOTSTRAP
+from infra.cloud.services import SERVICES
 from infra.deploy.discovery import ROOT
-from infra.doctor.cloud import CHECKS, SERVICES
+from infra.doctor.cloud import CHECKS
 from infra.doctor.deployed import Deployed
 from shared.settings import Settings
 from tests.fakes.google_cloud import FakeGoogleCloud, Project
@@ -155,7 +155,7 @@ def check(name: str) -> Check[Deployed]:
 def _project(name: str) -> Project:
     functions = MANIFEST["functions"]
     return Project(
-        services={*SERVICES, *BOOTSTRAP},
+        services=set(SERVICES),
         secrets={"ACCESS_SECRETS": ["one"], "READWISE_TOKEN": ["two"]},
         databases={each: {"name": each, "type": "FIRESTORE_NATIVE"} for each in FILES},
         indexes={each: _indexes(name, each) for each in FILES},
@@ -188,10 +188,19 @@ def _indexes(project: str, database: str) -> list[dict[str, Any]]:
 
 
 def _function(key: str, bundle: str) -> dict[str, Any]:
-    source = {"storageSource": {"bucket": "b", "object": bundle, "generation": "1"}}
+    copy = {
+        "bucket": "gcf-v2-sources-123456789012-europe-west1",
+        "object": f"carrel-{key}/function-source.zip",
+        "generation": "1",
+    }
     return {
         "name": f"projects/p/locations/europe-west1/functions/carrel-{key}",
-        "buildConfig": {"runtime": "python311", "entryPoint": "handle", "source": source},
+        "buildConfig": {
+            "runtime": "python311",
+            "entryPoint": "handle",
+            "source": {"storageSource": copy},
+            "environmentVariables": {"CARREL_BUNDLE": bundle},
+        },
         "state": "ACTIVE",
         "environment": "GEN_2",
     }

@@ -72,3 +72,9 @@ def test_it_all_goes_where_nothing_is_protected(deployment: Deployment) -> None:
     ended = deployment.destroy(manifest(), **UNPROTECTED)
     assert "" == ended.stderr
     assert "Destroy complete!" in ended.stdout
+
+
+def test_where_all_users_are_forbidden_the_gateway_is_left_to_its_owner(small: Deployment) -> None:
+    changes = small.changes(manifest(), **{**EVERYTHING, "grant_all_users": False})
+    gone = 'google_cloud_run_v2_service_iam_member.invoker["gateway"]'
+    assert {gone: ["delete"]} == changes

@@ -63,6 +63,22 @@ def test_each_function_is_deployed_as_declared(state: State) -> None:
     assert expected == found
 
 
+def test_each_function_says_which_bundle_it_was_built_from(state: State) -> None:
+    """Google names only its own copy of a bundle."""
+    for key, each in state.deployed().items():
+        expected = {"CARREL_BUNDLE": state.functions[key]["bundle"]}
+        assert expected == each["build_config"]["environment_variables"]
+
+
+def test_a_bundle_is_asked_for_in_the_version_that_was_uploaded(deployment: Deployment) -> None:
+    uploaded = manifest()
+    uploaded["functions"]["search-kb"]["generation"] = 1_700_000_000_000_007
+    deployment.apply(uploaded, **EVERYTHING)
+    state = State.of(uploaded["functions"], deployment.resources())
+    source = state.deployed()["search-kb"]["build_config"]["source"]["storage_source"]
+    assert 1_700_000_000_000_007 == source["generation"]
+
+
 def test_concurrency_is_set_for_each_and_has_the_whole_processor_that_it_takes(
     state: State,
 ) -> None:
