@@ -175,9 +175,12 @@ def generate(*, check: bool) -> None:
 @main.command()
 def stage() -> None:
     """Write the bundles of all functions into `dist`, as they are deployed."""
+    from infra.deploy import generated
     from infra.deploy.stage import DIST
     from infra.deploy.stage import stage as write
 
+    if generated.CATALOG in generated.stale():
+        raise click.ClickException("The gateway's catalogue is out of date. Run `make fix`.")
     manifest = write()
     click.echo(f"{len(manifest['functions'])} bundles in {DIST}")
 
@@ -190,3 +193,4 @@ def new_tool(name: str) -> None:
 
     for path in create_tool(name):
         click.echo(f"wrote {path}")
+    click.echo("Write its handler, then run `make fix`: the gateway's catalogue names it then.")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from shared.ai.embedding import Purpose
 from shared.clock import utc_now
 from shared.errors import Forbidden, InvalidInput, PlatformFault, Unavailable
+from shared.logs import log
 from shared.needs import EVERYTHING, Need
 from shared.notes import noted
 from shared.store import Connection, Meter, Store
@@ -118,6 +119,7 @@ class Deps:
             PlatformFault: It does not: in the cloud it has neither the code for it nor the right.
         """
         if need not in self.needs:
+            log.error("need_not_declared", need=str(need))
             raise PlatformFault(f"This function does not declare that it needs: {need}.")
 
     async def query_vector(self, query: str) -> Vector:

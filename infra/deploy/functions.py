@@ -29,7 +29,7 @@ ANSWERING: Final = 5
 FINISHING: Final = 5 * 60
 """Seconds that a job's function has past its budget, which ends between two steps."""
 LONGEST: Final = 30 * 60
-"""Seconds that Cloud Scheduler waits for an answer, at most."""
+"""Seconds that Cloud Scheduler waits for an answer, at most: no job may have more."""
 GATEWAY_SECONDS: Final = 300
 
 _SECRETS: Final = {Need.EMBEDDING: "OPENAI_API_KEY", Need.READWISE: "READWISE_TOKEN"}
@@ -152,7 +152,7 @@ def _of_job(job: Job) -> Function:
         secrets=_secrets(job.needs),
         memory=job.memory,
         concurrency=1,
-        timeout=min(math.ceil(job.timeout) + FINISHING, LONGEST),
+        timeout=math.ceil(job.timeout) + FINISHING,
         max_instances=1,  # a second run would only hear that one is under way
         schedule=job.schedule,
     )

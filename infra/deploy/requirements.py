@@ -8,8 +8,6 @@ import tomllib
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import distributions
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from packaging.requirements import Requirement
@@ -20,6 +18,7 @@ from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+    from pathlib import Path
 
 PYTHON: Final = "3.11"
 """What functions run on: the oldest that Carrel supports, for which constraints.txt is made."""
@@ -33,7 +32,7 @@ def requirements_of(modules: Iterable[str]) -> frozenset[str]:
     """What `pyproject.toml` asks for of the distributions that hold these modules.
 
     Raises:
-        InvalidInput: A module's distribution is not named there.
+        InvalidInput: A module's distribution is not named there, or there is none.
     """
     declared, found = _declared(), set[str]()
     for module in modules:
@@ -107,24 +106,35 @@ def _declared() -> dict[str, str]:
 
 
 def _distribution_of(module: str) -> str | None:
-    """Who brings a module: None if it is the standard library's, or no module at all."""
+    """Who brings a module: None if it is the standard library's, or a name within a module.
+
+    Raises:
+        InvalidInput: Nobody does.
+    """
     if module == "zoneinfo":
         return _TIME_ZONES
-    if module.partition(".")[0] in sys.stdlib_module_names:
+    package = module.partition(".")[0]
+    if package in sys.stdlib_module_names:
         return None
-    try:
-        spec = find_spec(module)
-    except ModuleNotFoundError:  # a name that is imported from a module
-        return None
-    return _owners().get(spec.origin or "") if spec else None
+    if package not in _packages():
+        raise InvalidInput(f"{module} is imported, but nothing that is installed brings it.")
+    return _owners().get(module)
+
+
+@cache
+def _packages() -> frozenset[str]:
+    """All that can be imported by a name without a dot."""
+    return frozenset(module.partition(".")[0] for module in _owners())
 
 
 @cache
 def _owners() -> dict[str, str]:
-    """The distribution of each installed Python file."""
-    return {
-        str(Path(str(each.locate_file(file))).resolve()): canonicalize_name(each.name)
-        for each in distributions()
-        for file in each.files or ()
-        if file.suffix in {".py", ".so"}
-    }
+    """The distribution of each installed module: to ask Python itself would import packages."""
+    owners: dict[str, str] = {}
+    for each in distributions():
+        name = canonicalize_name(each.name)  # which is read from a file, each time anew
+        for file in each.files or ():
+            if file.suffix in {".py", ".so"}:
+                parts = (*file.parts[:-1], file.name.partition(".")[0])
+                owners[".".join(parts).removesuffix(".__init__")] = name
+    return owners

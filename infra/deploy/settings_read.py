@@ -6,25 +6,44 @@ import ast
 import inspect
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from shared.needs import EVERYTHING, Need
 from shared.settings import Settings
 
 if TYPE_CHECKING:
+    from infra.deploy.functions import Function
     from infra.deploy.imports import Reach
 
+_OF_NEEDS: Final = {
+    "embedding_": {Need.EMBEDDING},
+    "openai_": {Need.EMBEDDING},
+    "vertex_": {Need.EMBEDDING, Need.GENERATION},
+    "generation_": {Need.GENERATION},
+    "readwise_": {Need.READWISE},
+}
+"""How the settings begin that only these needs read: `shared/deps.py` mentions them for all."""
 
-def settings_read(found: Reach) -> set[str]:
+
+def settings_read(function: Function, found: Reach) -> set[str]:
     """The environment variables, without secrets, that the files of a bundle may read.
 
-    A file that mentions a name, of a setting or of a property made of settings, may read it.
+    A file that mentions a name, of a setting or of a property made of settings, may read it, unless
+    that serves a need which its function does not declare.
     """
     own = Path(inspect.getfile(Settings))
     mentioned = {name for path, names in found.names.items() if path != own for name in names}
     fields = mentioned & Settings.model_fields.keys()
     for name, behind in _properties(own).items():
         fields |= behind if name in mentioned else set()
-    return {name.upper() for name in fields - _secrets()}
+    # The gateway asks no provider, but must know which one its tools do.
+    needs = EVERYTHING if function.kind == "gateway" else function.needs
+    return {name.upper() for name in fields - _secrets() if _serves(name, needs)}
+
+
+def _serves(name: str, needs: frozenset[Need]) -> bool:
+    serving = [of for beginning, of in _OF_NEEDS.items() if name.startswith(beginning)]
+    return not serving or any(of & needs for of in serving)
 
 
 @cache

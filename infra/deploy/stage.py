@@ -2,7 +2,7 @@
 
 `dist/<function>/` is what the cloud builds, `dist/bundles/` the same as archives named by their
 content, so that an unchanged function is not deployed again, and `dist/manifest.json` what
-Terraform makes of them.
+Terraform makes of them. The manifest goes first and comes last: where there is one, all of it is.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from infra.deploy.functions import functions
 from infra.deploy.imports import reach
 from infra.deploy.requirements import locked, requirements_of
 from infra.deploy.settings_read import settings_read
+from infra.local import file_lock
 from shared.needs import Need
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 DIST: Final = ROOT / "dist"
 MANIFEST: Final = "manifest.json"
+_BUNDLES: Final = "bundles"
+_REQUIREMENTS: Final = "requirements"
+_OTHERS: Final = (_REQUIREMENTS, "laptop", "last-good*")
+"""Folders that are no earlier run's."""
 _PROVIDERS: Final = {
     "shared.ai.vertex_embedding": Need.EMBEDDING,
     "shared.ai.openai_embedding": Need.EMBEDDING,
@@ -61,22 +66,38 @@ def stage(
     Raises:
         InvalidInput: What a function imports cannot be had.
     """
+    target.mkdir(parents=True, exist_ok=True)
+    with file_lock.locked(target / "lock"):  # others wait
+        return _staged(target, only, laptop=laptop)
+
+
+def _staged(target: Path, only: Sequence[str] | None, *, laptop: bool) -> dict[str, Any]:
     wanted = [each for each in functions() if only is None or each.name in only]
-    bundles = target / "bundles"
-    shutil.rmtree(bundles, ignore_errors=True)
-    bundles.mkdir(parents=True)
+    bundles = target / _BUNDLES
+    (target / MANIFEST).unlink(missing_ok=True)
+    _sweep(target)
+    bundles.mkdir()
     manifest = {}
     for function in wanted:
         folder = target / function.key
-        shutil.rmtree(folder, ignore_errors=True)
         found = reach(function.entry, _withheld(function, laptop=laptop))
-        _write(function, found, folder, target / "requirements")
-        archive = _archive(folder, bundles, function.key)
-        read = settings_read(found)
-        manifest[function.key] = function.entry_in_manifest(f"bundles/{archive.name}", read)
+        _write(function, found, folder, target / _REQUIREMENTS)
+        archive = pack(folder, bundles, function.key)
+        read = settings_read(function, found)
+        manifest[function.key] = function.entry_in_manifest(f"{_BUNDLES}/{archive.name}", read)
     content = {"functions": manifest}
-    (target / MANIFEST).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+    fresh = target / f"{MANIFEST}.new"
+    fresh.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+    fresh.replace(target / MANIFEST)
     return content
+
+
+def _sweep(target: Path) -> None:
+    """Delete what an earlier run left, and one that was killed, of functions that are gone too."""
+    kept = {path for name in _OTHERS for path in target.glob(name)}
+    for folder in target.iterdir():
+        if folder.is_dir() and folder not in kept:
+            shutil.rmtree(folder)
 
 
 def _write(function: Function, found: Reach, folder: Path, kept: Path) -> None:
@@ -100,14 +121,22 @@ def _withheld(function: Function, *, laptop: bool) -> set[str]:
     return unneeded if laptop else {*unneeded, _LAPTOP}
 
 
-def _archive(folder: Path, bundles: Path, key: str) -> Path:
-    """Pack a folder; the same content makes the same bytes."""
+def pack(folder: Path, bundles: Path, key: str, level: int | None = None) -> Path:
+    """Pack a folder; the same content is called the same, whatever zlib makes of it.
+
+    Args:
+        folder: What to pack.
+        bundles: Where to.
+        key: How its name begins.
+        level: How hard zlib tries, from 0 to 9; by default as it likes.
+    """
+    digest = sha256()
     unnamed = bundles / f"{key}.zip"
-    with zipfile.ZipFile(unnamed, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(unnamed, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as archive:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            entry = zipfile.ZipInfo(path.relative_to(folder).as_posix(), _LONG_AGO)
+            name, content = path.relative_to(folder).as_posix(), path.read_bytes()
+            digest.update(f"{len(name)} {name} {len(content)} ".encode() + content)
+            entry = zipfile.ZipInfo(name, _LONG_AGO)
             entry.external_attr = 0o644 << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, path.read_bytes())
-    digest = sha256(unnamed.read_bytes()).hexdigest()[:16]
-    return unnamed.rename(bundles / f"{key}-{digest}.zip")
+            archive.writestr(entry, content, zipfile.ZIP_DEFLATED, level)
+    return unnamed.rename(bundles / f"{key}-{digest.hexdigest()[:16]}.zip")

@@ -1,15 +1,18 @@
 """What is deployed, on a laptop: the functions' archives unpacked, each with its environment.
 
 Everything lies in `dist/laptop` and is named by its content, made whole or not at all, and left as
-it is: what runs already goes on with what it started from. Any number of processes may ask at once.
+it is for a day at least: what runs already goes on with what it started from. Any number of
+processes may ask at once.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -19,9 +22,10 @@ from infra.deploy.stage import DIST, MANIFEST, stage
 from infra.local.archives import unpack
 from infra.local.environments import environment
 from infra.local.file_lock import locked
+from infra.local.pruning import prune
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
 LAPTOP: Final = DIST / "laptop"
@@ -82,10 +86,19 @@ def _pack(manifest: Path) -> None:
     click.echo("Packing the functions, as for the cloud ...", err=True)
     stage(_STAGING, laptop=True)
     if manifest.stem == _state():
+        named = _named([*_STAGED.glob("*.json"), _STAGING / MANIFEST])
         shutil.rmtree(_STAGED, ignore_errors=True)
         _STAGED.mkdir()
         (_STAGING / "bundles").rename(_STAGED / "bundles")
         (_STAGING / MANIFEST).rename(manifest)
+        prune(LAPTOP, named)
+
+
+def _named(manifests: Iterable[Path]) -> set[str]:
+    """The bundles of manifests."""
+    contents = [json.loads(path.read_bytes()) for path in manifests]
+    entries = [entry for content in contents for entry in content["functions"].values()]
+    return {PurePath(entry["bundle"]).stem for entry in entries}
 
 
 def _state() -> str:
@@ -104,6 +117,7 @@ def _bundle(key: str, entry: dict[str, Any]) -> Bundle:
     folder = LAPTOP / "unpacked" / archive.stem
     if not folder.exists():
         unpack(archive, folder, LAPTOP / "files")
+    os.utime(folder)
     requirements = (folder / "requirements.txt").read_bytes()
     return Bundle(
         key=key,

@@ -33,6 +33,7 @@ from infra.local.processes import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from socket import socket
+    from subprocess import Popen
 
     from infra.local.bundles import Bundle
     from infra.local.processes import Served
@@ -59,6 +60,7 @@ class Cloud:
         urls: By name, where they are called.
         metadata: The metadata server of each service account, host:port.
         trusted: A file of the authorities that callers trust.
+        front: What plays Cloud Run.
     """
 
     programs: Mapping[str, Program]
@@ -66,6 +68,14 @@ class Cloud:
     urls: Mapping[str, str]
     metadata: Mapping[str, str]
     trusted: Path
+    front: Popen[bytes]
+
+    def dead(self) -> str:
+        """The first part that has ended, in words; empty where all live."""
+        if self.front.poll() is not None:
+            return "What plays Cloud Run"
+        ended = (name for name, one in self.functions.items() if one.process.poll() is not None)
+        return next((f"The function of {name}" for name in ended), "")
 
     def gateway(self, environment: Mapping[str, str]) -> Program:
         """The gateway's function, which calls the others; `environment` beats what is set here."""
@@ -106,14 +116,14 @@ def cloud(
         accounts = {listener.fileno(): holder for holder, listener in inner.items()}
         made = certificates()
         plan = Plan(certificate=made.server, services=services, accounts=accounts)
-        _play(stack, plan, [*fronts.values(), *inner.values()], log)
+        front = _play(stack, plan, [*fronts.values(), *inner.values()], log)
         handed_over.close()  # or callers of what plays Cloud Run would wait where it has died
         for name, program in programs.items():
             await_answer(served[name], program)
         trusted = Path(stack.enter_context(TemporaryDirectory(prefix="carrel-"))) / "trusted.pem"
         trusted.write_text(made.trusted, "utf-8")
         urls = {name: service.url for name, service in zip(wanted, services.values(), strict=True)}
-        yield Cloud(programs, served, urls, metadata, trusted)
+        yield Cloud(programs, served, urls, metadata, trusted, front)
 
 
 def deployed(name: str, environment: Mapping[str, str]) -> Program:
@@ -163,14 +173,17 @@ def _service(bundle: Bundle, host: str, served: Served) -> Service:
     )
 
 
-def _play(stack: ExitStack, plan: Plan, sockets: Sequence[socket], log: Path | None) -> None:
+def _play(
+    stack: ExitStack, plan: Plan, sockets: Sequence[socket], log: Path | None
+) -> Popen[bytes]:
     """Have Cloud Run played until the stack ends.
 
     Raises:
         NotStarted: It died, or takes too long.
     """
     command = [sys.executable, "-P", "-m", "infra.local.cloud_run"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {name: os.environ[name] for name in _MACHINE if name in os.environ}
+    environment["PYTHONPATH"] = str(ROOT)
     process = run(stack, command, environment=environment, folder=ROOT, sockets=sockets, log=log)
     if process.stdin:
         process.stdin.write(plan.model_dump_json().encode() + b"\n")
@@ -181,3 +194,4 @@ def _play(stack: ExitStack, plan: Plan, sockets: Sequence[socket], log: Path | N
             if process.poll() is not None or time.monotonic() > deadline:
                 raise NotStarted("What plays Cloud Run did not start: see what it printed.")
             time.sleep(0.02)
+    return process

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 def environment(requirements: bytes, kept: Path) -> Path:
     """The Python of an environment for these requirements, which is made where there is none.
 
-    Environments are named by what they hold, made whole or not at all, and never changed; two
-    callers at once must not make the same one.
+    Environments are named by what they hold, made whole or not at all, and never changed but for
+    their time, which is that of the last call; two callers at once must not make the same one.
 
     Args:
         requirements: The text of a `requirements.txt` with hashes.
@@ -29,7 +30,7 @@ def environment(requirements: bytes, kept: Path) -> Path:
     Raises:
         InvalidInput: They cannot be installed.
     """
-    key = sha256(f"{sys.executable} {sys.version}".encode() + requirements).hexdigest()[:16]
+    key = key_of(requirements)
     made = kept / key
     if not made.exists():
         count = requirements.count(b"==")
@@ -41,7 +42,13 @@ def environment(requirements: bytes, kept: Path) -> Path:
         options = ["--require-hashes", "--compile-bytecode", "--python", str(unfinished)]
         _uv("pip", "sync", *options, "-", given=requirements)
         unfinished.rename(made)
+    os.utime(made)
     return made / "bin" / "python"
+
+
+def key_of(requirements: bytes) -> str:
+    """The name of an environment for these requirements."""
+    return sha256(f"{sys.executable} {sys.version}".encode() + requirements).hexdigest()[:16]
 
 
 def _uv(*arguments: str, given: bytes = b"") -> None:

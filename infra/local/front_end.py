@@ -106,6 +106,8 @@ class FrontEnd:
     async def _passed_on(
         self, request: Request, service: Service, instead: Mapping[str, str]
     ) -> Response:
+        if not request.scope["raw_path"].startswith(b"/"):
+            return _page(400, "Bad Request", "Your client has issued a malformed request.")
         try:
             body = await _body(request)
             if body is None:

@@ -85,7 +85,12 @@ class MetadataServers:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         request = Request(scope, receive)
-        response = self._answer(request, self._holders[scope["server"][1]])
+        port = scope["server"][1]
+        known = request.headers.get("host") in {f"127.0.0.1:{port}", f"localhost:{port}"}
+        if not known or "x-forwarded-for" in request.headers:  # a web page, or somebody's proxy
+            response: Response = PlainTextResponse("Forbidden", 403)
+        else:
+            response = self._answer(request, self._holders[port])
         response.headers["Server"] = "Metadata Server for Serverless"
         await response(scope, receive, send)
 

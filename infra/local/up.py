@@ -16,13 +16,15 @@ from infra.deploy.discovery import ROOT, tools
 from infra.local.emulator import PROJECT
 from infra.local.jobs import load_sample
 from infra.local.places import STATE, await_end, database, is_served, share_secret
-from infra.local.processes import answers, in_checkout, serve
+from infra.local.processes import NotStarted, answers, in_checkout, serve
 from infra.local.welcome import welcome
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
     from types import FrameType
 
-    from infra.local.processes import Served
+    from infra.local.processes import Program, Served
 
 
 LOOK_SECONDS: Final = 0.5
@@ -67,29 +69,41 @@ def _run(stack: ExitStack, choices: Choices) -> None:
     if choices.sample:
         click.echo("Loading the sample knowledge base ...")
         load_sample()
-    gateway = _serve(stack, choices)
+    gateway, dead = _serve(stack, choices)
     click.echo(welcome(choices.port, sign_in=choices.sign_in))
-    _wait(gateway)
+    _wait(gateway, dead)
 
 
-def _serve(stack: ExitStack, choices: Choices) -> Served:
+def _serve(stack: ExitStack, choices: Choices) -> tuple[Served, Callable[[], str]]:
+    """The gateway, and who tells which of the other parts has died, if one has."""
     environment = {"PUBLIC_URL": f"http://localhost:{choices.port}", **_access(choices)}
     log = STATE / f"functions-{choices.port}.log"
     log.unlink(missing_ok=True)
-    program = in_checkout(ROOT / "infra" / "local" / "gateway_main.py", environment)
-    if choices.functions:
-        from infra.local.cloud import cloud
-
-        click.echo("Starting each tool as a function of its own ...")
-        names = [tool.name for tool in tools()]
-        program = stack.enter_context(cloud(names, environment, log=log)).gateway(environment)
-    return stack.enter_context(serve(program, port=choices.port, log=log))
+    try:
+        program, dead = _program(stack, choices, environment, log)
+        return stack.enter_context(serve(program, port=choices.port, log=log)), dead
+    except NotStarted as error:
+        raise NotStarted(f"{error} It is in {log}.") from error
 
 
-def _wait(gateway: Served) -> None:
+def _program(
+    stack: ExitStack, choices: Choices, environment: dict[str, str], log: Path
+) -> tuple[Program, Callable[[], str]]:
+    if not choices.functions:
+        return in_checkout(ROOT / "infra" / "local" / "gateway_main.py", environment), str
+    from infra.local.cloud import cloud
+
+    click.echo("Starting each tool as a function of its own ...")
+    functions = stack.enter_context(cloud([tool.name for tool in tools()], environment, log=log))
+    return functions.gateway(environment), functions.dead
+
+
+def _wait(gateway: Served, dead: Callable[[], str]) -> None:
     while (code := _ended(gateway)) is None:
         if not is_served():
             raise click.ClickException("The local database died. Start again to go on.")
+        if part := dead():
+            raise click.ClickException(f"{part} died. Its log is in {STATE}. Start again to go on.")
     raise click.ClickException(f"The gateway ended ({code}). Its log is in {STATE}.")
 
 

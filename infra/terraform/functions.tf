@@ -11,8 +11,11 @@ locals {
     key => "https://carrel-${key}-${data.google_project.carrel.number}.${var.region}.run.app"
   }
 
-  derived_settings = ["GOOGLE_CLOUD_PROJECT", "OPENAI_DIMENSION", "PUBLIC_URL", "TOOL_URLS", "VERTEX_DIMENSION"]
-  known_settings   = toset(flatten([for each in values(local.functions) : each.settings]))
+  derived_settings = [
+    "ACCESS_DATABASE", "FIRESTORE_DATABASE", "GOOGLE_CLOUD_PROJECT", "OPENAI_DIMENSION", "PUBLIC_URL",
+    "TOOL_URLS", "VERTEX_DIMENSION",
+  ]
+  known_settings = toset(flatten([for each in values(local.functions) : each.settings]))
   settings = merge(
     {
       INGEST_BUCKET = "gs://${google_storage_bucket.texts.name}/texts"
@@ -38,6 +41,9 @@ locals {
     each.kind == "gateway" ? max(each.timeout_seconds, values(local.tool_seconds)...) :
     lookup(local.tool_seconds, key, each.timeout_seconds)
   ) }
+
+  least_instances = merge({ for key, each in local.functions : key => each.min_instances }, var.min_instances)
+  most_instances  = merge({ for key, each in local.functions : key => each.max_instances }, var.max_instances)
 }
 
 resource "google_cloudfunctions2_function" "carrel" {
@@ -74,8 +80,8 @@ resource "google_cloudfunctions2_function" "carrel" {
     available_cpu                    = tostring(each.value.cpu)
     max_instance_request_concurrency = each.value.concurrency
     timeout_seconds                  = local.seconds[each.key]
-    min_instance_count               = each.value.min_instances
-    max_instance_count               = each.value.max_instances
+    min_instance_count               = local.least_instances[each.key]
+    max_instance_count               = local.most_instances[each.key]
     ingress_settings                 = each.value.ingress
 
     # What it does not read does not touch it when it changes.

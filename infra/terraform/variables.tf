@@ -59,7 +59,12 @@ variable "settings" {
 
   validation {
     condition     = length(setintersection(keys(var.settings), local.derived_settings)) == 0
-    error_message = "Leave ${join(", ", setintersection(keys(var.settings), local.derived_settings))} out of settings: project, public_url and embedding_dimension decide them."
+    error_message = "Leave ${join(", ", setintersection(keys(var.settings), local.derived_settings))} out of settings: project, public_url and embedding_dimension decide them, and the databases' names are fixed."
+  }
+
+  validation {
+    condition     = contains(["vertex", "openai"], lookup(var.settings, "EMBEDDING_PROVIDER", ""))
+    error_message = "Set EMBEDDING_PROVIDER in settings to vertex, or to openai for any endpoint that speaks as OpenAI does, as in \"settings\": {\"EMBEDDING_PROVIDER\": \"vertex\"}: no bundle embeds otherwise."
   }
 }
 
@@ -128,6 +133,38 @@ variable "grant_all_users" {
   description = "Whether Terraform lets everybody reach the gateway; false where an organization forbids allUsers."
   type        = bool
   default     = true
+}
+
+variable "min_instances" {
+  description = "How many instances of a function are kept ready, which costs all day long, by its key in the manifest, where what it declares is not right: {\"gateway\" = 1}."
+  type        = map(number)
+  default     = {}
+
+  validation {
+    condition     = length(setsubtract(keys(var.min_instances), keys(local.functions))) == 0
+    error_message = "There is no function ${join(", ", setsubtract(keys(var.min_instances), keys(local.functions)))} for min_instances. There are: ${join(", ", keys(local.functions))}."
+  }
+
+  validation {
+    condition     = alltrue([for key, each in var.min_instances : each >= 0 && floor(each) == each && each <= lookup(local.most_instances, key, each)])
+    error_message = "Set min_instances to whole numbers, 0 or more, and no more than the function's max_instances."
+  }
+}
+
+variable "max_instances" {
+  description = "How many instances of a function there are at most, by its key in the manifest, where what it declares is not right: {\"search-kb\" = 20}."
+  type        = map(number)
+  default     = {}
+
+  validation {
+    condition     = length(setsubtract(keys(var.max_instances), keys(local.functions))) == 0
+    error_message = "There is no function ${join(", ", setsubtract(keys(var.max_instances), keys(local.functions)))} for max_instances. There are: ${join(", ", keys(local.functions))}."
+  }
+
+  validation {
+    condition     = alltrue([for each in values(var.max_instances) : each >= 1 && floor(each) == each])
+    error_message = "Set max_instances to whole numbers, 1 or more."
+  }
 }
 
 variable "protect_data" {

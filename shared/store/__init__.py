@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from google.cloud.firestore import AsyncClient
 
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from shared.store.traces import Traces
 
 
+_AFTERMATH: Final = 0.005
+"""Seconds."""
+
+
 class Connection:
     """What a process keeps open: the client, and what it has learned about the database."""
 
@@ -50,8 +55,10 @@ class Connection:
     async def aclose(self) -> None:
         """Close the client, if it was ever used."""
         if "client" in self.__dict__:
-            # The async client has no public close; its channel must be closed on its own loop.
+            # The async client has no public close; its channel must be closed on its own loop, and
+            # what gRPC still has to tell that loop must find it open.
             await self.client._firestore_api.transport.close()  # noqa: SLF001
+            await asyncio.sleep(_AFTERMATH)
 
 
 class Store:

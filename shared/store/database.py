@@ -274,6 +274,7 @@ class Database:
 
     async def _send(self, batch: AsyncWriteBatch) -> Sequence[WriteResult]:
         if self._read_only:
+            log.error("write_not_declared", hint="its effect is READ")
             raise PlatformFault("This function declares that it only reads.")
         if sum(write._pb.ByteSize() for write in batch._write_pbs) > MOST_BYTES:  # noqa: SLF001
             raise TooLarge("The database takes no more than 4 MB at once.")

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Final
 
 import httpx2
 
-from infra.deploy.stage import DIST, stage
+from infra.deploy.stage import stage
 from infra.local.archives import unpack
 from infra.local.bundles import LAPTOP
 from infra.local.cloud import GATEWAY
 from infra.local.emulator import EmulatorMissing, run_emulator
 from infra.local.environments import environment
+from infra.local.file_lock import locked
 from infra.local.processes import Program, start
 from tests.bench.measuring import print_table
 from tests.e2e.running import SECRET
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROUNDS: Final = 3
-STAGED: Final = DIST / "bench"
+STAGED: Final = LAPTOP / "bench"
 _MIB: Final = 1024 * 1024
 _GIVEN: Final = {"ACCESS_SECRETS": json.dumps([SECRET]), "PUBLIC_URL": "http://localhost:8080"}
 
@@ -69,7 +70,8 @@ def measured(archive: Path, name: str, rounds: int) -> list[str]:
     folder = STAGED / "unpacked" / archive.stem
     if not folder.exists():
         unpack(archive, folder, STAGED / "files")
-    python = environment((folder / "requirements.txt").read_bytes(), LAPTOP / "environments")
+    with locked(LAPTOP / "lock"):
+        python = environment((folder / "requirements.txt").read_bytes(), LAPTOP / "environments")
     given = {**_GIVEN, "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"]}
     program = Program(folder / "main.py", python, given, folder)
     path = "/health" if name == GATEWAY else "/"

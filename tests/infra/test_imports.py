@@ -58,15 +58,33 @@ def test_what_is_withheld_is_not_followed() -> None:
     assert {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"} & reached(tool, local) == set()
 
 
+def settings_of(name: str) -> set[str]:
+    [function] = [each for each in functions() if each.name == name]
+    return settings_read(function, reach(function.entry))
+
+
 def test_a_function_is_given_the_settings_that_it_reads() -> None:
-    of_gateway = settings_read(reach("functions.gateway.main"))
-    of_tasks = settings_read(reach("functions.tools.list_tasks.main"))
-    assert {"ALLOWED_EMAILS", "TRUSTED_PROXIES", "OPENAI_KEY_OF_CALLER", "PUBLIC_URL"} <= of_gateway
+    assert {
+        "ALLOWED_EMAILS",
+        "EMBEDDING_PROVIDER",
+        "OPENAI_KEY_OF_CALLER",
+        "PUBLIC_URL",
+        "TRUSTED_PROXIES",
+    } <= settings_of("gateway")
+    of_tasks = settings_of("list_tasks")
     assert {"TIME_ZONE", "FIRESTORE_DATABASE"} <= of_tasks
     assert {"ALLOWED_EMAILS", "ACCESS_DATABASE", "INGEST_BUCKET"} & of_tasks == set()
+
+
+def test_who_does_not_embed_is_not_touched_by_another_model() -> None:
+    assert "VERTEX_MODEL" in settings_of("search_kb")
+    assert "VERTEX_MODEL" not in settings_of("get_chunk")
+    assert {"GENERATION_MODEL", "VERTEX_BASE_URL"} <= settings_of("cards")
+    assert {"GENERATION_MODEL", "READWISE_URL"} & settings_of("search_kb") == set()
+    assert "READWISE_URL" in settings_of("ingest")
 
 
 @every_function
 def test_no_secret_is_given_in_plain_sight(function: Function) -> None:
     secrets = {"ACCESS_SECRETS", "OPENAI_API_KEY", "READWISE_TOKEN", "GOOGLE_CLIENT_SECRET"}
-    assert settings_read(reach(function.entry)) & {*secrets, "BILLING_TOKEN"} == set()
+    assert settings_of(function.name) & {*secrets, "BILLING_TOKEN"} == set()

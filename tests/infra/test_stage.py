@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.deploy.discovery import ROOT
 from infra.deploy.functions import functions
 from infra.deploy.imports import reach
 from infra.deploy.requirements import CONSTRAINTS, locked, requirements_of
-from infra.deploy.stage import stage
+from infra.deploy.stage import pack, stage
 from shared.errors import InvalidInput
 
 FEW = ["gateway", "get_chunk", "search_kb", "index", "ingest"]
@@ -57,8 +62,32 @@ def test_the_same_sources_make_the_same_archives(tmp_path: Path, manifest: dict[
     )
 
 
+def test_another_machines_zlib_makes_another_archive_of_the_same_name(
+    target: Path, tmp_path: Path
+) -> None:
+    archives = {}
+    for level in (1, 9):
+        (tmp_path / str(level)).mkdir()
+        archives[level] = pack(target / "get-chunk", tmp_path / str(level), "get-chunk", level)
+    assert archives[1].read_bytes() != archives[9].read_bytes()
+    assert archives[1].name == archives[9].name
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.py", "2"), ("b.py", "1")])
+def test_another_content_and_another_place_make_another_name(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    bundles = []
+    for file, text in [("a.py", "1"), (name, content)]:
+        folder = tmp_path / f"{file}{text}"
+        folder.mkdir()
+        (folder / file).write_text(text)
+        bundles.append(pack(folder, tmp_path, "key").name)
+    assert 2 == len(set(bundles))
+
+
 def test_what_an_earlier_run_left_goes(tmp_path: Path) -> None:
-    stage(tmp_path, only=["get_chunk"])
+    stage(tmp_path, only=["get_chunk", "list_tags"])
     stray = tmp_path / "get-chunk" / "stray.py"
     stray.write_text("")
     (tmp_path / "bundles" / "old-0123456789abcdef.zip").write_text("")
@@ -66,6 +95,65 @@ def test_what_an_earlier_run_left_goes(tmp_path: Path) -> None:
     assert not stray.exists()
     kept = [path.name for path in (tmp_path / "bundles").iterdir()]
     assert [Path(content["functions"]["get-chunk"]["bundle"]).name] == kept
+    assert not (tmp_path / "list-tags").exists()
+
+
+def test_what_others_keep_beside_the_bundles_stays(tmp_path: Path) -> None:
+    kept = ["laptop/lock", "last-good/bundle.zip", "last-good.json", "last-good.tfvars.json"]
+    for name in kept:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    stage(tmp_path, only=["get_chunk"])
+    assert [True] * 4 == [(tmp_path / name).exists() for name in kept]
+
+
+def test_a_run_that_fails_leaves_no_manifest_of_the_run_before(tmp_path: Path) -> None:
+    stage(tmp_path, only=["get_chunk"])
+    (tmp_path / "requirements").rename(tmp_path / "elsewhere")
+    (tmp_path / "requirements").write_text("not a folder")
+    with pytest.raises(OSError, match="requirements"):
+        stage(tmp_path, only=["get_chunk"])
+    assert not (tmp_path / "manifest.json").exists()
+
+
+def staging(target: Path) -> subprocess.Popen[bytes]:
+    """A process that stages the few."""
+    code = f"""
+from pathlib import Path
+from infra.deploy.stage import stage
+stage(Path({str(target)!r}), only={FEW!r})
+"""
+    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+
+
+def test_killed_in_the_middle_the_next_run_is_whole(
+    tmp_path: Path, manifest: dict[str, Any]
+) -> None:
+    stage(tmp_path, only=["list_tags"])
+    with staging(tmp_path) as killed:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "gateway").exists():  # the first of several
+            assert time.monotonic() < deadline
+        killed.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "manifest.json").exists()
+    assert manifest == stage(tmp_path, only=FEW)["functions"]
+    assert_whole(tmp_path, manifest)
+
+
+def test_runs_at_once_do_not_break_each_other(tmp_path: Path, manifest: dict[str, Any]) -> None:
+    with staging(tmp_path) as one, staging(tmp_path) as other:
+        assert [0, 0] == [one.wait(), other.wait()]
+    assert_whole(tmp_path, manifest)
+
+
+def assert_whole(target: Path, manifest: dict[str, Any]) -> None:
+    """All bundles of the manifest are there, each with all that it holds, and nothing else."""
+    assert manifest == json.loads((target / "manifest.json").read_text())["functions"]
+    bundles = {path.relative_to(target).as_posix() for path in (target / "bundles").iterdir()}
+    assert {entry["bundle"] for entry in manifest.values()} == bundles
+    for bundle in bundles:
+        with zipfile.ZipFile(target / bundle) as archive:
+            assert archive.testzip() is None
 
 
 def test_a_bundle_installs_what_it_imports_and_no_more(target: Path) -> None:
@@ -116,6 +204,11 @@ def test_no_bundle_holds_another_room(target: Path) -> None:
 def test_what_pyproject_does_not_name_cannot_be_imported() -> None:
     with pytest.raises(InvalidInput, match=r"pytest is imported, but pyproject.toml does not name"):
         requirements_of({"pytest"})
+
+
+def test_what_nobody_brings_cannot_be_imported_either() -> None:
+    with pytest.raises(InvalidInput, match="no_such_library is imported, but nothing"):
+        requirements_of({"no_such_library"})
 
 
 def test_what_the_standard_library_has_is_not_installed() -> None:

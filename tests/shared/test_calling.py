@@ -15,6 +15,7 @@ from shared.call import CallAnswer, CallRequest, WireError
 from shared.caller import Caller, Tier
 from shared.calling import call
 from shared.errors import Conflict, InvalidInput, PlatformFault, RateLimited, Unavailable
+from shared.needs import Need
 from shared.parsing import parse
 from shared.store import Meter
 from shared.tool import Arguments, Effect, Result, Tool
@@ -103,7 +104,8 @@ async def test_a_result_comes_with_a_receipt(backend: Backend) -> None:
 
 
 async def test_a_receipt_counts_documents_and_how_deep_a_call_went(backend: Backend) -> None:
-    receipt = (await call(replace(TOOL, run=look_around), request(word="so"), backend)).receipt
+    tool = replace(TOOL, run=look_around, effect=Effect.WRITE)
+    receipt = (await call(tool, request(word="so"), backend)).receipt
     assert (receipt.documents_read, receipt.documents_written, receipt.round_trips) == (3, 1, 3)
 
 
@@ -114,10 +116,8 @@ async def test_a_receipt_times_the_parts_that_a_call_needed_and_leaves_out_the_o
         await deps.query_vector("bread")
         return Out(words=[])
 
-    first, again = [
-        (await call(replace(TOOL, run=embed), request(word="so"), backend)).receipt
-        for _ in range(2)
-    ]
+    tool = replace(TOOL, run=embed, needs=frozenset({Need.EMBEDDING}))
+    first, again = [(await call(tool, request(word="so"), backend)).receipt for _ in range(2)]
     assert first.embedding_ms is not None
     assert 0 < first.embedding_ms <= first.milliseconds
     assert (None, None, None) == (first.bm25_ms, first.price, again.embedding_ms)

@@ -1,4 +1,4 @@
-"""A cloud on this machine ends with whoever started it, however that came."""
+"""A cloud on this machine: it tells what dies, and ends with whoever started it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from urllib.parse import urlsplit
 
 from infra.deploy.discovery import ROOT
+from infra.local.cloud import cloud
 from infra.local.processes import answers
 
 STARTED = """
@@ -33,3 +34,14 @@ def test_a_cloud_ends_with_who_started_it_even_if_that_is_killed() -> None:
     deadline = time.monotonic() + 10
     while any(answers(host) for host in hosts):
         assert time.monotonic() < deadline
+
+
+def test_it_tells_which_part_has_died() -> None:
+    with cloud(["get_chunk"], {}) as running:
+        assert not running.dead()
+        running.functions["get_chunk"].kill()
+        assert "The function of get_chunk" == running.dead()
+    with cloud(["get_chunk"], {}) as running:
+        running.front.kill()
+        running.front.wait()
+        assert "What plays Cloud Run" == running.dead()

@@ -42,6 +42,14 @@ async def test_a_web_page_that_is_led_there_gets_nothing(accounts: Accounts) -> 
     assert 403 == (await asked(accounts, f"{ACCOUNT}identity?audience=https://a", {})).status_code
 
 
+@pytest.mark.parametrize("header", [{"Host": "evil.example"}, {"X-Forwarded-For": "192.0.2.1"}])
+async def test_whoever_comes_by_another_name_or_by_a_proxy_gets_nothing(
+    accounts: Accounts, header: dict[str, str]
+) -> None:
+    wanted = f"{ACCOUNT}identity?audience=https://a"
+    assert 403 == (await asked(accounts, wanted, {**FLAVOR, **header})).status_code
+
+
 @pytest.mark.parametrize("path", [f"{ACCOUNT}identity", f"{ACCOUNT}token", "/nothing"])
 async def test_what_it_does_not_know_is_not_found(accounts: Accounts, path: str) -> None:
     assert 404 == (await asked(accounts, path, FLAVOR)).status_code

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
@@ -15,6 +17,7 @@ from infra.deploy.functions import functions
 from infra.local.bundles import LAPTOP, bundles
 from infra.local.cloud import deployed
 from infra.local.environments import environment
+from infra.local.pruning import USED_FOR
 from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -106,6 +109,13 @@ def test_there_is_a_bundle_for_every_function_and_it_is_the_archive_unpacked() -
                 for name in packed.namelist()
             )
         assert bundle.archive.stem == bundle.folder.name
+
+
+def test_what_is_asked_for_is_known_to_be_in_use() -> None:
+    [bundle] = bundles(["get_chunk"]).values()
+    os.utime(bundle.folder, (0, 0))
+    assert {"get_chunk": bundle} == bundles(["get_chunk"])
+    assert time.time() - bundle.folder.stat().st_mtime < USED_FOR
 
 
 def test_whoever_asks_at_once_gets_the_same() -> None:

@@ -173,6 +173,23 @@ def test_the_secrets_are_those_in_use_and_the_key_that_a_deployment_is_tested_wi
     assert IN_USE | {"carrel-smoke-key"} == made
 
 
+def test_as_many_instances_run_as_is_asked_for_and_others_as_declared(
+    deployment: Deployment,
+) -> None:
+    asked = {"min_instances": {"gateway": 1}, "max_instances": {"gateway": 3, "search-kb": 20}}
+    changes = deployment.changes(manifest(), **EVERYTHING, **asked)
+    functions = "google_cloudfunctions2_function.carrel"
+    changed = {f'{functions}["gateway"]': ["update"], f'{functions}["search-kb"]': ["update"]}
+    assert changed == changes
+    deployment.apply(manifest(), **EVERYTHING, **asked)
+    made = State.of(manifest()["functions"], deployment.resources()).deployed()
+    instances = {
+        key: (config["min_instance_count"], config["max_instance_count"])
+        for key, config in ((key, each["service_config"]) for key, each in made.items())
+    }
+    assert ((1, 3), (0, 20)) == (instances["gateway"], instances["search-kb"])
+
+
 def test_a_public_address_of_ones_own_is_the_gateways(deployment: Deployment) -> None:
     own = "https://carrel.example.com"
     deployment.apply(manifest(), **EVERYTHING, public_url=own)

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from infra.cloud.deployment import NAME, parsed
 from infra.deploy.discovery import ROOT
 from tests.fakes.terraform_provider_schema import SCHEMA
+from tests.infra.terraform.deployment import REGION
 from tests.infra.terraform.manifests import real_manifest
+from tests.infra.terraform.state import State
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +52,15 @@ def test_what_is_not_set_is_told_with_what_to_set(empty: Deployment, name: str, 
         ({"settings": {"OPENAI_API_KEY": "sk-1"}}, "Name OPENAI_API_KEY in secrets"),
         ({"settings": {"TOOL_URLS": "{}"}}, "Leave TOOL_URLS out of settings"),
         ({"settings": {"VERTEX_DIMENSION": "3"}}, "Leave VERTEX_DIMENSION out of settings"),
+        ({"settings": {"FIRESTORE_DATABASE": "b"}}, "Leave FIRESTORE_DATABASE out of settings"),
+        ({"settings": {"ACCESS_DATABASE": "b"}}, "the databases' names are fixed"),
         ({"settings": {"ALLOWED_EMAIL": "[]"}}, "No function reads ALLOWED_EMAIL"),
+        ({"settings": {}}, "Set EMBEDDING_PROVIDER in settings to vertex, or to openai"),
+        ({"settings": {"EMBEDDING_PROVIDER": "local"}}, '{"EMBEDDING_PROVIDER": "vertex"}'),
+        ({"min_instances": {"search_kb": 1}}, "There is no function search_kb for min_instances"),
+        ({"max_instances": {"search_kb": 1}}, "There is no function search_kb for max_instances"),
+        ({"min_instances": {"search-kb": 11}}, "no more than the function's max_instances"),
+        ({"max_instances": {"search-kb": 0}}, "max_instances to whole numbers, 1 or more"),
         ({"secrets": ["OPENAI_KEY"]}, "No function takes OPENAI_KEY as a secret"),
         ({"billing_account": "mine"}, "gcloud billing accounts list"),
         ({"monthly_budget": 0}, "a whole number, 1 or more"),
@@ -66,8 +77,18 @@ def test_what_cannot_be_is_refused_with_what_would_do(
     assert told in empty.refusal(real_manifest(), EXAMPLE | {"manifest": path} | wrong)
 
 
+def test_the_example_is_a_deployment_as_carrel_deploy_reads_it() -> None:
+    found = parsed(json.dumps(EXAMPLE), NAME)
+    assert ("my-carrel-123", EXAMPLE["settings"]) == (found.project, found.settings)
+
+
 def test_the_example_is_deployed_as_it_is(empty: Deployment) -> None:
     empty.apply(real_manifest(), **EXAMPLE)
+    functions = State.of(real_manifest()["functions"], empty.resources()).deployed()
+    gateway = functions["gateway"]["service_config"]["environment_variables"]
+    assert ["you@example.com"] == json.loads(gateway["ALLOWED_EMAILS"])
+    search = functions["search-kb"]["service_config"]["environment_variables"]
+    assert ("vertex", REGION) == (search["EMBEDDING_PROVIDER"], search["VERTEX_LOCATION"])
     assert ["ACCESS_SECRETS"] == empty.outputs()["secrets"]
     kinds = {each.kind for each in empty.resources()}
     assert set() == kinds & {"google_billing_budget", "google_monitoring_alert_policy"}
