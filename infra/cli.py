@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from pydantic import ValidationError
 
-from infra.cloud.place import work_in_the_cloud
+from infra.cloud.place import share_secrets_of_jobs, work_in_the_cloud
 from infra.commands.accounts import accounts
 from infra.commands.deploy import deploy, destroy
 from infra.commands.doctor import doctor
@@ -95,6 +95,7 @@ def ingest(path: Path) -> None:
     """Read PATH into the knowledge base: a Readwise export, notes, or JSON Lines."""
     from infra.local.jobs import ingest_all
 
+    share_secrets_of_jobs(["embed"])
     with places.knowledge_base():
         complete = ingest_all(path)
         places.keep()

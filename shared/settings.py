@@ -327,10 +327,15 @@ def _has_port_in_range(url: SplitResult) -> bool:
 def _environment() -> dict[str, Any]:
     """What the environment says of the settings; an empty variable says nothing."""
     found = {name: os.environ.get(name.upper(), "") for name in Settings.model_fields}
-    return {name: _value(name, text) for name, text in found.items() if text}
+    return {name: value_of(name, text) for name, text in found.items() if text}
 
 
-def _value(name: str, text: str) -> Any:
+def value_of(name: str, text: str) -> Any:
+    """What the text of a variable says: lists and objects are JSON.
+
+    Raises:
+        InvalidInput: It begins as JSON does, but is none.
+    """
     if text[0] not in "[{":
         return text
     try:

@@ -7,11 +7,12 @@ from typing import Final
 
 import click
 
-from infra.cloud.deployment import NAME, Deployment, parsed
+from infra.cloud.deployment import NAME, Deployment, checked
 from infra.cloud.failures import NotDone
 
 EXAMPLE: Final = "infra/terraform/example.tfvars.json"
 _REGION: Final = "europe-west1"
+_BUDGET: Final = "Warn when a month costs more than (whole number, empty for no budget)"
 
 
 def at_a_terminal() -> bool:
@@ -34,10 +35,23 @@ def described(project: str | None) -> Deployment:
     region = click.prompt("Region of the functions", default=_REGION)
     location = click.prompt("Location of the databases, for ever", default=region)
     email = click.prompt("E-mail address for alerts, if any", default="", show_default=False)
+    budget = click.prompt(_BUDGET, default="", show_default=False, value_proc=_whole_number)
     settings = {"EMBEDDING_PROVIDER": "vertex", "VERTEX_LOCATION": region}
-    described = {"project": project, "region": region, "firestore_location": location}
-    told = {"alert_email": email} if email else {}
-    return parsed(Deployment(**described, **told, settings=settings).to_json(), NAME)
+    deployment = Deployment(
+        project=project,
+        region=region,
+        firestore_location=location,
+        settings=settings,
+        monthly_budget=budget,
+        alert_email=email or None,
+    )
+    return checked(deployment.to_json(), NAME)
+
+
+def _whole_number(text: str) -> int | None:
+    if text and not (text.isdecimal() and int(text)):
+        raise click.UsageError("a whole number, such as 10, or nothing")
+    return int(text) if text else None
 
 
 def secret_value(name: str) -> str:

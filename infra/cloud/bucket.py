@@ -1,8 +1,9 @@
 """The bucket `<project>-carrel`, which is there before Terraform is and outlives it.
 
 It is versioned, and holds Terraform's state under `terraform/`, the functions' bundles under
-`bundles/`, each named by what is in it, and what passed its smoke test last: the manifest as
-`releases/last-good.json`, and the deployment it was deployed with as `deployment.tfvars.json`.
+`bundles/`, each named by what is in it, and what passed its smoke test last, with the deployment
+that it was deployed with, as `releases/last-good.json`. Of that deployment, builds take a copy:
+`deployment.tfvars.json`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from google.api_core.exceptions import NotFound, PreconditionFailed
 
 from infra.cloud.deployment import NAME, Deployment, parsed
+from infra.cloud.failures import NotDone, Refused
+from infra.cloud.services import project_number
 from shared.cloud_storage import translated
 from shared.errors import Forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from google.cloud.storage import Client
@@ -26,6 +29,13 @@ if TYPE_CHECKING:
 
 LAST_GOOD: Final = "releases/last-good.json"
 STATE_PREFIX: Final = "terraform"
+_SAFE: Final[dict[str, Any]] = {
+    "versioning": {"enabled": True},
+    "iamConfiguration": {
+        "uniformBucketLevelAccess": {"enabled": True},
+        "publicAccessPrevention": "enforced",
+    },
+}
 _FORBIDDEN: Final = 403
 _SECONDS: Final = 120
 
@@ -58,20 +68,26 @@ class Bucket:
     def last_good(self) -> tuple[dict[str, Any], Deployment] | None:
         """The manifest that passed its smoke test last, with its deployment; None before the first.
 
-        The manifest is written last: where it is, the deployment is too.
+        They are one object, so that no crash leaves a manifest with another's deployment.
         """
-        manifest, deployment = self._read(LAST_GOOD), self.deployment()
-        return (json.loads(manifest), deployment) if manifest and deployment else None
-
-    def deployment(self) -> Deployment | None:
-        """The deployment that passed its smoke test last."""
-        text = self._read(NAME)
-        return parsed(text, f"gs://{self.name}/{NAME}") if text else None
+        text = self._read(LAST_GOOD)
+        if text is None:
+            return None
+        held = json.loads(text)
+        return held["manifest"], parsed(json.dumps(held["deployment"]), self._place(LAST_GOOD))
 
     def keep(self, manifest: str, deployment: Deployment) -> None:
-        """Remember what passed its smoke test."""
+        """Remember what passed its smoke test.
+
+        The copy for builds comes first: killed in between, they deploy with what has just passed,
+        and what is gone back to is still the whole release before.
+        """
         self._write(NAME, deployment.to_json())
-        self._write(LAST_GOOD, manifest)
+        held = {"manifest": json.loads(manifest), "deployment": json.loads(deployment.to_json())}
+        self._write(LAST_GOOD, json.dumps(held, indent=2) + "\n")
+
+    def _place(self, name: str) -> str:
+        return f"gs://{self.name}/{name}"
 
     def _read(self, name: str) -> bytes | None:
         try:
@@ -103,27 +119,50 @@ class Bucket:
 def make_bucket(api: GoogleApi, deployment: Deployment) -> bool:
     """Make it unless it is there: versioned, and closed to the public.
 
-    https://cloud.google.com/storage/docs/json_api/v1/buckets/insert
+    https://cloud.google.com/storage/docs/json_api/v1/buckets
 
     Returns:
         Whether it had to be made.
 
     Raises:
-        Refused: Its name is taken by somebody else: names of buckets are the whole world's.
+        NotDone: Its name is taken by somebody else: names of buckets are the whole world's. Whoever
+            holds it could put functions of their own in the place of ours.
     """
-    found = api.find("storage", f"storage/v1/b/{deployment.bucket}")
+    found = _found(api, deployment)
     if found is None:
-        body = {
-            "name": deployment.bucket,
-            "location": deployment.region,
-            "versioning": {"enabled": True},
-            "iamConfiguration": {
-                "uniformBucketLevelAccess": {"enabled": True},
-                "publicAccessPrevention": "enforced",
-            },
-        }
+        body = {"name": deployment.bucket, "location": deployment.region, **_SAFE}
         api.post("storage", "storage/v1/b", body, {"project": deployment.project})
+    elif _lacks(found, _SAFE):
+        api.patch("storage", f"storage/v1/b/{deployment.bucket}", _SAFE)
     return found is None
+
+
+def _found(api: GoogleApi, deployment: Deployment) -> dict[str, Any] | None:
+    """The bucket, if it is there and ours."""
+    try:
+        found = api.find("storage", f"storage/v1/b/{deployment.bucket}")
+    except Refused as refusal:
+        if refusal.status == _FORBIDDEN:
+            raise _not_ours(deployment, f"or you may not see it. {refusal.message}") from refusal
+        raise
+    number = project_number(api, deployment.project) if found else ""
+    if found and str(found.get("projectNumber")) != number:
+        raise _not_ours(deployment, f"it is not of {deployment.project}.")
+    return found
+
+
+def _not_ours(deployment: Deployment, why: str) -> NotDone:
+    return NotDone(
+        f"The bucket gs://{deployment.bucket} belongs to somebody else, {why}\n"
+        "Nothing was written there. Next: choose another project, for another name"
+    )
+
+
+def _lacks(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return any(
+        _lacks(found.get(name, {}), value) if isinstance(value, dict) else found.get(name) != value
+        for name, value in wanted.items()
+    )
 
 
 def _refused(error: Exception, status: int) -> Forbidden:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from infra.cloud.failures import NotDone
+from infra.cloud.settings_check import expect_valid_settings, told
 from infra.deploy.discovery import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pydantic_core import ErrorDetails
 
 NAME: Final = "deployment.tfvars.json"
 PATH: Final = ROOT / NAME
 OptionalSecret = Literal[
     "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET", "OPENAI_API_KEY", "READWISE_TOKEN"
 ]
+_OF_THE_GATEWAY: Final = "GOOGLE_CLIENT_ID"
+"""The one setting that is none without its secret, which the gateway alone is given."""
 # https://cloud.google.com/resource-manager/docs/creating-managing-projects
 _PROJECT: Final = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]")
 
@@ -49,6 +54,12 @@ class Deployment(BaseModel):
     grant_all_users: bool = Field(
         default=True, description="Whether everybody is let through to the gateway by IAM."
     )
+    min_instances: dict[str, Annotated[int, Field(ge=0)]] = Field(
+        default_factory=dict, description="Instances that are always there, by function's key."
+    )
+    max_instances: dict[str, Annotated[int, Field(ge=1)]] = Field(
+        default_factory=dict, description="Instances there are at most, where it is not as usual."
+    )
     protect_data: bool = Field(default=True, description="Whether databases refuse to be deleted.")
 
     @field_validator("project")
@@ -65,10 +76,13 @@ class Deployment(BaseModel):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The functions' environment variables, as far as they follow from it."""
+        """What commands have of the functions' environment: all that follows from it."""
+        texts = f"gs://{self.project}-carrel-texts"
+        chosen = {"INGEST_BUCKET": f"{texts}/texts", "BULK_BUCKET": f"{texts}/bulk"}
+        chosen |= {name: text for name, text in self.settings.items() if name != _OF_THE_GATEWAY}
         dimension = str(self.embedding_dimension)
         given = {"VERTEX_DIMENSION": dimension, "OPENAI_DIMENSION": dimension}
-        return {**self.settings, **given, "GOOGLE_CLOUD_PROJECT": self.project}
+        return {**chosen, **given, "GOOGLE_CLOUD_PROJECT": self.project}
 
     def to_json(self) -> str:
         """As the file has it."""
@@ -84,13 +98,28 @@ def parsed(text: str | bytes, place: str) -> Deployment:
     try:
         return Deployment.model_validate_json(text)
     except ValidationError as error:
-        said = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        said = "; ".join(map(_wrong, error.errors()))
         raise NotDone(f"{place} is no deployment: {said}. Mend it, or delete it.") from error
 
 
+def checked(text: str | bytes, place: str) -> Deployment:
+    """The deployment that a text describes, once its settings are known to hold.
+
+    Raises:
+        NotDone: It describes none, or functions could not start with its settings.
+    """
+    deployment = parsed(text, place)
+    expect_valid_settings(deployment, place)
+    return deployment
+
+
 def read(path: Path = PATH) -> Deployment | None:
-    """The deployment of this checkout, if there is one."""
-    return parsed(path.read_bytes(), path.name) if path.exists() else None
+    """The deployment of this checkout, if there is one.
+
+    Raises:
+        NotDone: The file describes none that could work.
+    """
+    return checked(path.read_bytes(), path.name) if path.exists() else None
 
 
 def write(deployment: Deployment, path: Path = PATH) -> None:
@@ -98,3 +127,8 @@ def write(deployment: Deployment, path: Path = PATH) -> None:
     fresh = path.with_suffix(".new")
     fresh.write_text(deployment.to_json(), encoding="utf-8")
     fresh.replace(path)
+
+
+def _wrong(error: ErrorDetails) -> str:
+    place = [str(each) for each in error["loc"]]
+    return told(f"{'.'.join(place)}: {error['msg']}", place[-1] if place else "")

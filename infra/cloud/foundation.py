@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from infra.cloud.bucket import STATE_PREFIX, make_bucket
+from infra.cloud.databases import BY_NAME, expect_own_databases
 from infra.cloud.failures import NotDone
 from infra.cloud.secret_values import random_access_secrets
 
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
 ACCESS_SECRETS: Final = "ACCESS_SECRETS"
 DATABASES: Final = (
-    "google_firestore_database.knowledge",
-    "google_firestore_database.access",
+    *BY_NAME.values(),
     "google_firestore_index.carrel",
     "google_firestore_field.carrel",
 )
@@ -49,11 +49,13 @@ def prepare_bucket(cloud: Cloud) -> None:
 def make_databases(cloud: Cloud) -> None:
     """Databases and indexes alone: Terraform waits until each index is ready."""
     cloud.terraform.init()
+    expect_own_databases(cloud)
     cloud.terraform.apply(cloud.variables, cloud.manifest, DATABASES)
 
 
 def make_foundation(cloud: Cloud) -> None:
     """Databases, indexes and secrets, and the rights that take a while to hold."""
+    expect_own_databases(cloud)
     cloud.terraform.apply(cloud.variables, cloud.manifest, (*DATABASES, *SECRETS, *RIGHTS))
 
 

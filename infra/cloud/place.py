@@ -12,7 +12,7 @@ from infra.cloud.secret_values import SecretValues
 from infra.local import places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
 _SECRETS: Final = "ACCESS_SECRETS"
@@ -36,17 +36,20 @@ def work_in_the_cloud(*, embedding: bool, path: Path = PATH) -> None:
     wanted = ["GOOGLE_CLOUD_PROJECT", *(["EMBEDDING_PROVIDER"] if embedding else [])]
     if unset := [name for name in wanted if name not in os.environ]:
         said = " and ".join(unset)
-        raise NotDone(f"For --cloud, set {said} in the environment, or run this where {NAME} is.")
+        raise NotDone(
+            f"For --cloud, set {said} in the environment, or run this where {NAME} is:"
+            " `carrel deploy` writes it."
+        )
     # Of a person's sign-in, Firestore and Vertex AI may ask on whose quota it is.
     # https://cloud.google.com/docs/authentication/troubleshoot-adc
     os.environ.setdefault("GOOGLE_CLOUD_QUOTA_PROJECT", os.environ["GOOGLE_CLOUD_PROJECT"])
 
 
-def _secrets_of(project: str) -> SecretValues:
+def _in_the_cloud(project: str) -> SecretValues:
     return SecretValues(GoogleApi(signed_in(project)), project)
 
 
-def share_secret(secrets_of: Callable[[str], SecretValues] = _secrets_of) -> None:
+def share_secret(secrets_of: Callable[[str], SecretValues] = _in_the_cloud) -> None:
     """Have this process sign and hash as the gateway does, unless it is told its secrets.
 
     On a laptop they are in a file. A deployment's are asked of Secret Manager: no machine's file
@@ -56,3 +59,20 @@ def share_secret(secrets_of: Callable[[str], SecretValues] = _secrets_of) -> Non
         places.share_secret()
     elif not os.environ.get(_SECRETS):
         os.environ[_SECRETS] = secrets_of(os.environ["GOOGLE_CLOUD_PROJECT"]).read(_SECRETS)
+
+
+def share_secrets_of_jobs(
+    names: Collection[str], secrets_of: Callable[[str], SecretValues] = _in_the_cloud
+) -> None:
+    """Have this process run jobs as their functions do, with the secrets that are in use.
+
+    Terraform makes only those; what this process is told already, it keeps.
+    """
+    from infra.deploy.functions import functions  # which reads every tool and job
+
+    if "FIRESTORE_EMULATOR_HOST" in os.environ:
+        return
+    declared = {secret for each in functions() if each.name in names for secret in each.secrets}
+    if unset := sorted(name for name in declared if not os.environ.get(name)):
+        values = secrets_of(os.environ["GOOGLE_CLOUD_PROJECT"])
+        os.environ.update({name: values.read(name) for name in unset if values.has(name)})

@@ -10,6 +10,7 @@ from infra.cloud.deployment import write
 from infra.cloud.failures import NotDone
 from infra.cloud.smoke_key import smoke_key
 from infra.cloud.terraform import Locked
+from shared.errors import CarrelError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,8 +83,8 @@ def release(cloud: Cloud) -> None:
         _expect_answers(cloud, key)
     except Locked:
         raise
-    except NotDone as failure:
-        raise NotDone(f"{failure.message}\n{_roll_back(cloud, key)}") from failure
+    except Exception as failure:
+        raise NotDone(f"{_words_of(failure)}\n{_roll_back(cloud, key)}") from failure
     cloud.bucket.keep(cloud.manifest.read_text("utf-8"), cloud.deployment)
 
 
@@ -138,9 +139,15 @@ def _roll_back(cloud: Cloud, key: str) -> str:
     try:
         cloud.terraform.apply(variables, manifest)
         _expect_answers(cloud, key)
-    except NotDone as failure:
-        return f"Rolling back failed too: {failure.message}\nNext: carrel --cloud doctor"
+    except Exception as failure:  # noqa: BLE001 - what failed before is what is raised
+        return f"Rolling back failed too: {_words_of(failure)}\nNext: carrel --cloud doctor"
     return "The release before it serves again. Next: read the functions' logs, mend, deploy again."
+
+
+def _words_of(failure: Exception) -> str:
+    if isinstance(failure, NotDone | CarrelError):
+        return failure.message
+    return f"{type(failure).__name__}: {failure}"
 
 
 def _written(cloud: Cloud, manifest: Mapping[str, Any]) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from infra.cloud.failures import NotDone, Refused
@@ -60,13 +61,14 @@ def project_number(api: GoogleApi, project: str) -> str:
     return str(found["parent"]).removeprefix("projects/")
 
 
-def is_paid_for(api: GoogleApi, project: str) -> bool:
-    """Whether an open billing account pays for a project.
+def paying_account(api: GoogleApi, project: str) -> str | None:
+    """The id of the open billing account that pays for a project, if one does.
 
     https://cloud.google.com/billing/docs/reference/rest/v1/ProjectBillingInfo
     """
     found = api.get("cloudbilling", f"v1/projects/{project}/billingInfo")
-    return bool(found.get("billingEnabled"))
+    paid = found.get("billingEnabled")
+    return str(found["billingAccountName"]).removeprefix("billingAccounts/") if paid else None
 
 
 def link_billing(project: str) -> str:
@@ -94,6 +96,7 @@ def enable_services(cloud: Cloud) -> None:
         cloud.say(f"  switching on {', '.join(off)}")
         cloud.api.await_done(_USAGE, _enable(cloud.api, project, off))
     _await_service(cloud, "cloudbilling", f"v1/projects/{project}/billingInfo")
+    _await_service(cloud, "firestore", f"v1/projects/{project}/databases")
     _await_service(cloud, "secretmanager", f"v1/projects/{project}/secrets")
 
 
@@ -108,15 +111,29 @@ def _enable(api: GoogleApi, project: str, off: list[str]) -> dict[str, Any]:
     return api.post(_USAGE, f"{parent}:batchEnable", {"serviceIds": off})
 
 
-def check_billing(cloud: Cloud) -> None:
+def check_billing(cloud: Cloud) -> str:
     """Make sure that somebody pays.
+
+    Returns:
+        The id of the billing account.
 
     Raises:
         NotDone: Nobody does.
     """
     project = cloud.deployment.project
-    if not is_paid_for(cloud.api, project):
+    account = paying_account(cloud.api, project)
+    if account is None:
         raise NotDone(f"No billing account pays for {project}. Next: {link_billing(project)}")
+    return account
+
+
+def with_budget(cloud: Cloud) -> Cloud:
+    """A new deployment with the account that its budget is of, if it is to have one."""
+    if cloud.deployment.monthly_budget is None:
+        return cloud
+    enable_services(cloud)  # which account it is can only be asked then
+    account = {"billing_account": check_billing(cloud)}
+    return replace(cloud, deployment=cloud.deployment.model_copy(update=account))
 
 
 def _await_service(cloud: Cloud, service: str, path: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -79,6 +80,11 @@ class Terraform:
     def destroy(self, variables: Path, manifest: Path, targets: Sequence[str] = ()) -> None:
         """Delete all that it made, or these parts of it and what needs them."""
         self._run("destroy", *_CHANGE, *_inputs(variables, manifest), *_targets(targets))
+
+    def importing(self, variables: Path, manifest: Path, address: str, found: str) -> str:
+        """The command that takes over what is there already, for a person's shell."""
+        inputs = [*_inputs(variables, manifest), address, found]
+        return shlex.join(["terraform", f"-chdir={self.folder}", "import", *inputs])
 
     def outputs(self) -> dict[str, Any]:
         """What the configuration says of what it made."""

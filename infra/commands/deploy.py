@@ -13,9 +13,11 @@ from infra.cloud.deployment import PATH, Deployment
 from infra.cloud.destruction import destroy as take_down
 from infra.cloud.failures import NotDone
 from infra.cloud.release import URL
-from infra.cloud.services import project_number
+from infra.cloud.services import project_number, with_budget
 from infra.cloud.terraform import Terraform
 
+_USUAL_BUDGET: Final = 10
+"""Terraform's, where none is given."""
 _STEPS: Final = {"indexes": steps.INDEXES, "release": steps.RELEASE}
 _MADE: Final = """
 In the project {project}: two Firestore databases ({location}, for ever), their indexes, a
@@ -23,6 +25,8 @@ bucket, secrets, {functions} functions with an account each ({region}), the sche
 dashboard, and alerts.
 
 {costs}
+
+{budget}
 """
 _COSTS: Final = """\
 With {calls} calls a day, that costs about ${least:.2f} a month with {few} passages, and ${most:.2f}
@@ -61,12 +65,13 @@ def deploy(project: str | None, *, yes: bool, only: str | None) -> None:
         raise NotDone(f"{PATH.name} is of the project {chosen.project}, and not of {project}.")
     cloud = opened(chosen)
     click.echo(f"Terraform {cloud.terraform.version()}, project {chosen.project}")
-    if not found:
-        deployment.write(chosen)
-        click.echo(f"Wrote {PATH.name}: it says what is deployed, and holds no secret.")
     if only is None:
-        click.echo(_described(chosen))
+        click.echo(_described(chosen, budget=warning(chosen, new=not found)))
     asking.agreed("Deploy it?", yes=yes)
+    if not found:
+        cloud = with_budget(cloud)
+        deployment.write(cloud.deployment)
+        click.echo(f"Wrote {PATH.name}: it says what is deployed, and holds no secret.")
     steps.go(cloud, _STEPS.get(only or "", steps.EVERYTHING))
     if only != "indexes":
         url = cloud.terraform.outputs()[URL]
@@ -129,7 +134,15 @@ def opened(chosen: Deployment) -> Cloud:
     )
 
 
-def _described(chosen: Deployment) -> str:
+def warning(chosen: Deployment, *, new: bool) -> str:
+    """Who is warned of costs, if anybody; of a new deployment the account is asked for later."""
+    if chosen.billing_account or (new and chosen.monthly_budget):
+        most = chosen.monthly_budget or _USUAL_BUDGET
+        return f"Whoever pays is warned when a month costs more than {most}, in their currency."
+    return f"No budget is set: nothing warns of costs. {PATH.name} takes billing_account."
+
+
+def _described(chosen: Deployment, *, budget: str) -> str:
     from infra.costs.bill import CALLS_A_DAY, SIZES, monthly, plan_of
     from infra.deploy.functions import functions
 
@@ -147,4 +160,5 @@ def _described(chosen: Deployment) -> str:
         region=chosen.region,
         functions=len(functions()),
         costs=costs,
+        budget=budget,
     )

@@ -48,7 +48,8 @@ def tell(checks: Iterable[Check[SubjectT]], subject: SubjectT) -> bool:
 
 def _line(name: str, found: Finding) -> str:
     line = f"{found.state.value:<10}{name:<{_WIDTH}}{found.said}"
-    return f"{line}\n{'':<10}{'':<{_WIDTH}}next: {found.next}" if found.next else line
+    then = [f"{'':<10}{'':<{_WIDTH}}next: {each}" for each in found.next.splitlines()]
+    return "\n".join([line, *then])
 
 
 def _deployed() -> Deployed:
@@ -66,7 +67,8 @@ def _deployed() -> Deployed:
     if chosen is None or chosen.project != project:
         chosen = Deployment(project=project)
         signed_in(project)
-        chosen = Bucket(Client(project=project), chosen.bucket).deployment() or chosen
+        good = Bucket(Client(project=project), chosen.bucket).last_good()
+        chosen = good[1] if good else chosen
     os.environ.update(chosen.environment)
     return Deployed(
         deployment=chosen,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
+from infra.cloud.place import share_secrets_of_jobs
 from infra.commands.wording import counted, minute, table
 from infra.local import places
 from shared.store.runs import RunState
@@ -53,6 +54,7 @@ def run(names: tuple[str, ...]) -> None:
     from shared.settings import Settings
 
     wanted = [_job(name) for name in names]
+    share_secrets_of_jobs(names)
     with places.knowledge_base():
         complete = run_locally(wanted, Settings())
         places.keep()

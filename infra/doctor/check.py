@@ -30,7 +30,7 @@ class Finding(NamedTuple):
     Attributes:
         state: How it is.
         said: What there is, or what is missing.
-        next: The command to run next, where something is wrong.
+        next: The command to run next, where something is wrong; of several, one a line.
     """
 
     state: State

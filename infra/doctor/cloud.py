@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from infra.cloud.foundation import ACCESS_SECRETS
 from infra.cloud.secret_values import SecretValues
-from infra.cloud.services import SERVICES, disabled, is_paid_for, link_billing
+from infra.cloud.services import SERVICES, disabled, link_billing, paying_account
 from infra.doctor.check import Check, Finding, ok, wrong
-from infra.doctor.deployed import Deployed, name_of
-from infra.doctor.firestore import DATABASES, INDEXES
+from infra.doctor.deployed import Deployed, name_of, schedule_of
+from infra.doctor.firestore import DATABASES, EXPIRY, INDEXES
 from infra.doctor.gateway import ANSWERS, CLOSED, METADATA
 from infra.doctor.working import EMBEDDING, RUNS, STAMP
 
@@ -31,8 +31,8 @@ def _project(deployed: Deployed) -> Finding:
 
 def _billing(deployed: Deployed) -> Finding:
     project = deployed.deployment.project
-    if is_paid_for(deployed.api, project):
-        return ok("an open account pays")
+    if account := paying_account(deployed.api, project):
+        return ok(f"the account {account} pays")
     return wrong("no open account pays", link_billing(project))
 
 
@@ -102,9 +102,8 @@ def _invokers(deployed: Deployed) -> Finding:
 
 
 def _schedules(deployed: Deployed) -> Finding:
-    found = deployed.api.all("cloudscheduler", f"v1/{deployed.place}/jobs", "jobs")
-    jobs = {name_of(each): each for each in found}
-    wanted = {f"carrel-{name.replace('_', '-')}" for name in deployed.job_names()}
+    jobs = deployed.schedules
+    wanted = set(map(schedule_of, deployed.job_names()))
     ill = [
         *_told("missing", wanted - jobs.keys()),
         *_told("not enabled", (n for n in wanted & jobs.keys() if jobs[n]["state"] != "ENABLED")),
@@ -127,6 +126,7 @@ CHECKS: Final[tuple[Check[Deployed], ...]] = (
     Check("Google's APIs", _services),
     DATABASES,
     INDEXES,
+    EXPIRY,
     Check("secrets", _secrets),
     Check("functions", _functions),
     Check("who may call", _invokers),

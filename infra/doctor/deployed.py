@@ -67,6 +67,12 @@ class Deployed:
         found = self.api.all("cloudfunctions", f"v2/{self.place}/functions", "functions")
         return [each for each in found if name_of(each).startswith("carrel-")]
 
+    @cached_property
+    def schedules(self) -> dict[str, dict[str, Any]]:
+        """Jobs of Cloud Scheduler, by name, as its API describes them."""
+        found = self.api.all("cloudscheduler", f"v1/{self.place}/jobs", "jobs")
+        return {name_of(each): each for each in found}
+
     @property
     def place(self) -> str:
         """The project and the region, as APIs name them."""
@@ -82,6 +88,11 @@ class Deployed:
         """The jobs that run by schedule."""
         functions = self.manifest["functions"].values()
         return [each["name"] for each in functions if each.get("schedule")]
+
+
+def schedule_of(job: str) -> str:
+    """What Cloud Scheduler calls a job."""
+    return f"carrel-{job.replace('_', '-')}"
 
 
 def name_of(resource: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
-"""Databases and their indexes, as the Firestore Admin API tells of them.
+"""Databases, their indexes and what expires in them, as the Firestore Admin API tells of them.
 
 https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.indexes
+https://cloud.google.com/firestore/docs/reference/rest/v1/projects.databases.collectionGroups.fields
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from infra.deploy.index_file import Index, IndexFile, Mode
 from infra.doctor.check import Check, Finding, ok, wrong
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from infra.doctor.deployed import Deployed
 
 _DEPLOY: Final = "carrel deploy"
@@ -61,6 +64,32 @@ def _entry(index: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _expiry(deployed: Deployed) -> Finding:
+    lacking: list[str] = []
+    count = 0
+    for name, path in deployed.indexes.items():
+        declared = _declared_expiring(path)
+        count += len(declared)
+        lacking += [f"{each} in {name}" for each in sorted(declared - _expiring(deployed, name))]
+    if lacking:
+        then = "wait some minutes, else carrel deploy"
+        return wrong(f"nothing expires yet by {', '.join(lacking)}", then)
+    return ok(f"{count} fields say when documents go")
+
+
+def _declared_expiring(path: Path) -> set[str]:
+    entries = json.loads(path.read_text("utf-8"))["fieldOverrides"]
+    return {f"{each['collectionGroup']}.{each['fieldPath']}" for each in entries if each.get("ttl")}
+
+
+def _expiring(deployed: Deployed, database: str) -> set[str]:
+    path = f"v1/{_parent(deployed, database)}/collectionGroups/-/fields"
+    found = deployed.api.all("firestore", path, "fields", {"filter": "ttlConfig:*"})
+    active = [each for each in found if each.get("ttlConfig", {}).get("state") == "ACTIVE"]
+    names = [str(each["name"]).split("/") for each in active]
+    return {f"{parts[-3]}.{parts[-1]}" for parts in names}
+
+
 def _resized(index: Index, dimension: int) -> Index:
     """An index whose vectors have the length that the deployment says."""
     fields = [
@@ -76,3 +105,4 @@ def _parent(deployed: Deployed, database: str) -> str:
 
 DATABASES: Final = Check("databases", _databases)
 INDEXES: Final = Check("indexes", _indexes)
+EXPIRY: Final = Check("what expires", _expiry)

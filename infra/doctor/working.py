@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from infra.doctor.check import Check, Finding, State, ok, wrong
+from infra.doctor.deployed import schedule_of
 from infra.doctor.local import embeds
+from shared.clock import utc_now
 from shared.store.runs import RunState
 
 if TYPE_CHECKING:
@@ -20,16 +23,40 @@ _ILL: Final = frozenset({RunState.STOPPED, RunState.DIED})
 
 def _runs(deployed: Deployed) -> Finding:
     names = deployed.job_names()
-    latest = asyncio.run(_latest(deployed, names))
-    if ill := [run.job for run in latest if run and run.state in _ILL]:
-        said = f"did not end well: {', '.join(ill)}"
-        return wrong(said, f"carrel --cloud jobs show {ill[0]}")
-    if idle := [name for name, run in zip(names, latest, strict=True) if run is None]:
-        said = f"never ran, or not for 30 days: {', '.join(idle)}"
-        job = f"carrel-{idle[0].replace('_', '-')}"
-        place = f"--project {deployed.deployment.project} --location {deployed.deployment.region}"
-        return wrong(said, f"gcloud scheduler jobs run {job} {place}")
+    latest = dict(zip(names, asyncio.run(_latest(deployed, names)), strict=True))
+    ill = [name for name, run in latest.items() if run and run.state in _ILL]
+    waiting = [
+        name for name, run in latest.items() if run is None and _is_still_to_run(deployed, name)
+    ]
+    idle = [name for name, run in latest.items() if run is None and name not in waiting]
+    if ill or idle:
+        then = [f"carrel --cloud jobs show {name}" for name in ill]
+        then += [_run_now(deployed, name) for name in idle]
+        said = [f"did not end well: {', '.join(ill)}"] * bool(ill)
+        said += [f"never ran, or not for 30 days: {', '.join(idle)}"] * bool(idle)
+        return wrong("; ".join(said), "\n".join(then))
+    if waiting:
+        return Finding(State.OPTIONAL, f"first run by its schedule: {', '.join(waiting)}")
     return ok(f"{len(names)} ran, and ended well")
+
+
+def _is_still_to_run(deployed: Deployed, name: str) -> bool:
+    """Whether Cloud Scheduler has yet to try a job for the first time.
+
+    https://cloud.google.com/scheduler/docs/reference/rest/v1/projects.locations.jobs
+    """
+    schedule = deployed.schedules.get(schedule_of(name), {})
+    due = schedule.get("scheduleTime")
+    return (
+        due is not None
+        and "lastAttemptTime" not in schedule
+        and datetime.fromisoformat(due) > utc_now()
+    )
+
+
+def _run_now(deployed: Deployed, name: str) -> str:
+    place = f"--project {deployed.deployment.project} --location {deployed.deployment.region}"
+    return f"gcloud scheduler jobs run {schedule_of(name)} {place}"
 
 
 async def _latest(deployed: Deployed, names: list[str]) -> list[Run | None]:

@@ -47,6 +47,7 @@ class Project:
         secrets: The values of each secret, the newest last; a secret may have none.
         databases: By name, as the Firestore Admin API describes them.
         indexes: The composite indexes of each database.
+        expiring: The fields of each database by which documents expire.
         functions: By name, as the Cloud Functions API describes them.
         invokers: Who may invoke the Cloud Run service of this name.
         open_services: Cloud Run services that let everybody through, whoever may invoke them.
@@ -59,6 +60,7 @@ class Project:
     secrets: dict[str, list[str]] = field(default_factory=dict)
     databases: dict[str, Json] = field(default_factory=dict)
     indexes: dict[str, list[Json]] = field(default_factory=dict)
+    expiring: dict[str, list[Json]] = field(default_factory=dict)
     functions: dict[str, Json] = field(default_factory=dict)
     invokers: dict[str, list[str]] = field(default_factory=dict)
     open_services: set[str] = field(default_factory=set)
@@ -73,6 +75,7 @@ class FakeGoogleCloud(LoopbackServer):
         projects: By id; others are not there.
         requests: How often each service was asked.
         addresses: Every address that was asked for, with its query.
+        buckets: By name, as Cloud Storage describes them.
     """
 
     def __init__(self, storage: FakeCloudStorage | None = None, **projects: Project) -> None:
@@ -82,6 +85,7 @@ class FakeGoogleCloud(LoopbackServer):
         self.projects = {name.replace("_", "-"): each for name, each in projects.items()}
         self.requests: Counter[str] = Counter()
         self.addresses: list[str] = []
+        self.buckets: dict[str, Json] = {}
 
     @property
     def address(self) -> str:
@@ -92,7 +96,7 @@ class FakeGoogleCloud(LoopbackServer):
         """What a request is answered with."""
         self.requests[service] += 1
         if service == "storage":
-            return self._bucket(method, path, body)
+            return self._bucket(method, path.rpartition("/")[2], body)
         for pattern, verb, work in _ROUTES.get(service, []):
             if verb == method and (found := re.fullmatch(pattern, path)):
                 project = self._project(found["project"], service)
@@ -109,15 +113,28 @@ class FakeGoogleCloud(LoopbackServer):
             raise FakeRefusal(403, f"{service} has not been used before.", "SERVICE_DISABLED")
         return project
 
-    def _bucket(self, method: str, path: str, body: Json) -> Json:
+    def _bucket(self, method: str, name: str, body: Json) -> Json:
         assert self.storage
         if method == "POST":
-            self.storage.buckets.add(body["name"])
-            return body
-        name = path.rpartition("/")[2]
-        if name not in self.storage.buckets:
+            name = body["name"]
+            self.storage.buckets.add(name)
+            self.buckets[name] = {"kind": "storage#bucket", "projectNumber": NUMBER, **body}
+        if name not in self.buckets:
             raise FakeRefusal(404, "The specified bucket does not exist.")
-        return {"kind": "storage#bucket", "name": name, "versioning": {"enabled": True}}
+        if self.buckets[name].get("closed"):
+            raise FakeRefusal(403, "You do not have storage.buckets.get access.")
+        if method == "PATCH":
+            _merge(self.buckets[name], body)
+        return self.buckets[name]
+
+
+def _merge(held: Json, body: Json) -> None:
+    """As the JSON API does: what the body does not name stays."""
+    for name, value in body.items():
+        if isinstance(value, dict):
+            _merge(held.setdefault(name, {}), value)
+        else:
+            held[name] = value
 
 
 def _service(project: Project, found: Json, _query: Json, _body: Json) -> Json:
@@ -198,6 +215,15 @@ def _database(project: Project, found: Json, _query: Json, _body: Json) -> Json:
     return project.databases[found["database"]]
 
 
+def _databases(project: Project, _found: Json, _query: Json, _body: Json) -> Json:
+    return {"databases": list(project.databases.values())}
+
+
+def _fields(project: Project, found: Json, query: Json, _body: Json) -> Json:
+    assert ["ttlConfig:*"] == query["filter"]
+    return {"fields": project.expiring.get(found["database"], [])}
+
+
 def _indexes(project: Project, found: Json, _query: Json, _body: Json) -> Json:
     return {"indexes": project.indexes.get(found["database"], [])}
 
@@ -233,7 +259,9 @@ _ROUTES: Final[dict[str, list[tuple[str, str, Callable[[Project, Json, Json, Jso
         (f"{_SECRET}:addVersion", "POST", _add),
     ],
     "firestore": [
+        (f"{_PROJECT}/databases", "GET", _databases),
         (_DATABASE, "GET", _database),
+        (f"{_DATABASE}/collectionGroups/-/fields", "GET", _fields),
         (f"{_DATABASE}/collectionGroups/-/indexes", "GET", _indexes),
     ],
     "cloudfunctions": [(f"v2/{_PLACE}/functions", "GET", _listed("functions", "functions"))],
@@ -255,6 +283,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self._serve("POST")
+
+    def do_PATCH(self) -> None:
+        self._serve("PATCH")
 
     def _serve(self, method: str) -> None:
         length = int(self.headers.get("Content-Length") or 0)

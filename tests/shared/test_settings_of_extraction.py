@@ -98,4 +98,3 @@ def test_an_answer_fits_a_document() -> None:
     with pytest.raises(ValidationError, match="150,000 at most"):
         Settings(extract_top_k_limit=50, extract_passage_characters=8_000)
     Settings(extract_top_k_limit=50, extract_passage_characters=3_000)
-

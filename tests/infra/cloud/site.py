@@ -102,7 +102,9 @@ class Site:
 
     def cloud(self, say: Callable[[str], object] = lambda _: None) -> Cloud:
         """What reaches it."""
-        deployment = Deployment.model_validate({"project": self.project, "secrets": self.secrets})
+        settings = {"EMBEDDING_PROVIDER": "vertex"}
+        described = {"project": self.project, "settings": settings, "secrets": self.secrets}
+        deployment = Deployment.model_validate(described)
         variables = self.folder / "deployment.tfvars.json"
         write(deployment, variables)
         session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
@@ -139,6 +141,8 @@ class Site:
     async def _smoke(self, url: str, key: str) -> Smoke:
         assert ("https://carrel.example.com", "carrel_") == (url, key[:7])
         gateway = self.running().get("gateway", "bad")
+        if "broken" in gateway:
+            raise KeyError("chunks")
         return Smoke("bad" not in gateway, [f"the gateway runs {gateway}"])
 
 

@@ -16,9 +16,9 @@ from click.testing import CliRunner
 
 from infra.cloud import deployment
 from infra.cloud.asking import agreed, described, named_in_full
-from infra.cloud.deployment import Deployment, parsed
+from infra.cloud.deployment import Deployment, checked, parsed
 from infra.cloud.failures import NotDone
-from infra.commands.deploy import deploy, destroy
+from infra.commands.deploy import deploy, destroy, warning
 from infra.deploy.discovery import ROOT
 from tests.infra.cloud.site import SECRET_VALUE, said
 
@@ -45,7 +45,7 @@ def typed(program: str, *lines: str) -> tuple[int, str]:
 
 def test_a_first_deployment_asks_what_it_must_know() -> None:
     program = "print(asking.described(None).to_json())"
-    code, screen = typed(program, "my-carrel-123", "", "eur3", "ada@example.com")
+    code, screen = typed(program, "my-carrel-123", "", "eur3", "ada@example.com", "7")
     found = json.loads(screen[screen.index("{") :])
     assert 0 == code
     assert {
@@ -53,8 +53,34 @@ def test_a_first_deployment_asks_what_it_must_know() -> None:
         "region": "europe-west1",
         "firestore_location": "eur3",
         "alert_email": "ada@example.com",
+        "monthly_budget": 7,
     }.items() <= found.items()
     assert "vertex" == found["settings"]["EMBEDDING_PROVIDER"]
+
+
+def test_a_budget_is_a_whole_number_or_none() -> None:
+    program = "print(asking.described('my-carrel-123').to_json())"
+    code, screen = typed(program, "", "", "", "7.50", "none", "0", "")
+    assert 0 == code
+    assert 3 == screen.count("a whole number, such as 10, or nothing")
+    assert "monthly_budget" not in json.loads(screen[screen.index("{") :])
+
+
+@pytest.mark.parametrize(
+    ("described", "new", "expected"),
+    [
+        ({"monthly_budget": 7}, True, "is warned when a month costs more than 7"),
+        ({}, True, "No budget is set"),
+        ({"monthly_budget": 7}, False, "No budget is set"),
+        ({"billing_account": "A", "monthly_budget": 7}, False, "costs more than 7"),
+        ({"billing_account": "A"}, False, "costs more than 10"),
+    ],
+)
+def test_what_is_to_be_deployed_says_whether_anybody_is_warned_of_costs(
+    described: dict[str, object], expected: str, *, new: bool
+) -> None:
+    chosen = Deployment.model_validate({"project": "my-carrel-123", **described})
+    assert expected in warning(chosen, new=new)
 
 
 def test_a_secret_is_typed_unseen() -> None:
@@ -104,11 +130,18 @@ def test_only_the_projects_whole_name_lets_it_be_taken_down(answer: str, code: i
 
 
 def test_the_example_is_a_deployment() -> None:
-    assert "my-carrel-123" == parsed(EXAMPLE.read_bytes(), EXAMPLE.name).project
+    assert "my-carrel-123" == checked(EXAMPLE.read_bytes(), EXAMPLE.name).project
 
 
 def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
-    chosen = Deployment(project="my-carrel-123", secrets=("OPENAI_API_KEY",), monthly_budget=5)
+    chosen = Deployment(
+        project="my-carrel-123",
+        settings={"EMBEDDING_PROVIDER": "openai"},
+        secrets=("OPENAI_API_KEY",),
+        monthly_budget=5,
+        min_instances={"gateway": 1},
+        max_instances={"search-kb": 20},
+    )
     path = tmp_path / "deployment.tfvars.json"
     deployment.write(chosen, path)
     assert chosen == deployment.read(path)
@@ -121,6 +154,11 @@ def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
         ('{"project": "My Project"}', "project: Value error, a project's id has 6 to 30"),
         ('{"project": "my-carrel-123", "regoin": "x"}', "regoin: Extra inputs are not permitted"),
         ('{"project": "my-carrel-123", "secrets": ["X"]}', "secrets.0: Input should be"),
+        (
+            '{"project": "my-carrel-123", "settings": {"ALLOWED_EMAILS": ["ada@example.com"]}}',
+            r'''as in "ALLOWED_EMAILS": "[\"you@example.com\"]"''',
+        ),
+        ('{"project": "my-carrel-123", "min_instances": {"gateway": -1}}', "min_instances.gateway"),
         ("{", "Invalid JSON"),
     ],
 )

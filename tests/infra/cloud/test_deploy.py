@@ -20,8 +20,10 @@ from infra.cloud.smoke_key import SECRET
 from infra.cloud.steps import EVERYTHING, INDEXES, RELEASE, go
 from infra.deploy.discovery import ROOT
 from shared.caller import Scope
+from shared.errors import Forbidden
 from shared.store import Connection
 from shared.store.access import AccessStore
+from tests.fakes.cloud_storage import FORBIDDEN, Fault
 from tests.infra.cloud.site import GOOD, NEEDS_TERRAFORM, said
 
 if TYPE_CHECKING:
@@ -70,7 +72,9 @@ def test_from_nothing_everything_is_made_and_what_passed_is_remembered(
         "deployment.tfvars.json",
         "releases/last-good.json",
     } == set(storage.names(bucket))
-    assert manifest == json.loads(storage.text(bucket, "releases/last-good.json"))
+    remembered = json.loads(storage.text(bucket, "releases/last-good.json"))
+    deployment = json.loads(storage.text(bucket, "deployment.tfvars.json"))
+    assert {"manifest": manifest, "deployment": deployment} == remembered
     assert {name: f["bundle"] for name, f in manifest["functions"].items()} == site.running()  # type: ignore[attr-defined]
     [secrets] = google.projects[site.project].secrets["ACCESS_SECRETS"]
     assert 1 == len(json.loads(secrets))
@@ -81,7 +85,8 @@ def test_the_manifest_says_which_version_of_each_bundle_is_in_the_bucket(
 ) -> None:
     go(site.cloud(), EVERYTHING)
     bucket = f"{site.project}-carrel"
-    released = json.loads(storage.text(bucket, "releases/last-good.json"))["functions"].values()
+    remembered = json.loads(storage.text(bucket, "releases/last-good.json"))
+    released = remembered["manifest"]["functions"].values()
     assert {each["bundle"]: each["generation"] for each in released} == {
         name: storage.blobs[bucket, name].generation
         for name in storage.names(bucket)
@@ -145,6 +150,31 @@ def test_functions_that_do_not_answer_are_replaced_by_those_before(
     assert remembered == storage.text(f"{site.project}-carrel", "releases/last-good.json")
     assert "The smoke test failed: the gateway runs bundles/gateway-bad" in said(failure)
     assert "The release before it serves again." in said(failure)
+
+
+def test_whatever_goes_wrong_with_the_test_itself_those_before_are_put_back(site: Site) -> None:
+    go(site.cloud(), EVERYTHING)
+    before = site.running()
+    site.write_code(GOOD | {"gateway": "broken"})
+    with pytest.raises(NotDone) as failure:
+        go(site.cloud(), EVERYTHING)
+    assert before == site.running()
+    assert "KeyError: 'chunks'\nThe release before it serves again." in said(failure)
+
+
+def test_killed_while_it_is_remembered_a_release_is_never_paired_with_anothers_deployment(
+    site: Site, storage: FakeCloudStorage
+) -> None:
+    go(site.cloud(), EVERYTHING)
+    cloud = site.cloud()
+    first = cloud.bucket.last_good()
+    later = cloud.deployment.model_copy(update={"alert_email": "ada@example.com"})
+    storage.faults["upload"].extend([Fault(), FORBIDDEN])
+    with pytest.raises(Forbidden):
+        cloud.bucket.keep('{"functions": {}}', later)
+    assert first == cloud.bucket.last_good()
+    cloud.bucket.keep('{"functions": {}}', later)
+    assert ({"functions": {}}, later) == cloud.bucket.last_good()
 
 
 def test_a_first_release_that_does_not_answer_says_that_there_is_nothing_to_go_back_to(

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from google.auth.transport.requests import AuthorizedSession
 
 from infra.cloud.failures import NotDone
 from infra.cloud.google_api import GoogleApi, signed_in
-from infra.cloud.services import SERVICES, project_number
+from infra.cloud.services import SERVICES, project_number, with_budget
 from infra.cloud.steps import EVERYTHING, go
 from infra.cloud.terraform import Terraform
 from infra.deploy.discovery import ROOT
@@ -89,6 +90,29 @@ def test_a_single_api_is_switched_on_by_itself(site: Site, google: FakeGoogleClo
     assert not [each for each in google.addresses if "batchEnable" in each]
 
 
+@NEEDS_TERRAFORM
+def test_a_budget_is_of_the_account_that_pays(site: Site) -> None:
+    cloud = site.cloud()
+    warned = cloud.deployment.model_copy(update={"monthly_budget": 7})
+    found = with_budget(replace(cloud, deployment=warned)).deployment
+    assert ("012345-567890-ABCDEF", 7) == (found.billing_account, found.monthly_budget)
+
+
+@NEEDS_TERRAFORM
+def test_without_a_budget_nobody_asks_who_pays(site: Site, google: FakeGoogleCloud) -> None:
+    assert with_budget(site.cloud()).deployment.billing_account is None
+    assert 0 == google.requests["cloudbilling"]
+
+
+@NEEDS_TERRAFORM
+def test_a_budget_needs_somebody_who_pays(site: Site, google: FakeGoogleCloud) -> None:
+    google.projects[site.project].paid = False
+    cloud = site.cloud()
+    warned = cloud.deployment.model_copy(update={"monthly_budget": 7})
+    with pytest.raises(NotDone, match="No billing account pays for"):
+        with_budget(replace(cloud, deployment=warned))
+
+
 def test_without_credentials_the_command_that_gets_them_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +157,8 @@ def test_interrupted_terraform_is_given_the_time_to_keep_its_state(tmp_path: Pat
         "while :; do sleep 0.1; done\n"
     )
     path.chmod(0o755)
-    program = (
+    program = (  # a shell's background process ignores Ctrl-C, and its children would
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
         "from pathlib import Path; from infra.cloud.terraform import Terraform;"
         "Terraform().apply(Path('v'), Path('m'))"
     )
@@ -146,7 +171,7 @@ def test_interrupted_terraform_is_given_the_time_to_keep_its_state(tmp_path: Pat
     ) as process:
         assert "begun\n" == (tmp_path / "begun").read_text()
         os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate()
+        _, errors = process.communicate(timeout=60)
     assert "kept\n" == (tmp_path / "state").read_text()
     assert b"KeyboardInterrupt" in errors
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from infra.cloud.cloud import Cloud
+    from tests.fakes.google_cloud import FakeGoogleCloud
     from tests.infra.cloud.site import Site
 
 pytestmark = NEEDS_TERRAFORM
@@ -101,6 +103,60 @@ def test_databases_secrets_and_rights_are_there_before_any_function(cloud: Cloud
     assert "google_cloudfunctions2_function" not in kinds(cloud)
     names = {"ACCESS_SECRETS", SECRET}
     assert {f'{SECRETS[0]}["{name}"]' for name in names} <= set(cloud.terraform.addresses())
+
+
+def database(name: str, place: str = "europe-west1") -> dict[str, str]:
+    return {"name": name, "locationId": place, "type": "FIRESTORE_NATIVE"}
+
+
+def test_a_database_that_was_there_before_is_not_touched_until_it_was_taken_over(
+    cloud: Cloud, google: FakeGoogleCloud
+) -> None:
+    project = cloud.deployment.project
+    google.projects[project].databases["(default)"] = database("(default)")
+    with pytest.raises(NotDone) as failure:
+        go(cloud, EVERYTHING[:6])
+    command = shlex.split(said(failure).split("Next: ")[1].splitlines()[0])
+    assert [
+        "terraform",
+        f"-chdir={cloud.terraform.folder}",
+        "import",
+        f"-var-file={cloud.variables}",
+        f"-var=manifest={cloud.manifest}",
+        "google_firestore_database.knowledge",
+        f"projects/{project}/databases/(default)",
+    ] == command
+    assert "beside the data that it holds" in said(failure)
+    assert not kinds(cloud)
+    # The stand-in imports nothing: what is made is as well known to Terraform as what is imported.
+    cloud.terraform.apply(cloud.variables, cloud.manifest, [command[-2]])
+    go(cloud, EVERYTHING[:6])
+    assert set(DATABASES[:2]) <= set(cloud.terraform.addresses())
+
+
+def test_databases_that_terraform_made_are_its_own(cloud: Cloud, google: FakeGoogleCloud) -> None:
+    go(cloud, EVERYTHING[:6])
+    databases = google.projects[cloud.deployment.project].databases
+    databases |= {name: database(name) for name in ("(default)", "access")}
+    go(cloud, EVERYTHING[:6])
+    go(cloud, INDEXES)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"locationId": "nam5"}, 'Next: write "firestore_location": "nam5"'),
+        ({"type": "DATASTORE_MODE"}, "of another type. Next: choose another project"),
+    ],
+)
+def test_a_database_that_would_have_to_be_made_anew_is_never_taken_over(
+    change: dict[str, str], expected: str, cloud: Cloud, google: FakeGoogleCloud
+) -> None:
+    held = database("access") | change
+    google.projects[cloud.deployment.project].databases["access"] = held
+    with pytest.raises(NotDone) as failure:
+        go(cloud, EVERYTHING[:6])
+    assert expected in said(failure)
 
 
 def test_the_whole_is_deployed_and_a_build_finds_indexes_as_they_should_be(cloud: Cloud) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from infra.cloud.failures import NotDone
@@ -125,6 +126,16 @@ def test_vector_indexes_of_another_length_are_not_the_ones(ward: Ward) -> None:
     assert "embedding VECTOR" in said
 
 
+def test_fields_by_which_nothing_expires_yet_are_named_in_both_databases(ward: Ward) -> None:
+    expiring = ward.project.expiring
+    expiring["(default)"] = [e for e in expiring["(default)"] if "/runs/" not in e["name"]]
+    expiring["access"][0]["ttlConfig"]["state"] = "CREATING"
+    said, then = ill("what expires", ward)
+    expected = "runs.expires_at in (default), calls.expires_at in access"
+    assert f"nothing expires yet by {expected}" == said
+    assert "wait some minutes, else carrel deploy" == then
+
+
 def test_a_secret_without_a_value_is_named(ward: Ward) -> None:
     ward.project.secrets["READWISE_TOKEN"].clear()
     assert ("without a value: READWISE_TOKEN", "carrel deploy") == ill("secrets", ward)
@@ -215,11 +226,42 @@ def test_schedules_that_are_paused_or_failed_last_are_named(ward: Ward) -> None:
     assert "not enabled: carrel-ingest-materials; failed last: carrel-ingest-materials" == said
 
 
-def test_a_job_that_never_ran_is_named_with_how_to_run_it(ward: Ward) -> None:
+def test_a_job_that_never_ran_though_it_was_due_is_named_with_how_to_run_it(ward: Ward) -> None:
     said, then = ill("runs of jobs", ward)
     assert "never ran, or not for 30 days: ingest_materials" == said
     place = f"--project {ward.deployed.deployment.project} --location europe-west1"
     assert f"gcloud scheduler jobs run carrel-ingest-materials {place}" == then
+
+
+def test_right_after_a_deployment_jobs_wait_for_their_schedule(ward: Ward) -> None:
+    schedule = ward.project.jobs["ingest-materials"]
+    del schedule["lastAttemptTime"]
+    schedule["scheduleTime"] = (utc_now() + timedelta(minutes=5)).isoformat()
+    found = finding("runs of jobs", ward.deployed)
+    expected = (State.OPTIONAL, "first run by its schedule: ingest_materials")
+    assert expected == (found.state, found.said)
+
+
+def test_a_job_that_its_schedule_passed_over_is_named(ward: Ward) -> None:
+    del ward.project.jobs["ingest-materials"]["lastAttemptTime"]
+    said, _ = ill("runs of jobs", ward)
+    assert "never ran, or not for 30 days: ingest_materials" == said
+
+
+def test_of_several_jobs_every_command_to_run_next_is_told(
+    ward: Ward, record: Record, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(RunState.STOPPED)
+    ward.schedule("embed")
+    ward.schedule("index")
+    tell([check("runs of jobs")], ward.deployed)
+    commands = [line.split("next: ")[1] for line in capsys.readouterr().out.splitlines()[1:4]]
+    place = f"--project {ward.deployed.deployment.project} --location europe-west1"
+    assert [
+        "carrel --cloud jobs show ingest_materials",
+        f"gcloud scheduler jobs run carrel-embed {place}",
+        f"gcloud scheduler jobs run carrel-index {place}",
+    ] == commands
 
 
 def test_a_job_whose_last_run_did_not_end_well_is_named(ward: Ward, record: Record) -> None:

@@ -12,7 +12,7 @@ from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 
 from infra.cloud.bucket import LAST_GOOD, Bucket
-from infra.cloud.deployment import NAME, Deployment
+from infra.cloud.deployment import Deployment
 from infra.cloud.google_api import GoogleApi
 from infra.cloud.services import SERVICES
 from infra.deploy.discovery import ROOT
@@ -118,6 +118,12 @@ class Ward:
         other = self.deployed.deployment.model_copy(update=deployment)
         return replace(self, deployed=replace(self.deployed, deployment=other))
 
+    def schedule(self, name: str) -> None:
+        """Have one more job be of the last good release, and run by schedule."""
+        functions = self.deployed.manifest["functions"]
+        functions[name] = {"name": name, "bundle": f"bundles/{name}-1.zip", "schedule": "0 * * * *"}
+        self.project.jobs[name] = _job(f"carrel-{name}")
+
     def forget(self) -> None:
         """Forget the last good release."""
         self.storage.remove(self.deployed.deployment.bucket, LAST_GOOD)
@@ -131,8 +137,8 @@ def well(
         project=project, embedding_dimension=DIMENSION, secrets=("READWISE_TOKEN",)
     )
     storage.buckets.add(deployment.bucket)
-    storage.put(deployment.bucket, NAME, deployment.to_json())
-    storage.put(deployment.bucket, LAST_GOOD, json.dumps(MANIFEST))
+    released = {"manifest": MANIFEST, "deployment": json.loads(deployment.to_json())}
+    storage.put(deployment.bucket, LAST_GOOD, json.dumps(released))
     google.projects[project] = _project(project)
     session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
     deployed = Deployed(
@@ -159,6 +165,7 @@ def _project(name: str) -> Project:
         secrets={"ACCESS_SECRETS": ["one"], "READWISE_TOKEN": ["two"]},
         databases={each: {"name": each, "type": "FIRESTORE_NATIVE"} for each in FILES},
         indexes={each: _indexes(name, each) for each in FILES},
+        expiring={each: _expiring(name, each) for each in FILES},
         functions={key: _function(key, each["bundle"]) for key, each in functions.items()},
         invokers={"carrel-gateway": ["allUsers"]},
         jobs={"ingest-materials": _job("carrel-ingest-materials")},
@@ -187,6 +194,18 @@ def _indexes(project: str, database: str) -> list[dict[str, Any]]:
     return listed
 
 
+def _expiring(project: str, database: str) -> list[dict[str, Any]]:
+    groups = f"projects/{project}/databases/{database}/collectionGroups"
+    return [
+        {
+            "name": f"{groups}/{each['collectionGroup']}/fields/{each['fieldPath']}",
+            "ttlConfig": {"state": "ACTIVE"},
+        }
+        for each in json.loads(FILES[database].read_text())["fieldOverrides"]
+        if each.get("ttl")
+    ]
+
+
 def _function(key: str, bundle: str) -> dict[str, Any]:
     copy = {
         "bucket": "gcf-v2-sources-123456789012-europe-west1",
@@ -212,4 +231,5 @@ def _job(name: str) -> dict[str, Any]:
         "state": "ENABLED",
         "status": {},
         "lastAttemptTime": "2025-11-22T20:15:00.1Z",
+        "scheduleTime": "2025-11-22T20:20:00Z",
     }
