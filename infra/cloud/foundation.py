@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from infra.cloud.bucket import STATE_PREFIX, make_bucket
 from infra.cloud.databases import BY_NAME, expect_own_databases
 from infra.cloud.failures import NotDone
-from infra.cloud.secret_values import random_access_secrets
+from infra.cloud.secret_values import ACCESS_SECRETS, random_access_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from infra.cloud.cloud import Cloud
     from infra.cloud.deployment import Deployment
 
-ACCESS_SECRETS: Final = "ACCESS_SECRETS"
 DATABASES: Final = (
     *BY_NAME.values(),
     "google_firestore_index.carrel",

@@ -143,7 +143,7 @@ def signed_in(project: str) -> Any:
         credentials, _ = default(scopes=scopes, quota_project_id=project)
     except DefaultCredentialsError as error:
         raise NotDone(f"This machine has no Google credentials. Next: {SIGN_IN}") from error
-    return patient(AuthorizedSession(credentials))  # type: ignore[no-untyped-call]
+    return patient(AuthorizedSession(credentials))  # type: ignore[no-untyped-call]  # the library has no types
 
 
 def patient(session: Any) -> Any:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from infra.cloud.deployment import NAME, PATH, read
 from infra.cloud.failures import NotDone
 from infra.cloud.google_api import GoogleApi, signed_in
-from infra.cloud.secret_values import SecretValues
+from infra.cloud.secret_values import ACCESS_SECRETS, SecretValues
 from infra.local import places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
-
-_SECRETS: Final = "ACCESS_SECRETS"
 
 
 def work_in_the_cloud(*, embedding: bool, path: Path = PATH) -> None:
@@ -57,8 +55,10 @@ def share_secret(secrets_of: Callable[[str], SecretValues] = _in_the_cloud) -> N
     """
     if "FIRESTORE_EMULATOR_HOST" in os.environ:
         places.share_secret()
-    elif not os.environ.get(_SECRETS):
-        os.environ[_SECRETS] = secrets_of(os.environ["GOOGLE_CLOUD_PROJECT"]).read(_SECRETS)
+    elif not os.environ.get(ACCESS_SECRETS):
+        os.environ[ACCESS_SECRETS] = secrets_of(os.environ["GOOGLE_CLOUD_PROJECT"]).read(
+            ACCESS_SECRETS
+        )
 
 
 def share_secrets_of_jobs(

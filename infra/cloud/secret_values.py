@@ -15,6 +15,7 @@ from infra.cloud.failures import Refused
 if TYPE_CHECKING:
     from infra.cloud.google_api import GoogleApi
 
+ACCESS_SECRETS: Final = "ACCESS_SECRETS"
 _SERVICE: Final = "secretmanager"
 _NOT_FOUND: Final = 404
 _RANDOM_BYTES: Final = 48

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretStr
 
+from infra.cloud.secret_values import ACCESS_SECRETS
 from shared.access_keys import is_text_of, key_id_of, new_key
 from shared.caller import Scope
 from shared.keyring import Keyring
@@ -36,7 +37,7 @@ async def _kept_or_new(cloud: Cloud) -> str:
     from shared.store import Connection
     from shared.store.access import AccessStore
 
-    values = json.loads(cloud.secrets.read("ACCESS_SECRETS"))
+    values = json.loads(cloud.secrets.read(ACCESS_SECRETS))
     keyring = Keyring([SecretStr(value) for value in values])
     kept = cloud.secrets.read(SECRET) if cloud.secrets.has(SECRET) else ""
     connection = Connection(cloud.deployment.project, ACCESS_DATABASE)

@@ -1,8 +1,7 @@
 """What Carrel costs in the cloud: measured documents per call, times published prices.
 
-`python -m infra.costs.bill` prints the README's table. What was measured comes from
-`measured.json` (`tests/bench/costs.py`), prices from `prices.json`, the number of functions
-and their schedules from the declarations. Nothing here asks anybody.
+What was measured comes from `measured.json` (`tests/bench/costs.py`), prices from `prices.json`,
+the number of functions and their schedules from the declarations. Nothing here asks anybody.
 """
 
 from __future__ import annotations
@@ -128,12 +127,12 @@ def _month_table(plans: Sequence[Plan]) -> list[str]:
     without = [monthly(replace(plan, model=False)) for plan in plans]
     head = f"a month, {CALLS_A_DAY} calls a day"
     amounts = [
-        _line(title, (_number(bill[title].amount) for bill in bills))
+        line(title, (_number(bill[title].amount) for bill in bills))
         for title in ("Firestore reads", "Firestore writes", "requests", "processors", "memory")
     ]
     amounts.insert(
         1,
-        _line(
+        line(
             "of these, entries of vector indexes",
             (_number(index_reads(plan).month) for plan in plans),
         ),
@@ -146,15 +145,15 @@ def _month_table(plans: Sequence[Plan]) -> list[str]:
         if any(bill[title].cost >= _CENT for bill in bills)
     ]
     return [
-        _line(head, (f"{plan.chunks:,} chunks" for plan in plans)),
-        _line("---", ("---:" for _ in plans)),
+        line(head, (f"{plan.chunks:,} chunks" for plan in plans)),
+        line("---", ("---:" for _ in plans)),
         *(_titled(line) for line in amounts),
-        _line("GiB stored", stored),
-        _line("tokens embedded", tokens),
-        *(_line(f"{title}, $", (_cents(bill[title].cost) for bill in bills)) for title in costly),
-        _line("together without a language model, $", (_cents(bill.cost) for bill in without)),
-        _line("**together, $**", (f"**{_cents(bill.cost)}**" for bill in bills)),
-        _line("if nothing were free, $", (_cents(bill.list_price) for bill in bills)),
+        line("GiB stored", stored),
+        line("tokens embedded", tokens),
+        *(line(f"{title}, $", (_cents(bill[title].cost) for bill in bills)) for title in costly),
+        line("together without a language model, $", (_cents(bill.cost) for bill in without)),
+        line("**together, $**", (f"**{_cents(bill.cost)}**" for bill in bills)),
+        line("if nothing were free, $", (_cents(bill.list_price) for bill in bills)),
     ]
 
 
@@ -169,12 +168,12 @@ def _filling_table(plans: Sequence[Plan]) -> list[str]:
     without = [first_filling(replace(plan, model=False)) for plan in plans]
     with_model = [first_filling(plan) for plan in plans]
     return [
-        _line("filling it, once", (f"{plan.chunks:,} chunks" for plan in plans)),
-        _line("---", ("---:" for _ in plans)),
-        _line("Firestore writes", (_number(bill["Firestore writes"].amount) for bill in without)),
-        _line("tokens embedded", (_number(bill["embedding"].amount) for bill in without)),
-        _line("without a language model, $", (_cents(bill.cost) for bill in without)),
-        _line(
+        line("filling it, once", (f"{plan.chunks:,} chunks" for plan in plans)),
+        line("---", ("---:" for _ in plans)),
+        line("Firestore writes", (_number(bill["Firestore writes"].amount) for bill in without)),
+        line("tokens embedded", (_number(bill["embedding"].amount) for bill in without)),
+        line("without a language model, $", (_cents(bill.cost) for bill in without)),
+        line(
             "with one: cards, names of topics, extractions, $",
             (_cents(bill.cost) for bill in with_model),
         ),
@@ -253,15 +252,14 @@ def _rescheduled(plan: Plan, name: str, schedule: str) -> Plan:
     )
 
 
-def _line(title: str, cells: Iterable[str]) -> str:
+def line(title: str, cells: Iterable[str]) -> str:
+    """A row of a table in Markdown."""
     return f"| {' | '.join([title, *cells])} |"
 
 
 def _number(amount: float) -> str:
     """A number with three digits that say something."""
-    if amount < 1000:  # noqa: PLR2004 - see above
-        return f"{amount:.0f}"
-    digits = len(f"{amount:.0f}") - 3
+    digits = max(0, len(f"{amount:.0f}") - 3)
     return f"{round(amount, -digits):,.0f}"
 
 
@@ -272,7 +270,3 @@ def _cents(dollars: float) -> str:
 def _listed(dollars: Sequence[float]) -> str:
     *others, last = (f"${each:.2f}" for each in dollars)
     return f"{', '.join(others)} and {last}"
-
-
-if __name__ == "__main__":
-    print(costs_table())  # noqa: T201 - that is what it is called for

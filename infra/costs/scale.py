@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from infra.costs.bill import monthly, plan_of
+from infra.costs.bill import line, monthly, plan_of
 from infra.costs.prices import DAYS, price_list
 from infra.costs.usage import (
     BASE_IMAGE,
@@ -27,23 +26,19 @@ from infra.costs.usage import (
     index_reads,
     instances,
 )
-from infra.deploy.discovery import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable
 
     from infra.costs.bill import Bill
     from infra.costs.usage import Plan
 
-PAGE: Final = ROOT / "docs" / "scale.md"
 HOUR: Final = 60 * 60
 RAMP: Final = 500
 """Operations a second with which a collection may begin, and half as much again every 5 minutes."""
 TOKENS_A_MINUTE: Final = 5_000_000
 PREDICTIONS_A_MINUTE: Final = 30_000
 """Quotas of Vertex AI for gemini-embedding-001, of a project in a region."""
-_MARKED: Final = r"(?<=<!-- {0} -->\n).*?(?=<!-- /{0} -->)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +71,10 @@ USES: Final = (
 """Of the company, each person calls 20 times a day, within 8 hours, five times as often at peak."""
 
 
-def scale_page(text: str) -> str:
-    """The page with the figures as they are computed now."""
+def scale_tables() -> dict[str, str]:
+    """The tables of `docs/scale.md`, by the names of their marks."""
     made = {"load": _load, "month": _month, "flat": _flat, "assumed": _assumed}
-    for name, lines in ((name, make()) for name, make in made.items()):
-        table = "\n".join(lines) + "\n"
-        text = re.sub(
-            _MARKED.format(name),
-            lambda _, table=table: table,  # type: ignore[misc]  # mypy infers no default
-            text,
-            flags=re.DOTALL,
-        )
-    return text
-
-
-def write(page: Path = PAGE) -> None:
-    """Bring the page up to date."""
-    page.write_text(scale_page(page.read_text("utf-8")), "utf-8")
+    return {name: "\n".join(make()) + "\n" for name, make in made.items()}
 
 
 def _load() -> list[str]:
@@ -292,11 +274,7 @@ def _head(title: str) -> str:
 
 
 def _rows(*rows: tuple[str, Callable[[Use], str]]) -> Iterable[str]:
-    return [_line(title, [tell(use) for use in USES]) for title, tell in rows]
-
-
-def _line(title: str, cells: Sequence[str]) -> str:
-    return f"| {' | '.join([title, *cells])} |"
+    return [line(title, [tell(use) for use in USES]) for title, tell in rows]
 
 
 def _short(number: float) -> str:
@@ -305,7 +283,7 @@ def _short(number: float) -> str:
         return "0"
     digits = 1 - math.floor(math.log10(abs(number)))
     rounded = round(number, digits)
-    return f"{rounded:,.{max(0, digits)}f}" if rounded < 10 else f"{rounded:,.0f}"  # noqa: PLR2004 - two digits
+    return f"{rounded:,.{max(0, digits)}f}"
 
 
 def _dollars(amount: float) -> str:
@@ -314,7 +292,3 @@ def _dollars(amount: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{share:.0%}"
-
-
-if __name__ == "__main__":
-    write()

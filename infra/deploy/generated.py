@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from infra.costs.bill import costs_table
-from infra.costs.scale import scale_page
+from infra.costs.scale import scale_tables
 from infra.deploy.discovery import ROOT, jobs, tools
 
 if TYPE_CHECKING:
@@ -36,9 +36,12 @@ def _present(path: Path) -> str | None:
 
 
 def _wanted(path: Path) -> str:
-    if path == SCALE:
-        return scale_page(path.read_text("utf-8"))
-    return _catalog() if path == CATALOG else _readme()
+    if path == CATALOG:
+        return _catalog()
+    text = path.read_text("utf-8")
+    for name, table in (_of_readme() if path == README else scale_tables()).items():
+        text = _with_table(name, table, text)
+    return text
 
 
 def _catalog() -> str:
@@ -46,12 +49,8 @@ def _catalog() -> str:
     return json.dumps(declarations, indent=2, ensure_ascii=False) + "\n"
 
 
-def _readme() -> str:
-    text = README.read_text("utf-8")
-    tables = {"tools": _tools(), "jobs": _jobs(), "costs": costs_table()}
-    for name, table in tables.items():
-        text = _with_table(name, table, text)
-    return text
+def _of_readme() -> dict[str, str]:
+    return {"tools": _tools(), "jobs": _jobs(), "costs": costs_table()}
 
 
 def _with_table(name: str, table: str, text: str) -> str:

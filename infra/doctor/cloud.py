@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from infra.cloud.foundation import ACCESS_SECRETS
-from infra.cloud.secret_values import SecretValues
+from infra.cloud.secret_values import ACCESS_SECRETS, SecretValues
 from infra.cloud.services import SERVICES, disabled, link_billing, paying_account
 from infra.doctor.check import Check, Finding, ok, wrong
 from infra.doctor.deployed import Deployed, name_of, schedule_of

@@ -12,7 +12,6 @@ from google.cloud.firestore_v1.vector import Vector
 from infra.costs.bill import SIZES, alerts, bill_of, costs_table, first_filling, monthly, plan_of
 from infra.costs.measured import Call, Gateway, Measured, Work, bounded, on_line
 from infra.costs.prices import DAYS, Amount, Price, price_list
-from infra.costs.scale import scale_page
 from infra.costs.schedules import Runs, runs_of
 from infra.costs.storage import Rules, document_bytes, index_bytes, rules_of
 from infra.costs.usage import GIB, Item, Plan, calls_of, index_reads, instances
@@ -271,9 +270,3 @@ def test_the_table_names_each_size_and_what_is_uncertain() -> None:
 def test_every_alert_of_terraform_is_counted() -> None:
     text = (ROOT / "infra" / "terraform" / "monitoring.tf").read_text("utf-8")
     assert text.count("title = ") == alerts() > 0
-
-
-def test_the_page_on_scale_says_what_is_computed() -> None:
-    path = ROOT / "docs" / "scale.md"
-    # Run `python -m infra.costs.scale` where this fails.
-    assert scale_page(path.read_text("utf-8")) == path.read_text("utf-8")
