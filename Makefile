@@ -66,12 +66,12 @@ clean: ## Delete what the other targets made, but not .carrel, which holds data
 # A name on PATH proves nothing: it may be a version switcher's empty shim, or lack ensurepip.
 CANDIDATES := $(if $(PYTHON),'$(PYTHON)',python3.13 python3.12 python3.11 python3)
 FIND_PYTHON = for python in $(CANDIDATES) ''; do \
-	"$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
+	"$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11, 7))' \
 	2>/dev/null && break; done
 NO_PYTHON := \
-	'No Python 3.11 or newer was found that can make virtual environments. To get one:' \
-	'  Debian, Ubuntu  sudo apt-get install python3 python3-venv' \
-	'  macOS           brew install python@3.13' \
+	'No Python 3.11.7 or newer was found that can make virtual environments. To get one:' \
+	'  Debian 13, Ubuntu 24.04 or newer  sudo apt-get install python3 python3-venv' \
+	'  macOS                             brew install python@3.13' \
 	'Or name one that you have: make PYTHON=/path/to/python3.13 ...'
 
 $(MADE):

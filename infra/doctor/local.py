@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from shared.settings import Settings
 
-_LEAST_PYTHON: Final = (3, 11)
+_LEAST_PYTHON: Final = (3, 11, 7)
 _MAIN: Final = "com/google/cloud/datastore/emulator/firestore/CloudFirestore.class"
 _JAVA_OF_CLASS: Final = 44
 """What a class file's version is above that of the Java it is made for (JVM specification, 4.1)."""
@@ -57,7 +57,8 @@ class Machine:
 def _python(machine: Machine) -> Finding:
     version = ".".join(map(str, machine.python))
     if machine.python < _LEAST_PYTHON:
-        return wrong(f"{version} is too old: 3.11 is needed", "make PYTHON=/path/to/python3.13 run")
+        least = ".".join(map(str, _LEAST_PYTHON))
+        return wrong(f"{version} is too old: {least} is needed", "make PYTHON=/path/to/python run")
     return ok(version)
 
 

@@ -26,7 +26,8 @@ HEADER: Final = (
 def main() -> None:
     """Resolve the `dev` extra, which includes all others, and write what came out."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    _require_oldest_python(project["requires-python"].removeprefix(">="))
+    oldest = project["requires-python"].removeprefix(">=")
+    _require_oldest_python(".".join(oldest.split(".")[:2]))
     pins = [pin for pin in _resolve() if not pin.startswith(f"{project['name']}==")]
     lines = "".join(f"{pin}\n" for pin in sorted(pins, key=str.lower))
     unfinished = CONSTRAINTS.with_suffix(".unfinished")

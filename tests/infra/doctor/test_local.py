@@ -72,7 +72,7 @@ def test_a_python_that_is_new_enough_is_well(machine: Machine) -> None:
 
 def test_a_python_that_is_too_old_is_named(machine: Machine) -> None:
     said, then = ill("Python", replace(machine, python=(3, 10, 4)))
-    assert "3.10.4 is too old: 3.11 is needed" == said
+    assert "3.10.4 is too old: 3.11.7 is needed" == said
     assert "make PYTHON=/path/to/python3.13 run" == then
 
 
