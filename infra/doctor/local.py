@@ -58,7 +58,9 @@ def _python(machine: Machine) -> Finding:
     version = ".".join(map(str, machine.python))
     if machine.python < _LEAST_PYTHON:
         least = ".".join(map(str, _LEAST_PYTHON))
-        return wrong(f"{version} is too old: {least} is needed", "make PYTHON=/path/to/python run")
+        return wrong(
+            f"{version} is too old: {least} is needed", "make PYTHON=/path/to/python3.13 run"
+        )
     return ok(version)
 
 
