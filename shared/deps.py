@@ -122,6 +122,11 @@ class Deps:
             log.error("need_not_declared", need=str(need))
             raise PlatformFault(f"This function does not declare that it needs: {need}.")
 
+    @property
+    def seconds_left(self) -> float | None:
+        """How much longer the caller waits for the answer; None where nobody does, as in a job."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.time())
+
     async def query_vector(self, query: str) -> Vector:
         """The vector of a query; the process remembers those of its latest queries.
 

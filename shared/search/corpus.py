@@ -32,7 +32,7 @@ class Found(Protocol[DocumentT]):
         ...
 
     async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[DocumentT]]:
-        """These, compared with a vector, best first."""
+        """These, compared with a vector, best first; not those without a vector."""
         ...
 
 

@@ -29,6 +29,7 @@ class NoMeaning(Enum):
     PROVIDER_UNAVAILABLE = auto()
     NOTHING_EMBEDDED = auto()
     EMBEDDED_ANEW = auto()
+    OUT_OF_TIME = auto()
 
 
 @dataclass(frozen=True, slots=True)

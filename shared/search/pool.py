@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic
 from shared.domain.searchable import DocumentT
 from shared.search.meaning import DENSE_POOL
 from shared.search.plan import FEW, Scope
+from shared.search.time_limit import in_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +51,7 @@ class Known(Generic[DocumentT]):
         words: Its words.
         meaning: Its vector, if there is one.
         most: As many documents as are checked against the filters.
+        seconds: How long comparing vectors may take; None: no limit.
     """
 
     selection: Selection
@@ -57,6 +59,7 @@ class Known(Generic[DocumentT]):
     words: Words
     meaning: Meaning[DocumentT]
     most: int
+    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +69,12 @@ class Pool(Generic[DocumentT]):
     Attributes:
         candidates: Each with both scores where both were asked for.
         truncated: Whether documents that pass the filters may be missing.
+        out_of_time: Whether the search by meaning took too long, and only words count.
     """
 
     candidates: list[Candidate[DocumentT]]
     truncated: bool
+    out_of_time: bool = False
 
 
 async def pool(known: Known[DocumentT], documents: Found[DocumentT]) -> Pool[DocumentT]:
@@ -108,10 +113,14 @@ async def _by_both(
     """What only words found is compared too, so that every document has both scores."""
     lexical = known.words.best(LEXICAL_POOL if known.plan.exact else UNCHECKED_POOL)
     compared = {*_ids(known.meaning.nearest), *known.plan.few}
-    nearest, others = await asyncio.gather(
-        _nearest(known, vector, documents),
-        documents.similarities(vector, [name for name in lexical if name not in compared]),
+    neighbours, compared_here = await asyncio.gather(
+        in_time(_nearest(known, vector, documents), known.seconds),
+        in_time(
+            documents.similarities(vector, [name for name in lexical if name not in compared]),
+            known.seconds,
+        ),
     )
+    nearest, others = neighbours or [], compared_here or []
     near = [each for each in nearest if known.selection.admits(each.document)]
     far = [each for each in others if known.selection.admits(each.document)]
     brought = set(_ids(near))
@@ -122,7 +131,8 @@ async def _by_both(
     # What has no vector cannot be compared, but words find it all the same.
     seen = {*_ids(nearest), *_ids(others)}
     candidates += [known.words.listed(name) for name in lexical if name not in seen]
-    return Pool(candidates, truncated=len(nearest) >= known.most and len(near) < DENSE_POOL)
+    truncated = len(nearest) >= known.most and len(near) < DENSE_POOL
+    return Pool(candidates, truncated, out_of_time=neighbours is None)
 
 
 async def _nearest(
@@ -142,8 +152,9 @@ async def _nearest(
     passing = sum(known.selection.admits(each.document) for each in found)
     if passing >= DENSE_POOL or len(found) < WIDE or known.most <= WIDE:
         return found
-    # What is nearest does not pass: one more round trip, for all that may.
-    if known.plan.scope is Scope.SURE and len(known.plan.dates or ()) < min(known.most, size):
+    # What is nearest does not pass: one more round trip, for all that may. To read a document with
+    # its vector takes longer than to have the server compare it, but fewer are read.
+    if known.plan.scope is Scope.SURE and 2 * len(known.plan.dates or ()) < min(known.most, size):
         return await documents.similarities(vector, list(known.plan.dates or ()))
     return await documents.nearest(vector, min(known.most, size), facets)
 

@@ -23,10 +23,11 @@ from shared.domain.searchable import DocumentT
 from shared.retrieval.fusion import Scores, fuse
 from shared.retrieval.relevance import Evidence, anything_matches, coverage, information
 from shared.retrieval.terms import terms
-from shared.search.meaning import meaning_of
+from shared.search.meaning import Meaning, NoMeaning, meaning_of
 from shared.search.plan import plan
 from shared.search.pool import MOST, MOST_FOR_STRANGERS, Known, pool
 from shared.search.selection import unknown
+from shared.search.time_limit import in_time
 from shared.search.tuning import tuning
 from shared.search.words import Words
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.search.candidate import Candidate
     from shared.search.corpus import Corpus
-    from shared.search.meaning import NoMeaning
     from shared.search.selection import Group, Selection
     from shared.search.tuning import Tuning
     from shared.store.index_lists import Lists
@@ -111,6 +111,8 @@ class Ranking(Generic[DocumentT]):
 async def rank(question: Question, corpus: Corpus[DocumentT], deps: Deps) -> Ranking[DocumentT]:
     """Find and rank documents: two round trips deep at most.
 
+    A hybrid search whose search by meaning takes half of the time that is left goes on by words.
+
     Raises:
         Unavailable: The embedding provider is down, and only meaning was asked for.
         Conflict: The database is embedded with another model.
@@ -118,29 +120,40 @@ async def rank(question: Question, corpus: Corpus[DocumentT], deps: Deps) -> Ran
     selection = question.selection
     asked = _bounded(terms(question.text))
     read = asked if question.by_words else []
-    lists, meaning = await asyncio.gather(
-        _lists(read, selection, corpus, deps), meaning_of(question, corpus, deps)
+    lists, by_meaning = await asyncio.gather(
+        _lists(read, selection, corpus, deps),
+        in_time(meaning_of(question, corpus, deps), _time_limit(question, deps)),
     )
+    meaning = by_meaning or Meaning(missing=NoMeaning.OUT_OF_TIME)
     planned = plan(selection, lists.facets)
     with _timed(read, deps):
         words = Words(read, lists, planned.dates)
     most = MOST if deps.caller.user_id else MOST_FOR_STRANGERS
-    found = await pool(Known(selection, planned, words, meaning, most), corpus.documents)
+    seconds = _time_limit(question, deps)
+    found = await pool(Known(selection, planned, words, meaning, most, seconds), corpus.documents)
     tuned = tuning(deps.embedder.model)
     if question.dense_weight is not None:
         tuned = replace(tuned, dense_weight=question.dense_weight)
     if not question.may_be_far:
         tuned = replace(tuned, noise=0.0)
-    mode = Mode.LEXICAL if meaning.vector is None else question.mode
+    without_meaning = NoMeaning.OUT_OF_TIME if found.out_of_time else meaning.missing
+    mode = Mode.LEXICAL if without_meaning else question.mode
     return Ranking(
         terms=frozenset(asked),
         documents=lists.totals.documents,
         unknown=tuple(unknown(selection, lists)),
-        without_meaning=meaning.missing,
+        without_meaning=without_meaning,
         hits=_in_order(found.candidates, mode, tuned),
         matches=_matches(found.candidates, words, tuned),
         truncated=found.truncated,
     )
+
+
+def _time_limit(question: Question, deps: Deps) -> float | None:
+    """Seconds after which words have to do; None where nobody waits, or only meaning counts."""
+    if question.mode is not Mode.HYBRID or deps.seconds_left is None:
+        return None
+    return deps.seconds_left / 2
 
 
 async def _lists(

@@ -12,7 +12,6 @@ from shared.store.documents import (
     Neighbour,
     by_distance,
     nearest_query,
-    neighbour,
 )
 
 if TYPE_CHECKING:
@@ -48,16 +47,6 @@ class TaskPassages(Documents[Passage]):
         found = await asyncio.gather(*(nearest(vector, limit, block) for block in self._blocks))
         by_id = {each.document.id: each for block in found for each in block}
         return sorted(by_id.values(), key=by_distance)[:limit]
-
-    async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[Passage]]:
-        """These passages, best first, compared here: they are few. One round trip."""
-        references = [self._database.document(self._collection, name) for name in ids]
-        found = await self._database.get_all(references, ["text", "embedding"])
-        neighbours = [
-            neighbour(_to_passage(each.id, each.to_dict() or {}), vector, each.get("embedding"))
-            for each in found
-        ]
-        return sorted(neighbours, key=by_distance)
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncVectorQuery]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functions.gateway.calls import RECEIPT
 from shared.ai.embedding import Purpose
-from shared.domain.facet import own_facet
 from shared.retrieval.terms import terms
 from shared.search.meaning import DENSE_POOL
 from shared.search.pool import LEXICAL_POOL
@@ -18,7 +17,7 @@ from shared.store.index_lists import KNOWLEDGE
 from tests.e2e.wire import HEADERS, MODERN, call
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
     import httpx2
     from google.cloud.firestore import AsyncClient
@@ -57,7 +56,10 @@ class Floor:
         question, vector = asked
         lists, _ = await asyncio.gather(self.lists(question), self.nearest(vector, DENSE_POOL))
         names = [name for postings in lists for name in postings][:LEXICAL_POOL]
-        await self.nearest(vector, LEXICAL_POOL, [own_facet(name) for name in names])
+        chunks = self.client.collection(COLLECTION)
+        references = [chunks.document(name) for name in names]
+        async for _ in self.client.get_all(references, [*READ_FIELDS, "embedding"]):
+            pass
 
     async def lists(self, question: str) -> list[dict[str, int]]:
         """The postings of a question's terms."""
@@ -66,10 +68,10 @@ class Floor:
         found = [each async for each in self.client.get_all(references) if each.exists]
         return [each.get("postings") for each in found]
 
-    async def nearest(self, vector: Vector, limit: int, facets: Sequence[str] = ()) -> None:
+    async def nearest(self, vector: Vector, limit: int) -> None:
         """Find the neighbours of a vector."""
         chunks = self.client.collection(COLLECTION)
-        async for _ in nearest_query(chunks, READ_FIELDS, vector, limit, facets).stream():
+        async for _ in nearest_query(chunks, READ_FIELDS, vector, limit).stream():
             pass
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import random
 from functools import cache
@@ -23,6 +24,7 @@ class WordEmbedder:
 
     Attributes:
         down: Whether it cannot be reached.
+        silent: Whether it takes a text and never answers.
     """
 
     model = "words"
@@ -32,6 +34,7 @@ class WordEmbedder:
     def __init__(self) -> None:
         """Answer until told otherwise."""
         self.down = False
+        self.silent = False
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - the same for both
         """Embed each text.
@@ -41,6 +44,8 @@ class WordEmbedder:
         """
         if self.down:
             raise Unavailable("The embedding provider does not answer.", retry_after=5)
+        if self.silent:
+            await asyncio.Event().wait()
         require_unicode(texts)
         return [_vector(text) for text in texts]
 

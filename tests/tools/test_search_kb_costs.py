@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.tools.search_kb.tool import In, search_kb
+from infra.deploy.query_recorder import recording
 from shared.caller import Caller
 from shared.search.meaning import DENSE_POOL
 from shared.search.plan import FEW
@@ -69,6 +70,14 @@ async def test_a_hybrid_search_compares_what_words_found(deps: Deps, backend: Ba
     trips, read = await cost(backend, query="anchor storm")
     assert 2 == trips
     assert TOTALS + 2 + DENSE_POOL <= read <= TOTALS + 2 + DENSE_POOL + 30
+
+
+async def test_a_hybrid_search_sends_one_vector_query(deps: Deps, backend: Backend) -> None:
+    """What only words found is read by id: a vector query prefiltered by ids takes seconds."""
+    await shelf(deps)
+    with recording() as shapes:
+        await cost(backend, query="anchor storm")
+    assert 1 == len(shapes)
 
 
 async def test_the_first_search_of_a_process_asks_for_the_model_before(

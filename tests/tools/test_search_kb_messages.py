@@ -13,18 +13,22 @@ from shared.call import CallRequest
 from shared.caller import Caller
 from shared.calling import call
 from shared.errors import InvalidInput, Unavailable
-from shared.search.ranking import MAX_TERMS
+from shared.search.ranking import MAX_TERMS, Mode
 from shared.store import Meter
 from tests.fakes.embedder import WordEmbedder
 from tests.knowledge import SAILING, in_chunks, index_all, put_in, write
 from tests.tools.searching import change, cut_lists, ids, many, one
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from functions.tools.search_kb.tool import Out
+    from shared.ai.embedding import Purpose, Vector
     from shared.deps import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 
+OUT_OF_TIME = "The search by meaning did not finish in time. Words alone were searched."
 MODES = ["semantic", "lexical", "hybrid"]
 WEIRD = [
     "⚓️ 🧑‍🚀👩‍👩‍👧",
@@ -248,3 +252,28 @@ async def test_where_nothing_matches_it_is_said_how_much_cannot_be_found_yet(dep
     out = await search(deps, query="bell", mode="lexical")
     assert out.message
     assert "2 passages still wait to be indexed." in out.message
+
+
+async def test_words_answer_where_embedding_takes_too_long(
+    deps: Deps, embedder: WordEmbedder
+) -> None:
+    await put_in(deps, SAILING)
+    embedder.silent, deps.deadline = True, time.time()
+    out = await search(deps, query="anchor chain")
+    assert (True, OUT_OF_TIME) == (out.matches, out.message)
+    assert [[Mode.LEXICAL]] == [hit.found_by for hit in out.results]
+
+
+async def test_words_answer_where_comparing_takes_too_long(deps: Deps) -> None:
+    """With a filter, vectors are compared in the second round trip."""
+
+    class LastMomentEmbedder(WordEmbedder):
+        async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+            deps.deadline = time.time()
+            return await super().embed(texts, purpose)
+
+    await put_in(deps, SAILING)
+    deps.embedder = LastMomentEmbedder()
+    out = await search(deps, query="anchor chain", filters={"source": SAILING.title})
+    assert (True, OUT_OF_TIME) == (out.matches, out.message)
+    assert [[Mode.LEXICAL]] == [hit.found_by for hit in out.results]

@@ -19,10 +19,15 @@ if TYPE_CHECKING:
     from shared.domain.material import Passage
     from shared.search.candidate import Candidate
 
-_OUTAGES: Final = (NoMeaning.PROVIDER_UNAVAILABLE, NoMeaning.EMBEDDED_ANEW)
-_WITHOUT_MEANING: Final = (
-    "The embedding model cannot be reached: these are ranked by their words alone. Ask again later"
-    " for passages that say it in other words."
+_UNREACHABLE: Final = "The embedding model cannot be reached"
+_WITHOUT_MEANING: Final = {
+    NoMeaning.PROVIDER_UNAVAILABLE: _UNREACHABLE,
+    NoMeaning.EMBEDDED_ANEW: _UNREACHABLE,
+    NoMeaning.OUT_OF_TIME: "The search by meaning did not finish in time",
+}
+_RANKED_BY_WORDS: Final = (
+    "{}: these are ranked by their words alone. Ask again later for passages that say it in other"
+    " words."
 )
 
 
@@ -38,7 +43,8 @@ async def ranked(query: str, brought: Brought, top_k: int, deps: Deps) -> Ranked
     weight = deps.settings.extract_semantic_weight
     question = Question(query, Mode.HYBRID, Selection(), weight, may_be_far=True)
     ranking = await rank(question, brought.corpus, deps)
-    outage = ranking.without_meaning in _OUTAGES
+    missing = ranking.without_meaning
+    outage = _WITHOUT_MEANING.get(missing) if missing else None
     sources = brought.sources([hit.id for hit in ranking.hits])
     hits = [hit for hit in ranking.hits if hit.id in sources]
     best = sorted(hits, key=lambda hit: _order(hit, sources[hit.id]))[:top_k]
@@ -53,7 +59,7 @@ async def ranked(query: str, brought: Brought, top_k: int, deps: Deps) -> Ranked
         hits=[(hit, sources[hit.id], sources[hit.id].place.text or texts[hit.id]) for hit in best],
         considered=ranking.documents,
         matches=ranking.matches,
-        message=_WITHOUT_MEANING if outage else None,
+        message=_RANKED_BY_WORDS.format(outage) if outage else None,
     )
 
 

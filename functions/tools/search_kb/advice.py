@@ -38,6 +38,7 @@ WITHOUT_MEANING: Final = {
     NoMeaning.PROVIDER_UNAVAILABLE: "The embedding provider cannot be reached right now.",
     NoMeaning.NOTHING_EMBEDDED: "Nothing has been embedded yet.",
     NoMeaning.EMBEDDED_ANEW: "Everything is being embedded with another model right now.",
+    NoMeaning.OUT_OF_TIME: "The search by meaning did not finish in time.",
 }
 WORDS_ALONE: Final = "Words alone were searched."
 _KINDS: Final = {

@@ -34,6 +34,8 @@ WITHOUT_MEANING: Final = {
     f" alone were searched, and the best {READ} can be shown.",
     NoMeaning.EMBEDDED_ANEW: "Everything is being embedded with another model right now: words"
     f" alone were searched, and the best {READ} can be shown.",
+    NoMeaning.OUT_OF_TIME: "The search by meaning did not finish in time: words alone were"
+    f" searched, and the best {READ} can be shown.",
 }
 
 
