@@ -40,6 +40,7 @@ check: $(INSTALLED) ## Look for faults; writes nothing
 	@.venv/bin/mypy $(CODE)
 	@.venv/bin/lint-imports
 	@.venv/bin/carrel generate --check
+	@.venv/bin/python -m infra.deploy.index_proof
 	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.cloudbuild cloudbuild.yaml
 	@.venv/bin/python -m infra.deploy.terraform_check
 

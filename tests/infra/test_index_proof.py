@@ -9,10 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from infra.deploy.index_proof import main
+
 ROOT = Path(__file__).parents[2]
 QUERY = "client.collection('people').where('name', '==', 'x').order_by('age')"
 INDEX = """{"indexes": [{"collectionGroup": "people", "queryScope": "COLLECTION", "fields": [
     {"fieldPath": "name", "order": "ASCENDING"}, {"fieldPath": "age", "order": "ASCENDING"}]}]}"""
+CHECK = """
+from pathlib import Path
+from infra.deploy.index_proof import main
+raise SystemExit(main(Path()))
+"""
 TEST_THAT_QUERIES = f"""
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.firestore import Client
@@ -43,22 +50,31 @@ def sample(tmp_path: Path) -> Path:
 
 def run(project: Path, *arguments: str) -> tuple[int, str]:
     """Run the project's suite with the plugin: the exit status and what was printed."""
-    command = [sys.executable, "-m", "pytest", "-p", "tests.infra.index_proof", *arguments]
+    return run_python(project, "-m", "pytest", "-p", "tests.infra.index_proof", *arguments)
+
+
+def run_python(project: Path, *arguments: str) -> tuple[int, str]:
+    """Run Python in the project: the exit status and what was printed."""
     environment = os.environ | {"PYTHONPATH": f"{project}{os.pathsep}{ROOT}"}
     done = subprocess.run(
-        command, cwd=project, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, *arguments],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    return done.returncode, done.stdout
+    return done.returncode, done.stdout + done.stderr
 
 
-def test_a_full_run_fails_and_says_what_to_add_when_an_index_is_missing(sample: Path) -> None:
+def test_a_missing_index_fails_a_run_that_says_what_to_add(sample: Path) -> None:
     status, output = run(sample)
     assert status == 1
     assert "missing: people (COLLECTION): name ASCENDING, age ASCENDING" in output
     assert '"fieldPath": "age"' in output
 
 
-def test_a_full_run_passes_when_the_file_holds_the_index(sample: Path) -> None:
+def test_a_run_passes_when_the_file_has_the_index(sample: Path) -> None:
     (sample / "firestore.indexes.json").write_text(INDEX)
     assert run(sample, "tests")[0] == 0
 
@@ -70,8 +86,9 @@ def test_the_workers_of_xdist_record_and_their_controller_checks(sample: Path) -
 
 
 @pytest.mark.parametrize("selection", [["-k", "query"], ["tests/test_sample.py::test_query"]])
-def test_a_run_of_some_tests_proves_nothing(sample: Path, selection: list[str]) -> None:
-    assert run(sample, *selection)[0] == 0
+def test_a_run_of_some_tests_fails_too(sample: Path, selection: list[str]) -> None:
+    status, output = run(sample, *selection)
+    assert (1, 1) == (status, output.count("missing: people"))
 
 
 def test_shapes_that_a_store_module_lists_count_as_run(sample: Path) -> None:
@@ -94,9 +111,23 @@ def test_a_query_of_credentials_is_held_against_the_indexes_of_their_database(sa
     assert run(sample)[0] == 0
 
 
-def test_an_index_that_nothing_uses_fails_a_full_run(sample: Path) -> None:
+def test_an_index_that_nothing_uses_fails_a_run(sample: Path) -> None:
     (sample / "tests/test_sample.py").write_text("def test_nothing():\n    pass\n")
     (sample / "firestore.indexes.json").write_text(INDEX)
     status, output = run(sample)
     assert status == 1
     assert "unused: people (COLLECTION): name ASCENDING, age ASCENDING" in output
+
+
+def test_every_query_that_the_store_lists_has_its_index() -> None:
+    assert 0 == main()
+
+
+def test_the_check_without_tests_prints_what_to_paste(sample: Path) -> None:
+    (sample / "shared/store/people.py").write_text(
+        f"def query_shapes(client):\n    yield {QUERY}\n"
+    )
+    status, output = run_python(sample, "-c", CHECK)
+    assert status == 1
+    assert "missing: people (COLLECTION): name ASCENDING, age ASCENDING" in output
+    assert '"fieldPath": "age"' in output

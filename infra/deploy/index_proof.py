@@ -1,0 +1,84 @@
+"""Checks, without a database, that every query has its index: `python -m infra.deploy.index_proof`.
+
+A module of `shared.store` that queries defines `query_shapes(client: AsyncClient)`, which yields
+one query object, not run, for each shape that it can build. No shape may lack its index in the file
+that declares those of its database, and no index may be declared that no shape uses.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Final
+
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.firestore import AsyncClient
+
+from infra.deploy.discovery import ROOT
+from infra.deploy.functions import ACCESS
+from infra.deploy.index_check import Verdict, check
+from infra.deploy.index_file import IndexFile
+from infra.deploy.query_recorder import shapes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from infra.deploy.query_shape import QueryShape
+
+CLOUD_DIMENSION: Final = 768
+"""Numbers in a vector of the cloud's embedding model: the dimension that the files declare."""
+FILES: Final[dict[str, Callable[[str], bool]]] = {
+    "firestore.indexes.json": lambda database: database != ACCESS,
+    "infra/deploy/access.indexes.json": lambda database: database == ACCESS,
+}
+"""The file that declares the indexes of a database, by the database's name. Tests have databases of
+other names, which are like the first."""
+_PACKAGES: Final = {"shared.store": "(default)", "shared.store.access": ACCESS}
+
+
+def listed_shapes(root: Path = ROOT) -> frozenset[QueryShape]:
+    """Every query shape that the modules of the store list."""
+    return frozenset().union(
+        *(_shapes_of_package(root, package, database) for package, database in _PACKAGES.items())
+    )
+
+
+def verdicts(shapes: Iterable[QueryShape], root: Path = ROOT) -> dict[str, Verdict]:
+    """Hold query shapes against each file of indexes, by the file's name."""
+    asked = list(shapes)
+    return {
+        name: check(
+            [shape for shape in asked if declares(shape.database)],
+            _parse(root / name),
+            CLOUD_DIMENSION,
+        )
+        for name, declares in FILES.items()
+    }
+
+
+def main(root: Path = ROOT) -> int:
+    """Print what is wrong with each file and what to change; 1 if there is anything."""
+    found = verdicts(listed_shapes(root), root)
+    wrong = {name: verdict for name, verdict in found.items() if not verdict.holds}
+    for name, verdict in wrong.items():
+        print(f"{name} is wrong:\n{verdict.report()}", file=sys.stderr)  # noqa: T201 - a command
+    return 1 if wrong else 0
+
+
+def _parse(path: Path) -> IndexFile:
+    return IndexFile.parse(path.read_text() if path.exists() else "{}")
+
+
+def _shapes_of_package(root: Path, package: str, database: str) -> frozenset[QueryShape]:
+    credentials = AnonymousCredentials()  # type: ignore[no-untyped-call]
+    client = AsyncClient(project="index-proof", database=database, credentials=credentials)
+    folder = root.joinpath(*package.split("."))
+    modules = [import_module(f"{package}.{module.name}") for module in iter_modules([str(folder)])]
+    builders = [module.query_shapes for module in modules if hasattr(module, "query_shapes")]
+    return shapes_of(query for build in builders for query in build(client))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
