@@ -72,8 +72,7 @@ class FrontEnd:
         """Serve these, by port, for callers whose tokens these accounts can verify."""
         self._services = services
         self._accounts = accounts
-        # A function closes what idles for two seconds; what is gone must not be tried.
-        limits = httpx2.Limits(max_connections=None, keepalive_expiry=1)
+        limits = httpx2.Limits(max_connections=None)
         self._functions = httpx2.AsyncHTTPTransport(limits=limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

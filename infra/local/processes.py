@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 START_SECONDS: Final = 60.0
-END_SECONDS: Final = 5.0
 LOOPBACK: Final = "127.0.0.1"
 _LAUNCHER: Final = Path(__file__).with_name("serve_function.py")
 
@@ -53,17 +52,16 @@ class Served:
 
     Attributes:
         url: Where.
-        process: The server; its process group holds its workers.
+        process: The server, which leads its process group.
     """
 
     url: str
     process: subprocess.Popen[bytes]
 
     def kill(self) -> None:
-        """End it and its workers at once, as a crash would; its port is free then."""
+        """End it at once, as a crash would; its port is free then."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        _await_room(int(self.url.rpartition(":")[2]))
 
 
 def answers(host: str) -> bool:
@@ -191,15 +189,6 @@ def end_soon(processes: Iterable[Served]) -> None:
     for served in processes:
         with suppress(ProcessLookupError):
             os.killpg(served.process.pid, signal.SIGTERM)
-
-
-def _await_room(port: int) -> None:
-    """Workers hold the port for some milliseconds longer than who started them lives."""
-    deadline = time.monotonic() + END_SECONDS
-    while time.monotonic() < deadline:
-        with suppress(NotStarted), bound(port):
-            return
-        time.sleep(0.005)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,3 +28,13 @@ def test_a_typescript_client_lists_searches_reads_and_sees_errors(
     assert heard["chunk"]["_meta"]["carrel/receipt"]["round_trips"] == 2
     assert heard["failure"]["isError"] is True
     assert "VALIDATION_ERROR" in heard["failure"]["content"][0]["text"]
+
+
+def test_a_client_that_was_idle_is_answered(inline: Running, functions: Running) -> None:
+    """Both ways of running at once: the pauses alone take 17 seconds."""
+    with ThreadPoolExecutor() as pool:
+        runs = [
+            pool.submit(talk, "pauses.mjs", running.endpoint, "v1", {})
+            for running in (inline, functions)
+        ]
+    assert [{"answered": [1.9, 2.1, 3, 10]}] * 2 == [run.result() for run in runs]

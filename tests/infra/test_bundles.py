@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import venv
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from zipfile import ZipFile
 
@@ -19,7 +19,7 @@ from infra.local.bundles import LAPTOP
 from infra.local.cloud import GATEWAY
 from infra.local.environments import environment
 from infra.local.file_lock import locked
-from infra.local.processes import Program, serve
+from infra.local.processes import LOOPBACK, Program, Served, await_answer, run, serve
 from shared.caller import Caller
 from shared.clock import utc_now
 from tests.calling import request_of
@@ -28,6 +28,7 @@ from tests.fakes.openai import MODEL, FakeOpenAI
 from tests.fakes.vertex import FakeVertex
 from tests.jobs.whole_sample import credentials_file
 from tests.knowledge import BAKING, SAILING, in_chunks, index_all
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,6 +104,25 @@ def installed(requirements: Path, place: Path) -> Path:
     return python
 
 
+@contextmanager
+def serve_as_in_the_cloud(program: Program, log: Path) -> Iterator[str]:
+    """Serve a function by the framework's own server, and yield its address."""
+    port = str(free_port())
+    command = [str(program.python), "-m", "functions_framework", "--target=handle"]
+    with ExitStack() as stack:
+        process = run(
+            stack,
+            [*command, f"--source={program.source}", f"--host={LOOPBACK}", f"--port={port}"],
+            environment=program.environment,
+            folder=program.folder,
+            sockets=[],
+            log=log,
+        )
+        url = f"http://{LOOPBACK}:{port}"
+        await_answer(Served(url, process), program)
+        yield url
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_an_archive_is_served_where_pip_alone_installed_what_it_requires(
     name: str, staged: Path, tmp_path: Path
@@ -114,9 +134,9 @@ def test_an_archive_is_served_where_pip_alone_installed_what_it_requires(
     }
     python = installed(folder / "requirements.txt", tmp_path / "environment")
     program = Program(folder / "main.py", python, given, folder)
-    with serve(program, log=tmp_path / "log") as served:
+    with serve_as_in_the_cloud(program, tmp_path / "log") as url:
         path = "/health" if name == GATEWAY else "/"
-        answer = httpx2.get(served.url + path, headers={"host": "localhost:8080"}, timeout=30)
+        answer = httpx2.get(url + path, headers={"host": "localhost:8080"}, timeout=30)
     assert ("degraded" if name == GATEWAY else "ok") == answer.json()["status"]
 
 

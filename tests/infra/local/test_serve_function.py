@@ -1,0 +1,11 @@
+"""How functions are served on this machine."""
+
+from __future__ import annotations
+
+from starlette.applications import Starlette
+
+from infra.local.serve_function import server
+
+
+def test_an_idle_connection_stays_open_for_75_seconds() -> None:
+    assert 75 == server(Starlette()).config.timeout_keep_alive
