@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 
-from functions.gateway.json_bodies import may_hold_halves, values_in, well_formed
+from functions.gateway.json_bodies import problem_in
 from functions.gateway.refusals import refusal
 
 if TYPE_CHECKING:
@@ -22,9 +22,7 @@ SECONDS: Final = 5.0
 SLOWEST: Final = 1024 * 1024
 """Bytes a second that a line has; who may send more gets time for it."""
 LARGE: Final = 256 * 1024
-"""Bytes from which on a body is looked at before it is parsed, and may have to wait for others."""
-MOST_VALUES: Final = 50_000
-"""Values in a large body: it is to hold a long text, not many things."""
+"""Bytes from which on a body is checked in a thread of its own, and may have to wait for others."""
 MOST_HELD: Final = 256 * 1024 * 1024
 """Bytes of bodies that an instance holds at once."""
 _PIECE: Final = 64 * 1024
@@ -85,12 +83,11 @@ class Bounded:
         if pieces is None:
             message = f"This request has more than the {most:,} bytes that are taken here."
             return refusal(413, f"{message} {self._advice(scope)}")
-        if sizes.total() > LARGE or may_hold_halves(pieces):
-            body = well_formed(b"".join(pieces))
-            if len(body) > LARGE and values_in(body) > MOST_VALUES:
-                message = f"This request has more than {MOST_VALUES:,} values. Send fewer at once."
-                return refusal(400, message)
-            pieces = deque(bytearray(body[n : n + _PIECE]) for n in range(0, len(body), _PIECE))
+        body = b"".join(pieces)
+        is_large = len(body) > LARGE
+        problem = await asyncio.to_thread(problem_in, body) if is_large else problem_in(body)
+        if problem:
+            return refusal(400, problem)
         return partial(_replayed, self._app, pieces)
 
     async def _read(

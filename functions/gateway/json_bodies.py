@@ -1,58 +1,55 @@
-r"""What is looked at in a body before it is parsed: halves of characters, and how many values.
-
-JavaScript's `text.slice(0, n)` may cut an emoji in two, and `JSON.stringify` then writes
-`"\ud83d"`: no text at all, which the parser refuses without saying why. U+FFFD is put in its place,
-as by JavaScript's own `toWellFormed`.
+r"""Checks of a JSON body before it is parsed: the number of its values, and half surrogate pairs.
 
 A long text is one value. Millions of values in the same bytes take a thousand times as long to
 parse and to check, and a hundred times the memory.
+
+JavaScript's `text.slice(0, n)` may cut an emoji in two, and `JSON.stringify` then writes
+`"\ud83d"`. No UTF-8 text holds that, so it can be neither stored nor passed on.
+
+Each check takes time in proportion to the length of the body.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+MAX_VALUES: Final = 50_000
+"""Values in a body: it is to hold a long text, not many things."""
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-_LONGEST: Final = 5
-"""Bytes of that which may end a piece, its last one apart."""
-_HALF: Final = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-)
-_LOST: Final = rb"\ufffd"
-# A text that never ends, as a client sends it that leaves, ends with the body: tried once, not anew
-# from each quotation mark in it.
-_TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 
 
-def may_hold_halves(pieces: Iterable[bytes | bytearray]) -> bool:
-    """Whether JSON in pieces holds escaped halves of characters, or whole ones of two halves."""
-    tail = b""
-    for piece in pieces:
-        if _SURROGATE.search(tail + piece):
-            return True
-        tail = bytes(piece[-_LONGEST:])
+def problem_in(body: bytes) -> str | None:
+    """Say why a body is refused. One that is not JSON is left to its parser."""
+    if count_values(body) > MAX_VALUES:
+        return f"This request has more than {MAX_VALUES:,} values. Send fewer at once."
+    if has_half_surrogate_pair(body):
+        return (
+            "A text in this request holds half of a surrogate pair: it was cut in the middle of an"
+            " emoji or another character. Cut it between two characters, and send it again."
+        )
+    return None
+
+
+def count_values(body: bytes) -> int:
+    """Count lists, objects and values, roughly."""
+    unescaped = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    strings = unescaped.count(b'"') // 2
+    if strings > 2 * MAX_VALUES:  # half of them may be names in objects
+        return strings
+    outside_strings = b"".join(unescaped.split(b'"')[::2])
+    return sum(map(outside_strings.count, (b"[", b"{", b",")))
+
+
+def has_half_surrogate_pair(body: bytes) -> bool:
+    """Tell whether a text or a name holds one: such JSON can be read, but not written as UTF-8."""
+    if not _SURROGATE.search(body):
+        return False
+    try:
+        json.dumps(json.loads(body), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    except (ValueError, RecursionError):
+        return False
     return False
-
-
-def well_formed(body: bytes) -> bytes:
-    """The same JSON, with U+FFFD in place of each half of a character."""
-    return _HALF.sub(_mended, body)
-
-
-def _mended(half: re.Match[bytes]) -> bytes:
-    """Leave alone what is no escape, since its backslash is escaped itself."""
-    first = half.start()
-    while first and half.string[first - 1 : first] == b"\\":
-        first -= 1
-    return half[0] if (half.start() - first) % 2 else _LOST
-
-
-def values_in(body: bytes) -> int:
-    """About how many lists, objects and values JSON holds."""
-    rest = _TEXT.sub(b"", body)
-    return sum(map(rest.count, (b"[", b"{", b",")))

@@ -220,7 +220,7 @@ def test_a_strangers_body_is_small(open_gateway: Running, make_key: MakeKey) -> 
     assert 413 == refused.status_code
     assert refused.json()["error"]["message"] == (
         "This request has more than the 65,536 bytes that are taken here."
-        " Sign in to send up to 16,777,216."
+        " Sign in to send up to 8,388,608."
     )
     assert 200 == post(open_gateway.endpoint, large, bearer(make_key("anna"))).status_code
 

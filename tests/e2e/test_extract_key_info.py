@@ -98,13 +98,15 @@ async def test_text_of_any_kind_comes_through_the_wire_as_it_is(client: Client) 
     assert (passage, passage) == (result["contexts"][0], text[place["start"] : place["end"]])
 
 
-def test_half_an_emoji_is_taken_for_a_sign_of_what_is_lost(inline: Running) -> None:
-    """As programs send it that cut texts where UTF-16 does."""
+@pytest.mark.parametrize("version", [MODERN, None])
+def test_half_an_emoji_is_refused_in_words(inline: Running, version: str | None) -> None:
+    """JavaScript sends it where a text was cut by `slice`."""
     body = json.dumps(call(NAME, {"query": "comet", "materials": "A comet\ud83d"})).encode()
-    reply = post(inline.endpoint, body)
-    assert 200 == reply.status_code, reply.text
-    result = reply.json()["result"]
-    assert ["A comet\ufffd"] == result["structuredContent"]["contexts"]
+    reply = post(inline.endpoint, body, {"mcp-protocol-version": version})
+    error = reply.json()["error"]
+    assert (400, -32600) == (reply.status_code, error["code"])
+    assert "half of a surrogate pair" in error["message"]
+    assert "Cut it between two characters" in error["message"]
 
 
 async def test_the_log_line_holds_sizes_and_hashes_and_never_the_text(

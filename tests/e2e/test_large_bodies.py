@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MOST = Settings().max_request_bytes
 TOO_LARGE = (
-    "This request has more than the 16,777,216 bytes that are taken here. Send less at once: bring"
+    "This request has more than the 8,388,608 bytes that are taken here. Send less at once: bring"
     ' long materials in several calls with one task_id, and ask with the scope "task". Whoever'
     " runs this server sets the limit by MAX_REQUEST_BYTES, up to the 33,554,432 that Cloud Run"
     " takes."
@@ -29,6 +29,12 @@ def body_of(size: int, letter: str) -> bytes:
     query = letter * ((size - empty) // len(letter.encode()))
     asked = call("search_kb", {"query": query})
     return json.dumps(asked, ensure_ascii=False).encode().ljust(size)
+
+
+def test_the_largest_materials_fit_a_request() -> None:
+    materials = "🧀" * Settings().extract_materials_characters
+    message = call("extract_key_info", {"query": "cheese", "materials": materials})
+    assert len(json.dumps(message, ensure_ascii=False).encode()) < MOST
 
 
 @pytest.mark.parametrize("letter", ["a", "熟", "🧀"])

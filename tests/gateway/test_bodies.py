@@ -11,7 +11,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from functions.gateway.bodies import MOST_HELD, SLOWEST, Bounded
+from functions.gateway.bodies import LARGE, MOST_HELD, SLOWEST, Bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,10 +131,28 @@ async def test_a_body_of_a_long_text_is_taken_and_one_of_many_things_is_not() ->
     assert [text] == reader.bodies
 
 
-async def test_half_a_character_is_mended_on_the_way() -> None:
+async def test_half_a_surrogate_pair_is_refused_in_words() -> None:
     reader = Reader()
-    await sent(Bounded(reader, lambda _: 100), in_parts([b'"\\ud8', b'3d"']))
-    assert [b'"\\ufffd"'] == reader.bodies
+    bounded = Bounded(reader, lambda _: 1_000_000)
+    for padding in (b"", b" " * LARGE):
+        status, message = await sent(bounded, in_parts([b'"\\ud8', b'3d"', padding]))
+        assert (400, True) == (status, "half of a surrogate pair" in message)
+    assert [] == reader.bodies
+
+
+async def test_the_event_loop_goes_on_while_a_large_body_is_checked() -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count_turns())
+    await sent(Bounded(Reader(), lambda _: 1_000_000), in_parts([b'"', b"\\ud83d" * 100_000, b'"']))
+    counting.cancel()
+    assert turns > 0
 
 
 async def test_more_long_bodies_at_once_than_an_instance_holds_are_put_off() -> None:
