@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -9,6 +10,8 @@ from shared.errors import Conflict
 from shared.traces.near_duplicate import CANDIDATES, Words, is_near_duplicate, resemblance
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shared.deps import Deps
     from shared.domain.trace import Trace
     from shared.store.traces import IndexEntry
@@ -35,13 +38,20 @@ async def likeness(trace: Trace, entry: IndexEntry, deps: Deps) -> Likeness:
     neighbours = await deps.store.traces.nearest(entry.vector, CANDIDATES + 1)
     itself = {trace.trace_id, trace.supersedes}
     others = [each.document for each in neighbours if each.document.trace_id not in itself]
-    words, known = _words(trace), {each.trace_id: _words(each) for each in others}
+    # Counting the terms of six long traces takes some tenths of a second.
+    return await asyncio.to_thread(_compare, trace, others)
+
+
+def _compare(trace: Trace, others: Sequence[Trace]) -> Likeness:
+    words, words_of = _words(trace), {other.trace_id: _words(other) for other in others}
     return Likeness(
-        duplicates=[each for each in others if is_near_duplicate(words, known[each.trace_id])],
+        duplicates=[
+            other for other in others if is_near_duplicate(words, words_of[other.trace_id])
+        ],
         similar=[
-            each
-            for each in others
-            if resemblance(words.problem, known[each.trace_id].problem) >= ALIKE
+            other
+            for other in others
+            if resemblance(words.problem, words_of[other.trace_id].problem) >= ALIKE
         ],
     )
 

@@ -21,17 +21,18 @@ MAX_TERMS: Final = 500
 
 
 async def index_entry(trace: Trace, deps: Deps) -> IndexEntry:
-    """Embed a trace and take its words. One round trip, two where nothing was embedded before.
+    """Embed a trace and count its terms. One round trip, two where nothing was embedded before.
 
     Raises:
         Unavailable: The embedding provider is down. Nothing is stored.
         Conflict: The base is embedded with another model.
     """
-    [vector], _ = await asyncio.gather(
+    [vector], _, mark_of_trace = await asyncio.gather(
         deps.embedder.embed([trace.writing.embedding_text], Purpose.DOCUMENT),
         deps.store.embedding_space.claim(deps.embedder),
+        asyncio.to_thread(trace_mark, trace),
     )
-    return IndexEntry(vector, deps.embedder.model, trace_mark(trace))
+    return IndexEntry(vector, deps.embedder.model, mark_of_trace)
 
 
 def trace_mark(trace: Trace) -> Indexed:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.search import marking
+from shared.traces import near_duplicate, screened
 from tests.fakes.embedder import WordEmbedder
 from tests.traces import (
     STRANGER,
@@ -22,6 +25,8 @@ from tests.traces import (
 )
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from shared.deps import Backend
 
 pytestmark = pytest.mark.anyio
@@ -261,3 +266,30 @@ async def test_many_contribute_at_once_and_nothing_is_lost(backend: Backend) -> 
     assert {tag: wanted.count(tag) for tag in wanted} == await tags(backend)
     for number, trace_id in enumerate(made):
         assert trace_id in await found(backend, query=sample(number)["title"])
+
+
+async def test_texts_are_screened_and_compared_off_the_event_loop(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other callers of the same process would wait for that."""
+    threads: dict[str, set[threading.Thread]] = {}
+
+    def record_threads(module: ModuleType, name: str) -> None:
+        function, calls = (
+            getattr(module, name),
+            threads.setdefault(f"{module.__name__}.{name}", set()),
+        )
+
+        def recorded(*arguments: Any) -> Any:
+            calls.add(threading.current_thread())
+            return function(*arguments)
+
+        monkeypatch.setattr(module, name, recorded)
+
+    record_threads(screened, "findings")
+    record_threads(marking, "terms")
+    record_threads(near_duplicate, "terms")
+    trace_id = await contribute(backend, 1)
+    await did(backend, "amend_trace", trace_id=trace_id, **sample(2))
+    assert all(threads.values())
+    assert threading.current_thread() not in set().union(*threads.values())
