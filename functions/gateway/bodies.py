@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 
-from functions.gateway.json_bodies import problem_in
+from functions.gateway.json_bodies import LARGE, problem_in
 from functions.gateway.refusals import refusal
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ SECONDS: Final = 5.0
 """How long any body may take: whoever sends it keeps a place on an instance for as long."""
 SLOWEST: Final = 1024 * 1024
 """Bytes a second that a line has; who may send more gets time for it."""
-LARGE: Final = 256 * 1024
-"""Bytes from which on a body is checked in a thread of its own, and may have to wait for others."""
 MOST_HELD: Final = 256 * 1024 * 1024
 """Bytes of bodies that an instance holds at once."""
 _PIECE: Final = 64 * 1024
@@ -84,8 +82,10 @@ class Bounded:
             message = f"This request has more than the {most:,} bytes that are taken here."
             return refusal(413, f"{message} {self._advice(scope)}")
         body = b"".join(pieces)
-        is_large = len(body) > LARGE
-        problem = await asyncio.to_thread(problem_in, body) if is_large else problem_in(body)
+        if len(body) > LARGE:
+            problem = await asyncio.to_thread(problem_in, body)
+        else:
+            problem = problem_in(body)
         if problem:
             return refusal(400, problem)
         return partial(_replayed, self._app, pieces)

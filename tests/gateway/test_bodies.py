@@ -11,7 +11,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from functions.gateway.bodies import LARGE, MOST_HELD, SLOWEST, Bounded
+from functions.gateway.bodies import MOST_HELD, SLOWEST, Bounded
+from functions.gateway.json_bodies import LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
