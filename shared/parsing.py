@@ -41,20 +41,21 @@ def parse(kind: type[ArgumentsT], arguments: dict[str, Any], name: str) -> Argum
         return kind.model_validate_json(json.dumps(_whole(arguments)), strict=True)
     except _TooMany:
         message = f"an object has more than {MOST_ARGUMENTS} fields"
-        raise _invalid(name, {"arguments": message}) from None
-    except RecursionError:
-        raise _invalid(name, {"arguments": "nested too deeply"}) from None
+        raise invalid(name, {"arguments": message}) from None
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
-        details = {_field(each["loc"]): _problem(kind, name, each) for each in problems[:MOST_TOLD]}
-        raise _invalid(name, details, more=len(problems) - len(details)) from None
+        details = {
+            field_name(each["loc"]): _problem(kind, name, each) for each in problems[:MOST_TOLD]
+        }
+        raise invalid(name, details, more=len(problems) - len(details)) from None
 
 
 class _TooMany(Exception):
     """An object has so many fields that only telling of them would take a second."""
 
 
-def _invalid(name: str, details: dict[str, str], more: int = 0) -> InvalidInput:
+def invalid(name: str, details: dict[str, str], more: int = 0) -> InvalidInput:
+    """The error that says what is wrong with the arguments of `name`, field by field."""
     wrong = "; ".join(f"{field}: {message}" for field, message in details.items())
     wrong += f"; and {more} more" if more else ""
     message = f"{name} was not run. {wrong}. Correct this and call {name} again."
@@ -106,5 +107,6 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models(part)
 
 
-def _field(location: tuple[int | str, ...]) -> str:
+def field_name(location: Sequence[int | str]) -> str:
+    """A place in the arguments, as errors name it."""
     return ".".join(str(part)[:LONGEST_NAME] for part in location) or "arguments"

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from functions.gateway.arguments import invalid_arguments
 from functions.gateway.auth.refusing import ask_to_sign_in
 from functions.gateway.call_log import log_call
 from functions.gateway.charging import bill_for, close
 from shared.call import CallAnswer, CallRequest
-from shared.errors import CarrelError, InvalidInput, Unauthorized, Unavailable, fault
+from shared.errors import CarrelError, Unauthorized, Unavailable, fault
 from shared.logs import describe, log
 from shared.outages import IDEMPOTENCY_KEY
 
@@ -53,16 +54,18 @@ class Calls:
     ) -> CallAnswer:
         """Call a tool that the visitor may call. Whatever happens becomes an answer."""
         began = time.perf_counter()
+        invalid = invalid_arguments(tool.name, arguments)
         request = CallRequest(
             call_id=call_id(tool, arguments, visitor),
-            arguments=arguments,
+            arguments={} if invalid else arguments,
             caller=visitor.caller,
             deadline=time.time() + tool.timeout,
             embedding_key=visitor.embedding_key,
         )
         try:
             await self._limits.take(visitor, tool.effect)
-            _refuse_what_cannot_be_sent(arguments)
+            if invalid:
+                raise invalid
             answer = await self._paid(tool, request)
         except CarrelError as error:
             answer = CallAnswer.failed(error)
@@ -91,19 +94,6 @@ class Calls:
         except Exception as error:  # noqa: BLE001 - a fault of ours is an answer too, and is billed
             log.error("fault", tool=tool.name, call_id=request.call_id, **describe(error))
             return CallAnswer.failed(fault(tool.name, request.call_id))
-
-
-def _refuse_what_cannot_be_sent(arguments: dict[str, Any]) -> None:
-    """Python reads JSON that nobody can write again: half a character, a thousand lists in lists.
-
-    Raises:
-        InvalidInput: These arguments are such.
-    """
-    try:
-        json.dumps(arguments, ensure_ascii=False).encode()
-    except (UnicodeEncodeError, RecursionError) as error:
-        message = "The arguments hold half of a character, or are nested too deeply. Correct that."
-        raise InvalidInput(message) from error
 
 
 _UNANSWERED: Final = CallAnswer.failed(Unavailable("The caller left before there was an answer."))

@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.gateway.calls import RECEIPT
-from tests.e2e.wire import TOOL_NAMES, call, post, post_modern
+from infra.deploy.discovery import tools
+from tests.e2e.wire import ENVELOPE, MODERN, TOOL_NAMES, call, message, post, post_modern
 
 if TYPE_CHECKING:
+    from shared.tool import Tool
     from tests.e2e.running import Running
 
 INVALID_PARAMS = -32602
+INFINITE = "1e999"
+"""As JSON may have it: a client library would not write it."""
+ODD = [INFINITE, "-1e999", "NaN", f'[{{"a": {INFINITE}}}]', f"{'[' * 300}{']' * 300}"]
+"""What no tool takes, as JSON."""
 
 BAD: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("search_kb", {}, {"query": "required"}),
@@ -107,3 +113,48 @@ def test_any_text_may_be_searched_for(carrel: Running, query: str) -> None:
     result = post(carrel.endpoint, call("search_kb", arguments)).json()["result"]
     assert query == result["structuredContent"]["query"]
     assert 1 == len(result["structuredContent"]["results"])
+
+
+def answer_to(running: Running, tool: str, arguments: str) -> dict[str, Any]:
+    """What a call is answered, whose arguments are JSON of any kind; without what it cost."""
+    body = json.dumps(message("tools/call", name=tool, arguments="?", _meta=ENVELOPE))
+    headers = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": tool}
+    sent = body.replace('"?"', arguments).encode()
+    result: dict[str, Any] = post(running.endpoint, sent, {**headers}).json()["result"]
+    del result["_meta"]
+    return result
+
+
+@pytest.mark.parametrize(
+    "tool", [tool for tool in tools() if not tool.internal], ids=lambda tool: tool.name
+)
+def test_no_tool_is_called_with_odd_arguments_anywhere(
+    inline: Running, functions: Running, tool: Tool[Any, Any]
+) -> None:
+    fields = list(tool.declaration()["inputSchema"]["properties"]) or ["any"]
+    for odd in ODD:
+        arguments = f"{{{', '.join(f'{json.dumps(field)}: {odd}' for field in fields)}}}"
+        here, there = (answer_to(each, tool.name, arguments) for each in (inline, functions))
+        assert here == there
+        error = json.loads(here["content"][0]["text"])["error"]
+        assert fields == [name.partition(".")[0] for name in error["details"]]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("update_task", f'{{"task_id": "1", "description": {INFINITE}}}'),
+        ("list_tasks", f'{{"priority": {INFINITE}}}'),
+        ("list_tasks", '{"limit": 2.0}'),
+        ("list_tasks", '{"limit": 1e300}'),
+        ("list_tasks", '{"limit": -0.0, "query": "\\u0000"}'),
+        ("search_kb", '{"query": "bread", "limit": 1e-320}'),
+        ("search_kb", f'{{"query": "bread", "limit": {10**400}}}'),
+        ("search_kb", '{"query": "bread", "filters": {"tags": [[[]]]}}'),
+        ("get_chunk", '{"chunk_id": null}'),
+    ],
+)
+def test_both_topologies_answer_odd_arguments_alike(
+    inline: Running, functions: Running, tool: str, arguments: str
+) -> None:
+    assert answer_to(inline, tool, arguments) == answer_to(functions, tool, arguments)

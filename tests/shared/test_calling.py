@@ -322,11 +322,3 @@ async def test_too_many_arguments_are_not_even_looked_at(backend: Backend) -> No
     for arguments in (many, {"word": many}, {"word": [many]}):
         error = await refused(TOOL, request(**arguments), backend)
         assert {"arguments": "an object has more than 100 fields"} == error["details"]
-
-
-async def test_arguments_that_are_nested_too_deeply_are_refused(backend: Backend) -> None:
-    deep: Any = "so"
-    for _ in range(900):
-        deep = [deep]
-    error = await refused(TOOL, request(word=deep), backend)
-    assert "VALIDATION_ERROR" == error["code"]

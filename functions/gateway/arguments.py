@@ -1,0 +1,67 @@
+"""Arguments that no tool can take, refused before a call is sent anywhere.
+
+Python's JSON readers take what its JSON writers cannot write again: `1e999`, half of a character,
+lists in lists as deep as the stack. On the way to a tool's own function such a number would become
+null, and null means something else to a tool.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.parsing import MOST_TOLD, field_name, invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shared.errors import InvalidInput
+
+MAX_DEPTH: Final = 32
+"""Levels of lists and objects below an argument's name. No tool's input has more than three."""
+_TOO_DEEP: Final = f"lists and objects nested more than {MAX_DEPTH} levels deep"
+
+
+def invalid_arguments(tool: str, arguments: dict[str, Any]) -> InvalidInput | None:
+    """The error for arguments that cannot be sent to a tool; None if they can."""
+    problems = dict(islice(_problems(arguments), MOST_TOLD))
+    return invalid(tool, problems) if problems else None
+
+
+def _problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The path and the problem of each bad value. A loop, since recursion has the stack's bound."""
+    path: list[int | str] = []
+    levels = [_items(arguments)]
+    while levels:
+        key, value = next(levels[-1], (None, None))
+        if key is None:
+            levels.pop()
+            del path[-1:]
+        elif problem := _problem(key) or _problem(value):
+            yield _name([*path, key]), problem
+        elif isinstance(value, dict | list):
+            if len(levels) > MAX_DEPTH:
+                yield _name([*path, key][:1]), _TOO_DEEP
+            else:
+                path.append(key)
+                levels.append(_items(value))
+
+
+def _items(container: dict[str, Any] | list[Any]) -> Iterator[tuple[int | str, Any]]:
+    return iter(container.items() if isinstance(container, dict) else enumerate(container))
+
+
+def _problem(value: Any) -> str | None:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "not a finite number"
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return "half of a character (an unpaired surrogate)"
+    return None
+
+
+def _name(path: list[int | str]) -> str:
+    return field_name(path).encode(errors="replace").decode()
