@@ -56,12 +56,7 @@ class Envelope:
                 "description": "What went wrong, if anything.",
             },
         }
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": list(properties),
-            "additionalProperties": False,
-        }
+        return {"type": "object", "properties": properties, "required": list(properties)}
 
     def answer(self, data: dict[str, Any]) -> dict[str, Any]:
         """An answer that tells of success."""

@@ -171,7 +171,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
     def declaration(self) -> dict[str, Any]:
         """The tool as data: what the gateway's catalogue holds of it."""
-        output = _lean(inlined(self.output.model_json_schema(mode="serialization")))
+        output = _published(inlined(self.output.model_json_schema(mode="serialization")))
         taken = inlined(self.input.model_json_schema(mode="validation"))
         return {
             "name": self.name,
@@ -198,19 +198,26 @@ def _own_first(fields: dict[str, Any]) -> dict[str, Any]:
     return dict(sorted(fields.items(), key=lambda item: item[0] in common))
 
 
-def _lean(node: Any) -> Any:
-    """Say of what may be None that it may be missing."""
+def _published(node: Any) -> Any:
+    """A result's schema for clients: what may be None may be missing, and fields may be added.
+
+    Clients keep a list of tools. A closed schema would make them refuse a field added later.
+    """
     if isinstance(node, list):
-        return [_lean(item) for item in node]
+        return [_published(item) for item in node]
     if not isinstance(node, dict):
         return node
-    lean = {key: _lean(value) for key, value in node.items()}
+    open_node = {key: _published(value) for key, value in node.items()}
+    if open_node.get("additionalProperties") is False:
+        del open_node["additionalProperties"]
     fields = node.get("properties", {})
     optional = {name for name, field in fields.items() if _NULL in field.get("anyOf", ())}
     if optional:
-        lean["properties"] |= {name: _not_null(lean["properties"][name]) for name in optional}
-        lean["required"] = [name for name in node.get("required", []) if name not in optional]
-    return lean
+        open_node["properties"] |= {
+            name: _not_null(open_node["properties"][name]) for name in optional
+        }
+        open_node["required"] = [name for name in node.get("required", []) if name not in optional]
+    return open_node
 
 
 def _not_null(field: dict[str, Any]) -> dict[str, Any]:

@@ -111,8 +111,16 @@ def test_schemas_hold_no_references(tool: Tool[Any, Any], side: str) -> None:
 
 
 @every_tool
+def test_inputs_are_closed_and_outputs_are_open(tool: Tool[Any, Any]) -> None:
+    """A client that kept an output schema must accept fields that are added later."""
+    taken, given = (tool.declaration()[side] for side in ("inputSchema", "outputSchema"))
+    objects = [node for node in nodes(taken) if node.get("type") == "object"]
+    assert {False} == {node.get("additionalProperties") for node in objects}
+    assert False not in [node.get("additionalProperties") for node in nodes(given)]
+
+
+@every_tool
 def test_unknown_fields_are_rejected(tool: Tool[Any, Any]) -> None:
-    assert tool.declaration()["inputSchema"]["additionalProperties"] is False
     with pytest.raises(InvalidInput) as caught:
         parse(tool.input, {"no_such_field": 1}, tool.name)
     assert "not a parameter" in caught.value.details["no_such_field"]

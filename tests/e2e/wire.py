@@ -64,5 +64,17 @@ def post_modern(
 
 
 def assert_fits(value: object, schema: dict[str, Any]) -> None:
-    """Fail unless a value is what a tool's output schema says."""
-    jsonschema.validate(value, schema)
+    """Fail unless a value is what a tool's output schema says, and has no field beside."""
+    jsonschema.validate(value, closed(schema))
+
+
+def closed(schema: Any) -> Any:
+    """The same schema, whose objects have the fields that it names and no others."""
+    if isinstance(schema, list):
+        return [closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    strict = {key: closed(value) for key, value in schema.items()}
+    if schema.get("type") == "object":
+        strict.setdefault("additionalProperties", False)
+    return strict

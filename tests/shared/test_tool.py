@@ -67,7 +67,6 @@ TOOL = Tool(
 )
 AUTHOR = {
     "type": "object",
-    "additionalProperties": False,
     "description": "Who wrote it.",
     "properties": {
         "title": {"type": "string", "description": "Dr., Prof. ..."},
@@ -76,7 +75,6 @@ AUTHOR = {
 }
 BOOK = {
     "type": "object",
-    "additionalProperties": False,
     "description": "A book.",
     "properties": {
         "authors": {"type": "array", "items": AUTHOR, "description": "Who wrote it."},

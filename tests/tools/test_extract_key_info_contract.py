@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import jsonschema  # type: ignore[import-untyped]  # mcp brings it, without types
 import pytest
 
 from functions.tools.extract_key_info.tool import TOOL
 from shared.caller import Caller
 from shared.deps import Backend
 from shared.settings import Settings
+from tests.e2e.wire import assert_fits
 from tests.fakes.embedder import WordEmbedder
 from tests.materials import BREAD, COMET, PAGES, extract, extracted, refused
 
@@ -323,7 +323,7 @@ async def test_an_answer_is_what_the_declaration_says(backend: Backend) -> None:
     declared = TOOL.declaration()
     for arguments in ({}, {"scope": "task"}, {"top_k": 1}):
         result = await extracted(backend, "comet", materials=PAGES, **arguments)
-        jsonschema.validate(result, declared["outputSchema"])
+        assert_fits(result, declared["outputSchema"])
     assert {"query"} == set(declared["inputSchema"]["required"])
     described = declared["inputSchema"]["properties"].values()
     assert all(each.get("description") for each in described)
