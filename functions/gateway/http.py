@@ -20,6 +20,7 @@ from functions.gateway.bodies import Bounded
 from functions.gateway.faults import Faults
 from functions.gateway.floods import Floods
 from functions.gateway.health import Health
+from functions.gateway.messages import CheckedMessages
 from functions.gateway.oauth.doors import doors
 from functions.gateway.refusals import refusal
 from functions.gateway.server import mcp_server
@@ -108,7 +109,7 @@ def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
         return visitor_in(scope).caller.user_id is not None
 
     body = Bounded(
-        endpoint,
+        CheckedMessages(endpoint),
         most=lambda scope: limit if knows(scope) else MOST_FROM_STRANGERS,
         advice=lambda scope: _SEND_LESS if knows(scope) else sign_in,
     )

@@ -12,9 +12,14 @@ if TYPE_CHECKING:
     from shared.errors import CarrelError
 
 
-def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def refusal(
+    status: int,
+    message: str,
+    headers: dict[str, str] | None = None,
+    code: int = types.INVALID_REQUEST,
+) -> JSONResponse:
     """A JSON-RPC error that answers no request in particular."""
-    error = {"code": types.INVALID_REQUEST, "message": message}
+    error = {"code": code, "message": message}
     body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": error}
     return JSONResponse(body, status_code=status, headers=headers)
 

@@ -83,6 +83,7 @@ def test_what_is_not_json_is_a_parse_error(
 ) -> None:
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
     assert (400, PARSE_ERROR) == (response.status_code, error_of(response)["code"])
+    assert "line 1" not in error_of(response)["message"]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,33 @@ def test_what_is_not_a_single_message_is_refused(
 ) -> None:
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
     assert 400 == response.status_code
-    assert error_of(response)["code"] in {INVALID_REQUEST, INVALID_PARAMS}
+    assert INVALID_REQUEST == error_of(response)["code"]
+
+
+@pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0], None])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"id": None},
+        {"id": 1.5},
+        {"id": {}},
+        {"id": []},
+        {"id": True},
+        {"jsonrpc": "1.0"},
+        {"method": 5},
+        {"params": [1]},
+        {"method": ["x" * 100_000]},
+    ],
+)
+def test_a_malformed_message_is_refused_in_words(
+    inline: Running, wrong: dict[str, Any], version: str | None
+) -> None:
+    response = post(inline.endpoint, PING | wrong, {"mcp-protocol-version": version})
+    error = error_of(response)
+    assert (400, INVALID_REQUEST) == (response.status_code, error["code"])
+    assert "JSON-RPC" in error["message"]
+    assert "Field required" not in error["message"]
+    assert len(error["message"]) < 300
 
 
 @pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded"])
