@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import functions_framework.aio
@@ -85,9 +86,10 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
         transport_security=_security(settings),
         custom_starlette_routes=[
             Route("/health", health.answer, methods=["GET"]),
-            *doors(access),
+            *([] if settings.local_user else doors(access)),
         ],
     )
+    app.add_exception_handler(404, partial(_not_found, needs_sign_in=not settings.local_user))
     # A redirect would quote a Host that nobody has checked.
     app.router.redirect_slashes = False
     # At the door itself: whatever address leads there, `/mcp%0A` too, nobody comes past the guards.
@@ -120,6 +122,12 @@ def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
         allow_headers=["*"],
         expose_headers=["www-authenticate", "retry-after"],
     )
+
+
+def _not_found(_request: Request, _error: Exception, *, needs_sign_in: bool) -> JSONResponse:
+    """Clients that look for a sign-in where there is none come here, and go on without one."""
+    message = "There is nothing at this address. The URL for MCP clients ends with /mcp."
+    return refusal(404, message if needs_sign_in else f"{message} It needs no sign-in.")
 
 
 class Lifespan:

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.caller import Scope, implied
+from tests.e2e.planting import SIGN_IN_PATHS
 from tests.e2e.wire import HANDSHAKE, MODERN, call, initialize, message, post, post_modern
 
 if TYPE_CHECKING:
@@ -210,8 +211,27 @@ def test_no_other_spelling_of_its_address_goes_past_the_guards(
 @pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "via", "x-real-ip"])
 def test_on_a_laptop_what_came_through_a_proxy_must_sign_in(laptop: Running, header: str) -> None:
     through: dict[str, str | None] = {header: "8.8.8.8"}
-    assert 401 == post(laptop.endpoint, message("tools/list"), through).status_code
+    refused = post(laptop.endpoint, message("tools/list"), through)
+    assert 403 == refused.status_code
+    assert "make run ARGS=--sign-in" in refused.json()["error"]["message"]
     assert 200 == post(laptop.endpoint, message("tools/list")).status_code
+
+
+@pytest.mark.parametrize("path", SIGN_IN_PATHS)
+def test_on_a_laptop_nothing_offers_a_sign_in(laptop: Running, path: str) -> None:
+    """Clients that probe for one would open a browser for nothing."""
+    for answer in (httpx2.get(f"{laptop.url}/{path}"), httpx2.post(f"{laptop.url}/{path}")):
+        assert 404 == answer.status_code
+        assert "It needs no sign-in." in answer.json()["error"]["message"]
+
+
+def test_on_a_laptop_a_bad_credential_starts_no_sign_in(laptop: Running, make_key: MakeKey) -> None:
+    unknown = post(laptop.endpoint, message("tools/list"), bearer("carrel_nonsense"))
+    key = make_key("reader", scopes=frozenset({Scope.READ}))
+    writing = post(laptop.endpoint, call("write_note", {"text": "x"}), bearer(key))
+    for refused in (unknown, writing):
+        assert (403, False) == (refused.status_code, "www-authenticate" in refused.headers)
+    assert "Or send none: this server needs no sign-in." in unknown.json()["error"]["message"]
 
 
 def test_a_strangers_body_is_small(open_gateway: Running, make_key: MakeKey) -> None:

@@ -21,18 +21,20 @@ FORGED = f"carrel_0123456789ab_{MARK * 7}"
 """A key that nobody made."""
 DEEP = 150
 """As deep as JSON may be nested, about."""
-PATHS = (
+SIGN_IN_PATHS = (
     "authorize",
     "register",
     "token",
     "revoke",
     "consent",
     "signin/google",
-    "health",
-    "mcp",
     ".well-known/oauth-authorization-server",
+    ".well-known/oauth-authorization-server/mcp",
     ".well-known/oauth-protected-resource",
+    ".well-known/oauth-protected-resource/mcp",
 )
+"""Where the gateway signs people in, if it does."""
+PATHS = (*SIGN_IN_PATHS, "health", "mcp")
 """Where the gateway answers, or might."""
 FIELDS = (
     *("client_id", "client_secret", "code", "code_verifier", "code_challenge", "state", "ticket"),

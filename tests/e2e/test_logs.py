@@ -19,7 +19,7 @@ from shared.settings import Settings
 from shared.store import Connection
 from shared.store.access import AccessStore
 from tests.e2e.planting import calls, plant
-from tests.e2e.running import MARK, SECRET, run_deployed_gateway, run_gateway
+from tests.e2e.running import INLINE, MARK, SECRET, run_deployed_gateway, run_gateway
 from tests.e2e.wire import TOOL_NAMES, call, post
 from tests.infra.log_metrics import entry_of, values_of
 from tests.ports import free_port
@@ -51,7 +51,15 @@ def faulty(log: Path, request: pytest.FixtureRequest) -> Iterator[Running]:
         yield running
 
 
-@pytest.mark.parametrize("kind", ["inline", "functions", "cut_off"])
+@pytest.fixture(scope="module")
+def signing_in(library: Library, log: Path) -> Iterator[Running]:
+    """A gateway where people sign in to do anything but read."""
+    environment = {**library.environment, "LOCAL_USER": "", "PUBLIC_ACCESS": "true"}
+    with run_gateway(INLINE, environment, log) as running:
+        yield running
+
+
+@pytest.mark.parametrize("kind", ["inline", "functions", "cut_off", "signing_in"])
 def test_nothing_that_people_wrote_is_logged(request: pytest.FixtureRequest, kind: str) -> None:
     running: Running = request.getfixturevalue(kind)
     before = running.log.stat().st_size

@@ -103,7 +103,7 @@ def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
         assert "There is no sign-in: whoever reaches this machine's loopback address" in said
         assert "ARGS=--sign-in" in said
         assert 200 == listing(port)
-        assert 401 == listing(port, x_api_key="carrel_nonsense")
+        assert 403 == listing(port, x_api_key="carrel_nonsense")
 
 
 def test_a_run_with_sign_in_lets_in_who_has_a_key_and_says_how_to_make_one(tmp_path: Path) -> None:

@@ -11,14 +11,17 @@ from functions.gateway.auth.credentials import credential_in
 from functions.gateway.auth.public_url import challenge
 from functions.gateway.refusals import refused, seconds
 from shared.caller import EVERYTHING
-from shared.errors import CarrelError, Unauthorized
+from shared.errors import CarrelError, Forbidden, Unauthorized
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.responses import JSONResponse
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from functions.gateway.auth.callers import Callers
     from functions.gateway.auth.visitor import Reply
+    from shared.caller import Scope as CallerScope
     from shared.settings import Settings
 
 
@@ -34,6 +37,7 @@ _NOT_FROM_HERE: Final = (
     "Without signing in this server answers its own machine only, and a proxy sent this request."
     " Start it with `make run ARGS=--sign-in`."
 )
+_NO_CREDENTIAL: Final = "Or send none: this server needs no sign-in."
 
 
 class Authentication:
@@ -64,8 +68,17 @@ class Authentication:
         if not isinstance(error, Unauthorized):
             return refused(error)
         sent = "authorization" in headers or "x-api-key" in headers
-        code = "invalid_token" if sent else None
-        return refused(error, {"www-authenticate": challenge(self._settings, EVERYTHING, code)})
+        if self._settings.local_user:
+            # 401 would have clients look for a sign-in, and open a browser for nothing.
+            message = f"{error.message} {_NO_CREDENTIAL}" if sent else error.message
+            return refused(Forbidden(message))
+        return refused(error, self._challenge(EVERYTHING, "invalid_token" if sent else None))
+
+    def _challenge(self, scopes: Iterable[CallerScope], code: str | None) -> dict[str, str]:
+        """The header that says how to sign in; none on a laptop, where nobody can."""
+        if self._settings.local_user:
+            return {}
+        return {"www-authenticate": challenge(self._settings, scopes, code)}
 
     def _adding(self, reply: Reply, send: Send) -> Send:
         """Send an answer with what its handler wants of HTTP."""
@@ -75,7 +88,7 @@ class Authentication:
                 headers = MutableHeaders(scope=message)
                 if reply.challenge:
                     message["status"], code, scopes = reply.challenge
-                    headers["www-authenticate"] = challenge(self._settings, scopes, code)
+                    headers.update(self._challenge(scopes, code))
                 if reply.retry_after is not None:
                     headers["retry-after"] = seconds(reply.retry_after)
             await send(message)
