@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from functions.tools.add_task.tool import TOOL
 from tests.tools.todo import add, ask, did, ids, listed, refused, taken_back
 
 if TYPE_CHECKING:
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 WHEN = "2026-03-10T12:00:00Z"
+
+
+def test_its_description_keeps_notes_and_quotes_out() -> None:
+    """Models used it for whatever the user wanted to remember: quotes and facts became to-dos."""
+    assert "remember" not in TOOL.description
+    assert "something to do" in TOOL.description
+    assert "Do not use it to keep facts, quotes or notes" in TOOL.description
 
 
 async def test_what_is_added_is_returned_as_it_is_stored(backend: Backend) -> None:

@@ -153,10 +153,12 @@ TOOL = Tool(
     name="add_task",
     title="Add a task",
     description=(
-        "Add a task to the user's own to-do list, or up to 25 at once with tasks. Use it when the"
-        " user wants to remember or plan to do something. Each call adds anew: look with list_tasks"
-        " first if the task may be there already, and change one with update_task. Returns the task"
-        " with its task_id; of several, what became of each."
+        "Add a task to the user's own to-do list, or up to 25 at once with tasks. A task is"
+        " something to do, with or without a due date. Do not use it to keep facts, quotes or"
+        " notes: no tool stores these yet; the owner adds them to the knowledge base with carrel"
+        " ingest. Each call adds anew: look with list_tasks first if the task may be there already,"
+        " and change one with update_task. Returns the task with its task_id; of several, what"
+        " became of each."
     ),
     input=In,
     output=OneOrMany,
