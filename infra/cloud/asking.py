@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from infra.cloud.deployment import NAME, Deployment, checked
+from infra.cloud.deployment import (
+    NAME,
+    Deployment,
+    checked,
+    valid_email,
+    valid_location,
+    valid_project,
+    valid_region,
+)
 from infra.cloud.failures import NotDone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+AnswerT = TypeVar("AnswerT")
 
 EXAMPLE: Final = "infra/terraform/example.tfvars.json"
 _REGION: Final = "europe-west1"
@@ -24,33 +37,55 @@ def described(project: str | None) -> Deployment:
     """A new deployment, as somebody at the terminal describes it.
 
     Raises:
-        NotDone: Nobody is there.
+        NotDone: Nobody is there, or the project's id cannot be one.
     """
     if not at_a_terminal():
         raise NotDone(
             f"There is no {NAME}, and nobody to ask. Next: cp {EXAMPLE} {NAME}, and fill it in"
         )
+    if project:
+        try:
+            valid_project(project)
+        except ValueError as error:
+            raise NotDone(f"--project: {error}") from None
     click.echo("This checkout has not been deployed yet. Some questions first.\n")
-    project = project or click.prompt("The project's id")
-    region = click.prompt("Region of the functions", default=_REGION)
-    location = click.prompt("Location of the databases, for ever", default=region)
-    email = click.prompt("E-mail address for alerts, if any", default="", show_default=False)
-    budget = click.prompt(_BUDGET, default="", show_default=False, value_proc=_whole_number)
-    settings = {"EMBEDDING_PROVIDER": "vertex", "VERTEX_LOCATION": region}
+    project = project or _answer("The project's id", valid_project)
+    region = _answer("Region of the functions", valid_region, default=_REGION)
     deployment = Deployment(
         project=project,
         region=region,
-        firestore_location=location,
-        settings=settings,
-        monthly_budget=budget,
-        alert_email=email or None,
+        firestore_location=_answer(
+            "Location of the databases, for ever", valid_location, default=region
+        ),
+        settings={"EMBEDDING_PROVIDER": "vertex", "VERTEX_LOCATION": region},
+        alert_email=_answer("E-mail address for alerts, if any", _optional_email, default=""),
+        monthly_budget=_answer(_BUDGET, _whole_number, default=""),
     )
     return checked(deployment.to_json(), NAME)
 
 
+def _answer(question: str, check: Callable[[str], AnswerT], default: str | None = None) -> AnswerT:
+    """Ask until the check lets an answer through; its ValueError says what is wanted."""
+
+    def checked_answer(text: str) -> AnswerT:
+        try:
+            return check(text.strip())
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None  # click shows it and asks again
+
+    answer: AnswerT = click.prompt(
+        question, default=default, show_default=bool(default), value_proc=checked_answer
+    )
+    return answer
+
+
+def _optional_email(text: str) -> str | None:
+    return valid_email(text) if text else None
+
+
 def _whole_number(text: str) -> int | None:
     if text and not (text.isdecimal() and int(text)):
-        raise click.UsageError("a whole number, such as 10, or nothing")
+        raise ValueError("write a whole number, such as 10, or nothing")
     return int(text) if text else None
 
 

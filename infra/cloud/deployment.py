@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from infra.cloud.failures import NotDone
 from infra.cloud.settings_check import expect_valid_settings, told
@@ -26,6 +26,40 @@ _OF_THE_GATEWAY: Final = "GOOGLE_CLIENT_ID"
 """The one setting that is none without its secret, which the gateway alone is given."""
 # https://cloud.google.com/resource-manager/docs/creating-managing-projects
 _PROJECT: Final = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]")
+_REGION: Final = re.compile(r"[a-z]+-[a-z]+[0-9]+")
+_LOCATION: Final = re.compile(r"[a-z]+(-[a-z]+)?[0-9]+")
+_EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+
+
+def valid_project(text: str) -> str:
+    """Check the id of a project; ValueError says what is wanted."""
+    if not _PROJECT.fullmatch(text):
+        raise ValueError(
+            "a project's id has 6 to 30 lower-case letters, digits and hyphens, such as"
+            " my-carrel-123"
+        )
+    return text
+
+
+def valid_region(text: str) -> str:
+    """Check the name of a region, as Terraform does; ValueError says what is wanted."""
+    if not _REGION.fullmatch(text):
+        raise ValueError("write a region of Cloud Run, such as europe-west1")
+    return text
+
+
+def valid_location(text: str) -> str:
+    """Check the name of a location, as Terraform does; ValueError says what is wanted."""
+    if not _LOCATION.fullmatch(text):
+        raise ValueError("write a location of Firestore, such as europe-west1 or eur3")
+    return text
+
+
+def valid_email(text: str) -> str:
+    """Check an e-mail address; ValueError says what is wanted."""
+    if not _EMAIL.fullmatch(text):
+        raise ValueError("write an e-mail address, such as you@example.com")
+    return text
 
 
 class Deployment(BaseModel):
@@ -33,9 +67,13 @@ class Deployment(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    project: str = Field(description="The id of the Google Cloud project.")
-    region: str = Field(default="europe-west1", description="Where functions run.")
-    firestore_location: str = Field(
+    project: Annotated[str, AfterValidator(valid_project)] = Field(
+        description="The id of the Google Cloud project."
+    )
+    region: Annotated[str, AfterValidator(valid_region)] = Field(
+        default="europe-west1", description="Where functions run."
+    )
+    firestore_location: Annotated[str, AfterValidator(valid_location)] = Field(
         default="europe-west1", description="Where the databases are. It can never be changed."
     )
     settings: dict[str, str] = Field(
@@ -46,7 +84,9 @@ class Deployment(BaseModel):
     )
     billing_account: str | None = Field(default=None, description="For the budget's alert.")
     monthly_budget: int | None = Field(default=None, ge=1, description="In its currency.")
-    alert_email: str | None = Field(default=None, description="Who is told of trouble.")
+    alert_email: Annotated[str, AfterValidator(valid_email)] | None = Field(
+        default=None, description="Who is told of trouble."
+    )
     embedding_dimension: int = Field(
         default=768, ge=1, le=2048, description="The length of vectors: that of the indexes."
     )
@@ -61,13 +101,6 @@ class Deployment(BaseModel):
         default_factory=dict, description="Instances there are at most, where it is not as usual."
     )
     protect_data: bool = Field(default=True, description="Whether databases refuse to be deleted.")
-
-    @field_validator("project")
-    @classmethod
-    def _well_formed(cls, project: str) -> str:
-        if not _PROJECT.fullmatch(project):
-            raise ValueError("a project's id has 6 to 30 lower-case letters, digits and hyphens")
-        return project
 
     @property
     def bucket(self) -> str:
@@ -131,4 +164,5 @@ def write(deployment: Deployment, path: Path = PATH) -> None:
 
 def _wrong(error: ErrorDetails) -> str:
     place = [str(each) for each in error["loc"]]
-    return told(f"{'.'.join(place)}: {error['msg']}", place[-1] if place else "")
+    message = error["msg"].removeprefix("Value error, ")
+    return told(f"{'.'.join(place)}: {message}", place[-1] if place else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -64,6 +65,46 @@ def test_a_budget_is_a_whole_number_or_none() -> None:
     assert 0 == code
     assert 3 == screen.count("a whole number, such as 10, or nothing")
     assert "monthly_budget" not in json.loads(screen[screen.index("{") :])
+
+
+def test_each_answer_that_cannot_be_is_asked_for_again() -> None:
+    program = "print(asking.described(None).to_json())"
+    lines = (
+        "5",
+        "my-carrel-123",
+        "5",
+        "europe-west4",
+        "5",
+        "eur3",
+        "5",
+        "ada@example.com",
+        "-5",
+        "",
+    )
+    code, screen = typed(program, *lines)
+    assert 0 == code
+    expected = [
+        "a project's id has 6 to 30 lower-case letters, digits and hyphens, such as my-carrel-123",
+        "write a region of Cloud Run, such as europe-west1",
+        "write a location of Firestore, such as europe-west1 or eur3",
+        "write an e-mail address, such as you@example.com",
+        "write a whole number, such as 10, or nothing",
+    ]
+    assert expected == re.findall("Error: (.+?)\r", screen)
+    answers = json.loads(screen[screen.index("{") :])
+    assert {
+        "project": "my-carrel-123",
+        "region": "europe-west4",
+        "firestore_location": "eur3",
+        "alert_email": "ada@example.com",
+    }.items() <= answers.items()
+
+
+def test_a_wrong_project_option_is_refused_before_any_question() -> None:
+    code, screen = typed("asking.described('5')", "", "", "", "")
+    assert 1 == code
+    assert "--project: a project's id has 6 to 30" in screen
+    assert "Region" not in screen
 
 
 @pytest.mark.parametrize(
@@ -151,7 +192,7 @@ def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('{"project": "My Project"}', "project: Value error, a project's id has 6 to 30"),
+        ('{"project": "My Project"}', "project: a project's id has 6 to 30"),
         ('{"project": "my-carrel-123", "regoin": "x"}', "regoin: Extra inputs are not permitted"),
         ('{"project": "my-carrel-123", "secrets": ["X"]}', "secrets.0: Input should be"),
         (
@@ -159,6 +200,7 @@ def test_a_deployment_is_read_as_it_was_written(tmp_path: Path) -> None:
             r'''as in "ALLOWED_EMAILS": "[\"you@example.com\"]"''',
         ),
         ('{"project": "my-carrel-123", "min_instances": {"gateway": -1}}', "min_instances.gateway"),
+        ('{"project": "my-carrel-123", "alert_email": "5"}', "alert_email: write an e-mail"),
         ("{", "Invalid JSON"),
     ],
 )
