@@ -79,7 +79,7 @@ class Conflict(ToolFailure):
 
 
 class Unauthorized(ToolFailure):
-    """No credential, or one that does not hold."""
+    """No credential, or one that is not valid."""
 
     code = "UNAUTHORIZED"
     status = 401

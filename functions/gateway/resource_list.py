@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from functions.gateway.catalog import Catalog, Declaration
     from shared.tool import Links
 
-START_OVER: Final = "This cursor is none of ours, or no longer holds. Start over without a cursor."
+START_OVER: Final = "This cursor is not valid, or no longer is. Start over without a cursor."
 
 
 class ResourceList:

@@ -120,7 +120,7 @@ class GoogleApi:
         except (TransportError, RequestException) as error:
             raise NotDone(f"{service}.googleapis.com does not answer: try again later.") from error
         except GoogleAuthError as error:
-            raise NotDone(f"Your sign-in to Google does not hold. Next: {SIGN_IN}") from error
+            raise NotDone(f"Your sign-in to Google is not valid. Next: {SIGN_IN}") from error
         if response.status_code != _OK:
             raise _refused(service, response)
         answer: dict[str, Any] = response.json() if response.content else {}

@@ -129,12 +129,13 @@ class Browsers:
         scripts: bool = True,
         scheme: Literal["light", "dark"] = "light",
         width: int = 1024,
+        height: int = 800,
     ) -> AsyncIterator[Browser]:
-        """A window of its own until the block ends, `width` CSS pixels wide."""
+        """A window of its own until the block ends; its size is in CSS pixels."""
         context = await self._chromium.new_context(
             java_script_enabled=scripts,
             color_scheme=scheme,
-            viewport={"width": width, "height": 800},
+            viewport={"width": width, "height": height},
             ignore_https_errors=True,
         )
         try:

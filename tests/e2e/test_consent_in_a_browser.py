@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 ARRIVED = page("<h1>Arrived</h1>")
+LONG = asking(client_name="W" * 200, redirect_uri=f"https://{'a' * 60}.example.com/cb")
+"""A long name and a long address; all scopes are asked for."""
 
 
 @asynccontextmanager
@@ -140,7 +142,7 @@ async def test_after_a_wrong_key_the_page_says_so_and_waits_for_another(
     await browser.open(doorway.url(asking(redirect_uri=f"{client}/cb")))
     await browser.fill("Your access key", "carrel_wrong")
     await browser.press("Allow")
-    await browser.sees("This key does not hold")
+    await browser.sees("This key is not valid")
     field = browser.page.get_by_label("Your access key")
     assert ("", True) == (
         await field.input_value(),
@@ -246,20 +248,41 @@ async def test_all_text_stands_out_in_light_and_dark(
         await browser.open(doorway.url())
         await browser.fill("Your access key", "wrong")
         await browser.press("Allow")
-        await browser.sees("This key does not hold")
+        await browser.sees("This key is not valid")
         contrasts = await browser.page.evaluate(_CONTRASTS)
     assert len(contrasts) > 10
     assert [] == [(text, ratio) for text, ratio in contrasts if ratio < 4.5]
 
 
-@pytest.mark.parametrize("width", [320, 390, 1024])
+@pytest.mark.parametrize(("width", "height"), [(320, 640), (390, 844), (1024, 800), (1280, 800)])
 async def test_nothing_sticks_out_on_a_narrow_screen(
-    browsers: Browsers, doorway: Doorway, width: int
+    browsers: Browsers, doorway: Doorway, width: int, height: int
 ) -> None:
-    asked = asking(client_name="W" * 200, redirect_uri=f"https://{'a' * 60}.example.com/cb")
-    async with browsers.window(width=width) as browser:
-        await browser.open(doorway.url(asked))
+    async with browsers.window(width=width, height=height) as browser:
+        await browser.open(doorway.url(LONG))
         assert width == await browser.page.evaluate("document.documentElement.scrollWidth")
+
+
+async def test_allow_and_deny_show_without_scrolling_on_a_laptop(
+    browsers: Browsers, doorway: Doorway
+) -> None:
+    async with browsers.window(width=1280, height=800) as browser:
+        await browser.open(doorway.url(LONG))
+        await assert_in_view(browser, "Allow", "Deny")
+        await browser.fill("Your access key", "carrel_wrong")
+        await browser.press("Allow")
+        await browser.sees("This key is not valid")
+        await assert_in_view(browser, "Allow", "Deny")
+
+
+async def assert_in_view(browser: Browser, *buttons: str) -> None:
+    size = browser.page.viewport_size
+    assert size
+    for name in buttons:
+        box = await browser.page.get_by_role("button", name=name, exact=True).bounding_box()
+        assert box, name
+        assert 0 <= box["y"] <= size["height"] - box["height"], name
+        assert 0 <= box["x"] <= size["width"] - box["width"], name
 
 
 async def test_the_page_can_be_read_and_used_without_seeing_it(

@@ -98,7 +98,7 @@ async def test_what_stands_before_a_key_names_a_task_and_no_user(access: Access)
 
 
 async def test_an_unknown_key_does_not_hold_and_costs_nothing(access: Access) -> None:
-    with pytest.raises(Unauthorized, match="does not hold"):
+    with pytest.raises(Unauthorized, match="is not valid"):
         await access.callers.key("carrel_" + "0" * 12 + "_" + "x" * 51)
     assert "client" not in access.connection.__dict__
 

@@ -133,7 +133,16 @@ async def test_a_wrong_key_is_never_shown_again(
     )
     assert 401 == answer.status_code
     assert "secret_typo" not in answer.text
-    assert "This key does not hold" in answer.text
+
+
+async def test_a_wrong_key_is_said_in_plain_words(
+    doorway: Doorway, browser: httpx2.AsyncClient
+) -> None:
+    """The page shows the message as it is: marks of code would show as backticks."""
+    answer = await send(browser, await form_in(browser, doorway.address()) | {"key": "carrel_typo"})
+    assert "This key is not valid" in answer.text
+    assert "make another one with carrel keys create." in answer.text
+    assert "`" not in answer.text
 
 
 async def test_after_a_wrong_key_the_same_page_takes_the_right_one(

@@ -169,6 +169,11 @@ async def test_the_form_may_lead_where_the_access_goes(
     assert sources == policy_of(page)["form-action"]
 
 
+@pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])
+async def test_no_page_shows_marks_of_code(settings: Settings, path: str) -> None:
+    assert "`" not in (await shown(settings, path)).text
+
+
 async def test_over_https_the_cookie_belongs_to_this_host_alone(settings: Settings) -> None:
     page = await shown(settings.model_copy(update={"public_url": HTTPS}))
     name, _, attributes = page.headers["set-cookie"].partition("=")

@@ -95,7 +95,7 @@ class AccessTokens:
         except jwt.ExpiredSignatureError:
             raise Unauthorized("The access token has expired. Refresh it.") from None
         except (jwt.PyJWTError, AttributeError, KeyError, TypeError, ValueError):
-            raise Unauthorized("This access token does not hold here. Sign in again.") from None
+            raise Unauthorized("This access token is not valid here. Sign in again.") from None
 
     def _verified(self, text: str) -> dict[str, Any]:
         import jwt

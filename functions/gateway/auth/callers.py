@@ -32,8 +32,8 @@ USED_EVERY: Final = timedelta(hours=1)
 """How exact a key's last use is known: each time costs a write."""
 _REMEMBERED: Final = 1_000
 _NO_KEY: Final = (
-    "This key does not hold. Check that you copied all of it; if you did, it is unknown, expired or"
-    " revoked: make another one with `carrel keys create`."
+    "This key is not valid. Check that you copied all of it; if you did, it is unknown, expired or"
+    " revoked: make another one with carrel keys create."
 )
 
 
@@ -64,7 +64,7 @@ class Callers:
         """Who shows this credential, or who comes without one from this address.
 
         Raises:
-            Unauthorized: It does not hold, or there must be one.
+            Unauthorized: It is not valid, or there must be one.
             Unavailable: Whether it holds cannot be found out now.
         """
         if credential is None:
@@ -100,7 +100,7 @@ class Callers:
         """The key with this text, and the account of its user.
 
         Raises:
-            Unauthorized: It does not hold.
+            Unauthorized: It is not valid.
         """
         key_id = key_id_of(self._keyring, text)
         if key_id is None:

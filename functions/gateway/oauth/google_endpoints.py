@@ -82,7 +82,7 @@ class GoogleEndpoints:
         """What Google gives for a code: a token that says who signed in, not verified yet.
 
         Raises:
-            Unauthorized: The code does not hold.
+            Unauthorized: The code is not valid.
             Unavailable: Google does not answer, or does not take us for its client.
         """
         published = await self.published()

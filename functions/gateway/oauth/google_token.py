@@ -52,7 +52,7 @@ async def read_id_token(
         now: The current time.
 
     Raises:
-        Unauthorized: It does not hold.
+        Unauthorized: It is not valid.
     """
     import jwt
 
@@ -76,7 +76,7 @@ async def read_id_token(
         )
         return _person(claims, client_id, now)
     except (jwt.PyJWTError, KeyError, TypeError, ValueError) as error:
-        raise Unauthorized("What Google sent about you does not hold. Try again.") from error
+        raise Unauthorized("What Google sent about you is not valid. Try again.") from error
 
 
 def _person(claims: dict[str, Any], client_id: str, now: datetime) -> Person:
