@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import click
-from pydantic import ValidationError
 
 from infra.cloud.place import share_secrets_of_jobs, work_in_the_cloud
 from infra.commands.accounts import accounts
@@ -19,8 +18,10 @@ from infra.commands.jobs import jobs
 from infra.commands.keys import keys
 from infra.commands.materials import materials
 from infra.commands.smoke import smoke
+from infra.commands.wording import PORT
 from infra.local import places
 from infra.local.emulator import EmulatorError
+from infra.local.processes import NotStarted
 from shared.errors import CarrelError
 
 _EMBEDDING = ("ingest", "jobs")
@@ -28,11 +29,15 @@ _EMBEDDING = ("ingest", "jobs")
 
 class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
-        """Say what Carrel's own errors say, without a stack."""
+        """Say what went wrong and what to do, without a traceback."""
         try:
             return super().invoke(ctx)
-        except (CarrelError, EmulatorError, ValidationError) as error:
+        except (CarrelError, EmulatorError, NotStarted) as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:
+            if message := places.explain(error):
+                raise click.ClickException(message) from error
+            raise
 
 
 @click.group(cls=_Commands)
@@ -58,7 +63,9 @@ for _command in (accounts, deploy, destroy, doctor, jobs, keys, materials, smoke
 
 
 @main.command()
-@click.option("--port", default=8080, show_default=True, help="Where the gateway listens.")
+@click.option(
+    "--port", type=PORT, default=8080, show_default=True, help="Where the gateway listens."
+)
 @click.option(
     "--topology",
     type=click.Choice(["inline", "functions"]),
@@ -72,21 +79,10 @@ for _command in (accounts, deploy, destroy, doctor, jobs, keys, materials, smoke
 )
 def up(port: int, topology: str, *, sample: bool, sign_in: bool) -> None:
     """Start the emulator, load the sample, serve the gateway."""
-    from infra.local.processes import NotStarted
     from infra.local.up import Choices
     from infra.local.up import up as run
 
-    try:
-        run(
-            Choices(
-                port=port,
-                functions=topology == "functions",
-                sample=sample,
-                sign_in=sign_in,
-            )
-        )
-    except NotStarted as error:
-        raise click.ClickException(str(error)) from error
+    run(Choices(port=port, functions=topology == "functions", sample=sample, sign_in=sign_in))
 
 
 @main.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import (
@@ -14,6 +14,7 @@ from pydantic import (
     Field,
     NonNegativeInt,
     SecretStr,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -23,6 +24,9 @@ from shared.caller import checked_user
 from shared.errors import InvalidInput
 from shared.loopback import is_loopback
 from shared.time_zones import time_zone
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 MOST_QUOTED: Final = 150_000
 """Characters that an answer of `extract_key_info` quotes at most."""
@@ -34,6 +38,23 @@ _ORIGIN: Final = re.compile(
 )
 _BUCKET: Final = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/[^\x00-\x1f]*)?", re.ASCII)
 _ADDRESS: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?")
+_EXPECTED: Final = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dict_type": "a JSON object",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "{ge} or more",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "less_than_equal": "{le} or less",
+    "literal_error": "{expected}",
+    "string_type": "text, not JSON",
+    "tuple_type": "a JSON list",
+}
+"""By pydantic's types of errors, what a setting must be instead."""
 
 
 class Settings(BaseModel):
@@ -64,6 +85,7 @@ class Settings(BaseModel):
     )
     access_secrets: tuple[SecretStr, ...] = Field(
         default=(),
+        examples=[["32 random characters or more"]],
         description="Secrets of at least 32 random characters: the first signs and hashes, all"
         " verify. To rotate them, put a new one in front, and drop the old one months later.",
     )
@@ -104,9 +126,13 @@ class Settings(BaseModel):
     google_issuer: str = Field(
         default="https://accounts.google.com", description="The OpenID Connect issuer."
     )
-    allowed_emails: tuple[str, ...] = Field(default=(), description="Who may sign in with Google.")
+    allowed_emails: tuple[str, ...] = Field(
+        default=(), examples=[["you@example.com"]], description="Who may sign in with Google."
+    )
     allowed_domains: tuple[str, ...] = Field(
-        default=(), description="Google Workspace domains all of whose people may sign in."
+        default=(),
+        examples=[["example.com"]],
+        description="Google Workspace domains all of whose people may sign in.",
     )
     billing_url: str | None = Field(
         default=None, description="An external billing service; without it, accounts are ours."
@@ -115,18 +141,25 @@ class Settings(BaseModel):
         default=None, description="What the billing service takes as a bearer token."
     )
     disabled_tools: tuple[str, ...] = Field(
-        default=(), description="Tools that are switched off: nobody sees or calls them."
+        default=(),
+        examples=[["get_stats"]],
+        description="Tools that are switched off: nobody sees or calls them.",
     )
     tool_timeouts: dict[str, float] = Field(
-        default_factory=dict, description="Tool name to seconds, where its own are not right."
+        default_factory=dict,
+        examples=[{"search_kb": 20}],
+        description="Tool name to seconds, where its own are not right.",
     )
     tool_prices: dict[str, NonNegativeInt] = Field(
         default_factory=dict,
+        examples=[{"search_kb": 500}],
         description="Tool name to the most that a call costs, in millionths of a dollar, where its"
         " own price is not right.",
     )
     allowed_origins: tuple[str, ...] = Field(
-        default=(), description="Origins of web pages that may call the gateway, beside its own."
+        default=(),
+        examples=[["https://app.example.com"]],
+        description="Origins of web pages that may call the gateway, beside its own.",
     )
     max_request_bytes: int = Field(
         default=8 * 1024 * 1024,
@@ -136,7 +169,9 @@ class Settings(BaseModel):
         " characters of up to 4 bytes in UTF-8, and what is around them. Cloud Run takes 32 MiB.",
     )
     tool_urls: dict[str, str] = Field(
-        default_factory=dict, description="Tool name to the URL of its function, as JSON."
+        default_factory=dict,
+        examples=[{"search_kb": "https://search.example.com"}],
+        description="Tool name to the URL of its function, as JSON.",
     )
     extract_top_k: int = Field(
         default=5, ge=1, description="Passages that extract_key_info returns unless told otherwise."
@@ -232,6 +267,7 @@ class Settings(BaseModel):
     )
     topic_aliases: dict[str, str] = Field(
         default_factory=dict,
+        examples=[{"llms": "language models"}],
         description="Other names of topics to their own, beside those that Carrel knows.",
     )
     time_zone: str = Field(
@@ -244,8 +280,16 @@ class Settings(BaseModel):
     )
 
     def __init__(self, **arguments: Any) -> None:
-        """Take the arguments, else the environment, else the defaults."""
-        super().__init__(**(_environment() | arguments))
+        """Take the arguments, else the environment, else the defaults.
+
+        Raises:
+            InvalidInput: Some are not valid; the message names them and quotes no value.
+        """
+        try:
+            super().__init__(**(_environment() | arguments))
+        except ValidationError as error:
+            sentences = (f"{problem}{_example(name)}." for name, problem in problems(error))
+            raise InvalidInput(" ".join(sentences)) from None
 
     @property
     def proxies(self) -> int:
@@ -327,19 +371,40 @@ def _has_port_in_range(url: SplitResult) -> bool:
 def _environment() -> dict[str, Any]:
     """What the environment says of the settings; an empty variable says nothing."""
     found = {name: os.environ.get(name.upper(), "") for name in Settings.model_fields}
-    return {name: value_of(name, text) for name, text in found.items() if text}
+    return {name: value_of(text) for name, text in found.items() if text}
 
 
-def value_of(name: str, text: str) -> Any:
-    """What the text of a variable says: lists and objects are JSON.
-
-    Raises:
-        InvalidInput: It begins as JSON does, but is none.
-    """
+def value_of(text: str) -> Any:
+    """The value of a variable: a JSON list or object, or else the text itself."""
     if text[0] not in "[{":
         return text
     try:
         return json.loads(text)
-    except ValueError:  # whose words may quote a secret
-        message = f"{name.upper()} begins as a JSON list or object does, but is none."
-        raise InvalidInput(message) from None
+    except ValueError:
+        return text
+
+
+def problems(error: ValidationError) -> list[tuple[str, str]]:
+    """What is wrong with settings: the variable, empty where it is several, and a clause.
+
+    No value is quoted: it may be a secret.
+    """
+    return [_problem(each) for each in error.errors(include_url=False, include_input=False)]
+
+
+def _problem(error: ErrorDetails) -> tuple[str, str]:
+    name = str(error["loc"][0]).upper() if error["loc"] else ""
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] in _EXPECTED:
+        expected = _EXPECTED[error["type"]].format(**error.get("ctx", {}))
+        each = "Each value in " if len(error["loc"]) > 1 else ""
+        return name, f"{each}{name} must be {expected}"
+    if error["type"] == "extra_forbidden":
+        return name, f"{name} is no setting"
+    return name, message if name in message else f"{name}: {message}"
+
+
+def _example(name: str) -> str:
+    """How a variable is set whose value is JSON."""
+    field = Settings.model_fields.get(name.lower())
+    return f", such as {name}='{json.dumps(field.examples[0])}'" if field and field.examples else ""

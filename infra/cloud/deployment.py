@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from infra.cloud.failures import NotDone
-from infra.cloud.settings_check import expect_valid_settings, told
+from infra.cloud.settings_check import example, expect_valid_settings
 from infra.deploy.discovery import ROOT
 
 if TYPE_CHECKING:
@@ -165,4 +165,4 @@ def write(deployment: Deployment, path: Path = PATH) -> None:
 def _wrong(error: ErrorDetails) -> str:
     place = [str(each) for each in error["loc"]]
     message = error["msg"].removeprefix("Value error, ")
-    return told(f"{'.'.join(place)}: {message}", place[-1] if place else "")
+    return f"{'.'.join(place)}: {message}{example(place[-1]) if place else ''}"

@@ -13,25 +13,14 @@ from pydantic import BaseModel, ValidationError
 
 from infra.cloud.failures import NotDone
 from shared.errors import InvalidInput
-from shared.settings import LEAST_SECRET, Settings, value_of
+from shared.settings import LEAST_SECRET, Settings, problems, value_of
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
     from infra.cloud.deployment import Deployment
 
 _PROVIDERS: Final = ("vertex", "openai")
 """The local one is a model file, which is in no bundle."""
 _ADDRESS: Final = "https://carrel-gateway-123456789012.europe-west1.run.app"
-_EXAMPLES: Final[dict[str, object]] = {
-    "ALLOWED_DOMAINS": ["example.com"],
-    "ALLOWED_EMAILS": ["you@example.com"],
-    "ALLOWED_ORIGINS": ["https://app.example.com"],
-    "DISABLED_TOOLS": ["get_stats"],
-    "TOOL_PRICES": {"search_kb": 500},
-    "TOOL_TIMEOUTS": {"search_kb": 20},
-    "TOPIC_ALIASES": {"llms": "language models"},
-}
 
 
 def expect_valid_settings(deployment: Deployment, place: str) -> None:
@@ -51,18 +40,18 @@ def expect_valid_settings(deployment: Deployment, place: str) -> None:
     try:
         _read(_values(deployment))
     except InvalidInput as error:
-        name = error.message.partition(" ")[0]
-        raise NotDone(f"{place}: settings: {told(error.message, name)}") from None
+        raise NotDone(f"{place}: settings: {error.message}") from None
     except ValidationError as error:
-        said = "; ".join(map(_wrong, error.errors()))
-        raise NotDone(f"{place}: {said}") from None
+        sentences = (f"{problem}{example(name)}" for name, problem in problems(error))
+        raise NotDone(f"{place}: settings: {'; '.join(sentences)}") from None
 
 
-def told(said: str, name: str) -> str:
-    """What is wrong, and of a setting that is a list or an object how it is written."""
-    if name not in _EXAMPLES:
-        return said
-    return f'{said}; write it as in "{name}": {json.dumps(json.dumps(_EXAMPLES[name]))}'
+def example(name: str) -> str:
+    """How a setting is written that is a list or an object."""
+    field = Settings.model_fields.get(name.lower())
+    if not field or not field.examples:
+        return ""
+    return f'; write it as in "{name}": {json.dumps(json.dumps(field.examples[0]))}'
 
 
 def _names() -> set[str]:
@@ -70,9 +59,7 @@ def _names() -> set[str]:
 
 
 def _values(deployment: Deployment) -> dict[str, Any]:
-    given = {
-        name.lower(): value_of(name, text) for name, text in deployment.settings.items() if text
-    }
+    given = {name.lower(): value_of(text) for name, text in deployment.settings.items() if text}
     secrets: dict[str, Any] = {name.lower(): "a-placeholder" for name in deployment.secrets}
     secrets["access_secrets"] = ["x" * LEAST_SECRET]
     return given | secrets | {"public_url": deployment.public_url or _ADDRESS}
@@ -81,9 +68,3 @@ def _values(deployment: Deployment) -> dict[str, Any]:
 def _read(values: dict[str, Any]) -> None:
     # Its own initializer would read the environment of this process, too.
     BaseModel.__init__(Settings.__new__(Settings), **values)
-
-
-def _wrong(error: ErrorDetails) -> str:
-    name = str(error["loc"][0]).upper() if error["loc"] else ""
-    said = error["msg"].removeprefix("Value error, ")
-    return told(f"settings.{name}: {said}" if name else f"settings: {said}", name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from infra.commands.wording import PORT
 from infra.doctor.check import Finding, State, findings
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ _WIDTH: Final = 20
 
 
 @click.command()
-@click.option("--port", default=8080, show_default=True, help="Where the local gateway listens.")
+@click.option(
+    "--port", type=PORT, default=8080, show_default=True, help="Where the local gateway listens."
+)
 @click.pass_context
 def doctor(ctx: click.Context, port: int) -> None:
     """Look at this machine's Carrel, or with --cloud at the deployed one, and say what is wrong.

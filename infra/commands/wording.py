@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from infra.local.places import HIGHEST_PORT
 from shared.domain.account import DOLLAR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+PORT: Final = click.IntRange(1, HIGHEST_PORT)
 _MOST_DOLLARS: Final = 1_000_000
 """What is more is a slip of the finger."""
 

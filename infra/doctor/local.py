@@ -50,7 +50,7 @@ class Machine:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     port: int = 8080
     state: Path = places.STATE
-    emulator_port: int = places.EMULATOR_PORT
+    emulator_port: int = field(default_factory=places.emulator_port)
     python: tuple[int, ...] = sys.version_info[:3]
 
 
@@ -90,9 +90,12 @@ def _java_version(java: str) -> int:
 
 
 def _state(machine: Machine) -> Finding:
-    place = machine.state if machine.state.exists() else machine.state.parent
+    place = next(path for path in (machine.state, *machine.state.parents) if path.exists())
+    another = "CARREL_STATE=/another/folder make run"
+    if not place.is_dir():
+        return wrong(f"{place} is a file, not a folder", another)
     if not os.access(place, os.W_OK):
-        return wrong(f"{place} cannot be written to", "CARREL_STATE=/another/folder make run")
+        return wrong(f"{place} cannot be written to", another)
     return ok(f"{machine.state}{'' if machine.state.exists() else ' (not made yet)'}")
 
 

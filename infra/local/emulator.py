@@ -16,11 +16,9 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
-import threading
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -32,15 +30,11 @@ if TYPE_CHECKING:
 
 LOOPBACK: Final = "127.0.0.1"
 PROJECT: Final = "carrel-local"
-DATABASES: Final = ("(default)", "access")
-"""What `run_emulator` keeps: knowledge and users' data, and credentials."""
 START_SECONDS: Final = 60.0
-SAVE_SECONDS: Final = 300.0
-"""How often the data of a local run are written, at most."""
-REST: Final = 20
-"""How many times as long as it took to write them is waited at least."""
 REQUEST_SECONDS: Final = 300.0
 """How long an export or import may take; 500 chunks with vectors take about a second."""
+_PROBE_BYTES: Final = 2**20
+"""What is written to learn why the emulator could not write: more than it writes at once."""
 
 _MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
 _LEAST_JAVA: Final = 11
@@ -106,20 +100,11 @@ def find_emulator(environ: Mapping[str, str] = os.environ) -> list[str]:
 
 
 @contextmanager
-def run_emulator(
-    port: int | None = None,
-    data: Path | None = None,
-    project: str = PROJECT,
-    save_seconds: float = SAVE_SECONDS,
-) -> Iterator[str]:
+def run_emulator(port: int | None = None) -> Iterator[str]:
     """Run the emulator until the block ends, or until this process dies in whatever way.
 
     Args:
         port: Where to listen on the loopback address; by default, wherever there is room.
-        data: The folder that keeps the project's databases between runs; by default nothing does.
-            It is written now and then, and when the block ends.
-        project: Whose databases `data` keeps.
-        save_seconds: How long to wait at least before it is written again.
 
     Yields:
         host:port, as `FIRESTORE_EMULATOR_HOST` wants it, once the emulator answers there.
@@ -136,8 +121,7 @@ def run_emulator(
         process = _start([*command, f"--host={LOOPBACK}", f"--port={port}"], log)
         try:
             _await_answer(host, process, log)
-            with _kept(host, data, project, save_seconds) if data else nullcontext():
-                yield host
+            yield host
         finally:
             process.communicate()  # closes the pipe and waits
 
@@ -145,12 +129,20 @@ def run_emulator(
 def export_data(host: str, folder: Path, project: str, database: str = "(default)") -> None:
     """Write a database to `folder`, where it replaces what was exported there before.
 
-    A crash at any moment leaves the earlier export or this one whole. Of several exports at once,
-    each waits for the one before.
+    A crash or a full disk at any moment leaves the earlier export or this one whole. Of several
+    exports at once, each waits for the one before.
+
+    Raises:
+        EmulatorError: It could not be written; the message is the reason alone.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / "lock"):
-        _export(host, folder, project, database)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder / "lock"):
+            _export(host, folder, project, database)
+    except OSError as error:
+        raise EmulatorError(error.strerror or str(error)) from error
+    except HTTPException as error:
+        raise EmulatorError(f"The emulator did not answer: {error!r}") from error
 
 
 def import_data(host: str, folder: Path, project: str, database: str = "(default)") -> bool:
@@ -245,38 +237,6 @@ def _await_answer(host: str, process: subprocess.Popen[bytes], log: IO[bytes]) -
     raise EmulatorError(f"The Firestore emulator did not start. It said:\n{said[-2000:]}")
 
 
-@contextmanager
-def _kept(host: str, data: Path, project: str, save_seconds: float) -> Iterator[None]:
-    for database in DATABASES:
-        import_data(host, data / database, project, database)
-    over = threading.Event()
-    saving = threading.Thread(target=_save, args=(host, data, project, save_seconds, over))
-    saving.start()
-    try:
-        yield
-    finally:
-        over.set()
-        saving.join()
-        _export_all(host, data, project)
-
-
-def _save(host: str, data: Path, project: str, seconds: float, over: threading.Event) -> None:
-    """Write the data again and again: a crash loses minutes, and not the whole day."""
-    took = 0.0
-    while not over.wait(max(seconds, REST * took)):
-        began = time.monotonic()
-        try:
-            _export_all(host, data, project)
-        except (EmulatorError, HTTPException, OSError) as error:
-            sys.stderr.write(f"The local data could not be saved: {error}\n")
-        took = time.monotonic() - began
-
-
-def _export_all(host: str, data: Path, project: str) -> None:
-    for database in DATABASES:
-        export_data(host, data / database, project, database)
-
-
 def _export(host: str, folder: Path, project: str, database: str) -> None:
     earlier = _exports(folder)
     name = f"{int(earlier[-1].name) + 1 if earlier else 1:08}"
@@ -284,10 +244,29 @@ def _export(host: str, folder: Path, project: str, database: str) -> None:
     shutil.rmtree(writing, ignore_errors=True)
     writing.mkdir()
     body = {"export_directory": str(writing), "export_name": name}
-    _request(host, "POST", f"projects/{project}:export", _named(project, database) | body)
-    (writing / name).rename(folder / name)
+    try:
+        _request(host, "POST", f"projects/{project}:export", _named(project, database) | body)
+        for path in ((writing / name), *(writing / name).rglob("*")):
+            _flush(path)
+        (writing / name).rename(folder / name)
+    except EmulatorError:
+        # The emulator does not say why it could not write. The system says it to us.
+        (writing / "probe").write_bytes(bytes(_PROBE_BYTES))
+        raise
+    finally:
+        shutil.rmtree(writing, ignore_errors=True)
+    _flush(folder)
     for old in earlier:
-        shutil.rmtree(old)
+        shutil.rmtree(old, ignore_errors=True)  # the next export deletes what is left
+
+
+def _flush(path: Path) -> None:
+    """Have a file or folder written to the disk itself."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _exports(folder: Path) -> list[Path]:

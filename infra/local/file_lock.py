@@ -31,9 +31,11 @@ def locked(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 
 def is_free(path: Path, how: int = fcntl.LOCK_EX) -> bool:
-    """Whether the lock could be had at this moment."""
+    """Whether the lock could be had at this moment; nobody holds one where there is no folder."""
     try:
         with locked(path, how | fcntl.LOCK_NB):
             return True
     except BlockingIOError:
         return False
+    except (FileNotFoundError, NotADirectoryError):
+        return True

@@ -2,42 +2,75 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import click
+
 from infra.deploy.discovery import ROOT
-from infra.local.emulator import DATABASES, LOOPBACK, PROJECT, EmulatorError, export_data
+from infra.local.emulator import LOOPBACK, PROJECT, EmulatorError
 from infra.local.file_lock import locked
 from infra.local.keeper import StateFolder
 from infra.local.processes import answers
+from infra.local.saving import RETRY_SECONDS, save
 from infra.local.secret import local_secret
+from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SAMPLE: Final = ROOT / "infra" / "local" / "sample" / "readwise.json"
-STATE: Final = Path(os.environ.get("CARREL_STATE", ROOT / ".carrel"))
+STATE: Final = Path(os.environ.get("CARREL_STATE") or ROOT / ".carrel")
 """What a local run leaves behind: the database's contents, and logs."""
-EMULATOR_PORT: Final = int(os.environ.get("EMULATOR_PORT", "8686"))
-"""Where a database that starts listens; one that runs already is found wherever it listens."""
-EMULATOR: Final = f"{LOOPBACK}:{EMULATOR_PORT}"
+HIGHEST_PORT: Final = 65_535
+WATCH_SECONDS: Final = 1.0
+"""How often to look whether the data could be saved."""
 END_SECONDS: Final = 60.0
 """How long whoever ends the database waits until its contents are on disk."""
 LONGEST_MESSAGE: Final = 4000
 _STATE: Final = StateFolder(STATE)
 
 
+def emulator_port() -> int:
+    """Where a database that starts listens; one that runs already is found wherever it listens.
+
+    Raises:
+        InvalidInput: EMULATOR_PORT is no port.
+    """
+    port = os.environ.get("EMULATOR_PORT") or "8686"
+    if not port.isdecimal() or not 0 < int(port) <= HIGHEST_PORT:
+        raise InvalidInput(
+            f"EMULATOR_PORT must be a port from 1 to {HIGHEST_PORT}, such as EMULATOR_PORT=8787."
+        )
+    return int(port)
+
+
+def emulator() -> str:
+    """host:port of a database that starts.
+
+    Raises:
+        InvalidInput: EMULATOR_PORT is no port.
+    """
+    return f"{LOOPBACK}:{emulator_port()}"
+
+
 def work_locally() -> None:
-    """Point this process at the local run's database, unless another emulator is named."""
+    """Point this process at the local run's database, unless another emulator is named.
+
+    Raises:
+        InvalidInput: EMULATOR_PORT is no port.
+    """
     if "FIRESTORE_EMULATOR_HOST" not in os.environ:
-        os.environ["FIRESTORE_EMULATOR_HOST"] = EMULATOR
+        os.environ["FIRESTORE_EMULATOR_HOST"] = emulator()
         os.environ["GOOGLE_CLOUD_PROJECT"] = PROJECT
         # Whoever interrupts a job here starts it again at once; steps are short without a network.
         os.environ.setdefault("LEASE_SECONDS", "10")
@@ -57,7 +90,7 @@ def knowledge_base() -> Iterator[None]:
         EmulatorError: The local one cannot run, or the emulator that was named does not answer.
     """
     host = os.environ.get("FIRESTORE_EMULATOR_HOST")  # none in the cloud
-    if host == EMULATOR:
+    if host == emulator():
         with database() as found:
             os.environ["FIRESTORE_EMULATOR_HOST"] = found
             yield
@@ -71,6 +104,8 @@ def knowledge_base() -> Iterator[None]:
 def database() -> Iterator[str]:
     """Share in the local database until the block ends. It keeps its contents between runs.
 
+    Meanwhile, it is said on standard error when they cannot be saved.
+
     Yields:
         Its host:port.
 
@@ -81,7 +116,8 @@ def database() -> Iterator[str]:
     with locked(_STATE.clients, fcntl.LOCK_SH):
         with locked(_STATE.starting):
             host = _find_or_start()
-        yield host
+        with _watching_saves():
+            yield host
 
 
 def is_served() -> bool:
@@ -97,6 +133,8 @@ def await_end() -> None:
     """
     deadline = time.monotonic() + END_SECONDS
     while _STATE.has_keeper() and not _STATE.has_clients():
+        if reason := _STATE.save_failure():
+            raise EmulatorError(_unsaved(reason))
         if time.monotonic() > deadline:
             raise EmulatorError(f"The database is still writing its contents to {STATE}.")
         time.sleep(0.05)
@@ -105,11 +143,68 @@ def await_end() -> None:
 
 
 def keep() -> None:
-    """Write the local databases' contents to disk now, so that not even a crash loses them."""
+    """Write the local databases' contents to disk now, so that not even a crash loses them.
+
+    Raises:
+        EmulatorError: They could not be written; the message says why, and what to do.
+    """
     host = _STATE.serving()
     if host and host == os.environ.get("FIRESTORE_EMULATOR_HOST"):
-        for name in DATABASES:
-            export_data(host, _STATE.data / name, PROJECT, name)
+        try:
+            save(host, _STATE.data)
+        except EmulatorError as error:
+            raise EmulatorError(_unsaved(str(error))) from error
+
+
+def explain(error: OSError) -> str | None:
+    """What to do about a full disk or an unusable state folder; None for other errors."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return f"{error.strerror}: {error.filename or STATE}. Make room there, and try again."
+    if not error.filename or not _is_ours(Path(os.fsdecode(error.filename))):
+        return None
+    reason = "it is a file" if STATE.is_file() else error.strerror
+    another = "CARREL_STATE=/another/folder make run"
+    return f"Carrel cannot keep its data in {STATE}: {reason}. Name another folder: {another}"
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a path is the state folder, in it, or a folder that it is in."""
+    return path.is_relative_to(STATE) or STATE.is_relative_to(path)
+
+
+@contextmanager
+def _watching_saves() -> Iterator[None]:
+    """Say when the data cannot be saved, and when they are saved again, until the block ends."""
+    over = threading.Event()
+    thread = threading.Thread(target=_watch_saves, args=(over,))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _watch_saves(over: threading.Event) -> None:
+    failing = False
+    with suppress(OSError):  # where the folder itself is gone, its next user says so
+        while not over.wait(WATCH_SECONDS):
+            reason = _STATE.save_failure()
+            if reason and not failing:
+                click.echo(f"\nWarning: {_unsaved(reason)}", err=True)
+            elif failing and not reason:
+                click.echo("\nThe local data are saved again.", err=True)
+            failing = bool(reason)
+
+
+def _unsaved(reason: str) -> str:
+    """That the data could not be saved, and what to do."""
+    return (
+        f"The local data could not be saved in {STATE}: {reason}. Make room there, or make it"
+        " writable: the database keeps what you put in, and tries again every"
+        f" {RETRY_SECONDS:.0f} seconds, even after this command has ended. To give up what is not"
+        f" saved: kill {_STATE.keeper.read_text()}"
+    )
 
 
 def _find_or_start() -> str:
@@ -125,8 +220,11 @@ def _find_or_start() -> str:
 
 
 def _start_keeper() -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "infra.local.keeper", str(STATE.resolve()), str(EMULATOR_PORT)]
-    with _STATE.log.open("wb") as log:
+    arguments = [str(STATE.resolve()), str(emulator_port())]
+    command = [sys.executable, "-m", "infra.local.keeper", *arguments]
+    with _STATE.log.open("wb", buffering=0) as log:
+        log.write(b" " * LONGEST_MESSAGE)  # or nothing could be said of a full disk
+        log.seek(0)
         return subprocess.Popen(  # noqa: S603 - our own module
             command,
             cwd=ROOT,
@@ -142,6 +240,6 @@ def _take_log() -> str:
     if not _STATE.log.exists():
         return ""
     with _STATE.log.open("r+", encoding="utf-8", errors="replace") as log:
-        said = log.read()
+        message = log.read().strip("\0 \n")
         log.truncate(0)
-    return said[-LONGEST_MESSAGE:]
+    return message[-LONGEST_MESSAGE:]

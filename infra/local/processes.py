@@ -158,7 +158,7 @@ def bound(port: int = 0) -> socket.socket:
         listener.bind((LOOPBACK, port))
     except OSError as error:
         listener.close()
-        raise NotStarted(f"Port {port} is taken: {error.strerror}.") from None
+        raise NotStarted(f"Nothing can listen on port {port}: {error.strerror}.") from None
     return listener
 
 

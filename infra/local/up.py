@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from functions.gateway.auth.visitor import LOCAL_USER
+from functions.gateway.catalog import Catalog
 from infra.deploy.discovery import ROOT, tools
 from infra.local.emulator import PROJECT
 from infra.local.jobs import load_sample
 from infra.local.places import STATE, await_end, database, is_served, share_secret
 from infra.local.processes import NotStarted, answers, in_checkout, serve
-from infra.local.welcome import welcome
+from infra.local.welcome import origin, welcome
+from shared.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 0.5
 """How often to look whether the database still lives."""
+_DELETED: Final = (
+    f"{STATE} was deleted or moved while Carrel ran. What the database holds is written there anew:"
+    " start again to go on with it, or delete the folder again to begin with nothing."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,7 @@ def up(choices: Choices) -> None:
     for end in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(end, _interrupt)
     _refuse_taken_port(choices.port)
+    _expect_valid_settings(choices)
     with ExitStack() as stack:
         try:
             _run(stack, choices)
@@ -76,7 +83,7 @@ def _run(stack: ExitStack, choices: Choices) -> None:
 
 def _serve(stack: ExitStack, choices: Choices) -> tuple[Served, Callable[[], str]]:
     """The gateway, and who tells which of the other parts has died, if one has."""
-    environment = {"PUBLIC_URL": f"http://localhost:{choices.port}", **_access(choices)}
+    environment = _environment(choices)
     log = STATE / f"functions-{choices.port}.log"
     log.unlink(missing_ok=True)
     try:
@@ -100,6 +107,8 @@ def _program(
 
 def _wait(gateway: Served, dead: Callable[[], str]) -> None:
     while (code := _ended(gateway)) is None:
+        if not STATE.is_dir():
+            raise click.ClickException(_DELETED)
         if not is_served():
             raise click.ClickException("The local database died. Start again to go on.")
         if part := dead():
@@ -125,8 +134,18 @@ def _refuse_taken_port(port: int) -> None:
         raise click.ClickException(f"{message} Choose another: make run ARGS='--port 9090'")
 
 
-def _access(choices: Choices) -> dict[str, str]:
-    """Who gets in: what the environment says of it is for a deployment, not for this run."""
-    if choices.sign_in:
-        return {"LOCAL_USER": "", "PUBLIC_ACCESS": "false"}
-    return {"LOCAL_USER": LOCAL_USER, "PUBLIC_ACCESS": "true"}
+def _environment(choices: Choices) -> dict[str, str]:
+    """The gateway's address, and who gets in: the variables that are set are for a deployment."""
+    user, public = ("", "false") if choices.sign_in else (LOCAL_USER, "true")
+    return {"PUBLIC_URL": origin(choices.port), "LOCAL_USER": user, "PUBLIC_ACCESS": public}
+
+
+def _expect_valid_settings(choices: Choices) -> None:
+    """Read the settings as the gateway does, which could only say in its log what is wrong.
+
+    Raises:
+        InvalidInput: The gateway would not start with them.
+    """
+    environment = _environment(choices)
+    settings = Settings(**{name.lower(): value for name, value in environment.items()})
+    Catalog.load().configured(settings)

@@ -8,6 +8,8 @@ from typing import Final
 from infra.deploy.discovery import ROOT
 
 DEFAULT_URL: Final = "http://localhost:8080/mcp"
+_HTTP: Final = 80
+"""The port that addresses leave out."""
 _COMMAND: Final = ROOT / ".venv" / "bin" / "carrel"
 _OPEN: Final = """\
 There is no sign-in: whoever reaches this machine's loopback address may read and write. To run it
@@ -23,9 +25,14 @@ if that is configured. The call below takes a key from the environment: export C
 """
 
 
+def origin(port: int) -> str:
+    """The address of a gateway on this machine."""
+    return "http://localhost" if port == _HTTP else f"http://localhost:{port}"
+
+
 def welcome(port: int, *, sign_in: bool) -> str:
     """The whole text, for a gateway at this port."""
-    url = f"http://localhost:{port}/mcp"
+    url = f"{origin(port)}/mcp"
     elsewhere = "" if url == DEFAULT_URL else f" --url {url}"
     desktop = {"mcpServers": {"carrel": {"command": str(_COMMAND), "args": ["stdio"]}}}
     return f"""

@@ -14,7 +14,7 @@ from functions.gateway.access import Access
 from functions.gateway.auth.credentials import Credential
 from shared.access_keys import new_key
 from shared.caller import EVERYTHING, Caller, Scope, Tier
-from shared.errors import Unauthorized
+from shared.errors import InvalidInput, Unauthorized
 from shared.settings import Settings
 from shared.store.access import AccessStore
 
@@ -255,5 +255,5 @@ async def test_on_a_laptop_a_credential_is_verified_all_the_same() -> None:
 
 
 def test_a_local_user_anywhere_but_on_loopback_is_refused() -> None:
-    with pytest.raises(ValueError, match="LOCAL_USER opens everything"):
+    with pytest.raises(InvalidInput, match="LOCAL_USER opens everything"):
         Settings(local_user="local", public_url="https://carrel.example")

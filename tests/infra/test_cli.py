@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from infra.cli import main
 from infra.deploy.scaffold import create_tool
 from infra.local.emulator import PROJECT
-from infra.local.places import EMULATOR
+from infra.local.places import emulator
 from shared.errors import Conflict, InvalidInput
 from shared.parsing import parse
 from shared.tool import Tool
@@ -52,6 +52,14 @@ def test_a_call_where_nothing_listens_says_how_to_start_it() -> None:
     assert f"Nothing answers at {url}. Start it with `make run`, or name" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["up", "doctor"])
+@pytest.mark.parametrize("port", ["0", "99999"])
+def test_a_port_out_of_range_is_refused_in_words(command: str, port: str) -> None:
+    result = carrel(command, "--port", port)
+    assert 2 == result.exit_code
+    assert f"Invalid value for '--port': {port} is not in the range 1<=x<=65535." in result.stderr
+
+
 def test_a_job_without_a_database_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
     host = f"127.0.0.1:{free_port()}"
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", host)
@@ -73,7 +81,7 @@ def test_without_an_environment_commands_find_the_local_run(
         monkeypatch.delenv(name)
     carrel("generate", "--check")
     found = (os.environ["FIRESTORE_EMULATOR_HOST"], os.environ["GOOGLE_CLOUD_PROJECT"])
-    assert (EMULATOR, PROJECT) == found
+    assert (emulator(), PROJECT) == found
 
 
 def test_a_new_tool_declares_itself_and_takes_its_arguments(tmp_path: Path) -> None:

@@ -7,12 +7,10 @@ import socket
 import subprocess
 import sys
 import time
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from google.cloud.firestore import Client
 from google.cloud.firestore_v1.vector import Vector
 
 from infra.local.emulator import (
@@ -23,9 +21,12 @@ from infra.local.emulator import (
     import_data,
     run_emulator,
 )
+from infra.local.saving import load, save
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from google.cloud.firestore import Client
 
 ROOT: Final = Path(__file__).parents[2]
 PATIENCE: Final = 15.0
@@ -44,17 +45,6 @@ def host() -> Iterator[str]:
     """An emulator that the tests of this file share, each with a project of its own."""
     with run_emulator() as address:
         yield address
-
-
-@pytest.fixture
-def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Client]:
-    """Make clients; which emulator they talk to, the library reads from the environment."""
-
-    def client(host: str, project: str, database: str = "(default)") -> Client:
-        monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", host)
-        return Client(project=project, database=database)
-
-    return client
 
 
 def test_a_machine_with_nothing_learns_how_to_get_both() -> None:
@@ -176,32 +166,16 @@ def test_an_emulator_does_not_outlive_its_parent(death: signal.Signals) -> None:
 
 def test_data_are_there_in_the_next_run(tmp_path: Path, connect: Callable[..., Client]) -> None:
     chunk = {"embedding": Vector([0.6, 0.8]), "terms": {"a.b": {"ü": [1, None]}}, "raw": b"\0\xff"}
-    with run_emulator(data=tmp_path, project="kept") as host:
+    with run_emulator() as host:
         connect(host, "kept").document("chunks/1").set(chunk)
         connect(host, "kept", "access").document("keys/1/uses/2").set({"hash": "x"})
-    with run_emulator(data=tmp_path, project="kept") as host:
+        save(host, tmp_path, "kept")
+    with run_emulator() as host:
+        load(host, tmp_path, "kept")
         assert connect(host, "kept").document("chunks/1").get().to_dict() == chunk
         key = connect(host, "kept", "access").document("keys/1/uses/2").get()
         assert key.to_dict() == {"hash": "x"}
         assert not connect(host, "kept").document("keys/1/uses/2").get().exists
-
-
-def test_data_are_written_while_it_runs(tmp_path: Path, connect: Callable[..., Client]) -> None:
-    """So that whatever kills it does not take the whole day along."""
-    with run_emulator(data=tmp_path / "data", project="kept", save_seconds=1) as host:
-        connect(host, "kept").document("days/today").set({"worth": "keeping"})
-        await_export(host, tmp_path, connect)
-
-
-def await_export(host: str, folder: Path, connect: Callable[..., Client]) -> None:
-    """Import what was written so far into another project, until the document is there."""
-    deadline = time.monotonic() + 4 * PATIENCE  # an early save makes the next one wait
-    for attempt in count():
-        project = f"copy-{attempt}"
-        import_data(host, folder / "data" / "(default)", project)
-        if connect(host, project).document("days/today").get().exists:
-            return
-        assert time.monotonic() < deadline
 
 
 def test_an_export_replaces_the_one_before(

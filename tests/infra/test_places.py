@@ -6,119 +6,21 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
-from google.cloud.firestore import Client
 
-from infra.deploy.discovery import ROOT
-from infra.local.emulator import PROJECT, export_data, import_data
-from infra.local.keeper import StateFolder
+from infra.local.emulator import export_data, import_data
+from tests.infra.machine import CARREL, PATIENCE, Machine, end, host_of
 from tests.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-PATIENCE: Final = 60.0
-SHARE_AND_WAIT: Final = """
-import sys
-from infra.local.places import database
-with database() as host:
-    print(host, flush=True)
-    sys.stdin.read()
-"""
-CARREL: Final = [sys.executable, "-c", "from infra.cli import main; main()"]
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """A state folder and a port of its own, and the programs that a test starts there."""
-
-    state: StateFolder
-    environment: dict[str, str]
-    stack: ExitStack
-
-    @property
-    def port(self) -> str:
-        return self.environment["EMULATOR_PORT"]
-
-    def start(self, command: list[str], **environment: str) -> subprocess.Popen[str]:
-        process = self.stack.enter_context(
-            subprocess.Popen(
-                command,
-                cwd=ROOT,
-                env={**self.environment, **environment},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-        self.stack.callback(process.kill)
-        return process
-
-    def share(self, **environment: str) -> subprocess.Popen[str]:
-        return self.start([sys.executable, "-c", SHARE_AND_WAIT], **environment)
-
-    def processes(self) -> dict[int, str]:
-        """The keepers and emulators that live here."""
-        signs = (f"infra.local.keeper {self.state.path} ", f"--port={self.port}")
-        listing = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
-        found = (line.split(maxsplit=1) for line in listing.splitlines())
-        return {int(pid): args for pid, args in found if any(sign in args for sign in signs)}
-
-    def keepers(self) -> list[int]:
-        return [pid for pid, args in self.processes().items() if "infra.local.keeper" in args]
-
-    def emulators(self) -> list[int]:
-        return [pid for pid, args in self.processes().items() if "java" in args.split()[0]]
-
-    def await_nothing(self) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while left := self.processes():
-            assert time.monotonic() < deadline, left
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    """A place where nothing ran yet; nothing runs there afterwards."""
-    unset = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
-    environment = {name: value for name, value in os.environ.items() if name not in unset}
-    ours = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(free_port())}
-    with ExitStack() as stack:
-        made = Machine(StateFolder(tmp_path / "state"), environment | ours, stack)
-        yield made
-    made.await_nothing()
-
-
-@pytest.fixture
-def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Client]:
-    """Make clients; which emulator they talk to, the library reads from the environment."""
-
-    def client(host: str, project: str = PROJECT) -> Client:
-        monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", host)
-        return Client(project=project)
-
-    return client
-
-
-def host_of(client: subprocess.Popen[str]) -> str:
-    """Where a client found the database, once it has."""
-    assert client.stdout
-    host = client.stdout.readline().strip()
-    assert host, client.communicate()[1]
-    return host
-
-
-def end(client: subprocess.Popen[str]) -> None:
-    """Let a client end in its own time."""
-    client.communicate(timeout=PATIENCE)
+    from google.cloud.firestore import Client
 
 
 def test_clients_that_start_at_one_moment_share_a_database_that_outlives_each(

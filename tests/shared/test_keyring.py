@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr
 
 from shared.errors import InvalidInput
 from shared.keyring import Keyring
@@ -63,7 +63,7 @@ def test_without_a_secret_nothing_starts_and_the_message_says_how_to_make_one() 
 
 
 def test_a_short_secret_is_refused() -> None:
-    with pytest.raises(ValidationError, match="at least 32"):
+    with pytest.raises(InvalidInput, match="at least 32"):
         Settings(access_secrets=[SecretStr("short")])
 
 

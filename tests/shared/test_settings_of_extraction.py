@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
+from shared.errors import InvalidInput
 from shared.settings import Settings
 
 SECRET = "zyzzyva"
@@ -21,7 +21,7 @@ def test_by_default_five_of_at_most_twenty_passages_are_asked_for() -> None:
 def test_the_default_may_be_as_large_as_the_limit_and_no_larger() -> None:
     assert 7 == Settings(extract_top_k=7, extract_top_k_limit=7).extract_top_k
     for wrong in ({"extract_top_k": 21}, {"extract_top_k_limit": 4}):
-        with pytest.raises(ValidationError, match="EXTRACT_TOP_K is EXTRACT_TOP_K_LIMIT at most"):
+        with pytest.raises(InvalidInput, match="EXTRACT_TOP_K is EXTRACT_TOP_K_LIMIT at most"):
             Settings(**wrong)
 
 
@@ -41,7 +41,7 @@ def test_the_default_may_be_as_large_as_the_limit_and_no_larger() -> None:
 )
 def test_a_value_out_of_range_is_refused(name: str, values: list[Any]) -> None:
     for value in values:
-        with pytest.raises(ValidationError, match=name):
+        with pytest.raises(InvalidInput, match=name.upper()):
             Settings(**{name: value})
 
 
@@ -84,7 +84,7 @@ def test_an_endpoint_is_reached_encrypted_or_on_this_machine(url: str) -> None:
     ],
 )
 def test_another_address_of_an_endpoint_is_refused_without_quoting_it(url: str) -> None:
-    with pytest.raises(ValidationError, match="OPENAI_BASE_URL") as caught:
+    with pytest.raises(InvalidInput, match="OPENAI_BASE_URL") as caught:
         Settings(openai_base_url=url)
     assert SECRET not in str(caught.value)
 
@@ -95,6 +95,6 @@ def test_the_endpoints_key_is_not_shown() -> None:
 
 
 def test_an_answer_fits_a_document() -> None:
-    with pytest.raises(ValidationError, match="150,000 at most"):
+    with pytest.raises(InvalidInput, match="150,000 at most"):
         Settings(extract_top_k_limit=50, extract_passage_characters=8_000)
     Settings(extract_top_k_limit=50, extract_passage_characters=3_000)

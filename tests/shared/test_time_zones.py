@@ -8,8 +8,8 @@ import sys
 from datetime import UTC
 
 import pytest
-from pydantic import ValidationError
 
+from shared.errors import InvalidInput
 from shared.settings import Settings
 from shared.time_zones import time_zone
 
@@ -34,7 +34,7 @@ def test_the_setting_is_checked_at_the_start(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("TIME_ZONE", "Europe/Berlin")
     assert "Europe/Berlin" == Settings().time_zone
     monkeypatch.setenv("TIME_ZONE", "Berlin")
-    with pytest.raises(ValidationError, match="no time zone of the IANA database"):
+    with pytest.raises(InvalidInput, match="no time zone of the IANA database"):
         Settings()
 
 

@@ -28,18 +28,24 @@ def deployment(settings: dict[str, str], *secrets: str, **more: str) -> Deployme
         ({"EMBEDDING_PROVIDER": "local"}, 'settings.EMBEDDING_PROVIDER: write "vertex" or'),
         (
             VERTEX | {"ALLOWED_EMAILS": "ada@example.com"},
-            r'''valid tuple; write it as in "ALLOWED_EMAILS": "[\"you@example.com\"]"''',
+            r'''must be a JSON list; write it as in "ALLOWED_EMAILS": "[\"you@example.com\"]"''',
         ),
         (
             VERTEX | {"ALLOWED_EMAILS": "[ada@example.com]"},
-            "ALLOWED_EMAILS begins as a JSON list or object does, but is none.; write it as in",
+            "settings: ALLOWED_EMAILS must be a JSON list; write it as in",
         ),
         (
             VERTEX | {"TOOL_TIMEOUTS": "20"},
             r'''write it as in "TOOL_TIMEOUTS": "{\"search_kb\": 20}"''',
         ),
-        (VERTEX | {"READS_PER_MINUTE": "many"}, "settings.READS_PER_MINUTE: Input should be"),
-        (VERTEX | {"TIME_ZONE": "Europe/Atlantis"}, "settings.TIME_ZONE: no time zone of the IANA"),
+        (
+            VERTEX | {"READS_PER_MINUTE": "many"},
+            "READS_PER_MINUTE must be a whole number",
+        ),
+        (
+            VERTEX | {"TIME_ZONE": "Europe/Atlantis"},
+            "TIME_ZONE: no time zone of the IANA",
+        ),
         (VERTEX | {"EXTRACT_TOP_K": "30"}, "EXTRACT_TOP_K is EXTRACT_TOP_K_LIMIT at most"),
         (VERTEX | SIGN_IN, "GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET are set both, or neither"),
         (VERTEX | {"LOCAL_USER": "me"}, "LOCAL_USER opens everything"),

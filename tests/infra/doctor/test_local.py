@@ -111,6 +111,16 @@ def test_a_state_folder_that_cannot_be_written_to_is_named(machine: Machine) -> 
     assert "CARREL_STATE=/another/folder make run" == then
 
 
+def test_a_state_folder_that_is_a_file_is_named(machine: Machine) -> None:
+    machine.state.touch()
+    below = replace(machine, state=machine.state / "below")
+    for broken in (machine, below):
+        said, then = ill("state folder", broken)
+        assert f"{machine.state} is a file, not a folder" == said
+        assert "CARREL_STATE=/another/folder make run" == then
+        assert State.OK == finding("local database", broken).state
+
+
 def test_a_database_that_does_not_run_has_its_port_free(machine: Machine) -> None:
     found = finding("local database", machine)
     assert (State.OK, f"not running; port {machine.emulator_port} is free") == found[:2]

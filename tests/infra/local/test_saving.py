@@ -1,0 +1,29 @@
+"""The data of a local run are saved again and again, and sooner where that failed."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from infra.local import saving
+
+if TYPE_CHECKING:
+    import pytest
+
+PATIENCE: Final = 60.0
+
+
+def test_a_save_that_failed_is_tried_again_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saving, "RETRY_SECONDS", 0.01)
+    results = [False, False, True]
+    succeeded = threading.Event()
+
+    def try_to_save() -> bool:
+        saved = results.pop(0)
+        if saved:
+            succeeded.set()
+        return saved
+
+    with saving.saving(try_to_save, pause=0.01):
+        assert succeeded.wait(PATIENCE)
+    assert not results
