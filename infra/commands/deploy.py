@@ -34,7 +34,7 @@ with {many}, at published prices; what it costs to bring them in, README.md says
 _DONE: Final = """
 It answers at {url}/mcp. Make yourself a key, which is shown once:
 
-    .venv/bin/carrel --cloud keys create --user YOU --name laptop
+    .venv/bin/carrel --cloud keys create --user you@example.com --name laptop
 
 What is well and what is not: .venv/bin/carrel --cloud doctor
 """

@@ -76,6 +76,12 @@ def work_locally() -> None:
         os.environ.setdefault("LEASE_SECONDS", "10")
 
 
+def variables() -> dict[str, str]:
+    """What another process must be given to work on the same database."""
+    values = {"CARREL_STATE": str(STATE.resolve()), "EMULATOR_PORT": str(emulator_port())}
+    return {name: value for name, value in values.items() if os.environ.get(name)}
+
+
 def share_secret() -> None:
     """Have this process sign and hash as all local runs do, unless it is told its secrets."""
     if not os.environ.get("ACCESS_SECRETS"):

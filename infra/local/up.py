@@ -16,7 +16,7 @@ from functions.gateway.catalog import Catalog
 from infra.deploy.discovery import ROOT, tools
 from infra.local.emulator import PROJECT
 from infra.local.jobs import load_sample
-from infra.local.places import STATE, await_end, database, is_served, share_secret
+from infra.local.places import STATE, await_end, database, is_served, share_secret, variables
 from infra.local.processes import NotStarted, answers, in_checkout, serve
 from infra.local.welcome import origin, welcome
 from shared.settings import Settings
@@ -77,7 +77,7 @@ def _run(stack: ExitStack, choices: Choices) -> None:
         click.echo("Loading the sample knowledge base ...")
         load_sample()
     gateway, dead = _serve(stack, choices)
-    click.echo(welcome(choices.port, sign_in=choices.sign_in))
+    click.echo(welcome(choices.port, variables(), sign_in=choices.sign_in))
     _wait(gateway, dead)
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
 
 from infra.cli import main
 from infra.deploy.discovery import ROOT
@@ -42,7 +44,7 @@ class Running:
         self.environment |= {
             "HOME": str(self.home),
             "EMULATOR_PORT": str(free_port()),
-            "CARREL_STATE": str(folder / "state"),
+            "CARREL_STATE": str(folder / "Carrel's state"),
         }
         self.process = self.start()
 
@@ -70,11 +72,24 @@ class Running:
                 pytest.fail(self.said())
         return self.said()
 
-    def shell(self, command: str) -> subprocess.CompletedProcess[str]:
+    def printed(self, words: str) -> str:
+        """The line to paste that holds these words."""
+        [line] = [line for line in self.said().splitlines() if words in line]
+        return line.strip()
+
+    def paste(self, words: str) -> subprocess.CompletedProcess[str]:
+        """Run a line that was printed as in a new window, which knows nothing of this run."""
+        ours = {"EMULATOR_PORT", "CARREL_STATE"}
+        environment = {key: value for key, value in self.environment.items() if key not in ours}
+        return self.shell(self.printed(words), environment)
+
+    def shell(
+        self, command: str, environment: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["sh", "-c", command],
             cwd=ROOT,
-            env=self.environment,
+            env=environment or self.environment,
             text=True,
             check=False,
             capture_output=True,
@@ -105,27 +120,32 @@ def test_the_run_prints_what_the_readme_says(running: Running) -> None:
     assert f"{CALL} --url http://localhost:{running.port}/mcp" in said
 
 
-def test_the_desktop_configuration_that_is_printed_is_json(running: Running) -> None:
-    [line] = [line for line in running.said().splitlines() if "mcpServers" in line]
-    configured = json.loads(line)["mcpServers"]["carrel"]
-    assert configured["args"] == ["stdio"]
-    assert configured["command"].endswith(".venv/bin/carrel")
+@pytest.mark.anyio
+async def test_the_url_to_paste_is_that_of_the_endpoint(running: Running) -> None:
+    *_, url = running.printed("claude mcp add").split()
+    async with Client(url) as client:
+        assert "search_kb" in [tool.name for tool in (await client.list_tools()).tools]
 
 
 def test_the_call_to_paste_finds_something_about_its_question(running: Running) -> None:
-    found = json.loads(running.call(CALL).stdout)
+    found = json.loads(running.paste("carrel call").stdout)
     assert len(found["results"]) == 3
     assert "flaky" in found["results"][0]["snippet"].lower()
 
 
-def test_ones_own_notes_go_in_and_are_found(running: Running) -> None:
+@pytest.mark.anyio
+async def test_what_the_pasted_ingest_puts_in_desktop_finds(running: Running) -> None:
     notes = running.home / "notes"
     notes.mkdir()
     (notes / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees for two minutes.\n")
-    told = running.shell(INGEST)
+    assert INGEST in running.printed("carrel ingest")
+    told = running.paste("carrel ingest")
     assert told.returncode == 0, told.stderr
-    question = '.venv/bin/carrel call search_kb \'{"query": "how hot for green tea"}\''
-    assert json.loads(running.call(question).stdout)["results"][0]["title"] == "Tea"
+    configured = json.loads(running.printed("mcpServers"))["mcpServers"]["carrel"]
+    server = StdioServerParameters(**configured, cwd=running.home)
+    async with Client(server) as client:
+        found = await client.call_tool("search_kb", {"query": "how hot for green tea"})
+    assert "Tea" == (found.structured_content or {})["results"][0]["title"]
 
 
 def test_the_key_passages_of_a_file_are_found(running: Running) -> None:
