@@ -15,6 +15,7 @@ from shared.caller import Caller
 from shared.deps import Backend
 from shared.settings import Settings
 from shared.store import Meter
+from tests.fakes.monotonic import Monotonic
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -54,6 +55,12 @@ def anyio_backend() -> str:
 async def one_event_loop(anyio_backend: str) -> AsyncIterator[None]:  # noqa: ARG001 - asks for it
     """Keep one loop for all tests: gRPC's poller calls back late, and a closed loop is an error."""
     yield  # noqa: PT022 - only a fixture that yields holds the loop
+
+
+@pytest.fixture
+async def monotonic(monkeypatch: pytest.MonkeyPatch) -> Monotonic:
+    """The event loop's clock, to be turned; sleeping takes no time."""
+    return Monotonic(monkeypatch)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.fakes.serving import LoopbackServer
+from tests.fakes.serving import HANGS, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ def every_vector(change: Callable[[list[float]], object]) -> Reply:
     )
 
 
-HANG = Reply(pause=3600)
+HANG = Reply(pause=HANGS)
 CUT_CONNECTION = Reply(missing=10)
 REVERSED = Reply(altered=lambda items: items[::-1])
 ONE_MISSING = Reply(altered=lambda items: items[1:])
@@ -213,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         call = self._read()
         reply = self.server.arrive(call)
-        self.server.closing.wait(reply.pause)
+        self.server.pause(reply.pause)
         self.server.leave()
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
             self._send(reply if reply.body is not None else self.server.answer(call, reply))

@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from tests.fakes.serving import LoopbackServer
+from tests.fakes.serving import HANGS, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ class Reply:
     altered: Callable[[Body], Any] = dict
 
 
-HANG: Final = Reply(pause=3600)
+HANG: Final = Reply(pause=HANGS)
 BROKEN: Final = Reply(500, b"<html>Server Error (500)</html>")
 CUT: Final = Reply(missing=10)
 """The last ten bytes never come."""
@@ -283,7 +283,7 @@ class _Handler(BaseHTTPRequestHandler):
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         call = Call(url.path, query, self.headers["Authorization"], time.monotonic())
         reply = self.server.arrive(call)
-        self.server.closing.wait(reply.pause)
+        self.server.pause(reply.pause)
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
             self._send(reply if reply.body is not None else self.server.answer(call, reply))
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 from http.server import ThreadingHTTPServer
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from http.server import BaseHTTPRequestHandler
+
+HANGS: Final = 3600
+"""Seconds to think that no test waits for."""
 
 
 class LoopbackServer(ThreadingHTTPServer):
@@ -15,6 +19,7 @@ class LoopbackServer(ThreadingHTTPServer):
 
     Attributes:
         closing: Set in the end; whoever makes a request hang waits for it.
+        on_hang: Called when a request begins to hang: a test may turn its clock.
     """
 
     daemon_threads = True
@@ -23,12 +28,19 @@ class LoopbackServer(ThreadingHTTPServer):
         """Open the port; requests are answered by this handler."""
         super().__init__(("127.0.0.1", 0), handler)
         self.closing = threading.Event()
+        self.on_hang: Callable[[], object] = lambda: None
         self._loop = threading.Thread(target=self.serve_forever, args=(0.01,))
 
     def __enter__(self) -> Self:
         """Start answering."""
         self._loop.start()
         return self
+
+    def pause(self, seconds: float) -> None:
+        """Think, in the thread of a request; `HANGS` ends with the server."""
+        if seconds >= HANGS:
+            self.on_hang()
+        self.closing.wait(seconds)
 
     def __exit__(self, *_: object) -> None:
         """Stop, and let hanging requests go."""

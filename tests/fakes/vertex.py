@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 from tests.fakes import gemini
-from tests.fakes.serving import LoopbackServer
+from tests.fakes.serving import HANGS, LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +50,7 @@ class Reply:
     pause: float = 0.0
 
 
-HANG = Reply(pause=3600)
+HANG = Reply(pause=HANGS)
 CUT_CONNECTION = Reply(missing=10)
 CUT_JSON = Reply(body=b'{"embedding": {"values": [0.1, 0.')
 NO_EMBEDDING = Reply(body=b'{"usageMetadata": {"promptTokenCount": 3}}')
@@ -192,7 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         call = self._read()
         reply = self.server.arrive(call)
-        self.server.closing.wait(reply.pause)
+        self.server.pause(reply.pause)
         self.server.leave()
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
             self._send(reply if reply.body is not None else self._truth(call, reply))

@@ -7,6 +7,7 @@ import gzip
 import io
 import time
 from contextlib import redirect_stderr
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,6 +41,7 @@ from tests.jobs.readwise_books import followed, progress, texts
 
 if TYPE_CHECKING:
     from shared.deps import Backend, Deps
+    from tests.fakes.monotonic import Monotonic
 
 pytestmark = pytest.mark.anyio
 
@@ -47,9 +49,9 @@ PASSING = [BROKEN, CUT, HALF_A_BODY, WEB_PAGE, NO_RESULTS, RESULTS_OF_ANOTHER_TY
 
 
 def opened(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float) -> Export:
-    """The export, for a client in a hurry."""
-    limits = {"attempt_seconds": 5.0, "patience_seconds": 5.0} | seconds
-    deadline = time.monotonic() + limits.pop("deadline", 30.0)
+    """The export, with limits that only a hang reaches."""
+    limits = {"attempt_seconds": 60.0, "patience_seconds": 120.0} | seconds
+    deadline = time.monotonic() + limits.pop("deadline", 240.0)
     url = readwise.base_url
     return Export(url, SecretStr(token), deadline=deadline, clock=utc_now, **limits)
 
@@ -68,26 +70,39 @@ async def test_what_passes_is_asked_for_again(readwise: FakeReadwise, reply: Rep
     assert len(readwise.calls) == 2
 
 
-async def test_a_request_that_hangs_is_given_up_and_sent_again(readwise: FakeReadwise) -> None:
+async def test_a_request_that_hangs_is_given_up_and_sent_again(
+    readwise: FakeReadwise, monotonic: Monotonic
+) -> None:
     readwise.put(7, "Reef early.")
     readwise.script.append(HANG)
-    assert [7] == await books(opened(readwise, attempt_seconds=0.2))
+    readwise.on_hang = partial(monotonic.turn_soon, 60)
+    assert [7] == await books(opened(readwise))
+    assert 2 == len(readwise.calls)
 
 
 @pytest.mark.parametrize("reply", [BROKEN, CUT, HALF_A_BODY, WEB_PAGE, NO_RESULTS])
-async def test_what_does_not_pass_is_an_outage(readwise: FakeReadwise, reply: Reply) -> None:
-    readwise.script.extend([reply] * 9)
+async def test_what_does_not_pass_is_an_outage(
+    readwise: FakeReadwise,
+    reply: Reply,
+    monotonic: Monotonic,  # noqa: ARG001 - sleeping takes no time
+) -> None:
+    readwise.script.extend([reply] * 99)
     with pytest.raises(Unavailable, match="try again later"):
-        await books(opened(readwise, patience_seconds=0.5))
+        await books(opened(readwise))
+    assert len(readwise.calls) < 99
 
 
-async def test_it_waits_as_long_as_it_is_told_to(readwise: FakeReadwise) -> None:
+async def test_it_waits_as_long_as_it_is_told_to(
+    readwise: FakeReadwise,
+    monotonic: Monotonic,  # noqa: ARG001 - sleeping takes no time
+) -> None:
+    """Longer than it is patient with failures."""
     readwise.put(7, "Reef early.")
-    readwise.script.extend([throttled("1"), throttled("1")])
-    assert [7] == await books(opened(readwise, patience_seconds=0.5))
+    readwise.script.extend([throttled("100"), throttled("100")])
+    assert [7] == await books(opened(readwise, patience_seconds=60))
     first, second, third = (call.at for call in readwise.calls)
-    assert second - first >= 1
-    assert third - second >= 1
+    assert second - first >= 100
+    assert third - second >= 100
 
 
 async def test_it_does_not_wait_beyond_its_time(readwise: FakeReadwise) -> None:
@@ -96,10 +111,13 @@ async def test_it_does_not_wait_beyond_its_time(readwise: FakeReadwise) -> None:
         await books(opened(readwise))
 
 
-async def test_it_does_not_ask_beyond_its_time(readwise: FakeReadwise) -> None:
+async def test_it_does_not_ask_beyond_its_time(
+    readwise: FakeReadwise, monotonic: Monotonic
+) -> None:
     readwise.script.append(HANG)
+    readwise.on_hang = partial(monotonic.turn_soon, 30)
     with pytest.raises(OutOfTime):
-        await books(opened(readwise, deadline=0.3))
+        await books(opened(readwise, deadline=30))
 
 
 async def test_a_run_that_is_told_to_wait_for_too_long_is_completed_by_the_next(
@@ -107,7 +125,7 @@ async def test_a_run_that_is_told_to_wait_for_too_long_is_completed_by_the_next(
 ) -> None:
     readwise.put(7, "Reef early.")
     readwise.script.extend([Reply(), throttled("3600")])
-    report = await ingest(deps, Budget(asyncio.get_running_loop().time() + 5))
+    report = await ingest(deps, Budget(asyncio.get_running_loop().time() + 60))
     assert Report(finished=False) == report
     assert (await followed(backend)).finished
     assert {"readwise-7": ["Reef early."]} == await texts(deps)
