@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shared.needs import Need
 
 RECORDED: Final = 20
-"""How many failures the record of a run names."""
+"""How many failures, and how many warnings, the record of a run names."""
 RECORDED_LENGTH: Final = 500
 """Characters that it says of one."""
 
@@ -43,6 +43,7 @@ class Report:
     Attributes:
         counts: How many of what, by name.
         failures: Items that did not go through; the others did.
+        warnings: Items that went through but for a part, each with what is wrong.
         finished: Whether nothing is left to do, as far as this run could see.
         note: What else to know of it; for whoever reads the run's record, so no content.
         cost: What it read and wrote.
@@ -50,6 +51,7 @@ class Report:
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
+    warnings: list[Failure] = field(default_factory=list)
     finished: bool = True
     note: str = ""
     cost: Meter = field(default_factory=Meter, compare=False)
@@ -211,6 +213,8 @@ class _Keeper:
             counts=dict(report.counts),
             failures=tuple(map(_recorded, report.failures[:RECORDED])),
             failed=len(report.failures),
+            warnings=tuple(map(_recorded, report.warnings[:RECORDED])),
+            warned=len(report.warnings),
             note=report.note,
         )
 

@@ -173,4 +173,6 @@ def _told(run: Run) -> str:
     lines = [f"{done} ({cost})", run.note, run.error]
     lines += [f"left out: {each}" for each in run.failures]
     lines += [f"... and {run.failed - len(run.failures)} more"] * (run.failed > len(run.failures))
+    lines += [f"warning: {each}" for each in run.warnings]
+    lines += [f"... and {run.warned - len(run.warnings)} more"] * (run.warned > len(run.warnings))
     return "\n".join(f"  {line}" for line in lines if line)

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from shared.job import Job, Report
+    from shared.job import Failure, Job, Report
 
 SHOWN: Final = 20
-"""How many failures are told one by one."""
+"""How many failures, and how many warnings, are listed one by one."""
 
 
 def ingest_all(path: Path) -> bool:
@@ -103,9 +103,16 @@ async def _until(moment: datetime) -> None:
 def _tell(job: Job, report: Report) -> None:
     counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
     click.echo(f"{job.name}: {counts or report.note or 'nothing to do'} ({_cost(report.cost)})")
-    for failure in report.failures[:SHOWN]:
-        click.echo(f"  left out: {failure.name}: {failure.reason}", err=True)
-    if len(report.failures) > SHOWN:
-        click.echo(f"  ... and {len(report.failures) - SHOWN} more", err=True)
+    if counts and report.note:
+        click.echo(f"  {report.note}")
+    _list("warning", report.warnings)
+    _list("left out", report.failures)
     if report.failures:
         click.echo("  What was put in of these before stays as it was.", err=True)
+
+
+def _list(label: str, items: Sequence[Failure]) -> None:
+    for item in items[:SHOWN]:
+        click.echo(f"  {label}: {item.name}: {item.reason}", err=True)
+    if len(items) > SHOWN:
+        click.echo(f"  ... and {len(items) - SHOWN} more", err=True)

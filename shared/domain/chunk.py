@@ -48,8 +48,8 @@ class Chunk:
         position: Its place among the source's chunks, from 1.
         total: How many chunks the source has.
         source: Where the source came from: `kindle`, `reader`, `file` ...
-        dated_at: When it was highlighted, else when it was put in: the date that people mean. None
-            before it is stored.
+        dated_at: When it was highlighted, else written, as far as its file told when it was first
+            stored, else put in: the date that people mean. Before it is stored, what the file says.
     """
 
     chunk_id: str
@@ -168,6 +168,7 @@ def _chunk(source: Source, section: Section, text: str, start: int, end: int) ->
         source_url=source.source_url,
         highlight_url=section.highlight_url,
         highlighted_at=section.highlighted_at,
+        dated_at=section.written_at,
     )
 
 

@@ -22,6 +22,8 @@ class Section:
         readwise_url: The highlight's page in Readwise.
         highlight_url: Where the highlight stands in the original, as a deep link.
         highlighted_at: When the reader marked it.
+        written_at: When it was written, as far as its file tells. It is the date of what nobody
+            marked, decided when that is first stored.
     """
 
     text: str
@@ -29,6 +31,7 @@ class Section:
     readwise_url: str | None = None
     highlight_url: str | None = None
     highlighted_at: datetime | None = None
+    written_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class Source:
         readwise_url: The source's page in Readwise.
         source_url: The original on the web.
         sections: The text, piece by piece. None left means that the source was deleted.
+        warnings: What could not be read of it, for people; the rest is here.
     """
 
     source_id: str
@@ -56,6 +60,7 @@ class Source:
     readwise_url: str | None = None
     source_url: str | None = None
     sections: tuple[Section, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

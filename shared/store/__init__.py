@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from shared.store.material_erasure import MaterialErasure
     from shared.store.material_queues import MaterialQueues
     from shared.store.materials import Materials
+    from shared.store.roots import Roots
     from shared.store.runs import Runs
     from shared.store.sources import Sources
     from shared.store.steps import Steps
@@ -138,6 +139,13 @@ class Store:
         from shared.store.ingestion import Ingestion
 
         return Ingestion(self.database)
+
+    @cached_property
+    def roots(self) -> Roots:
+        """The folders that were ingested from disk."""
+        from shared.store.roots import Roots
+
+        return Roots(self.database)
 
     @cached_property
     def indexing(self) -> Indexing:

@@ -108,7 +108,7 @@ def created(chunk: Chunk, now: datetime) -> dict[str, Any]:
     """A new chunk, to be merged into what a deleted one of its id may have left."""
     return _written(chunk, now) | {
         "created_at": now,
-        "dated_at": chunk.highlighted_at or now,
+        "dated_at": chunk.highlighted_at or chunk.dated_at or now,
         "pending": dict.fromkeys(AT_FIRST, now),
         "tries": {},
         "parked": {},

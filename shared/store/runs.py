@@ -45,6 +45,8 @@ class Run:
         counts: How many of what it did, by name.
         failures: The first items that did not go through, each as `name: reason`.
         failed: How many did not.
+        warnings: The first items that went through but for a part, each as `name: what is wrong`.
+        warned: How many did.
         error: What stopped it.
         note: What else the job says of it.
     """
@@ -56,6 +58,8 @@ class Run:
     counts: dict[str, int] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
     failed: int = 0
+    warnings: tuple[str, ...] = ()
+    warned: int = 0
     error: str = ""
     note: str = ""
     documents_read: int = 0
@@ -100,6 +104,7 @@ class Runs:
             "started_at": run.started_at,
             "expires_at": run.started_at + KEPT,
             "failures": list(run.failures),
+            "warnings": list(run.warnings),
         }
         del data["run_id"]
         return lambda batch: batch.set(reference, data)
@@ -130,7 +135,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 def _run(snapshot: DocumentSnapshot[Any]) -> Run:
     data = snapshot.to_dict() or {}
-    numbers = ("progress", "failed", "documents_read", "documents_written")
+    numbers = ("progress", "failed", "warned", "documents_read", "documents_written")
     tokens = ("input_tokens", "output_tokens")
     return Run(
         run_id=snapshot.id,
@@ -138,6 +143,7 @@ def _run(snapshot: DocumentSnapshot[Any]) -> Run:
         ended_at=data.get("ended_at"),
         counts=data.get("counts") or {},
         failures=tuple(data.get("failures") or ()),
+        warnings=tuple(data.get("warnings") or ()),
         error=data.get("error", ""),
         note=data.get("note", ""),
         **{name: data.get(name, 0) for name in (*numbers, *tokens)},

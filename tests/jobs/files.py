@@ -27,13 +27,19 @@ def sources(path: Path) -> list[Source]:
 
 def broken(path: Path) -> list[tuple[str, str]]:
     """What could not be read, and why."""
-    return [(each.name, each.reason) for each in read(path) if isinstance(each, BrokenInput)]
+    items = [item for item in read(path) if isinstance(item, BrokenInput)]
+    return [(item.name, item.reason) for item in items if not item.kept]
+
+
+def warnings(path: Path) -> list[tuple[str, str]]:
+    """What went in but for a part, and what is wrong with that."""
+    items = [item for item in read(path) if isinstance(item, BrokenInput)]
+    return [(item.name, item.reason) for item in items if item.kept]
 
 
 def only(path: Path) -> Source:
     """The one source that is read of a path."""
-    (source,) = read(path)
-    assert isinstance(source, Source)
+    (source,) = sources(path)
     return source
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from functions.jobs.embed.job import embed
+from functions.jobs.ingest.chunking import chunked
 from functions.jobs.ingest.job import ingest, readable
 from functions.jobs.ingest.readers.reading import read
 from shared.caller import Caller
@@ -28,7 +31,7 @@ from tests.jobs.documents import (
     snapshots,
     tombstones,
 )
-from tests.jobs.files import book, export, lines, written
+from tests.jobs.files import book, export, lines, sources, written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,7 +153,7 @@ async def test_what_is_unchanged_costs_one_read_a_source_and_no_write(
     meter = Meter()
     report = await ingested(backend.deps(Caller(), meter))
     assert report.counts == {"read": 40}
-    assert (meter.documents_read, meter.documents_written, meter.round_trips) == (40, 0, 2)
+    assert (meter.documents_read, meter.documents_written, meter.round_trips) == (41, 0, 3)
 
 
 async def test_an_edited_highlight_is_embedded_anew_and_its_neighbours_are_not_touched(
@@ -280,13 +283,77 @@ async def test_what_is_broken_is_reported_and_the_rest_goes_in(deps: Deps, tmp_p
     assert set(await chunks_by_content(deps)) == {REEF, "Simplify."}
 
 
+async def test_what_went_in_but_for_a_part_is_a_warning(deps: Deps, tmp_path: Path) -> None:
+    written(tmp_path, "a.md", f"---\ndate: soon\n---\n{REEF}")
+    export(tmp_path, book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
+    report = await ingested(deps)
+    reason = "is not an ISO 8601 date such as 2024-05-31; kept without it"
+    assert report.failures == []
+    assert report.warnings == [
+        Failure("a.md", f"line 2: date: “soon” {reason}"),
+        Failure("export.json: Walden", f"highlights.0.highlighted_at: “later” {reason}"),
+    ]
+    assert set(await chunks_by_content(deps)) == {REEF, DOUGH}
+
+
+async def test_what_is_not_read_is_counted_by_its_kind(deps: Deps, tmp_path: Path) -> None:
+    names = [
+        "a.pdf",
+        "b.PDF",
+        "x/c.pdf",
+        "d.csv",
+        "e.csv",
+        "README",
+        "1. A title.md",
+        "2. No title",
+    ]
+    for name in [*names, ".hidden.pdf", ".obsidian/plugins/f.css"]:
+        written(tmp_path, name, REEF)
+    report = await ingested(deps)
+    assert report.note == "Not read: 3 .pdf, 2 .csv, 2 without an ending."
+    assert (report.counts["read"], report.failures) == (1, [])
+
+
+async def test_a_note_s_date_is_decided_when_it_is_first_stored(deps: Deps, tmp_path: Path) -> None:
+    path = written(tmp_path, "note.md", REEF)
+    os.utime(path, (0, datetime(2019, 3, 2, 12, tzinfo=UTC).timestamp()))
+    await ingested(deps)
+    os.utime(path)  # as a checkout does
+    assert (await ingested(deps)).counts == {"read": 1}
+    assert (await chunks_by_content(deps))[REEF]["dated_at"] == datetime(2019, 3, 2, 12, tzinfo=UTC)
+    for line, day in (("created: 2018-01-01", 1), ("created: 2018-01-02", 2), ("author: Ann", 2)):
+        written(tmp_path, "note.md", f"---\n{line}\n---\n{REEF}")
+        assert (await ingested(deps)).counts == {"read": 1, "sources": 1, "updated": 1}
+        stored = (await chunks_by_content(deps))[REEF]
+        assert stored["dated_at"] == datetime(2018, 1, day, tzinfo=UTC)
+
+
+async def test_inline_tags_of_stored_notes_are_indexed_and_nothing_is_embedded_anew(
+    deps: Deps, tmp_path: Path
+) -> None:
+    text = f"{REEF} #sailing"
+    (source,) = sources(written(tmp_path, "note.md", text))
+    await deps.store.ingestion.save([chunked(replace(source, tags=()))], deps.clock())
+    await embed(deps, ample())
+    before = await chunks_by_content(deps)
+    assert "embed" not in before[text]["pending"]
+    assert before[text]["tags"] == []
+    assert (await ingested(deps)).counts == {"read": 1, "sources": 1, "updated": 1}
+    after = await chunks_by_content(deps)
+    assert after[text]["tags"] == ["sailing"]
+    assert after[text]["pending"].keys() == before[text]["pending"].keys()
+    assert after[text]["pending"]["index"] > before[text]["pending"]["index"]
+    assert after[text]["embedding"] == before[text]["embedding"]
+
+
 async def test_what_no_database_takes_is_reported_and_the_rest_goes_in(
     deps: Deps, tmp_path: Path
 ) -> None:
-    written(tmp_path, "a.md", f"---\nauthor: {'a' * 1_100_000}\n---\n{DOUGH}")
+    line = {"id": "1", "author": "a" * 1_100_000, "text": DOUGH}
+    written(tmp_path, "a.jsonl", lines(line))
     written(tmp_path, "b.md", REEF)
     report = await ingested(deps)
-    assert [failure.name for failure in report.failures] == ["a.md"]
+    assert [failure.name for failure in report.failures] == ["a.jsonl line 1"]
     assert set(await chunks_by_content(deps)) == {REEF}
 
 

@@ -212,6 +212,17 @@ async def test_an_empty_prefix_is_nothing_to_ingest(backend: Backend) -> None:
     assert Report() == await followed(backend)
 
 
+async def test_what_goes_in_but_for_a_part_is_a_warning_once(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    put(storage, "a.md", f"---\ndate: soon\n---\n{REEF}")
+    reason = "line 2: date: “soon” is not an ISO 8601 date such as 2024-05-31; kept without it"
+    report = await followed(backend)
+    assert report.warnings == [Failure(f"{ADDRESS}/a.md", reason)]
+    assert (report.failures, await held(deps)) == ([], [REEF])
+    assert (await followed(backend)).warnings == []
+
+
 async def test_a_broken_file_is_reported_once_and_the_others_go_in(
     backend: Backend, deps: Deps, storage: Storage
 ) -> None:

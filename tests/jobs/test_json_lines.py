@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from functions.jobs.ingest.readers.reading import read
 from shared.domain.source import Section, Source
-from tests.jobs.files import broken, lines, only, sources, written
+from tests.jobs.files import broken, lines, only, sources, warnings, written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +72,7 @@ def test_broken_lines_are_numbered_and_the_others_go_in(tmp_path: Path) -> None:
             b'{"id": " ", "text": "x"}',
             b'{"id": "empty", "title": "Only a title"}',
             b'["a", "list"]',
-            b'{"id": "when", "text": "x", "date": 2024}',
+            b'{"id": "who", "text": "x", "author": {}}',
             b'{"id": "first", "text": "again"}',
             b'{"id": "last", "text": "x"}',
         ]
@@ -84,7 +85,7 @@ def test_broken_lines_are_numbered_and_the_others_go_in(tmp_path: Path) -> None:
         ("file.jsonl line 6", "id: String should have at least 1 character"),
         ("file.jsonl line 7", "holds no text"),
         ("file.jsonl line 8", "is not a JSON object"),
-        ("file.jsonl line 9", "date: “2024” is not an ISO 8601 date such as 2024-05-31"),
+        ("file.jsonl line 9", "author: Input should be a valid string"),
         ("file.jsonl line 10", "has the id of file.jsonl line 1; keep one of the two"),
     ]
     assert expected == broken(path)
@@ -120,10 +121,39 @@ def test_dates_are_utc_where_nothing_else_is_said(
     assert moment == only(path).sections[0].highlighted_at
 
 
-def test_a_date_outside_the_calendar_in_utc_is_broken(tmp_path: Path) -> None:
-    line = {"id": "1", "text": "x", "date": "0001-01-01T00:00:00+14:00"}
-    ((_, reason),) = broken(written(tmp_path, "docs.jsonl", lines(line)))
-    assert "0001-01-01" in reason
+@pytest.mark.parametrize("date", [2024, "May 31", "0001-01-01T00:00:00+14:00", [1]])
+def test_a_line_is_kept_without_a_date_that_is_wrong(tmp_path: Path, date: Any) -> None:
+    path = written(tmp_path, "docs.jsonl", lines({"id": "1", "text": "x", "date": date}))
+    ((name, reason),) = warnings(path)
+    assert name == "docs.jsonl line 1"
+    assert reason.startswith("date: ")
+    assert only(path).sections == (Section("x"),)
+
+
+def test_of_two_dates_that_are_wrong_both_are_left_out(tmp_path: Path) -> None:
+    line = {"id": "1", "text": "x", "highlighted_at": "soon", "date": "later"}
+    path = written(tmp_path, "docs.jsonl", lines(line))
+    ((_, reason),) = warnings(path)
+    assert "“soon”" in reason
+    assert "“later”" in reason
+    assert only(path).sections == (Section("x"),)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_lines_in_utf_16_are_read_by_their_byte_order_mark(tmp_path: Path, encoding: str) -> None:
+    text = "\u0a0a \u2028 \U0001f600"  # bytes of line ends, and a line end of Unicode's
+    content = json.dumps({"id": "1", "text": text}, ensure_ascii=False) + "\r\n\r\n{\r\n"
+    path = written(tmp_path, "docs.jsonl", f"\ufeff{content}".encode(encoding))
+    assert only(path).text == text
+    ((name, _),) = broken(path)
+    assert name == "docs.jsonl line 3"
+
+
+def test_lines_in_utf_16_that_break_off_are_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "docs.jsonl", lines({"id": "1", "text": "x"}).encode("utf-16")[:-1])
+    ((name, reason),) = broken(path)
+    assert name == "docs.jsonl"
+    assert reason.startswith("is not UTF-16, as its byte order mark says: ")
 
 
 def test_a_file_is_read_as_far_as_it_is_asked_for(tmp_path: Path) -> None:

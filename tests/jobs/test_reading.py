@@ -36,15 +36,38 @@ def test_hidden_files_and_other_kinds_are_passed_over(tmp_path: Path) -> None:
     assert only(tmp_path).title == "note"
 
 
-def test_links_are_followed_once_and_circles_end(tmp_path: Path) -> None:
+def test_links_that_leave_the_folder_are_refused_by_name(tmp_path: Path) -> None:
     root = tmp_path / "root"
     written(root, "real/note.md", "Inside.")
-    written(tmp_path, "elsewhere/far.md", "Outside.")
-    (root / "a-link-to-real").symlink_to(root / "real")
-    (root / "real/up").symlink_to(root)
+    secret = written(tmp_path, "elsewhere/secret.md", "Outside.")
+    (root / "real/passwords.md").symlink_to(secret)
+    (root / "hop.md").symlink_to(root / "real/passwords.md")
     (root / "linked").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "elsewhere/back").symlink_to(root)
-    assert [source.text for source in sources(root)] == ["Outside.", "Inside."]
+    (root / "picture.png").symlink_to(secret)
+    reason = "is a link to something outside the folder: ingest that by itself"
+    expected = [("hop.md", reason), ("linked", reason), ("real/passwords.md", reason)]
+    assert expected == broken(root)
+    assert [source.text for source in sources(root)] == ["Inside."]
+
+
+def test_what_links_inside_the_folder_lead_to_is_read_once(tmp_path: Path) -> None:
+    written(tmp_path, "real/note.md", "Inside.")
+    (tmp_path / "a-link-to-real").symlink_to(tmp_path / "real")
+    (tmp_path / "another.md").symlink_to("real/note.md")
+    (tmp_path / "real/up").symlink_to(tmp_path)
+    assert [source.title for source in sources(tmp_path)] == ["note"]
+    assert broken(tmp_path) == []
+
+
+def test_a_link_to_a_hidden_file_of_the_folder_is_read_once(tmp_path: Path) -> None:
+    hidden = written(tmp_path, ".git/annex/objects/7f", "Words.")
+    written(tmp_path, ".store/deep/b.md", "More.")
+    (tmp_path / "b.md").symlink_to(".git/annex/objects/7f")
+    (tmp_path / "a.md").symlink_to(hidden)
+    (tmp_path / "linked").symlink_to(".store/deep")
+    (tmp_path / ".store/deep/circle").symlink_to(tmp_path / ".store")
+    assert [source.title for source in sources(tmp_path)] == ["a", "b"]
+    assert [source.text for source in sources(tmp_path)] == ["Words.", "More."]
 
 
 def test_what_cannot_be_opened_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:
@@ -74,7 +97,7 @@ def test_a_closed_folder_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:
 def test_a_source_keeps_its_id_when_its_folder_moves(tmp_path: Path) -> None:
     before = only(written(tmp_path, "old/notes/a/b.md", "Words.").parents[1])
     after = only(written(tmp_path, "new/place/notes/a/b.md", "Words.").parents[1])
-    assert before == after
+    assert before.source_id == after.source_id
 
 
 def test_a_source_keeps_its_id_when_its_file_is_read_alone(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.domain.source import Section, Source
-from tests.jobs.files import book, broken, export, only, sources, written
+from tests.jobs.files import book, broken, export, only, sources, warnings, written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,10 +127,6 @@ def test_a_book_that_was_deleted_or_emptied_has_no_sections(
         ({"highlights": [{"text": []}]}, "highlights.0.text: Input should be a valid string"),
         ({"user_book_id": None}, "user_book_id: String should have at least 1 character"),
         ({"book_tags": "a, b", "highlights": 3}, "highlights: Input should be a valid list"),
-        (
-            {"highlights": [{"text": "x", "highlighted_at": "May 31"}]},
-            "highlights.0.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31",
-        ),
     ],
 )
 def test_a_broken_book_is_named_and_the_others_go_in(
@@ -139,6 +135,18 @@ def test_a_broken_book_is_named_and_the_others_go_in(
     path = export(tmp_path, book(**fields), book(user_book_id=8))
     assert [("export.json: Walden", reason)] == broken(path)
     assert [source.source_id for source in sources(path)] == ["readwise-8"]
+
+
+def test_a_highlight_is_kept_without_a_date_that_is_wrong(tmp_path: Path) -> None:
+    highlights = [
+        {"text": "x", "location": 1, "highlighted_at": "2024-05-31"},
+        {"text": "y", "location": 2, "highlighted_at": "May 31"},
+    ]
+    path = export(tmp_path, book(highlights=highlights))
+    reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
+    assert [("export.json: Walden", f"{reason}; kept without it")] == warnings(path)
+    expected = (Section("x", highlighted_at=datetime(2024, 5, 31, tzinfo=UTC)), Section("y"))
+    assert expected == only(path).sections
 
 
 def test_a_book_that_cannot_be_named_is_counted(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ async def nothing(_deps: Deps) -> int:
 async def dusts(_deps: Deps, budget: Budget) -> Report:
     budget.progress(3)
     report = Report(failures=[Failure("shelf 3", "too high")], note="Mind the vase.")
+    report.warnings.append(Failure("shelf 2", "still grey"))
     report.counts["dusted"] += 3
     return report
 
@@ -59,6 +60,7 @@ async def test_a_run_leaves_a_record_of_what_it_did_and_cost(deps: Deps, backend
     assert run.ended_at
     assert (run.progress, run.counts, run.note) == (3, {"dusted": 3}, "Mind the vase.")
     assert (run.failures, run.failed) == (("shelf 3: too high",), 1)
+    assert (run.warnings, run.warned) == (("shelf 2: still grey",), 1)
     assert run.documents_read == 1
     assert report.cost.documents_read >= run.documents_read
     (stored,) = (await documents(deps, "runs")).values()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.chunking import blocks
 from functions.jobs.ingest.readers.fields import headline, one_line
-from functions.jobs.ingest.readers.reading import BrokenInput, read
+from functions.jobs.ingest.readers.reading import BrokenInput, list_files, read, read_files
 from functions.jobs.ingest.readers.readwise_export import is_book
 from functions.jobs.ingest.saving import save
 from shared.domain.source import Source
@@ -17,6 +18,7 @@ from shared.job import Failure
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from functions.jobs.ingest.readers.reading import Listing
     from shared.deps import Deps
     from shared.job import Budget, Report
 
@@ -33,8 +35,13 @@ async def read_path(path: str, deps: Deps, budget: Budget, report: Report) -> No
     Raises:
         InvalidInput: Nothing can be read from the path.
     """
+    if budget.spent:
+        report.finished = False
+        return
+    listing = await deps.store.database.until_it_holds(partial(_listing, Path(path), deps))
+    report.note = _note(listing)
     follows_readwise = deps.settings.readwise_token is not None
-    left = blocks(_sources(Path(path), report, without_books=follows_readwise))
+    left = blocks(_sources(listing, report, without_books=follows_readwise))
     # Reading and chunking take a second a megabyte: the loop must stay free to renew the lease.
     while block := await asyncio.to_thread(next, left, None):
         if budget.spent:
@@ -45,16 +52,33 @@ async def read_path(path: str, deps: Deps, budget: Budget, report: Report) -> No
             report.failures.append(Failure(name, reason))
 
 
+async def _listing(path: Path, deps: Deps) -> Listing:
+    """What the path holds, once its folder has a name in the base, if ids are made with it."""
+    stored = await deps.store.roots.read()
+    listing = await asyncio.to_thread(list_files, path, stored.roots)
+    if listing.is_named_after_folder:
+        await deps.store.roots.replace(stored, listing.claim.roots)
+    return listing
+
+
+def _note(listing: Listing) -> str:
+    notes = [listing.claim.note] if listing.is_named_after_folder else []
+    if listing.not_read:
+        notes.append(f"Not read: {listing.not_read}.")
+    return one_line(" ".join(notes))
+
+
 async def count(path: str) -> int:
     """How many texts the path holds."""
     found = read(Path(path))
     return await asyncio.to_thread(lambda: sum(isinstance(each, Source) for each in found))
 
 
-def _sources(path: Path, report: Report, *, without_books: bool) -> Iterator[Source]:
+def _sources(listing: Listing, report: Report, *, without_books: bool) -> Iterator[Source]:
     """What can be read; what is broken goes into the report."""
-    for item in read(path):
+    for item in read_files(listing):
         if isinstance(item, BrokenInput):
-            report.failures.append(Failure(item.name, one_line(item.reason)))
+            items = report.warnings if item.kept else report.failures
+            items.append(Failure(item.name, one_line(item.reason)))
         elif not (without_books and is_book(item.source_id)):
             yield item

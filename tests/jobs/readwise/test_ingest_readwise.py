@@ -247,9 +247,9 @@ async def test_a_broken_book_is_reported_tried_again_and_keeps_none_of_the_other
 ) -> None:
     readwise.put(7, "Reef early.")
     readwise.put(8, "Knead well.")
-    readwise.highlight(8, 1, "Rest it.", highlighted_at="May 31")
+    readwise.highlight(8, 1, "Rest it.", note=[])
     readwise.later(days=1)
-    reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
+    reason = "highlights.1.note: Input should be a valid string"
     assert [Failure("Readwise: Book 8", reason)] == (await followed(backend)).failures
     assert {"readwise-7": ["Reef early."]} == await texts(deps)
     missed = {"8": Missed("Book 8", reason)}
@@ -265,6 +265,18 @@ async def test_a_broken_book_is_reported_tried_again_and_keeps_none_of_the_other
     assert {"readwise-7": ["Reef early."], "readwise-8": ["Knead well.", "Rest it."]} == (
         await texts(deps)
     )
+
+
+async def test_a_highlight_is_kept_without_a_date_that_is_wrong(
+    backend: Backend, deps: Deps, readwise: FakeReadwise
+) -> None:
+    readwise.put(8, "Knead well.")
+    readwise.highlight(8, 1, "Rest it.", highlighted_at="May 31")
+    report = await followed(backend)
+    assert (report.failures, (await progress(deps)).missed) == ([], {})
+    reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
+    assert [Failure("Readwise: Book 8", f"{reason}; kept without it")] == report.warnings
+    assert {"readwise-8": ["Knead well.", "Rest it."]} == await texts(deps)
 
 
 async def test_a_book_that_stays_broken_is_parked_until_it_changes_or_somebody_asks(

@@ -26,6 +26,7 @@ class Contents:
         ids: The sources that go in, each with the name of its record.
         broken: The records that cannot be read, by name, and why.
         refused: Those that have the ids of others, likewise.
+        warnings: Those that can be read but for a part, likewise.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Contents:
     ids: dict[str, str] = field(default_factory=dict)
     broken: list[tuple[str, str]] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
+    warnings: list[tuple[str, str]] = field(default_factory=list)
 
     def read(
         self, owner_of: Callable[[str, str], str | None], is_left: Callable[[str], bool]
@@ -54,6 +56,7 @@ class Contents:
                 self.refused.append((record, taken_by(first)))
             else:
                 self.ids[entry.source_id] = record
+                self.warnings += [(record, warning) for warning in entry.warnings]
 
     def sources(self) -> Iterator[Source]:
         """The sources that go in, read once more: a file may hold more of them than memory."""

@@ -145,11 +145,13 @@ class _Run:
 
     async def _contents(self, name: str, listed: Listed, file: Path) -> Contents:
         """What a file holds; the sources that it is about to hold are claimed for it."""
-        found = Contents(name, listed.generation, Place(file, name, self._objects.collection))
+        place = Place(file, name, self._objects.collection, key=name)
+        found = Contents(name, listed.generation, place)
         await asyncio.to_thread(found.read, self._holdings.owner_of, self._is_left)
         self._holdings.claim(name, found.ids, whole=not found.broken)
         for record, reason in found.broken + found.refused:
             self._fail(record, reason)
+        self._report.warnings += [self._failure(*warning) for warning in found.warnings]
         return found
 
     def _refuse(self, source_id: str, reason: str, files: Sequence[Contents]) -> None:
@@ -187,8 +189,10 @@ class _Run:
         return not self._report.finished
 
     def _fail(self, name: str, reason: str) -> None:
-        whole = f"{self._objects.address}/{name}"
-        self._report.failures.append(Failure(one_line(whole), one_line(reason)))
+        self._report.failures.append(self._failure(name, reason))
+
+    def _failure(self, name: str, reason: str) -> Failure:
+        return Failure(one_line(f"{self._objects.address}/{name}"), one_line(reason))
 
 
 def _is_readable(name: str) -> bool:

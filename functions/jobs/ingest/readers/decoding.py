@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -12,6 +15,8 @@ from pydantic import BaseModel, ValidationError
 from shared.domain.source import Source
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
     from pathlib import Path
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -24,14 +29,22 @@ class Place:
     Attributes:
         path: The file.
         name: What it is called in reports: its path below the folder that is read, with `/`.
-        collection: The name of that folder. It keeps apart what two folders call the same, and
-            stays when the folder moves, so that ids do.
+        collection: The name of the folder that its ids are made with. It keeps apart what two
+            folders call the same, and stays when the folder moves, so that ids do.
+        key: The file's path below that folder, with `/`.
+        modified_at: When the file was last changed, if its time says so: a download's does not.
     """
 
     path: Path
     name: str
     collection: str
+    key: str
+    modified_at: datetime | None = None
 
+
+Location = tuple[int | str, ...]
+Fault = tuple[Location, str]
+"""Where in a record something is wrong, and what."""
 
 Record = tuple[str, Callable[[], Source]]
 """A record before it is read: where it stands, for people, and what reads it.
@@ -40,6 +53,8 @@ The call raises `Unreadable` or `OSError`; a reader whose iteration raises them 
 """
 
 MEGABYTE = 1_000_000
+UTF16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
+"""What a file in UTF-16 begins with."""
 _FAULTS_SHOWN = 3
 
 
@@ -48,15 +63,17 @@ class Unreadable(Exception):
 
 
 def read_text(path: Path, limit: int) -> str:
-    """The text of a whole file.
+    """The text of a whole file, in UTF-8, or in UTF-16 with a byte order mark.
 
     Raises:
-        Unreadable: It has more bytes than the limit, or it is binary, or not UTF-8.
+        Unreadable: It has more bytes than the limit, or it is binary, or in another encoding.
         OSError: It cannot be opened.
     """
     if reason := excess(path.stat().st_size, limit):
         raise Unreadable(reason)
     data = path.read_bytes()
+    if data.startswith(UTF16_MARKS):
+        return _decode_utf16(data)
     nul = data.find(b"\0")
     if nul >= 0:
         raise Unreadable(f"is not text: a NUL byte stands at position {nul}")
@@ -81,6 +98,21 @@ def decode(data: bytes) -> str:
         raise Unreadable(f"is not UTF-8: {byte}; save it as UTF-8") from error
 
 
+def _decode_utf16(data: bytes) -> str:
+    try:
+        text = data.decode("utf-16")
+    except UnicodeDecodeError as error:
+        raise Unreadable(not_utf16(error)) from error
+    if "\0" in text:
+        raise Unreadable(f"is not text: a NUL character stands at position {text.index(chr(0))}")
+    return text
+
+
+def not_utf16(error: UnicodeDecodeError) -> str:
+    """Why what begins as UTF-16 cannot be decoded."""
+    return f"is not UTF-16, as its byte order mark says: {error.reason}; save it as UTF-8"
+
+
 def parse_json(text: str) -> Any:
     """A JSON value.
 
@@ -98,25 +130,49 @@ def parse_json(text: str) -> Any:
         raise Unreadable("is nested too deeply") from error
 
 
-def validated(model: type[Model], value: object) -> Model:
-    """The value as the model understands it.
+def validated(
+    model: type[Model], value: Any, optional: Collection[str] = ()
+) -> tuple[Model, list[Fault]]:
+    """The value as the model understands it, and what is wrong with the fields that it lacks.
+
+    Args:
+        model: The model.
+        value: What was parsed. Optional fields that are wrong are deleted from it.
+        optional: The names of fields, at any depth, that a record can do without.
 
     Raises:
-        Unreadable: A field is missing or of another type; the reason names the first few.
+        Unreadable: Another field is missing or of another type; the reason names the first few.
     """
     if not isinstance(value, dict):
         raise Unreadable("is not a JSON object")
     try:
-        return model.model_validate(value)
+        return model.model_validate(value), []
     except ValidationError as error:
-        raise Unreadable(_faults(error)) from error
+        faults = [
+            (fault["loc"], fault["msg"].removeprefix("Value error, "))
+            for fault in error.errors(include_url=False, include_input=False)
+        ]
+        paths = {_path_to_optional(location, optional) for location, _ in faults}
+        if () in paths:
+            raise Unreadable(_summary(faults)) from error
+    for *parents, field in paths:
+        del reduce(getitem, parents, value)[field]
+    built, more = validated(model, value, optional)
+    return built, faults + more
 
 
-def _faults(error: ValidationError) -> str:
-    faults = error.errors(include_url=False, include_input=False)
-    shown = [
-        f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].removeprefix('Value error, ')}"
-        for fault in faults[:_FAULTS_SHOWN]
-    ]
+def _path_to_optional(location: Location, optional: Collection[str]) -> Location:
+    """The path to the optional field that a fault lies in, or is; empty: it lies in none."""
+    ends = (end for end, part in enumerate(location, start=1) if part in optional)
+    return location[: next(ends, 0)]
+
+
+def kept_without(faults: Sequence[Fault]) -> tuple[str, ...]:
+    """What to tell people of a record whose optional fields are wrong; nothing, if none is."""
+    return (f"{_summary(faults)}; kept without it",) if faults else ()
+
+
+def _summary(faults: Sequence[Fault]) -> str:
+    shown = [f"{'.'.join(map(str, place))}: {message}" for place, message in faults[:_FAULTS_SHOWN]]
     more = len(faults) - len(shown)
     return "; ".join([*shown, f"and {more} more"] if more else shown)

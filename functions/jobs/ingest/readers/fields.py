@@ -10,6 +10,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 TITLE_LENGTH: Final = 300
 """A title stands before every passage that is embedded: a paragraph there would drown it."""
+MAX_TAGS: Final = 200
 
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BIDI_CONTROLS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -107,12 +108,16 @@ People = Annotated[_Short | None, BeforeValidator(_people)]
 Tags = Annotated[
     tuple[Annotated[str, Field(max_length=1_500)], ...],
     BeforeValidator(_tags),
-    Field(max_length=200),
+    Field(max_length=MAX_TAGS),
 ]
 """Distinct tags in their order, without `#`: from a list of texts or `{name}`, or commas."""
 
 Moment = Annotated[datetime | None, BeforeValidator(_moment)]
 """An ISO 8601 date or date and time, in UTC; without a time zone it is taken to be UTC."""
+
+
+DATES: Final = frozenset({"highlighted_at", "date"})
+"""Fields that a record can do without where they are wrong."""
 
 
 class Boundary(BaseModel):

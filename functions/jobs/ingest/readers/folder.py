@@ -4,28 +4,77 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
-def files_below(root: Path) -> tuple[list[Path], list[OSError]]:
-    """All files below a folder, sorted by path, and what could not be opened on the way.
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What stands below a folder.
 
-    What is hidden (its name starts with a dot) is passed over. Links are followed, and each folder
-    is read once: under its own name where it has one below the root, else under its first link's.
-    So links that lead in circles end.
+    Attributes:
+        files: Its files, sorted by path, each once.
+        outside: The symbolic links that lead out of it, sorted.
+        errors: What could not be opened on the way.
     """
-    files: list[Path] = []
+
+    files: list[Path]
+    outside: list[Path]
+    errors: list[OSError]
+
+
+def files_below(folder: Path, boundary: Path) -> Files:
+    """All files below a folder, except hidden ones, whose names start with a dot.
+
+    A symbolic link is followed only to what has no visible name of its own, such as the files that
+    git-annex keeps below `.git`. Each file is read once, so links that lead in circles end.
+
+    Args:
+        folder: An absolute path without links.
+        boundary: The folder that links may not leave: this one, or one above it.
+    """
+    files: dict[Path, Path] = {}
+    outside: list[Path] = []
     errors: list[OSError] = []
     visited: set[Path] = set()
-    starts = deque([root])
-    while starts:
-        for name, subfolders, names in os.walk(starts.popleft(), onerror=errors.append):
-            folder = Path(name)
-            subfolders[:] = sorted(each for each in subfolders if not each.startswith("."))
-            if folder.resolve() in visited:
-                subfolders.clear()
-                continue
-            visited.add(folder.resolve())
-            starts.extend(folder / each for each in subfolders if (folder / each).is_symlink())
-            files.extend(folder / each for each in names if not each.startswith("."))
-    return sorted(files), errors
+    folders = deque([folder])
+    while folders:
+        links: list[Path] = []
+        for path, real_path in _walk(folders.popleft(), visited, errors):
+            if path.is_symlink():
+                links.append(path)
+            else:
+                files.setdefault(real_path, path)
+        for link in sorted(links):
+            target = Path(os.path.realpath(link))
+            if not target.is_relative_to(boundary):
+                outside.append(link)
+            elif _is_hidden(target, folder, boundary) and os.path.isdir(target):  # noqa: PTH112
+                folders.append(link)
+            elif _is_hidden(target, folder, boundary) or not os.path.exists(target):  # noqa: PTH110
+                files.setdefault(target, link)
+    return Files(sorted(files.values()), sorted(outside), errors)
+
+
+def _walk(start: Path, visited: set[Path], errors: list[OSError]) -> Iterator[tuple[Path, Path]]:
+    """The visible files and links below a folder, each with its path free of links to folders."""
+    for name, subfolders, names in os.walk(start, onerror=errors.append):
+        folder, real_folder = Path(name), Path(os.path.realpath(name))
+        if real_folder in visited:
+            subfolders.clear()
+            continue
+        visited.add(real_folder)
+        subfolders[:] = [entry for entry in subfolders if not entry.startswith(".")]
+        linked = [entry for entry in subfolders if (folder / entry).is_symlink()]
+        for entry in names + linked:
+            if not entry.startswith("."):
+                yield folder / entry, real_folder / entry
+
+
+def _is_hidden(target: Path, folder: Path, boundary: Path) -> bool:
+    base = folder if target.is_relative_to(folder) else boundary
+    return any(part.startswith(".") for part in target.relative_to(base).parts)

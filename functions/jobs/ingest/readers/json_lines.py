@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import AliasChoices, Field
 
 from functions.jobs.ingest.readers.decoding import (
     MEGABYTE,
+    UTF16_MARKS,
     Place,
     Record,
     Unreadable,
     decode,
     excess,
+    kept_without,
+    not_utf16,
     parse_json,
     validated,
 )
-from functions.jobs.ingest.readers.fields import About, Block, Line, headline
+from functions.jobs.ingest.readers.fields import DATES, About, Block, Line, headline
 from shared.domain.names import safe_id
 from shared.domain.source import Section, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 MAX_BYTES: Final = 256 * MEGABYTE
 """A file's: it is read line by line, but those of a bucket lie in memory, in the cloud."""
@@ -41,26 +45,43 @@ class _Document(About):
 
 
 def records(place: Place) -> Iterator[Record]:
-    """The file's lines, read one by one; blank ones are passed over."""
-    with place.path.open("rb") as lines:
-        for number, line in enumerate(_lines(lines), start=1):
+    """The file's lines, read one by one; blank ones are passed over.
+
+    Raises:
+        Unreadable: It begins as UTF-16 and goes on as something else.
+    """
+    try:
+        for number, line in enumerate(_lines(place.path), start=1):
             if line.strip():
                 yield f"{place.name} line {number}", partial(_source, line, place.collection)
+    except UnicodeDecodeError as error:
+        raise Unreadable(not_utf16(error)) from error
 
 
-def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a file; one that is too long is cut to be just that."""
-    while line := file.readline(LINE_BYTES + 1):
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file, in UTF-8."""
+    with path.open("rb") as file:
+        if file.read(2) not in UTF16_MARKS:
+            file.seek(0)
+            yield from _cut_lines(file.readline)
+            return
+    with path.open(encoding="utf-16", newline="\n") as text:
+        yield from _cut_lines(lambda size: text.readline(size).encode())
+
+
+def _cut_lines(readline: Callable[[int], bytes]) -> Iterator[bytes]:
+    """What is read line by line; a line that is too long is cut to be just that."""
+    while line := readline(LINE_BYTES + 1):
         rest = line
         while len(rest) > LINE_BYTES and not rest.endswith(b"\n"):
-            rest = file.readline(LINE_BYTES + 1)
+            rest = readline(LINE_BYTES + 1)
         yield line
 
 
 def _source(line: bytes, collection: str) -> Source:
     if reason := excess(len(line), LINE_BYTES):
         raise Unreadable(reason)
-    document = validated(_Document, parse_json(decode(line.rstrip())))
+    document, faults = validated(_Document, parse_json(decode(line.rstrip())), DATES)
     if not document.text:
         raise Unreadable("holds no text")
     section = Section(
@@ -78,4 +99,5 @@ def _source(line: bytes, collection: str) -> Source:
         tags=document.tags,
         source_url=document.source_url,
         sections=(section,),
+        warnings=kept_without(faults),
     )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -11,14 +14,17 @@ from functions.jobs.ingest.readers import json_lines, readwise_export, text_file
 from functions.jobs.ingest.readers.decoding import Place, Unreadable, excess
 from functions.jobs.ingest.readers.fields import one_line
 from functions.jobs.ingest.readers.folder import files_below
+from functions.jobs.ingest.roots import claim, root_of
 from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from functions.jobs.ingest.readers.decoding import Record
+    from functions.jobs.ingest.roots import Claim
     from shared.domain.source import Source
+    from shared.store.roots import Root
 
 _READERS: Final[dict[str, Callable[[Place], Iterator[Record]]]] = {
     ".md": text_files.records,
@@ -35,6 +41,10 @@ _LARGEST: Final = {
 }
 OF_MANY: Final = frozenset({".jsonl", ".json"})
 """The endings of files that hold several sources, whose ids do not come from the file's name."""
+_LEADS_OUT: Final = "is a link to something outside the folder: ingest that by itself"
+_ENDING: Final = re.compile(r"\.\w{1,10}")
+"""Of a file's kind; a dot in a title is followed by more."""
+_KINDS_SHOWN: Final = 10
 _ACCEPTED: Final = (
     "Give a folder or a file: Markdown or text (.md, .markdown, .txt), "
     "JSON Lines with id, title and text (.jsonl), or a Readwise export (.json)."
@@ -43,74 +53,151 @@ _ACCEPTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class BrokenInput:
-    """A file, or a record in one, that was left out.
+    """A file, or a record in one, that was left out, or a part of it.
 
     Attributes:
         name: The file below the folder that was read, and the line or the book in it.
         reason: What is wrong with it, for the person who has the file.
+        kept: Whether it goes in, but for the part that is wrong.
     """
 
     name: str
     reason: str
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a path holds.
+
+    Attributes:
+        folder: The folder that was named, or in which the file stands.
+        files: The files of the kinds that are read, by their paths below the folder.
+        claim: What the folder is called in the base.
+        refused: What is left out without being read.
+        others: How many files of other kinds there are, by their endings; "" is no ending.
+    """
+
+    folder: Path
+    files: Mapping[str, Path]
+    claim: Claim
+    refused: Sequence[BrokenInput] = ()
+    others: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def is_named_after_folder(self) -> bool:
+        """Whether the ids of its sources begin with the folder's name: those of exports do not."""
+        return any(file.suffix.lower() != ".json" for file in self.files.values())
+
+    @property
+    def not_read(self) -> str:
+        """How many files of which other kinds there are: `3 .pdf, 2 .csv`."""
+        kinds = sorted(self.others.items(), key=lambda kind: (-kind[1], not kind[0], kind[0]))
+        shown = kinds[:_KINDS_SHOWN]
+        rest = self.others.total() - sum(count for _, count in shown)
+        parts = [f"{count} {ending or 'without an ending'}" for ending, count in shown]
+        return ", ".join([*parts, f"{rest} of other kinds"] if rest else parts)
 
 
 def read(path: Path) -> Iterator[Source | BrokenInput]:
-    """Read a file or a folder, one file at a time, in the order of their paths.
+    """Read a file or a folder for a base that knows no folders yet; see `list_files`."""
+    return read_files(list_files(path))
 
-    Nothing in a file stops the reading: what is broken is reported in its place and the rest goes
-    in. In a folder, hidden files and files of other kinds are passed over without a word. Of
-    records that share an id the first goes in and the others are reported.
+
+def list_files(path: Path, roots: Sequence[Root] = ()) -> Listing:
+    """What there is to read in a file or a folder.
+
+    In a folder, hidden files are passed over without a word, files of other kinds are counted, and
+    links that lead out of it are refused.
 
     Args:
         path: A folder, or a file of a kind that a folder's would be read of.
+        roots: The folders that the base knows.
 
     Raises:
         InvalidInput: The path is missing, cannot be opened or holds no such file.
     """
     try:
-        if path.is_dir():
-            return _read_folder(path)
-        return _read_one(path)
+        return _list_folder(path, roots) if path.is_dir() else _list_one(path, roots)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be opened: {error.strerror}. {_ACCEPTED}") from error
 
 
-def _read_one(file: Path) -> Iterator[Source | BrokenInput]:
+def _list_one(file: Path, roots: Sequence[Root]) -> Listing:
     if not file.is_file():
         raise InvalidInput(f"{file} is neither a file nor a folder. {_ACCEPTED}")
     if file.suffix.lower() not in _READERS:
         raise InvalidInput(f"{file} is of no kind that can be read. {_ACCEPTED}")
     file.open("rb").close()
-    return _entries([Place(file, file.name, file.resolve().parent.name)], [])
+    folder = file.resolve().parent
+    return Listing(folder, {file.name: file}, claim(folder, roots, whole=False))
 
 
-def _read_folder(root: Path) -> Iterator[Source | BrokenInput]:
-    found, errors = files_below(root)
-    files = [file for file in found if file.suffix.lower() in _READERS]
-    if not files and errors:
-        raise errors[0]
-    if not files:
-        raise InvalidInput(f"{root} holds nothing to read ({len(found)} other files). {_ACCEPTED}")
-    collection = root.resolve().name
-    places = [Place(file, file.relative_to(root).as_posix(), collection) for file in files]
-    closed = [BrokenInput(_below(root, error), _why(error)) for error in errors]
-    return _entries(places, closed)
+def _list_folder(path: Path, roots: Sequence[Root]) -> Listing:
+    folder = path.resolve()
+    claimed = claim(folder, roots, whole=True)
+    below = files_below(folder, claimed.root.path)
+    files = {
+        file.relative_to(folder).as_posix(): file
+        for file in below.files
+        if file.suffix.lower() in _READERS
+    }
+    others = Counter(_ending(file) for file in below.files if file.suffix.lower() not in _READERS)
+    refused = [BrokenInput(_below(folder, error.filename), _why(error)) for error in below.errors]
+    for link in below.outside:
+        if link.is_dir() or link.suffix.lower() in _READERS:
+            refused.append(BrokenInput(_below(folder, link), _LEADS_OUT))
+        else:
+            others[_ending(link)] += 1
+    if not files and below.errors:
+        raise below.errors[0]
+    listing = Listing(folder, files, claimed, refused, others)
+    if not files and not refused:
+        held = listing.not_read or "it is empty"
+        raise InvalidInput(f"{path} holds nothing to read ({held}). {_ACCEPTED}")
+    return listing
 
 
-def _entries(
-    places: Iterable[Place], closed: Iterable[BrokenInput]
-) -> Iterator[Source | BrokenInput]:
-    yield from closed
+def _ending(file: Path) -> str:
+    ending = file.suffix.lower()
+    return ending if _ENDING.fullmatch(ending) else ""
+
+
+def read_files(listing: Listing) -> Iterator[Source | BrokenInput]:
+    """Read files, one at a time, in the order of their paths.
+
+    Nothing in a file stops the reading: what is broken is reported in its place and the rest goes
+    in. Of records that share an id the first goes in and the others are reported.
+    """
+    yield from listing.refused
     taken: dict[str, str] = {}
-    for place in places:
-        for name, found in file_entries(place):
-            if isinstance(found, str):
-                yield BrokenInput(one_line(name), found)
-            elif found.source_id in taken:
-                yield BrokenInput(one_line(name), taken_by(taken[found.source_id]))
+    for name in listing.files:
+        for record_name, entry in file_entries(_place(name, listing)):
+            record = one_line(record_name)
+            if isinstance(entry, str):
+                yield BrokenInput(record, entry)
+            elif entry.source_id in taken:
+                yield BrokenInput(record, taken_by(taken[entry.source_id]))
             else:
-                taken[found.source_id] = one_line(name)
-                yield found
+                taken[entry.source_id] = record
+                for warning in entry.warnings:
+                    yield BrokenInput(record, warning, kept=True)
+                yield entry
+
+
+def _place(name: str, listing: Listing) -> Place:
+    file = listing.folder / name
+    root = root_of(file, listing.claim.roots) or listing.claim.root
+    path = listing.files[name]
+    key = file.relative_to(root.path).as_posix()
+    return Place(path, name, root.name, key, _modified_at(path))
+
+
+def _modified_at(file: Path) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    except (OSError, OverflowError, ValueError):
+        return None
 
 
 def taken_by(first: str) -> str:
@@ -152,5 +239,5 @@ def _why(error: OSError) -> str:
     return f"cannot be opened: {error.strerror}"
 
 
-def _below(root: Path, error: OSError) -> str:
-    return one_line(os.path.relpath(error.filename, root))
+def _below(folder: Path, path: str | Path) -> str:
+    return one_line(os.path.relpath(path, folder))

@@ -20,11 +20,13 @@ from functions.jobs.ingest.readers.decoding import (
     Place,
     Record,
     Unreadable,
+    kept_without,
     parse_json,
     read_text,
     validated,
 )
 from functions.jobs.ingest.readers.fields import (
+    DATES,
     Block,
     Boundary,
     Line,
@@ -117,7 +119,7 @@ def source_of(raw: Any) -> Source:
     Raises:
         Unreadable: It is not what Readwise says a book is.
     """
-    book = validated(_Book, raw)
+    book, faults = validated(_Book, raw, DATES)
     return Source(
         source_id=source_id_of(book.user_book_id),
         title=headline(book.readable_title or book.title or f"Readwise book {book.user_book_id}"),
@@ -128,6 +130,7 @@ def source_of(raw: Any) -> Source:
         readwise_url=book.readwise_url,
         source_url=book.source_url,
         sections=() if book.is_deleted else _sections(book.highlights),
+        warnings=kept_without(faults),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
@@ -17,12 +18,12 @@ from functions.jobs.ingest.readers.decoding import (
     read_text,
     validated,
 )
-from functions.jobs.ingest.readers.fields import About, clean, headline
+from functions.jobs.ingest.readers.fields import MAX_TAGS, About, Moment, clean, headline
 from shared.domain.names import safe_id
 from shared.domain.source import Section, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 MAX_BYTES: Final = 32 * MEGABYTE
 """A file's; forty times as long as a novel, and some twenty times that in memory."""
@@ -33,7 +34,27 @@ _FENCE_OR_HEADING: Final = re.compile(
     r"^(?P<fence>```|~~~).*?(?:^(?P=fence)|\Z)|^#(?P<heading>[ \t][^\n]*)$",
     re.DOTALL | re.MULTILINE,
 )
+_CODE: Final = re.compile(
+    r"^[ \t>]*(?P<fence>`{3,}+(?=[^`\n]*$)|~{3,}+).*?(?:^[ \t>]*(?P=fence)|\Z)"  # fenced
+    r"|(?<=\n\n)(?:    |\t)[^\n]*(?:\n(?:    |\t)[^\n]*)*"  # indented
+    r"|(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`)",  # in a line
+    re.DOTALL | re.MULTILINE,
+)
+_INLINE_TAG: Final = re.compile(r"(?<!\S)#(?=[\w/-]*[^\W\d_])([\w/-]{1,100})(?![\w/-])")
+_DATE_IN_NAME: Final = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_.]?)(\d\d)\2(\d\d)(?!\d)")
 _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
+
+
+class _FrontMatter(About):
+    """What is said above a text about it."""
+
+    created: Moment = None
+    updated: Moment = None
+
+    @property
+    def date(self) -> datetime | None:
+        """The text's date, if one is given."""
+        return self.highlighted_at or self.created or self.updated
 
 
 def records(place: Place) -> Iterator[Record]:
@@ -42,32 +63,56 @@ def records(place: Place) -> Iterator[Record]:
 
 
 def _source(place: Place) -> Source:
-    about, text = _split(clean(read_text(place.path, MAX_BYTES)))
+    about, text, warnings = _split(clean(read_text(place.path, MAX_BYTES)))
     if not text:
         raise Unreadable("holds no text")
-    title = about.title or _first_heading(text) or PurePosixPath(place.name).stem
+    path = PurePosixPath(place.key)
+    title = about.title or _first_heading(text) or path.stem
+    inline_tags = () if path.suffix.lower() == ".txt" else _inline_tags(text, about.tags)
+    section = Section(
+        text,
+        highlighted_at=about.date,
+        written_at=_date_in(path.stem) or place.modified_at,
+    )
     return Source(
-        source_id=safe_id(f"file-{place.collection}/{place.name}"),
+        source_id=safe_id(f"file-{place.collection}/{place.key}"),
         title=headline(title) or "Untitled",
         author=about.author,
         category=about.category or "documents",
-        tags=about.tags,
+        tags=(*about.tags, *inline_tags),
         source_url=about.source_url,
-        sections=(Section(text, highlighted_at=about.highlighted_at),),
+        sections=(section,),
+        warnings=warnings,
     )
 
 
-def _split(text: str) -> tuple[About, str]:
-    """The front matter and the text after it.
+def _split(text: str) -> tuple[_FrontMatter, str, tuple[str, ...]]:
+    """The front matter, the text after it, and what is wrong with the front matter.
 
     A rule of dashes may open a text too: only a YAML mapping between two of them is front matter.
+    Where it is no YAML, it may be either, and is text.
     """
     match = _FRONT_MATTER.match(text)
-    fields = _parse_yaml(match[1]) if match else {}
+    try:
+        fields = _parse_yaml(match[1]) if match else None
+    except Unreadable as error:
+        return _FrontMatter(), text.strip(), (f"{error}; kept as text",)
     if match is None or not isinstance(fields, dict):
-        return About(), text.strip()
+        return _FrontMatter(), text.strip(), ()
     given = {key.lower(): value for key, value in fields.items() if value not in _YAML_NULLS}
-    return validated(About, given), text[match.end() :].strip()
+    about, faults = validated(_FrontMatter, given, set(given))
+    lines = _lines_of_keys(match[1]) if faults else {}
+    warnings = (
+        f"line {lines[str(field)]}: {field}: {reason}; kept without it"
+        for (field, *_), reason in faults
+    )
+    return about, text[match.end() :].strip(), tuple(warnings)
+
+
+def _lines_of_keys(block: str) -> dict[str, int]:
+    """The lines of the file in which the keys of its front matter stand."""
+    mapping: Any = yaml.compose(block, yaml.BaseLoader)
+    return {key.value.lower(): key.start_mark.line + 2 for key, _ in mapping.value}
 
 
 def _parse_yaml(block: str) -> Any:
@@ -97,4 +142,25 @@ def _first_heading(text: str) -> str | None:
         bare = heading.rstrip("#")
         if title := (bare if bare.endswith((" ", "\t")) else heading).strip():
             return title
+    return None
+
+
+def _inline_tags(text: str, tags: Sequence[str]) -> Iterator[str]:
+    """The tags in a text outside code, such as #travel or #2024/plans, that are not given yet."""
+    keys = {tag.casefold() for tag in tags}
+    for match in _INLINE_TAG.finditer(_CODE.sub("`", text)):
+        tag = match[1].strip("/")
+        if tag.casefold() not in keys and len(keys) < MAX_TAGS:
+            keys.add(tag.casefold())
+            yield tag
+
+
+def _date_in(name: str) -> datetime | None:
+    """The first date in the name of a file: 2024-05-31 or 20240531; older ones are its subject."""
+    for match in _DATE_IN_NAME.finditer(name):
+        year, _, month, day = match.groups()
+        try:
+            return datetime(int(year), int(month), int(day), tzinfo=UTC)
+        except ValueError:  # no day of the calendar
+            continue
     return None

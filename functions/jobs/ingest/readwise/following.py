@@ -170,6 +170,11 @@ class _Run:
         saved = await self._deps.store.ingestion.save_each(books, self._deps.clock())
         self._report.counts += saved.counts
         self._report.counts["read"] += len(books) - len(saved.refused)
+        self._report.warnings += [
+            _failure(book.source.title, warning)
+            for book in books
+            for warning in book.source.warnings
+        ]
         return {
             book_id: each if isinstance(each, str) else saved.refused.get(each.source.source_id)
             for book_id, each in found.items()
@@ -185,7 +190,11 @@ class _Run:
         return parts
 
     def _fail(self, name: str, reason: str) -> None:
-        self._report.failures.append(Failure(f"Readwise: {one_line(name)}", one_line(reason)))
+        self._report.failures.append(_failure(name, reason))
+
+
+def _failure(name: str, reason: str) -> Failure:
+    return Failure(f"Readwise: {one_line(name)}", one_line(reason))
 
 
 def _order(book_id: str) -> tuple[int, str]:

@@ -1,0 +1,84 @@
+"""`meta/roots`: the folders that were ingested from disk, and their names in ids of sources.
+
+Its field `roots` is a list of {path, number, whole}, the path as a `file://` URI.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
+
+from shared.store.changes import put
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from google.cloud.firestore import DocumentSnapshot
+
+    from shared.store.database import Database
+
+_SCHEME = "file://"
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder that was ingested.
+
+    Attributes:
+        path: Where it is: an absolute path without links.
+        number: 1 for the first folder of its name, 2 for another one, and so on.
+        whole: Whether the folder itself was ingested, or only single files that stand in it.
+    """
+
+    path: Path
+    number: int = 1
+    whole: bool = True
+
+    @property
+    def name(self) -> str:
+        """What the ids of its sources are made of: `vault`, or `vault-2`."""
+        return self.path.name if self.number == 1 else f"{self.path.name}-{self.number}"
+
+
+class Roots:
+    """Keeps the folders that were ingested."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep them in this database."""
+        self._database = database
+
+    async def read(self) -> StoredRoots:
+        """The folders. One read."""
+        snapshot = await self._database.get(self._database.document("meta", "roots"))
+        data = snapshot.to_dict() or {}
+        return StoredRoots(tuple(map(_to_root, data.get("roots", ()))), snapshot)
+
+    async def replace(self, stored: StoredRoots, roots: Sequence[Root]) -> None:
+        """Write the folders if they differ from those that were read.
+
+        Raises:
+            Stale: Another run wrote them in the meantime.
+        """
+        if tuple(roots) != stored.roots:
+            data = {"roots": list(map(_to_data, roots))}
+            await self._database.commit([put(stored.snapshot, data)])
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRoots:
+    """The folders, and the document that they were read from."""
+
+    roots: tuple[Root, ...]
+    snapshot: DocumentSnapshot[Any]
+
+
+def _to_root(data: dict[str, Any]) -> Root:
+    path = os.fsdecode(unquote_to_bytes(data["path"].removeprefix(_SCHEME)))
+    return Root(Path(path), data["number"], data["whole"])
+
+
+def _to_data(root: Root) -> dict[str, Any]:
+    return {"path": root.path.as_uri(), "number": root.number, "whole": root.whole}
