@@ -25,6 +25,7 @@ from infra.local.processes import NotStarted
 from shared.errors import CarrelError
 
 _EMBEDDING = ("ingest", "jobs")
+_INTERRUPTED = "\nStopped. What was stored stays: run the same command again to go on."
 
 
 class _Commands(click.Group):
@@ -88,13 +89,20 @@ def up(port: int, topology: str, *, sample: bool, sign_in: bool) -> None:
 @main.command()
 @click.argument("path", type=click.Path(path_type=Path))
 def ingest(path: Path) -> None:
-    """Read PATH into the knowledge base: a Readwise export, notes, or JSON Lines."""
+    """Read PATH into the knowledge base: a Readwise export, notes, or JSON Lines.
+
+    It ends with 0, or with 1 where something was left out that should have been read.
+    """
     from infra.local.jobs import ingest_all
 
     share_secrets_of_jobs(["embed"])
-    with places.knowledge_base():
-        complete = ingest_all(path)
-        places.keep()
+    try:
+        with places.knowledge_base():
+            complete = ingest_all(path)
+            places.keep()
+    except KeyboardInterrupt:
+        click.echo(_INTERRUPTED, err=True)
+        sys.exit(130)
     sys.exit(not complete)
 
 
