@@ -328,9 +328,7 @@ async def test_a_note_s_date_is_decided_when_it_is_first_stored(deps: Deps, tmp_
         assert stored["dated_at"] == datetime(2018, 1, day, tzinfo=UTC)
 
 
-async def test_inline_tags_of_stored_notes_are_indexed_and_nothing_is_embedded_anew(
-    deps: Deps, tmp_path: Path
-) -> None:
+async def test_inline_tags_of_stored_notes_embed_nothing_anew(deps: Deps, tmp_path: Path) -> None:
     text = f"{REEF} #sailing"
     (source,) = sources(written(tmp_path, "note.md", text))
     await deps.store.ingestion.save([chunked(replace(source, tags=()))], deps.clock())

@@ -135,7 +135,7 @@ def test_a_note_is_kept_without_a_field_that_is_wrong(
     assert (source.text, source.author, source.tags) == ("Words.", "Ann", ())
 
 
-def test_front_matter_that_would_unfold_without_end_is_left_out_at_once(tmp_path: Path) -> None:
+def test_front_matter_that_unfolds_without_end_is_left_out(tmp_path: Path) -> None:
     names = "abcdefghi"
     levels = [f"{name}: &{name} [{f'*{below}, ' * 9}]" for below, name in pairwise(names)]
     unfolding = "\n".join(["a: &a [x]", *levels, "date: *i"])
