@@ -17,7 +17,7 @@ from functions.gateway.auth.refusing import ask_to_sign_in
 from functions.gateway.call_log import log_call
 from functions.gateway.charging import bill_for, close
 from shared.call import CallAnswer, CallRequest
-from shared.errors import CarrelError, Unauthorized, Unavailable, fault
+from shared.errors import CarrelError, PlatformFault, Unauthorized, Unavailable, fault
 from shared.logs import describe, log
 from shared.outages import IDEMPOTENCY_KEY
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 RECEIPT: Final = "carrel/receipt"
 """The key of a call's receipt in `_meta`."""
+TOOL_FAILURE: Final = -32010
+"""JSON-RPC's code for what a caller can act on, of those left to servers; `data` says the rest."""
 
 
 class Calls:
@@ -116,8 +118,10 @@ def result_of(answer: CallAnswer) -> dict[str, Any]:
         MCPError: The call failed; the error says so in the tool's words.
     """
     if answer.error:
-        told = answer.error.model_dump(exclude_none=True)
-        raise MCPError(types.INTERNAL_ERROR, answer.error.message, data=told)
+        is_fault = answer.error.code == PlatformFault.code
+        code = types.INTERNAL_ERROR if is_fault else TOOL_FAILURE
+        data = answer.error.model_dump(exclude_none=True)
+        raise MCPError(code, answer.error.message, data=data)
     return answer.result or {}
 
 

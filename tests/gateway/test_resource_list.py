@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
+INVALID_PARAMS, TOOL_FAILURE = -32602, -32010
 
 both_eras = pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 
@@ -129,7 +129,7 @@ async def test_a_cursor_that_its_tool_refuses_says_to_start_over() -> None:
 @pytest.mark.parametrize("failure", [Unavailable("It rests."), InvalidInput("A first page?")])
 async def test_a_tool_that_fails_fails_the_page_in_its_words(failure: CarrelError) -> None:
     error = await refused(Desk(lambda *_: failure), to_cursor("list_books", None))
-    assert (INTERNAL_ERROR, failure.message) == (error.code, error.message)
+    assert (TOOL_FAILURE, failure.message) == (error.code, error.message)
 
 
 def test_a_cursor_leads_back_to_its_position() -> None:

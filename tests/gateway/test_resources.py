@@ -8,20 +8,31 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from pydantic import SecretStr
 
+from functions.gateway.access import Access
+from functions.gateway.auth.visitor import Visitor
 from functions.gateway.calls import RECEIPT
 from functions.gateway.catalog import Catalog
+from functions.gateway.server import mcp_server
+from shared.caller import Caller
 from shared.errors import InvalidInput, NotFound, PlatformFault, RateLimited, Unavailable
+from shared.settings import Settings
+from shared.tool import Links
+from tests.fakes.watch import Watch
 from tests.gateway.shelf import BOOK, SHELF, Desk, declared, served
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from shared.errors import CarrelError
 
 pytestmark = pytest.mark.anyio
 
 MODERN, HANDSHAKE = "2026-07-28", "legacy"
 NOT_FOUND = {MODERN: -32602, HANDSHAKE: -32002}
-INTERNAL_ERROR = -32603
+INTERNAL_ERROR, TOOL_FAILURE = -32603, -32010
+LISTED = Links(items="books", uri=BOOK.uri, name="title", listed=True)
 
 both_eras = pytest.mark.parametrize("mode", [MODERN, HANDSHAKE])
 
@@ -97,19 +108,41 @@ async def test_an_id_that_its_tool_refuses_is_not_found(mode: str) -> None:
 
 @both_eras
 @pytest.mark.parametrize(
-    "failure",
+    ("failure", "code"),
     [
-        Unavailable("get_book is resting.", retry_after=5.0),
-        RateLimited("Too many.", retry_after=60.0),
-        PlatformFault("It failed on our side.", details={"call_id": "c-1"}),
+        (Unavailable("get_book is resting.", retry_after=5.0), TOOL_FAILURE),
+        (RateLimited("Too many.", retry_after=60.0), TOOL_FAILURE),
+        (PlatformFault("It failed on our side.", details={"call_id": "c-1"}), INTERNAL_ERROR),
     ],
 )
-async def test_another_failure_is_an_internal_error_with_all_that_the_tool_said(
-    mode: str, failure: CarrelError
+async def test_another_failure_is_an_error_with_all_that_the_tool_said(
+    mode: str, failure: CarrelError, code: int
 ) -> None:
     error = await refused(Desk(lambda *_: failure), "carrel://book/b-1", mode)
-    assert (INTERNAL_ERROR, failure.message) == (error.code, error.message)
+    assert (code, failure.message) == (error.code, error.message)
     assert failure.to_wire() == error.data
+
+
+@both_eras
+@pytest.mark.parametrize(
+    "ask", [lambda client: client.read_resource("carrel://book/b-2"), Client.list_resources]
+)
+async def test_a_rate_limit_says_when_to_come_again(
+    project: str, mode: str, ask: Callable[[Client], Awaitable[object]]
+) -> None:
+    settings = Settings(
+        google_cloud_project=project, access_secrets=[SecretStr("s" * 32)], reads_per_minute=1
+    )
+    access, anna = Access(settings, Watch()), Visitor(Caller.of("anna"), "user:anna")
+    calls = access.calls(Desk(lambda *_: {}))
+    catalog = Catalog([declared("list_books", resource=BOOK, links=LISTED)])
+    async with Client(mcp_server(catalog, calls, alone=anna), mode=mode) as client:
+        await client.read_resource("carrel://book/b-1")
+        with pytest.raises(MCPError, match=r"Try again in 60 s\.") as caught:
+            await ask(client)
+    await access.aclose()
+    assert TOOL_FAILURE == caught.value.code
+    assert ("RATE_LIMITED", 60) == (caught.value.data["code"], caught.value.data["retry_after"])
 
 
 @both_eras
