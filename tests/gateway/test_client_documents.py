@@ -11,20 +11,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.gateway.oauth.client_documents import MOST_AT_ONCE, MOST_KEPT, ClientDocuments
+from functions.gateway.oauth.public_addresses import Endpoint
+from functions.gateway.oauth.safe_fetch import SafeFetch
+from shared.errors import Unavailable
 from tests.gateway.document_server import (
     HOST,
     URL,
     DocumentServer,
     Page,
+    at,
     fetching,
     write_named_certificate,
 )
+from tests.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from functions.gateway.oauth.safe_fetch import SafeFetch
 
 DOCUMENT: dict[str, Any] = {
     "client_id": URL,
@@ -200,9 +203,10 @@ async def test_too_many_fetches_at_once_turn_the_next_away_for_now(
     server.gate.clear()
     asking = [asyncio.create_task(documents.get(f"{URL}?{n}")) for n in range(MOST_AT_ONCE)]
     await asyncio.sleep(0)
-    assert None is await documents.get(URL)
+    [refused] = await asyncio.gather(documents.get(URL), return_exceptions=True)
     server.gate.set()
     await asyncio.gather(*asking)
+    assert isinstance(refused, Unavailable)
     assert await documents.get(URL)
 
 
@@ -253,7 +257,7 @@ async def test_a_document_that_is_not_to_be_kept_is_fetched_again(
 async def test_a_failure_is_remembered_for_a_minute_and_then_mended(
     server: DocumentServer, documents: ClientDocuments, clock: Hands
 ) -> None:
-    server.page = Page(status=500)
+    server.page = Page(status=404)
     assert None is await documents.get(URL)
     server.page = page_of(DOCUMENT)
     clock.turn(seconds=59.9)
@@ -264,11 +268,45 @@ async def test_a_failure_is_remembered_for_a_minute_and_then_mended(
 
 
 @pytest.mark.anyio
+async def test_a_server_that_fails_for_now_is_a_reason_to_try_again(
+    server: DocumentServer, documents: ClientDocuments, clock: Hands
+) -> None:
+    server.page = Page(status=503)
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="Try again in a minute") as caught:
+            await documents.get(URL)
+        assert 60 == caught.value.retry_after
+    assert 1 == len(server.asked)
+    server.page = page_of(DOCUMENT)
+    clock.turn(minutes=1)
+    assert await documents.get(URL)
+
+
+@pytest.mark.anyio
+async def test_a_server_that_is_slow_is_a_reason_to_try_again(
+    server: DocumentServer, tmp_path: Path
+) -> None:
+    server.gate.clear()
+    documents = ClientDocuments(fetching(server, tmp_path / "client.pem", seconds=0.1))
+    with pytest.raises(Unavailable, match="does not answer right now"):
+        await documents.get(URL)
+
+
+@pytest.mark.anyio
+async def test_a_server_out_of_reach_is_a_reason_to_try_again() -> None:
+    documents = ClientDocuments(SafeFetch(at(Endpoint("127.0.0.1", free_port()))))
+    for url in (URL, "https://nobody.example/client.json"):
+        with pytest.raises(Unavailable, match="does not answer right now"):
+            await documents.get(url)
+
+
+@pytest.mark.anyio
 async def test_only_so_many_documents_are_kept_and_the_oldest_goes_first(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
     for number in range(MOST_KEPT + 1):
-        await documents.get(f"https://nobody{number}.example/c")
+        with pytest.raises(Unavailable):
+            await documents.get(f"https://nobody{number}.example/c")
     await documents.get(URL)
     await documents.get(URL)
     assert 1 == len(server.asked)

@@ -17,6 +17,7 @@ from tests.gateway.oauth_house import (
     challenge,
     error_in,
     house,
+    tokens_in,
     told_at,
 )
 
@@ -88,9 +89,32 @@ async def test_what_is_wrong_goes_back_to_the_program_with_our_name(
     assert asking("", **change)["state"] == told["state"]
 
 
-async def test_our_resource_may_end_in_a_slash(server: House) -> None:
+@pytest.mark.parametrize(
+    "resource",
+    [f"{RESOURCE}/", "HTTPS://CARREL.EXAMPLE/mcp", "https://Carrel.Example:443/mcp"],
+)
+async def test_our_resource_may_be_written_in_other_ways(server: House, resource: str) -> None:
     client = await server.register()
-    await server.asked(client.client_id, resource=f"{RESOURCE}/")
+    code = await server.code(client.client_id, resource=resource)
+    tokens_in(await server.exchange(client, code, resource=resource))
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        f"{ISSUER}/MCP",
+        "http://carrel.example/mcp",
+        "https://carrel.example:80/mcp",
+        "https://ada@carrel.example/mcp",
+        "https://carrel.example/mcp?a=b",
+        "carrel.example/mcp",
+        "/",
+    ],
+)
+async def test_another_resource_is_not_ours(server: House, resource: str) -> None:
+    client = await server.register()
+    answer = await server.authorize(client.client_id, resource=resource)
+    assert "invalid_target" == told_at(answer.headers["location"])["error"]
 
 
 async def test_an_unknown_program_is_told_so_and_nobody_is_sent_anywhere(server: House) -> None:
@@ -219,6 +243,14 @@ async def test_a_published_name_is_cut_before_it_travels(server: House) -> None:
     document = server.documents.known[PUBLISHED]
     server.documents.known[PUBLISHED] = document.model_copy(update={"client_name": "n" * 60_000})
     assert "n" * 100 == (await server.asked(PUBLISHED)).client_name
+
+
+async def test_a_document_out_of_reach_is_a_reason_to_try_again(server: House) -> None:
+    server.documents.error = Unavailable("Try again in a minute.", retry_after=60)
+    page = await server.http.get("/authorize", params=asking(PUBLISHED), headers=HTML)
+    assert (503, "60") == (page.status_code, page.headers["retry-after"])
+    assert "You cannot sign in right now" in page.text
+    assert "Try again in a minute." in page.text
 
 
 @pytest.mark.parametrize(

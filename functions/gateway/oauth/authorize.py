@@ -80,5 +80,6 @@ class Authorize:
 def tell(request: Request, error: CarrelError) -> Response:
     """Say what is wrong: to a person in words, if a browser asks."""
     if "text/html" in request.headers.get("accept", ""):
-        return message_page("You cannot sign in this way", error)
+        title = "right now" if error.retry_after else "this way"
+        return message_page(f"You cannot sign in {title}", error)
     return refuse(request, error)

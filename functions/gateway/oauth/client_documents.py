@@ -22,6 +22,7 @@ from functions.gateway.oauth.redirects import allowed
 from functions.gateway.oauth.refused import Refused
 from functions.gateway.oauth.safe_fetch import PublicUrl, SafeFetch
 from shared.clock import utc_now
+from shared.errors import Unavailable
 from shared.logs import log
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ AFTER_FAILURE: Final = timedelta(minutes=1)
 MOST_KEPT: Final = 200
 MOST_AT_ONCE: Final = 16
 """Fetches at one time; whoever comes then has to come again."""
+_TEMPORARY: Final = frozenset({"busy", "host_unknown", "server_error", "too_slow", "unreachable"})
+"""Reasons that say nothing of the document: it may be had a minute later."""
+_UNREACHABLE: Final = (
+    "The program that sent you says who it is by a document at its own address, and that address"
+    " does not answer right now. Try again in a minute."
+)
 _MAX_AGE: Final = re.compile(r"max-age=\"?(\d{1,9})\"?", re.ASCII)
 _SECRETS: Final = ("client_secret", "client_secret_expires_at")
 
@@ -45,6 +52,11 @@ _SECRETS: Final = ("client_secret", "client_secret_expires_at")
 class _Answer:
     client: OAuthClientMetadata | None
     keep: timedelta
+    is_temporary: bool = False
+
+    @classmethod
+    def of(cls, refused: Refused) -> _Answer:
+        return cls(None, AFTER_FAILURE, refused.reason in _TEMPORARY)
 
 
 class ClientDocuments:
@@ -54,42 +66,51 @@ class ClientDocuments:
         """Fetch with `fetch`."""
         self._fetch = fetch or SafeFetch()
         self._clock = clock
-        self._kept: OrderedDict[str, tuple[OAuthClientMetadata | None, datetime]] = OrderedDict()
-        self._running: dict[str, asyncio.Task[OAuthClientMetadata | None]] = {}
+        self._kept: OrderedDict[str, tuple[_Answer, datetime]] = OrderedDict()
+        self._running: dict[str, asyncio.Task[_Answer]] = {}
 
     async def get(self, client_id: str) -> OAuthClientMetadata | None:
-        """The client with this id, a URL; None if no valid document says so.
+        """The client with this id, a URL; None if its document is not valid.
 
         Its `token_endpoint_auth_method` is always `none`.
+
+        Raises:
+            Unavailable: The document cannot be had now.
         """
-        client, until = self._kept.get(client_id, (None, None))
-        if until and self._clock() < until:
-            return client
+        answer = await self._answer(client_id)
+        if answer.is_temporary:
+            raise Unavailable(_UNREACHABLE, retry_after=AFTER_FAILURE.total_seconds())
+        return answer.client
+
+    async def _answer(self, client_id: str) -> _Answer:
+        answer, until = self._kept.get(client_id, (None, None))
+        if answer and until and self._clock() < until:
+            return answer
         try:
             looking = self._running.get(client_id) or self._start(client_id)
         except Refused as refused:
             log.warning("client_document_refused", reason=refused.reason)
-            return None
+            return _Answer.of(refused)
         # The first who asks may leave before the answer comes; the others still want it.
         return await asyncio.shield(looking)
 
-    def _start(self, client_id: str) -> asyncio.Task[OAuthClientMetadata | None]:
+    def _start(self, client_id: str) -> asyncio.Task[_Answer]:
         url = PublicUrl.parse(client_id)
         if len(self._running) >= MOST_AT_ONCE:
             raise Refused("busy")
-        started = asyncio.create_task(self._found(url), name="client document")
+        started = asyncio.create_task(self._look_up(url), name="client document")
         self._running[client_id] = started
         started.add_done_callback(lambda _: self._running.pop(client_id))
         return started
 
-    async def _found(self, url: PublicUrl) -> OAuthClientMetadata | None:
+    async def _look_up(self, url: PublicUrl) -> _Answer:
         try:
             answer = await self._read(url)
         except Refused as refused:
             log.warning("client_document_refused", host=url.host, reason=refused.reason)
-            answer = _Answer(None, AFTER_FAILURE)
+            answer = _Answer.of(refused)
         self._keep(url.text, answer)
-        return answer.client
+        return answer
 
     async def _read(self, url: PublicUrl) -> _Answer:
         fetched = await self._fetch.get(url)
@@ -98,7 +119,7 @@ class ClientDocuments:
     def _keep(self, client_id: str, answer: _Answer) -> None:
         self._kept.pop(client_id, None)
         if answer.keep:
-            self._kept[client_id] = (answer.client, self._clock() + answer.keep)
+            self._kept[client_id] = (answer, self._clock() + answer.keep)
         if len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
 

@@ -30,7 +30,11 @@ class Documents(Protocol):
     """Knows clients whose id is the URL of a document that describes them."""
 
     async def get(self, client_id: str) -> OAuthClientMetadata | None:
-        """The client with this id; None if no valid document says so."""
+        """The client with this id; None if no valid document says so.
+
+        Raises:
+            Unavailable: The document cannot be had now.
+        """
         ...
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from shared.keyring import Keyring
 
 LONGEST_STATE: Final = 2_000
+_DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
@@ -147,4 +148,16 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
 
 def is_ours(resource: str | None, ours: str) -> bool:
     """Whether a request is for our resource, by name or by default (RFC 8707)."""
-    return resource is None or resource.rstrip("/") == ours
+    return resource is None or _normalized(resource) == _normalized(ours)
+
+
+def _normalized(uri: str) -> str:
+    """A URI as others may write it too (RFC 3986, 6.2.2.1 and 6.2.3), without a slash at its end.
+
+    The case of scheme and host does not matter, and the scheme's own port may be left out.
+    """
+    scheme, _, rest = uri.partition("://")
+    host, _, path = rest.partition("/")
+    scheme = scheme.lower()
+    host = host.lower().removesuffix(_DEFAULT_PORTS.get(scheme, ""))
+    return f"{scheme}://{host}/{path}".rstrip("/")

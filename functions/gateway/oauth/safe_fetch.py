@@ -139,6 +139,8 @@ async def _fetch(client: httpx2.AsyncClient, endpoint: Endpoint, url: PublicUrl)
 
 
 def _check(response: httpx2.Response) -> None:
+    if httpx2.codes.is_server_error(response.status_code):
+        raise Refused("server_error")
     if response.status_code != httpx2.codes.OK:
         raise Refused("status")
     if response.headers.get("content-encoding", "identity") != "identity":
