@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -75,16 +76,28 @@ async def line_and_record(
 async def test_the_log_and_the_audit_say_what_was_noted_and_in_which_task(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for said in await line_and_record(access, TOLD, capsys):
-        assert ("essay", NOTES) == (said["task"], said["notes"])
+    line, record = await line_and_record(access, TOLD, capsys)
+    assert (hashed("anna/essay"), NOTES) == (line["task"], line["notes"])
+    assert ("essay", NOTES) == (record["task"], record["notes"])
 
 
 async def test_of_a_function_that_notes_nothing_the_task_is_the_credentials(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line, record = await line_and_record(access, Receipt(), capsys)
-    assert ("thesis", False) == (line["task"], "notes" in line)
+    assert (hashed("anna/thesis"), False) == (line["task"], "notes" in line)
     assert ("thesis", {}) == (record["task"], record["notes"])
+
+
+async def test_the_log_holds_no_name_of_a_task(
+    access: Access, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line, _ = await line_and_record(access, TOLD, capsys)
+    assert not [name for name in ("essay", "thesis") if name in json.dumps(line)]
+
+
+def hashed(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 async def test_clients_do_not_see_what_was_noted() -> None:

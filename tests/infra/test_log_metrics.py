@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -130,7 +131,7 @@ async def test_a_line_says_who_called_what_for_how_much_and_nothing_of_what_was_
         "tool": "get_stats",
         "call_id": "c-1",
         "user": "ada",
-        "task": "essay",
+        "task": hashlib.sha256(b"ada/essay").hexdigest()[:16],
         "outcome": "error",
         "code": "VALIDATION_ERROR",
         "price": 0,
