@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from starlette.types import Message, Receive, Scope, Send
+
+    from tests.fakes.monotonic import Monotonic
 
 pytestmark = pytest.mark.anyio
 
@@ -106,20 +107,17 @@ async def test_a_client_that_leaves_is_not_waited_for() -> None:
     assert [b"a"] == reader.bodies
 
 
-async def test_who_may_send_more_has_more_time_for_it() -> None:
+async def test_who_may_send_more_has_more_time_for_it(monotonic: Monotonic) -> None:
     unfinished = in_parts([b"a", b"b"])[:1]
-    waited = []
-    for bounded in (
-        Bounded(Reader(), lambda _: 1, seconds=0.05),
-        Bounded(Reader(), lambda _: SLOWEST // 2, seconds=0.05),
-    ):
-        began = time.monotonic()
-        status, message = await sent(bounded, unfinished)
-        waited.append(time.monotonic() - began)
+    little, more = (
+        asyncio.create_task(sent(Bounded(Reader(), most, seconds=60), unfinished))
+        for most in (lambda _: 1, lambda _: 60 * SLOWEST)
+    )
+    for over, under_way in ((little, [more]), (more, [])):
+        monotonic.turn_soon(61)
+        status, message = await over
         assert (408, True) == (status, "too long to arrive" in message)
-    little, more = waited
-    assert little >= 0.05
-    assert more >= 0.55
+        assert not any(task.done() for task in under_way)
 
 
 async def test_a_body_of_a_long_text_is_taken_and_one_of_many_things_is_not() -> None:
