@@ -149,7 +149,7 @@ def test_importing_it_does_not_import_the_client() -> None:
     assert "False" == ran.stdout.strip()
 
 
-@pytest.mark.usefixtures("monotonic")
+@pytest.mark.usefixtures("sleepless")
 async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds() -> None:
     with FakeOpenAI(refusal(429, "rate_limit_exceeded", retry_after="10")) as server:
         await embed(server, ["Bees dance."])
@@ -373,7 +373,7 @@ async def test_a_callers_key_that_is_refused_is_the_callers_matter(
     assert "" == capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("monotonic")
+@pytest.mark.usefixtures("sleepless")
 async def test_a_callers_key_that_is_throttled_is_tried_again_then_told_when() -> None:
     with FakeOpenAI(usual=refusal(429)) as server:
         failure = await failure_of(server, CALLERS, time_limit=60)
