@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shared.store.index_lists import IndexLists, Lists
 
 
-class Found(Protocol[DocumentT]):
+class DocumentReader(Protocol[DocumentT]):
     """Documents by id and by vector, as `shared.store.documents` gives them."""
 
     async def get_all(self, ids: Sequence[str]) -> list[DocumentT]:
@@ -53,7 +53,7 @@ class Corpus(Generic[DocumentT]):
         lists: The lists of their terms and facets.
     """
 
-    documents: Found[DocumentT]
+    documents: DocumentReader[DocumentT]
     lists: Listed
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from shared.domain.searchable import DocumentT
-    from shared.search.corpus import Found
+    from shared.search.corpus import DocumentReader
     from shared.search.selection import Selection
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -19,7 +19,7 @@ async def passing(
     names: Sequence[str],
     limit: int,
     selection: Selection,
-    documents: Found[DocumentT],
+    documents: DocumentReader[DocumentT],
     known: Mapping[str, DocumentT] = _NOTHING,
 ) -> tuple[list[DocumentT], int]:
     """The first documents that pass: one round trip, and a few more where some are gone since.

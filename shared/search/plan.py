@@ -53,9 +53,14 @@ class Plan:
     prefilter: Prefilter
 
     @property
+    def ids(self) -> list[str]:
+        """The documents of `dates`; none where no such set is known."""
+        return list(self.dates or ())
+
+    @property
     def few(self) -> list[str]:
         """The ids of FEW; none in any other scope."""
-        return list(self.dates or ()) if self.scope is Scope.FEW else []
+        return self.ids if self.scope is Scope.FEW else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,12 @@ from shared.retrieval.relevance import Evidence, anything_matches, coverage, inf
 from shared.retrieval.terms import terms
 from shared.search.meaning import Meaning, NoMeaning, meaning_of
 from shared.search.plan import plan
-from shared.search.pool import MOST, MOST_FOR_STRANGERS, Known, pool
+from shared.search.pool import (
+    MAX_CHECKED,
+    MAX_CHECKED_ANONYMOUS,
+    PreparedQuery,
+    retrieve_candidates,
+)
 from shared.search.selection import unknown
 from shared.search.time_limit import in_time
 from shared.search.tuning import tuning
@@ -128,24 +133,25 @@ async def rank(question: Question, corpus: Corpus[DocumentT], deps: Deps) -> Ran
     planned = plan(selection, lists.facets)
     with _timed(read, deps):
         words = Words(read, lists, planned.dates)
-    most = MOST if deps.caller.user_id else MOST_FOR_STRANGERS
+    max_checked = MAX_CHECKED if deps.caller.user_id else MAX_CHECKED_ANONYMOUS
     seconds = _time_limit(question, deps)
-    found = await pool(Known(selection, planned, words, meaning, most, seconds), corpus.documents)
+    query = PreparedQuery(selection, planned, words, meaning, max_checked, seconds)
+    pool = await retrieve_candidates(query, corpus.documents)
     tuned = tuning(deps.embedder.model)
     if question.dense_weight is not None:
         tuned = replace(tuned, dense_weight=question.dense_weight)
     if not question.may_be_far:
         tuned = replace(tuned, noise=0.0)
-    without_meaning = NoMeaning.OUT_OF_TIME if found.out_of_time else meaning.missing
+    without_meaning = NoMeaning.OUT_OF_TIME if pool.out_of_time else meaning.missing
     mode = Mode.LEXICAL if without_meaning else question.mode
     return Ranking(
         terms=frozenset(asked),
         documents=lists.totals.documents,
         unknown=tuple(unknown(selection, lists)),
         without_meaning=without_meaning,
-        hits=_in_order(found.candidates, mode, tuned),
-        matches=_matches(found.candidates, words, tuned),
-        truncated=found.truncated,
+        hits=_in_order(pool.candidates, mode, tuned),
+        matches=_matches(pool.candidates, words, tuned),
+        truncated=pool.truncated,
     )
 
 

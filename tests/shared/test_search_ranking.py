@@ -11,7 +11,7 @@ from shared.errors import Unavailable
 from shared.search.corpus import knowledge
 from shared.search.meaning import DENSE_POOL, NoMeaning
 from shared.search.plan import FEW
-from shared.search.pool import DEPTH
+from shared.search.pool import MAX_LEXICAL_HITS
 from shared.search.ranking import Mode, Question
 from shared.search.ranking import rank as rank_in
 from shared.search.selection import Group, Selection
@@ -78,7 +78,7 @@ async def test_what_lacks_a_vector_is_neither_near_nor_far(deps: Deps) -> None:
 
 
 async def test_a_pool_is_as_deep_as_it_says(deps: Deps) -> None:
-    texts = [f"anchor {number}" for number in range(DEPTH + 10)]
+    texts = [f"anchor {number}" for number in range(MAX_LEXICAL_HITS + 10)]
     await put_in(deps, many(texts, tags=("sea",), author="Ann"))
     depths = {
         (mode, len(facets)): len((await rank(question("anchor", mode, *facets), deps)).hits)
@@ -89,9 +89,9 @@ async def test_a_pool_is_as_deep_as_it_says(deps: Deps) -> None:
         (Mode.SEMANTIC, 0): DENSE_POOL,
         (Mode.SEMANTIC, 1): DENSE_POOL,
         (Mode.SEMANTIC, 2): FEW,
-        (Mode.LEXICAL, 0): DEPTH,
-        (Mode.LEXICAL, 1): DEPTH,
-        (Mode.LEXICAL, 2): DEPTH,
+        (Mode.LEXICAL, 0): MAX_LEXICAL_HITS,
+        (Mode.LEXICAL, 1): MAX_LEXICAL_HITS,
+        (Mode.LEXICAL, 2): MAX_LEXICAL_HITS,
     } == depths
 
 

@@ -11,7 +11,7 @@ from infra.deploy.query_recorder import recording
 from shared.caller import Caller
 from shared.search.meaning import DENSE_POOL
 from shared.search.plan import FEW
-from shared.search.pool import WIDE
+from shared.search.pool import FILTERED_POOL
 from shared.store import Meter
 from tests.fakes.embedder import WordEmbedder
 from tests.knowledge import put_in, write
@@ -121,13 +121,16 @@ async def test_two_broad_filters_read_the_nearest_where_enough_of_these_pass(
         many(more, "written", author="Ann"),
     )
     asked = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}}
-    assert (2 + 1, TOTALS + 1 + 2 + WIDE + WAITING) == await cost(backend, **asked)
+    assert (2 + 1, TOTALS + 1 + 2 + FILTERED_POOL + WAITING) == await cost(backend, **asked)
 
 
 async def test_two_broad_filters_read_all_that_passes_where_what_is_near_does_not(
     deps: Deps, backend: Backend
 ) -> None:
-    both, more = [f"anchor {number}" for number in range(FEW + 10)], ["a bell"] * (WIDE + 10)
+    both, more = (
+        [f"anchor {number}" for number in range(FEW + 10)],
+        ["a bell"] * (FILTERED_POOL + 10),
+    )
     await put_in(
         deps,
         many(both, "both", author="Ann", tags=("sea",)),
@@ -135,11 +138,14 @@ async def test_two_broad_filters_read_all_that_passes_where_what_is_near_does_no
         many(more, "written", author="Ann"),
     )
     asked = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}, "mode": "semantic"}
-    assert TOTALS + 2 + WIDE + FEW + 10 + WAITING == (await cost(backend, **asked))[1]
+    assert TOTALS + 2 + FILTERED_POOL + FEW + 10 + WAITING == (await cost(backend, **asked))[1]
 
 
 async def test_a_stranger_makes_us_read_the_nearest_only(deps: Deps, backend: Backend) -> None:
-    both, more = [f"anchor {number}" for number in range(FEW + 10)], ["a bell"] * (WIDE + 10)
+    both, more = (
+        [f"anchor {number}" for number in range(FEW + 10)],
+        ["a bell"] * (FILTERED_POOL + 10),
+    )
     await put_in(
         deps,
         many(both, "both", author="Ann", tags=("sea",)),
@@ -147,7 +153,7 @@ async def test_a_stranger_makes_us_read_the_nearest_only(deps: Deps, backend: Ba
         many(more, "written", author="Ann"),
     )
     asked = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}, "mode": "semantic"}
-    assert TOTALS + 2 + WIDE + WAITING == (await cost(backend, Caller(), **asked))[1]
+    assert TOTALS + 2 + FILTERED_POOL + WAITING == (await cost(backend, Caller(), **asked))[1]
 
 
 async def test_a_filter_of_days_reads_the_lists_of_their_months(

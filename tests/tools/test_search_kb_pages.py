@@ -12,7 +12,7 @@ from shared.errors import InvalidInput
 from shared.paging import MAX_BYTES, read_cursor, write_cursor
 from shared.search.meaning import DENSE_POOL
 from shared.search.plan import FEW
-from shared.search.pool import DEPTH, UNCHECKED_POOL
+from shared.search.pool import MAX_LEXICAL_HITS, UNCHECKED_POOL
 from shared.search.shown import SHOWN
 from shared.store.ingestion import ChunkedSource
 from tests.fakes.embedder import WordEmbedder
@@ -175,7 +175,7 @@ async def test_a_forged_cursor_is_refused_or_harmless(deps: Deps, way: dict[str,
 
 
 def test_the_cursor_of_the_deepest_ranking_can_be_handed_back() -> None:
-    shown = [f"{number:08x}" for number in range(max(DEPTH, FEW + UNCHECKED_POOL))]
+    shown = [f"{number:08x}" for number in range(max(MAX_LEXICAL_HITS, FEW + UNCHECKED_POOL))]
     args = In.model_validate({"query": "anchor", "cursor": write_cursor(In(query="anchor"), shown)})
     assert shown == read_cursor(args, args.cursor, SHOWN)
 
@@ -210,7 +210,7 @@ async def test_full_hits_come_in_pages_that_can_be_read(deps: Deps, way: dict[st
 async def test_one_can_page_to_the_end_of_a_deep_ranking(
     deps: Deps, mode: str, cap: int | None
 ) -> None:
-    enough = DEPTH if mode == "lexical" else DENSE_POOL
+    enough = MAX_LEXICAL_HITS if mode == "lexical" else DENSE_POOL
     texts = [f"anchor storm {number}" for number in range(max(enough, FEW) + 20)]
     await put_in(deps, many(texts, "deep", tags=("sea",), author="Ann"))
     if cap:

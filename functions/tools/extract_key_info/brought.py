@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shared.domain.contents import Part, Place
     from shared.domain.facet import Facet
     from shared.domain.material import Material
-    from shared.search.corpus import Found
+    from shared.search.corpus import DocumentReader
     from shared.store.documents import Neighbour
     from shared.store.materials import Materials
 
@@ -55,7 +55,7 @@ class Brought:
     def __init__(
         self,
         materials: Sequence[Material],
-        documents: Found[Passage],
+        documents: DocumentReader[Passage],
         read: Callable[[], Awaitable[Contents]],
         *,
         note: str | None = None,
