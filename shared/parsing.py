@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 MOST_ARGUMENTS: Final = 100
-MOST_TOLD: Final = 20
+MAX_REPORTED_PROBLEMS: Final = 20
 """Problems that are told: a model learns nothing from more, and a stranger may cause thousands."""
 LONGEST_NAME: Final = 80
 """Characters of a field's name that are quoted."""
@@ -45,7 +45,8 @@ def parse(kind: type[ArgumentsT], arguments: dict[str, Any], name: str) -> Argum
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
         details = {
-            field_name(each["loc"]): _problem(kind, name, each) for each in problems[:MOST_TOLD]
+            field_name(each["loc"]): _problem(kind, name, each)
+            for each in problems[:MAX_REPORTED_PROBLEMS]
         }
         raise invalid(name, details, more=len(problems) - len(details)) from None
 

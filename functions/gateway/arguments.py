@@ -1,17 +1,16 @@
 """Arguments that no tool can take, refused before a call is sent anywhere.
 
-Python's JSON readers take what its JSON writers cannot write again: `1e999`, half of a character,
-lists in lists as deep as the stack. On the way to a tool's own function such a number would become
-null, and null means something else to a tool.
+Python's JSON parsers accept values that cannot be written as valid JSON again: numbers out of range
+(`1e999`), lone surrogates, and lists nested as deep as the stack allows. An infinite number would
+reach a tool's own function as null, which means something else to a tool.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.parsing import MOST_TOLD, field_name, invalid
+from shared.parsing import MAX_REPORTED_PROBLEMS, field_name, invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,12 +24,19 @@ _TOO_DEEP: Final = f"lists and objects nested more than {MAX_DEPTH} levels deep"
 
 def invalid_arguments(tool: str, arguments: dict[str, Any]) -> InvalidInput | None:
     """The error for arguments that cannot be sent to a tool; None if they can."""
-    problems = dict(islice(_problems(arguments), MOST_TOLD))
+    problems: dict[str, str] = {}
+    for name, problem in _problems(arguments):
+        problems[name] = problem
+        if len(problems) == MAX_REPORTED_PROBLEMS:
+            break
     return invalid(tool, problems) if problems else None
 
 
 def _problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The path and the problem of each bad value. A loop, since recursion has the stack's bound."""
+    """The path and the problem of each bad value.
+
+    A loop: a recursive function would fail where the nesting is as deep as the stack.
+    """
     path: list[int | str] = []
     levels = [_items(arguments)]
     while levels:
@@ -59,7 +65,7 @@ def _problem(value: Any) -> str | None:
         try:
             value.encode()
         except UnicodeEncodeError:
-            return "half of a character (an unpaired surrogate)"
+            return "contains an unpaired surrogate, which is half of a character"
     return None
 
 

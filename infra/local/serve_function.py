@@ -2,11 +2,12 @@
 
 Usage: python -P infra/local/serve_function.py SOCKET path/to/main.py
 
-SOCKET is the number of an open file: a socket that is bound already. Who starts us knows our port
-by that before we live, and nobody else can take it. We are run as a file, by the Python of any
-environment that holds the framework: nothing else of the checkout is there. The framework's own
-server closes connections that are idle for two seconds, and has no setting for it. So uvicorn, one
-of its dependencies, serves the app that it makes.
+SOCKET is the file descriptor of a socket that the parent has bound: so the parent knows the port
+before this process starts, and no other process can take it. This file is run by itself, by the
+Python of any environment that has the functions framework: the checkout need not be on its path.
+
+The framework's own server closes connections after two seconds of idleness, and this cannot be
+configured. So its app runs under uvicorn, which is one of its dependencies.
 """
 
 from __future__ import annotations
@@ -25,21 +26,22 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 KEEP_ALIVE_SECONDS: Final = 75
-"""Seconds that an idle connection stays open. A busy client does not notice that the server has
-closed one, and its next request fails."""
+"""Seconds that an idle connection stays open. It is long because a busy client may not notice that
+the server has closed a connection, and then its next request fails."""
 
 
 def end_with_parent() -> None:
-    """The parent holds the other end of our standard input: when it dies, even by SIGKILL, we go.
+    """Kill this process group when standard input ends.
 
-    So does what we started: it is in the process group that the parent made.
+    The parent holds the other end, so it ends when the parent does, even by SIGKILL. Processes that
+    this one started are in the same group.
     """
 
-    def wait() -> None:
+    def kill_group_at_end_of_input() -> None:
         os.read(0, 1)
         os.killpg(0, signal.SIGKILL)
 
-    threading.Thread(target=wait, daemon=True).start()
+    threading.Thread(target=kill_group_at_end_of_input, daemon=True).start()
 
 
 def server(app: ASGIApp) -> uvicorn.Server:
@@ -54,7 +56,7 @@ def server(app: ASGIApp) -> uvicorn.Server:
 
 
 def _record_queries() -> None:
-    """For the test suite, which compares all queries with the indexes that there are."""
+    """Record queries for the test suite, which checks that each has an index."""
     checkout = str(Path(__file__).parents[2])
     sys.path.insert(0, checkout)
     from infra.deploy.query_recorder import record_to_directory
@@ -66,11 +68,11 @@ def _record_queries() -> None:
 if __name__ == "__main__":
     import functions_framework
 
-    _, _descriptor, _source = sys.argv
+    _, _socket, _path = sys.argv
     end_with_parent()
-    # After a graceful shutdown uvicorn raises the signal again, for the handler that stood before.
+    # After a graceful shutdown uvicorn raises the signal again, for the handler installed here.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     if os.environ.get("CARREL_RECORD_QUERIES"):
         _record_queries()
-    _app = functions_framework.create_app("handle", _source)  # type: ignore[no-untyped-call]
-    server(_app).run([socket.socket(fileno=int(_descriptor))])
+    _app = functions_framework.create_app("handle", _path)  # type: ignore[no-untyped-call]
+    server(_app).run([socket.socket(fileno=int(_socket))])

@@ -15,7 +15,7 @@ from tests.gateway.shelf import Desk, calls_to, declared
 TOOL = declared("try_out")
 NUMBER = "not a finite number"
 DEEP = f"lists and objects nested more than {MAX_DEPTH} levels deep"
-HALF = "half of a character (an unpaired surrogate)"
+HALF = "contains an unpaired surrogate, which is half of a character"
 
 
 def nested(depth: int) -> Any:

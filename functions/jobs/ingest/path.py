@@ -57,12 +57,12 @@ async def _listing(path: Path, deps: Deps) -> Listing:
     stored = await deps.store.roots.read()
     listing = await asyncio.to_thread(list_files, path, stored.roots)
     if listing.is_named_after_folder:
-        await deps.store.roots.replace(stored, listing.claim.roots)
+        await deps.store.roots.replace(stored, listing.registration.roots)
     return listing
 
 
 def _note(listing: Listing) -> str:
-    notes = [listing.claim.note] if listing.is_named_after_folder else []
+    notes = [listing.registration.note] if listing.is_named_after_folder else []
     if listing.not_read:
         notes.append(f"Not read: {listing.not_read}.")
     return one_line(" ".join(notes))

@@ -1,4 +1,4 @@
-"""What folders are called in the ids of their sources: two folders of one name share none."""
+"""Names of ingested folders in the ids of sources: folders of the same name get different ids."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """The name that a folder has in a base.
+class Registration:
+    """What a folder is registered as.
 
     Attributes:
-        root: The folder itself, or the ingested one that it lies in.
-        roots: All folders that the base is to know.
+        root: The folder itself, or the ingested one that it lies in; its name stands in the ids.
+        roots: All registered folders, this one included.
         note: What the user should know of the name; empty where it is simply the folder's own.
     """
 
@@ -29,27 +29,31 @@ class Claim:
 
 
 def root_of(path: Path, roots: Sequence[Root]) -> Root | None:
-    """The innermost ingested folder that a path lies in, or is."""
-    outer = [root for root in roots if root.whole and path.is_relative_to(root.path)]
-    return max(outer, key=lambda root: len(root.path.parts), default=None)
+    """The innermost ingested folder that contains a path, or is it."""
+    enclosing = [root for root in roots if root.whole and path.is_relative_to(root.path)]
+    return max(enclosing, key=lambda root: len(root.path.parts), default=None)
 
 
-def claim(folder: Path, roots: Sequence[Root], *, whole: bool) -> Claim:
-    """Find the name of a folder, or give it one.
+def register(folder: Path, roots: Sequence[Root], *, whole: bool) -> Registration:
+    """Find a folder among the registered ones, or add it.
 
     The first folder of a name has that name, another one gets a number, and a folder inside an
-    ingested one belongs to that. A folder that is gone from the disk has moved, as far as anybody
-    can tell: the next one of its name takes over its name and its sources.
+    ingested one belongs to that. A registered folder that no longer exists is assumed to have
+    moved: the next one of its name takes over its name and its sources, and so do the folders in
+    it.
 
     Args:
-        folder: An absolute path without links.
-        roots: The folders that the base knows.
-        whole: Whether the folder is ingested, or a single file in it.
+        folder: An absolute path, with symbolic links resolved.
+        roots: The registered folders.
+        whole: True if the whole folder is ingested, False if only a single file in it.
+
+    Returns:
+        The folder's root and the list of registered folders, which is new if anything changed.
     """
-    outer = root_of(folder, roots)
-    if outer and outer.path != folder:
-        note = f"{folder} lies in {outer.path}, and is stored as part of {outer.name}."
-        return Claim(outer, tuple(roots), note)
+    enclosing = root_of(folder, roots)
+    if enclosing and enclosing.path != folder:
+        note = f"{folder} lies in {enclosing.path}, and is stored as part of {enclosing.name}."
+        return Registration(enclosing, tuple(roots), note)
     former: Path | None = None
     if all(root.path != folder for root in roots):
         number, former = _free_number(folder, roots)
@@ -58,11 +62,11 @@ def claim(folder: Path, roots: Sequence[Root], *, whole: bool) -> Claim:
         replace(root, whole=root.whole or whole) if root.path == folder else root for root in roots
     ]
     root = next(root for root in roots if root.path == folder)
-    return Claim(root, tuple(roots), _note(root, former))
+    return Registration(root, tuple(roots), _note(root, former))
 
 
 def _free_number(folder: Path, roots: Sequence[Root]) -> tuple[int, Path | None]:
-    """The first number that no other folder of this name has, or whose folder is gone."""
+    """The first number that is free, or whose folder is gone; then that folder's path, too."""
     paths = {root.name: root.path for root in roots}
     holders = ((number, paths.get(Root(folder, number).name)) for number in count(1))
     return next(

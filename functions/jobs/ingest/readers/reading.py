@@ -14,7 +14,7 @@ from functions.jobs.ingest.readers import json_lines, readwise_export, text_file
 from functions.jobs.ingest.readers.decoding import Place, Unreadable, excess
 from functions.jobs.ingest.readers.fields import one_line
 from functions.jobs.ingest.readers.folder import files_below
-from functions.jobs.ingest.roots import claim, root_of
+from functions.jobs.ingest.roots import register, root_of
 from shared.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from functions.jobs.ingest.readers.decoding import Record
-    from functions.jobs.ingest.roots import Claim
+    from functions.jobs.ingest.roots import Registration
     from shared.domain.source import Source
     from shared.store.roots import Root
 
@@ -73,14 +73,14 @@ class Listing:
     Attributes:
         folder: The folder that was named, or in which the file stands.
         files: The files of the kinds that are read, by their paths below the folder.
-        claim: What the folder is called in the base.
+        registration: What the folder is registered as in the base.
         refused: What is left out without being read.
         others: How many files of other kinds there are, by their endings; "" is no ending.
     """
 
     folder: Path
     files: Mapping[str, Path]
-    claim: Claim
+    registration: Registration
     refused: Sequence[BrokenInput] = ()
     others: Counter[str] = field(default_factory=Counter)
 
@@ -130,13 +130,13 @@ def _list_one(file: Path, roots: Sequence[Root]) -> Listing:
         raise InvalidInput(f"{file} is of no kind that can be read. {_ACCEPTED}")
     file.open("rb").close()
     folder = file.resolve().parent
-    return Listing(folder, {file.name: file}, claim(folder, roots, whole=False))
+    return Listing(folder, {file.name: file}, register(folder, roots, whole=False))
 
 
 def _list_folder(path: Path, roots: Sequence[Root]) -> Listing:
     folder = path.resolve()
-    claimed = claim(folder, roots, whole=True)
-    below = files_below(folder, claimed.root.path)
+    registration = register(folder, roots, whole=True)
+    below = files_below(folder, registration.root.path)
     files = {
         file.relative_to(folder).as_posix(): file
         for file in below.files
@@ -151,7 +151,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> Listing:
             others[_ending(link)] += 1
     if not files and below.errors:
         raise below.errors[0]
-    listing = Listing(folder, files, claimed, refused, others)
+    listing = Listing(folder, files, registration, refused, others)
     if not files and not refused:
         held = listing.not_read or "it is empty"
         raise InvalidInput(f"{path} holds nothing to read ({held}). {_ACCEPTED}")
@@ -187,7 +187,7 @@ def read_files(listing: Listing) -> Iterator[Source | BrokenInput]:
 
 def _place(name: str, listing: Listing) -> Place:
     file = listing.folder / name
-    root = root_of(file, listing.claim.roots) or listing.claim.root
+    root = root_of(file, listing.registration.roots) or listing.registration.root
     path = listing.files[name]
     key = file.relative_to(root.path).as_posix()
     return Place(path, name, root.name, key, _modified_at(path))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MAX_BYTES: Final = 32 * MEGABYTE
-"""A file's; forty times as long as a novel, and some twenty times that in memory."""
+"""The largest file that is read: forty novels. Reading takes some twenty times as much memory."""
 _FRONT_MATTER: Final = re.compile(
     r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE
 )
@@ -46,7 +46,7 @@ _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
 
 
 class _FrontMatter(About):
-    """What is said above a text about it."""
+    """The metadata in a file's front matter."""
 
     created: Moment = None
     updated: Moment = None
@@ -89,8 +89,8 @@ def _source(place: Place) -> Source:
 def _split(text: str) -> tuple[_FrontMatter, str, tuple[str, ...]]:
     """The front matter, the text after it, and what is wrong with the front matter.
 
-    A rule of dashes may open a text too: only a YAML mapping between two of them is front matter.
-    Where it is no YAML, it may be either, and is text.
+    A text may also begin with a horizontal rule (`---`): only a YAML mapping between two such lines
+    is front matter. A block that is not valid YAML is kept as text, with a warning.
     """
     match = _FRONT_MATTER.match(text)
     try:
@@ -110,7 +110,7 @@ def _split(text: str) -> tuple[_FrontMatter, str, tuple[str, ...]]:
 
 
 def _lines_of_keys(block: str) -> dict[str, int]:
-    """The lines of the file in which the keys of its front matter stand."""
+    """The line number in the file of each key of its front matter."""
     mapping: Any = yaml.compose(block, yaml.BaseLoader)
     return {key.value.lower(): key.start_mark.line + 2 for key, _ in mapping.value}
 
@@ -156,7 +156,10 @@ def _inline_tags(text: str, tags: Sequence[str]) -> Iterator[str]:
 
 
 def _date_in(name: str) -> datetime | None:
-    """The first date in the name of a file: 2024-05-31 or 20240531; older ones are its subject."""
+    """The first date in a file's name, such as 2024-05-31 or 20240531.
+
+    Years before 1900 are ignored: they are more likely the file's subject.
+    """
     for match in _DATE_IN_NAME.finditer(name):
         year, _, month, day = match.groups()
         try:
