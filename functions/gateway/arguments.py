@@ -1,8 +1,8 @@
 """Arguments that no tool can take, refused before a call is sent anywhere.
 
 Python's JSON parsers accept values that cannot be written as valid JSON again: numbers out of range
-(`1e999`), lone surrogates, and lists nested as deep as the stack allows. An infinite number would
-reach a tool's own function as null, which means something else to a tool.
+(`1e999`), and lists nested as deep as the stack allows. An infinite number would reach a tool's own
+function as null, which means something else to a tool.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH: Final = 32
 """Levels of lists and objects below an argument's name. No tool's input has more than three."""
+_NOT_FINITE: Final = "not a finite number"
 _TOO_DEEP: Final = f"lists and objects nested more than {MAX_DEPTH} levels deep"
 
 
@@ -44,11 +45,11 @@ def _problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if key is None:
             levels.pop()
             del path[-1:]
-        elif problem := _problem(key) or _problem(value):
-            yield _name([*path, key]), problem
+        elif isinstance(value, float) and not math.isfinite(value):
+            yield field_name([*path, key]), _NOT_FINITE
         elif isinstance(value, dict | list):
             if len(levels) > MAX_DEPTH:
-                yield _name([*path, key][:1]), _TOO_DEEP
+                yield field_name([*path, key][:1]), _TOO_DEEP
             else:
                 path.append(key)
                 levels.append(_items(value))
@@ -56,18 +57,3 @@ def _problems(arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _items(container: dict[str, Any] | list[Any]) -> Iterator[tuple[int | str, Any]]:
     return iter(container.items() if isinstance(container, dict) else enumerate(container))
-
-
-def _problem(value: Any) -> str | None:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "not a finite number"
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return "contains an unpaired surrogate, which is half of a character"
-    return None
-
-
-def _name(path: list[int | str]) -> str:
-    return field_name(path).encode(errors="replace").decode()

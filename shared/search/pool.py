@@ -71,11 +71,13 @@ class Pool(Generic[DocumentT]):
         candidates: Each with both scores, as far as it has them.
         truncated: Whether documents that pass the filters may be missing.
         out_of_time: Whether the vector search took too long, so that only words count.
+        uncompared: Whether comparing the hits of the search by words did.
     """
 
     candidates: list[Candidate[DocumentT]]
     truncated: bool
     out_of_time: bool = False
+    uncompared: bool = False
 
 
 async def retrieve_candidates(
@@ -154,7 +156,12 @@ async def _by_both(
         query.words.listed(document_id) for document_id in lexical if document_id not in checked
     ]
     truncated = len(nearest) >= query.max_checked and len(near) < DENSE_POOL
-    return Pool(candidates, truncated, out_of_time=neighbours is None)
+    return Pool(
+        candidates,
+        truncated,
+        out_of_time=neighbours is None,
+        uncompared=compared is None,
+    )
 
 
 async def _nearest(

@@ -35,6 +35,7 @@ from shared.search.selection import unknown
 from shared.search.time_limit import in_time
 from shared.search.tuning import tuning
 from shared.search.words import Words
+from shared.store.index_lists import NO_LISTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +50,15 @@ if TYPE_CHECKING:
 
 MAX_TERMS: Final = 48
 """Different terms of a question whose lists are read; each costs a document."""
+
+
+class Late(StrEnum):
+    """A part of a hybrid search, other than meaning as a whole, that took too long: what to say."""
+
+    WORDS = "The search by words did not finish in time: meaning alone was searched."
+    COMPARISON = (
+        "What only words found could not be compared by meaning in time: its order is less certain."
+    )
 
 
 class Mode(StrEnum):
@@ -99,6 +109,7 @@ class Ranking(Generic[DocumentT]):
         documents: How many are indexed in all.
         unknown: The filters of which no document bears a value, each with that value.
         without_meaning: Why it went without meaning, though that was asked for; None if it did not.
+        late: What else was left out since it took too long; None if nothing was.
         hits: Best first, each with its score.
         matches: Whether any hit can answer the question, as far as the scores can tell.
         truncated: Whether documents that pass the filters may be missing.
@@ -108,6 +119,7 @@ class Ranking(Generic[DocumentT]):
     documents: int
     unknown: tuple[tuple[Group, str], ...]
     without_meaning: NoMeaning | None
+    late: Late | None
     hits: tuple[Candidate[DocumentT], ...]
     matches: bool
     truncated: bool
@@ -116,7 +128,8 @@ class Ranking(Generic[DocumentT]):
 async def rank(question: Question, corpus: Corpus[DocumentT], deps: Deps) -> Ranking[DocumentT]:
     """Find and rank documents: two round trips deep at most.
 
-    A hybrid search whose search by meaning takes half of the time that is left goes on by words.
+    A hybrid search does not wait for ever for either half: after half of the time that is left, it
+    goes on with the other. Only filters need the postings in any case.
 
     Raises:
         Unavailable: The embedding provider is down, and only meaning was asked for.
@@ -125,11 +138,18 @@ async def rank(question: Question, corpus: Corpus[DocumentT], deps: Deps) -> Ran
     selection = question.selection
     asked = _bounded(terms(question.text))
     read = asked if question.by_words else []
-    lists, by_meaning = await asyncio.gather(
-        _lists(read, selection, corpus, deps),
-        in_time(meaning_of(question, corpus, deps), _time_limit(question, deps)),
+    seconds = _time_limit(question, deps)
+    by_words, by_meaning = await asyncio.gather(
+        in_time(_lists(read, selection, corpus, deps), seconds),
+        in_time(meaning_of(question, corpus, deps), seconds),
     )
     meaning = by_meaning or Meaning(missing=NoMeaning.OUT_OF_TIME)
+    without_words = by_words is None and bool(meaning.nearest)
+    if without_words:
+        read = []
+    elif by_words is None:
+        by_words = await _lists(read, selection, corpus, deps)
+    lists = by_words or NO_LISTS
     planned = plan(selection, lists.facets)
     with _timed(read, deps):
         words = Words(read, lists, planned.dates)
@@ -149,6 +169,7 @@ async def rank(question: Question, corpus: Corpus[DocumentT], deps: Deps) -> Ran
         documents=lists.totals.documents,
         unknown=tuple(unknown(selection, lists)),
         without_meaning=without_meaning,
+        late=Late.WORDS if without_words else Late.COMPARISON if pool.uncompared else None,
         hits=_in_order(pool.candidates, mode, tuned),
         matches=_matches(pool.candidates, words, tuned),
         truncated=pool.truncated,

@@ -71,6 +71,10 @@ class Lists:
     totals: Totals
 
 
+NO_LISTS: Final = Lists({}, {}, Totals(0, 0))
+"""What a search goes on with that could not read any in time."""
+
+
 @dataclass(frozen=True, slots=True)
 class FacetName:
     """A value that exists, as people write it, and how many documents bear it."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from shared.domain.facet import Kind, named
 from shared.errors import Unavailable
-from shared.search.corpus import knowledge
+from shared.search.corpus import Corpus, knowledge
 from shared.search.meaning import DENSE_POOL, NoMeaning
 from shared.search.plan import FEW
 from shared.search.pool import MAX_LEXICAL_HITS
-from shared.search.ranking import Mode, Question
+from shared.search.ranking import Late, Mode, Question
 from shared.search.ranking import rank as rank_in
 from shared.search.selection import Group, Selection
 from tests.fakes.embedder import WordEmbedder
@@ -20,10 +22,16 @@ from tests.knowledge import in_chunks, index_all, put_in
 from tests.tools.searching import bm25, cut_lists, many, one, stored
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.ai.embedding import Vector
     from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.domain.facet import Facet
     from shared.search.ranking import Ranking
+    from shared.store.documents import Documents, Neighbour
+    from shared.store.index_lists import Lists
+    from tests.fakes.monotonic import Monotonic
 
 pytestmark = pytest.mark.anyio
 
@@ -122,3 +130,58 @@ async def test_the_provider_s_outage_is_told(deps: Deps, embedder: WordEmbedder)
     assert (await rank(question("anchor", Mode.LEXICAL), deps)).without_meaning is None
     with pytest.raises(Unavailable):
         await rank(question("anchor", Mode.SEMANTIC), deps)
+
+
+class SlowDocuments:
+    """Documents whose vectors are compared by the server in time, but here never."""
+
+    def __init__(self, documents: Documents[Chunk], monotonic: Monotonic) -> None:
+        self.get_all = documents.get_all
+        self.searched = asyncio.Event()
+        self._documents = documents
+        self._monotonic = monotonic
+
+    async def nearest(
+        self, vector: Vector, limit: int, facets: Sequence[str] = ()
+    ) -> list[Neighbour[Chunk]]:
+        neighbours = await self._documents.nearest(vector, limit, facets)
+        self.searched.set()
+        return neighbours
+
+    async def similarities(
+        self,
+        vector: Vector,  # noqa: ARG002 - they are never compared
+        ids: Sequence[str],  # noqa: ARG002 - the same
+    ) -> list[Neighbour[Chunk]]:
+        self._monotonic.turn_soon(60)
+        await asyncio.Event().wait()
+        return []
+
+
+async def test_meaning_answers_where_words_take_too_long(deps: Deps, monotonic: Monotonic) -> None:
+    await put_in(deps, one("anchor"))
+    base = knowledge(deps.store)
+    documents = SlowDocuments(base.documents, monotonic)
+
+    class SlowLists:
+        async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> Lists:  # noqa: ARG002
+            await documents.searched.wait()
+            monotonic.turn_soon(60)
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    deps.deadline = time.time() + 100
+    ranking = await rank_in(question("anchor"), Corpus(documents, SlowLists()), deps)
+    assert (Late.WORDS, None, True) == (ranking.late, ranking.without_meaning, ranking.matches)
+    assert [(0.0, True)] == [(hit.bm25, hit.near) for hit in ranking.hits]
+
+
+async def test_what_is_not_compared_in_time_is_shown(deps: Deps, monotonic: Monotonic) -> None:
+    await put_in(deps, many([f"anchor {number}" for number in range(DENSE_POOL)]))
+    await put_in(deps, one("It is a storm, and far from anything else that is here."))
+    base = knowledge(deps.store)
+    deps.deadline = time.time() + 100
+    corpus = Corpus(SlowDocuments(base.documents, monotonic), base.lists)
+    ranking = await rank_in(question("anchor storm"), corpus, deps)
+    assert Late.COMPARISON is ranking.late
+    assert ["notes"] == [hit.id[:5] for hit in ranking.hits if hit.similarity is None]

@@ -57,9 +57,9 @@ async def ranked(query: str, brought: Brought, top_k: int, deps: Deps) -> Ranked
         raise Erased("These materials were erased while they were searched. Bring them again.")
     return Ranked(
         hits=[(hit, sources[hit.id], sources[hit.id].place.text or texts[hit.id]) for hit in best],
-        considered=ranking.documents,
+        considered=ranking.documents or len(hits),  # unknown where words were late
         matches=ranking.matches,
-        message=_RANKED_BY_WORDS.format(outage) if outage else None,
+        message=_RANKED_BY_WORDS.format(outage) if outage else ranking.late,
     )
 
 

@@ -56,6 +56,8 @@ async def of_ranking(question: Question, ranking: Ranking[Chunk], deps: Deps) ->
     if ranking.without_meaning and ranking.documents:
         notes.append(WITHOUT_MEANING[ranking.without_meaning])
         notes += [WORDS_ALONE] if question.by_words else []
+    elif ranking.late:
+        notes.append(ranking.late)
     if ranking.truncated:
         notes.append(TRUNCATED)
     return notes

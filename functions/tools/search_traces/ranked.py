@@ -81,6 +81,8 @@ async def _notes(ranking: Ranking[Trace], deps: Deps) -> list[str]:
     notes = await unknown_tags([value for _, value in ranking.unknown], deps)
     if ranking.without_meaning in WITHOUT_MEANING and ranking.documents:
         notes.append(WITHOUT_MEANING[ranking.without_meaning])
+    elif ranking.late:
+        notes.append(ranking.late)
     if ranking.truncated:
         notes.append("More traces may bear these tags than could be checked: add a tag.")
     return notes
