@@ -6,7 +6,7 @@ TOPOLOGY ?=
 WORKERS ?= 2
 # Handed on to the command behind run, test and bench.
 ARGS ?=
-# For `make bench`: the modules of tests/bench to run.
+# For `make bench`: the modules of benchmarks to run.
 BENCH ?= cold_start calls
 # The Python to make .venv with; by default, the newest that is found and supported.
 PYTHON ?=
@@ -14,7 +14,7 @@ PYTHON ?=
 # Each is written last: without it, or when what it depends on is newer, its step is done again.
 MADE := .venv/made
 INSTALLED := .venv/installed
-CODE := functions infra shared tests
+CODE := functions infra shared tests benchmarks
 
 .DEFAULT_GOAL := help
 .PHONY: help run deploy test conformance check fix bench lock new-tool clean
@@ -32,7 +32,7 @@ test: $(INSTALLED) ## Run the tests; ARGS='-k search' picks some
 	@.venv/bin/pytest -rs -n $(WORKERS) $(ARGS)
 
 conformance: $(INSTALLED) ## Run the public MCP conformance suite; it needs npm
-	@.venv/bin/python -m tests.conformance
+	@.venv/bin/python -m tests.e2e.conformance
 
 check: $(INSTALLED) ## Look for faults; writes nothing
 	@.venv/bin/ruff check
@@ -50,7 +50,7 @@ fix: $(INSTALLED) ## Mend what a program can, and write the generated files agai
 	@.venv/bin/carrel generate
 
 bench: $(INSTALLED) ## Measure; BENCH=ingest takes ten minutes
-	@for name in $(BENCH); do .venv/bin/python -m tests.bench.$$name $(ARGS) || exit; done
+	@for name in $(BENCH); do .venv/bin/python -m benchmarks.$$name $(ARGS) || exit; done
 
 new-tool: $(INSTALLED) ## Begin a tool; NAME=count_chunks names it
 	@$(if $(NAME),,echo 'Name it: make new-tool NAME=count_chunks' >&2; exit 1;) \

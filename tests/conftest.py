@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import uuid
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -15,22 +16,26 @@ from shared.caller import Caller
 from shared.deps import Backend
 from shared.settings import Settings
 from shared.store import Meter
-from tests.fakes.monotonic import Monotonic
+from tests.support.monotonic_clock import Monotonic
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.deps import Deps
 
-pytest_plugins = ["tests.infra.index_proof", "tests.e2e.browser"]
+pytest_plugins = ["tests.support.index_proof", "tests.support.browser"]
 
+_UNIT: Final = Path(__file__).with_name("unit")
 _EMULATOR = pytest.StashKey[ExitStack]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Start one emulator for the whole run; parallel workers inherit its address."""
-    if hasattr(config, "workerinput"):
+    """Start one emulator for the whole run; parallel workers inherit its address.
+
+    A run of unit tests alone starts none.
+    """
+    if hasattr(config, "workerinput") or _only_unit_tests(config):
         return
     stack = config.stash[_EMULATOR] = ExitStack()
     try:
@@ -43,6 +48,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop the emulator."""
     if _EMULATOR in config.stash:
         config.stash[_EMULATOR].close()
+
+
+def _only_unit_tests(config: pytest.Config) -> bool:
+    folder = config.invocation_params.dir
+    paths = [(folder / argument.partition("::")[0]).resolve() for argument in config.args]
+    return bool(paths) and all(path.is_relative_to(_UNIT) for path in paths)
 
 
 @pytest.fixture(scope="session")

@@ -14,9 +14,9 @@ import httpx2
 import pytest
 
 from infra.deploy.discovery import ROOT
-from tests.e2e.running import run_deployed_gateway
-from tests.e2e.wire import HEADERS, message
-from tests.ports import free_port
+from tests.support.gateway_process import run_deployed_gateway
+from tests.support.mcp_wire import HEADERS, message
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
