@@ -13,7 +13,9 @@ PYTHON ?=
 
 # Each is written last: without it, or when what it depends on is newer, its step is done again.
 MADE := .venv/made
-INSTALLED := .venv/installed
+# What running needs, and what testing needs, which includes it.
+RUN := .venv/run
+DEV := .venv/dev
 CODE := functions infra shared tests benchmarks
 
 .DEFAULT_GOAL := help
@@ -22,19 +24,19 @@ CODE := functions infra shared tests benchmarks
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
-run: $(INSTALLED) ## Run it here; TOPOLOGY=functions gives each tool its own process
+run: $(RUN) ## Run it here; TOPOLOGY=functions gives each tool its own process
 	@.venv/bin/carrel up $(if $(TOPOLOGY),--topology $(TOPOLOGY)) $(ARGS)
 
-deploy: $(INSTALLED) ## Put it into your Google Cloud project; it asks first
+deploy: $(RUN) ## Put it into your Google Cloud project; it asks first
 	@.venv/bin/carrel deploy $(ARGS)
 
-test: $(INSTALLED) ## Run the tests; ARGS='-k search' picks some
+test: $(DEV) ## Run the tests; ARGS='-k search' picks some
 	@.venv/bin/pytest -rs -n $(WORKERS) $(ARGS)
 
-conformance: $(INSTALLED) ## Run the public MCP conformance suite; it needs npm
+conformance: $(DEV) ## Run the public MCP conformance suite; it needs npm
 	@.venv/bin/python -m tests.e2e.conformance
 
-check: $(INSTALLED) ## Look for faults; writes nothing
+check: $(DEV) ## Look for faults; writes nothing
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
 	@.venv/bin/mypy $(CODE)
@@ -44,15 +46,15 @@ check: $(INSTALLED) ## Look for faults; writes nothing
 	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.cloudbuild cloudbuild.yaml
 	@.venv/bin/python -m infra.deploy.terraform_check
 
-fix: $(INSTALLED) ## Mend what a program can, and write the generated files again
+fix: $(DEV) ## Mend what a program can, and write the generated files again
 	@.venv/bin/ruff check --fix --exit-zero
 	@.venv/bin/ruff format
 	@.venv/bin/carrel generate
 
-bench: $(INSTALLED) ## Measure; BENCH=ingest takes ten minutes
+bench: $(DEV) ## Measure; BENCH=ingest takes ten minutes
 	@for name in $(BENCH); do .venv/bin/python -m benchmarks.$$name $(ARGS) || exit; done
 
-new-tool: $(INSTALLED) ## Begin a tool; NAME=count_chunks names it
+new-tool: $(RUN) ## Begin a tool; NAME=count_chunks names it
 	@$(if $(NAME),,echo 'Name it: make new-tool NAME=count_chunks' >&2; exit 1;) \
 	.venv/bin/carrel new-tool $(NAME)
 
@@ -83,9 +85,10 @@ $(MADE):
 	"$$python" -m venv .venv; \
 	touch $@
 
-# The python of a damaged .venv is the machine's own: pip must not take it for ours.
-$(INSTALLED): $(MADE) pyproject.toml constraints.txt
-	@echo 'Installing what Carrel needs into .venv (a minute, the first time) ...'
-	@.venv/bin/python -m pip --require-virtualenv install -qq --disable-pip-version-check \
-		-c constraints.txt -e '.[dev]'
+$(RUN): $(MADE) pyproject.toml constraints.txt
+	@.venv/bin/python -m infra.local.install local
 	@touch $@
+
+$(DEV): $(MADE) pyproject.toml constraints.txt
+	@.venv/bin/python -m infra.local.install dev
+	@touch $(RUN) $@

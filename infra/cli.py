@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -126,7 +127,7 @@ def call(tool: str, arguments: str, url: str, files: tuple[str, ...]) -> None:
     from infra.local.client import call_tool
 
     try:
-        parsed = json.loads(arguments)
+        parsed = json.loads(arguments, parse_float=_finite, parse_constant=_finite)
     except ValueError as error:
         raise click.ClickException(f"ARGUMENTS is not JSON: {error}") from error
     if not isinstance(parsed, dict):
@@ -136,6 +137,14 @@ def call(tool: str, arguments: str, url: str, files: tuple[str, ...]) -> None:
     well, text = asyncio.run(call_tool(url, tool, parsed, key))
     click.echo(text, err=not well)
     sys.exit(not well)
+
+
+def _finite(text: str) -> float:
+    """A number of JSON. One that is infinite or none would reach the server as null."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
 
 
 def _from_file(named: str) -> tuple[str, str]:

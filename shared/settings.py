@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import (
@@ -23,10 +23,8 @@ from pydantic import (
 from shared.caller import checked_user
 from shared.errors import InvalidInput
 from shared.loopback import is_loopback
+from shared.settings_errors import problems
 from shared.time_zones import time_zone
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 MOST_QUOTED: Final = 150_000
 """Characters that an answer of `extract_key_info` quotes at most."""
@@ -38,23 +36,6 @@ _ORIGIN: Final = re.compile(
 )
 _BUCKET: Final = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/[^\x00-\x1f]*)?", re.ASCII)
 _ADDRESS: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?")
-_EXPECTED: Final = {
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "dict_type": "a JSON object",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "{ge} or more",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "int_type": "a whole number",
-    "less_than_equal": "{le} or less",
-    "literal_error": "{expected}",
-    "string_type": "text, not JSON",
-    "tuple_type": "a JSON list",
-}
-"""By pydantic's types of errors, what a setting must be instead."""
 
 
 class Settings(BaseModel):
@@ -382,26 +363,6 @@ def value_of(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def problems(error: ValidationError) -> list[tuple[str, str]]:
-    """What is wrong with settings: the variable, empty where it is several, and a clause.
-
-    No value is quoted: it may be a secret.
-    """
-    return [_problem(each) for each in error.errors(include_url=False, include_input=False)]
-
-
-def _problem(error: ErrorDetails) -> tuple[str, str]:
-    name = str(error["loc"][0]).upper() if error["loc"] else ""
-    message = error["msg"].removeprefix("Value error, ")
-    if error["type"] in _EXPECTED:
-        expected = _EXPECTED[error["type"]].format(**error.get("ctx", {}))
-        each = "Each value in " if len(error["loc"]) > 1 else ""
-        return name, f"{each}{name} must be {expected}"
-    if error["type"] == "extra_forbidden":
-        return name, f"{name} is no setting"
-    return name, message if name in message else f"{name}: {message}"
 
 
 def _example(name: str) -> str:

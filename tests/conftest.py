@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import uuid
 from contextlib import ExitStack
@@ -70,8 +71,14 @@ async def one_event_loop(anyio_backend: str) -> AsyncIterator[None]:  # noqa: AR
 
 @pytest.fixture
 async def monotonic(monkeypatch: pytest.MonkeyPatch) -> Monotonic:
-    """The event loop's clock, to be turned; sleeping takes no time."""
+    """The event loop's clock, to be turned."""
     return Monotonic(monkeypatch)
+
+
+@pytest.fixture
+def sleepless(monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who sleeps turns the clock, and goes on at once."""
+    monkeypatch.setattr(asyncio, "sleep", monotonic.sleep)
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 
-from functions.gateway.json_bodies import LARGE, problem_in
+from functions.gateway.json_bodies import LARGE
 from functions.gateway.refusals import refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -40,6 +40,7 @@ class Bounded:
         most: Callable[[Scope], int],
         advice: Callable[[Scope], str] = lambda _: "Send less.",
         seconds: float = SECONDS,
+        problem_in: Callable[[bytes], str | None] | None = None,
     ) -> None:
         """Guard this app.
 
@@ -48,11 +49,13 @@ class Bounded:
             most: How many bytes a request may have.
             advice: What to do instead, for whoever sent more.
             seconds: How long it may take, beside the time for so many bytes.
+            problem_in: Says what is wrong with a body; None: any body is passed on.
         """
         self._app = app
         self._most = most
         self._advice = advice
         self._seconds = seconds
+        self._problem_in = problem_in
         self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,14 +84,18 @@ class Bounded:
         if pieces is None:
             message = f"This request has more than the {most:,} bytes that are taken here."
             return refusal(413, f"{message} {self._advice(scope)}")
-        body = b"".join(pieces)
-        if len(body) > LARGE:
-            problem = await asyncio.to_thread(problem_in, body)
-        else:
-            problem = problem_in(body)
-        if problem:
+        if problem := await self._problem(pieces):
             return refusal(400, problem)
         return partial(_replayed, self._app, pieces)
+
+    async def _problem(self, pieces: Iterable[bytearray]) -> str | None:
+        """What is wrong with a body. A large one is checked in a thread: others need not wait."""
+        if not self._problem_in:
+            return None
+        body = b"".join(pieces)
+        if len(body) > LARGE:
+            return await asyncio.to_thread(self._problem_in, body)
+        return self._problem_in(body)
 
     async def _read(
         self, receive: Receive, most: int, headers: Headers, sizes: Counter[str]

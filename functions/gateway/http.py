@@ -21,6 +21,7 @@ from functions.gateway.bodies import Bounded
 from functions.gateway.faults import Faults
 from functions.gateway.floods import Floods
 from functions.gateway.health import Health
+from functions.gateway.json_bodies import problem_in
 from functions.gateway.messages import CheckedMessages
 from functions.gateway.oauth.doors import doors
 from functions.gateway.refusals import refusal
@@ -114,6 +115,7 @@ def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
         CheckedMessages(endpoint),
         most=lambda scope: limit if knows(scope) else MOST_FROM_STRANGERS,
         advice=lambda scope: _SEND_LESS if knows(scope) else sign_in,
+        problem_in=problem_in,
     )
     return CORSMiddleware(
         OnlyPosts(Authentication(body, access.settings, access.callers)),

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from starlette.responses import JSONResponse
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_NO_JSON: Final = "The body is not valid JSON, or it is nested too deeply. Send it as UTF-8."
+_NO_JSON: Final = (
+    "The body is not valid JSON in UTF-8, is nested too deeply, or holds half of a character (an"
+    " unpaired surrogate). Correct that and send it again."
+)
 _NO_MESSAGE: Final = (
     'The body is not a JSON-RPC 2.0 message. Send one object with "jsonrpc": "2.0", a "method" that'
     ' is a string, "params" that are an object or missing, and an "id" that is a string or an'

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ValidationError
 
 from infra.cloud.failures import NotDone
 from shared.errors import InvalidInput
-from shared.settings import LEAST_SECRET, Settings, problems, value_of
+from shared.settings import LEAST_SECRET, Settings, value_of
+from shared.settings_errors import problems
 
 if TYPE_CHECKING:
     from infra.cloud.deployment import Deployment

@@ -28,13 +28,19 @@ _TIME_ZONES: Final = "tzdata"
 """`zoneinfo` of the standard library reads it, and images of the cloud have no such files."""
 
 
-def requirements_of(modules: Iterable[str]) -> frozenset[str]:
+def requirements_of(
+    modules: Iterable[str], extras: tuple[str, ...] = ("local-embedding",)
+) -> frozenset[str]:
     """What `pyproject.toml` asks for of the distributions that hold these modules.
+
+    Args:
+        modules: Those that functions import.
+        extras: What may be installed, beside what always is.
 
     Raises:
         InvalidInput: A module's distribution is not named there, or there is none.
     """
-    declared, found = _declared(), set[str]()
+    declared, found = _declared(extras), set[str]()
     for module in modules:
         name = _distribution_of(module)
         if name is None:
@@ -98,10 +104,11 @@ def _bare(pin: str) -> str:
 
 
 @cache
-def _declared() -> dict[str, str]:
-    """What `pyproject.toml` says of each distribution that functions may import, by its name."""
+def _declared(extras: tuple[str, ...]) -> dict[str, str]:
+    """What `pyproject.toml` says of each distribution that may be imported, by its name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    lines = [*project["dependencies"], *project["optional-dependencies"]["local-embedding"]]
+    optional = (line for extra in extras for line in project["optional-dependencies"][extra])
+    lines = [*project["dependencies"], *optional]
     return {canonicalize_name(Requirement(line).name): line for line in lines}
 
 

@@ -69,9 +69,9 @@ def text_of(content: str) -> str:
 async def opened_bulk(vertex: FakeVertexBatch) -> AsyncIterator[Bulk]:
     """Embedding in bulk, from ten passages on, with little patience."""
     client = VertexBatch(
-        _endpoint(vertex), model="gemini-embedding-001", dimension=DIMENSION, time_limit=2
+        _endpoint(vertex), model="gemini-embedding-001", dimension=DIMENSION, time_limit=60
     )
-    files = BatchFiles("gs://bulk/work", "p", attempt_seconds=1, retry_seconds=1)
+    files = BatchFiles("gs://bulk/work", "p", attempt_seconds=30, retry_seconds=1)
     made = Bulk(client, files, least=10, pause=0.01)
     yield made
     await made.aclose()
@@ -89,7 +89,7 @@ async def opened_base(
         dimension=DIMENSION,
         credentials=endpoint.credentials,
         base_url=endpoint.base_url,
-        time_limit=5,
+        time_limit=50,
         breaker=Breaker("Vertex AI", pause=0),
     )
     backend = Backend(settings, embedder=embedder, clock=clock)

@@ -47,7 +47,7 @@ def written(text: str) -> dict[str, object]:
     return {"summary": f"{title}: {first}.", "takeaways": others[:3]}
 
 
-def generator_of(server: FakeVertex, time_limit: float = 5) -> VertexGenerator:
+def generator_of(server: FakeVertex, time_limit: float = 50) -> VertexGenerator:
     """A language model that this server plays."""
     return VertexGenerator(
         project="p",

@@ -33,7 +33,7 @@ class Reply:
         headers: Headers beside the usual ones.
         missing: How many bytes are promised and never sent.
         pause: Seconds to think.
-        drip: Seconds between two bytes of the body.
+        drips: Whether it hangs for a moment before each byte of the body.
     """
 
     status: int = 200
@@ -41,7 +41,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     missing: int = 0
     pause: float = 0.0
-    drip: float = 0.0
+    drips: bool = False
 
 
 class ToolServer(LoopbackServer):
@@ -87,8 +87,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.traces.append(self.headers["traceparent"])
         if self.server.both:
             with contextlib.suppress(threading.BrokenBarrierError):
-                self.server.both.wait(timeout=1)
-        self.server.closing.wait(reply.pause)
+                self.server.both.wait(timeout=5)
+        self.server.pause(reply.pause)
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
             self._send(reply)
 
@@ -99,11 +99,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(reply.body) + reply.missing))
         self.end_headers()
-        if not reply.drip:
+        if not reply.drips:
             self.wfile.write(reply.body)
             return
         for byte in reply.body:
-            self.server.closing.wait(reply.drip)
+            self.server.on_hang()
+            self.server.closing.wait(0.01)
             self.wfile.write(bytes([byte]))
 
     def log_message(self, *_: object) -> None:

@@ -66,12 +66,12 @@ async def put_in(deps: Deps, *sources: Source) -> list[Chunk]:
 
 async def embed_all(deps: Deps) -> None:
     """Embed whatever waits for it."""
-    await embed(deps, Budget(time.monotonic() + 60))
+    await embed(deps, Budget(time.monotonic() + 3600))
 
 
 async def index_all(deps: Deps) -> None:
     """Index whatever waits for it."""
-    await index(deps, Budget(time.monotonic() + 60))
+    await index(deps, Budget(time.monotonic() + 3600))
 
 
 async def write(deps: Deps, path: str, data: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ async def shelve(deps: Deps, *sources: Source, now: datetime = NOON) -> list[Chu
 
 async def index_all(deps: Deps) -> None:
     """Index whatever waits for it."""
-    await index(deps, Budget(time.monotonic() + 60))
+    await index(deps, Budget(time.monotonic() + 3600))
 
 
 def source(source_id: str, *texts: str, dates: Iterable[datetime] = (), **fields: Any) -> Source:

@@ -161,7 +161,7 @@ async def begin(backend: Backend) -> Report:
 
 async def move(backend: Backend, budget: Budget | None = None) -> Report:
     """Run the job for as long as it takes."""
-    return await reembed(of_job(backend), budget or Budget(time.monotonic() + 60))
+    return await reembed(of_job(backend), budget or Budget(time.monotonic() + 3600))
 
 
 async def moved(backend: Backend, watch: Watch) -> Report:

@@ -15,10 +15,7 @@ _ROUNDS: Final = 100
 
 
 class Monotonic:
-    """Stands for `time.monotonic`, and so for the event loop's clock; it runs, and can be turned.
-
-    Who sleeps turns it, and goes on at once.
-    """
+    """Stands for `time.monotonic`, and so for the event loop's clock: it runs and can be turned."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Take the real clock's place until the test ends; call it in the event loop."""
@@ -27,7 +24,6 @@ class Monotonic:
         self._sleep = asyncio.sleep
         self._turned = 0.0
         monkeypatch.setattr(time, "monotonic", self)
-        monkeypatch.setattr(asyncio, "sleep", self.sleep)
 
     def __call__(self) -> float:
         """The time, in seconds."""
@@ -49,6 +45,6 @@ class Monotonic:
             self.turn(seconds)
 
     async def sleep(self, delay: float, result: ResultT | None = None) -> ResultT | None:
-        """Like `asyncio.sleep`, in no time."""
+        """Like `asyncio.sleep`, but it turns the clock and goes on at once."""
         self.turn(delay)
         return await self._sleep(0, result)

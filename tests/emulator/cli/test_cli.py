@@ -45,6 +45,12 @@ def test_arguments_that_are_not_json_are_refused_before_anything_is_called() -> 
     assert "ARGUMENTS is not JSON" in result.stderr
 
 
+@pytest.mark.parametrize("number", ["1e999", "NaN", "-Infinity"])
+def test_a_number_that_is_not_finite_is_refused(number: str) -> None:
+    result = CliRunner().invoke(main, ["call", "update_task", f'{{"description": {number}}}'])
+    assert (1, True) == (result.exit_code, f"{number} is not a finite number" in result.stderr)
+
+
 def test_a_call_where_nothing_listens_says_how_to_start_it() -> None:
     url = f"http://127.0.0.1:{free_port()}/mcp"
     result = carrel("call", "search_kb", "{}", "--url", url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
 
     from shared.deps import Deps
     from shared.settings import Settings
+    from tests.support.monotonic_clock import Monotonic
+
+LIMIT = 6.0
+"""Seconds that the model has for a passage; one test waits for them."""
 
 pytestmark = pytest.mark.anyio
 
@@ -76,7 +81,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Deps]:
         model=MODEL,
         credentials=Credentials(token="test-token"),  # type: ignore[no-untyped-call]
         base_url=vertex.base_url,
-        time_limit=2,
+        time_limit=LIMIT,
         breaker=Breaker("Vertex AI", pause=0),  # the next run is an hour away
     )
     backend = Backend(settings, embedder=WordEmbedder(), generator=generator)
@@ -142,7 +147,7 @@ async def test_an_answer_without_the_shape_is_asked_for_again(
         (blocked(), "VALIDATION_ERROR"),
         (said("", finish="SAFETY"), "VALIDATION_ERROR"),
         (refusal(400, "INVALID_ARGUMENT"), "VALIDATION_ERROR"),
-        (refusal(500, "INTERNAL"), "UNAVAILABLE"),
+        (refusal(500, "INTERNAL", retry_after="60"), "UNAVAILABLE"),
         (HANG, "UNAVAILABLE"),
     ],
 )
@@ -160,6 +165,7 @@ async def test_a_passage_of_which_no_answer_comes_is_put_off_alone(
     assert {"extract": 1} == (await chunks_by_content(cloud))[KEYS]["tries"]
 
 
+@pytest.mark.usefixtures("sleepless")
 @pytest.mark.parametrize(
     "outage",
     [
@@ -170,9 +176,10 @@ async def test_a_passage_of_which_no_answer_comes_is_put_off_alone(
     ],
 )
 async def test_an_outage_ends_the_run_blames_nobody_and_the_next_completes_it(
-    cloud: Deps, vertex: FakeVertex, outage: Reply
+    cloud: Deps, vertex: FakeVertex, outage: Reply, monotonic: Monotonic
 ) -> None:
     vertex.usual = outage
+    vertex.on_hang = partial(monotonic.turn_soon, LIMIT)
     with pytest.raises(Unavailable):
         await run(cloud)
     assert [{}] * 3 == [each["tries"] for each in (await chunks_by_content(cloud)).values()]

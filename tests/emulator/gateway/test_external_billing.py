@@ -6,6 +6,7 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from tests.support.fakes.billing import Asked
+    from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +84,7 @@ async def billing(
 
 @asynccontextmanager
 async def billing_at(
-    url: str, access: Connection, watch: Watch, *, seconds: float = 5.0
+    url: str, access: Connection, watch: Watch, *, seconds: float = 60.0
 ) -> AsyncIterator[ExternalBilling]:
     """Billing by the service at an address."""
     opened = ExternalBilling(url, SecretStr(TOKEN), access, watch, timeout=seconds)
@@ -245,10 +247,11 @@ async def test_a_service_that_makes_no_sense_is_unavailable(
 
 
 async def test_a_service_that_is_slow_is_unavailable(
-    service: FakeBilling, access: Connection, watch: Watch
+    service: FakeBilling, access: Connection, watch: Watch, monotonic: Monotonic
 ) -> None:
     service.script.append(SLOW)
-    async with billing_at(service.url, access, watch, seconds=0.2) as billing:
+    service.on_hang = partial(monotonic.turn_soon, 60)
+    async with billing_at(service.url, access, watch) as billing:
         with pytest.raises(Unavailable, match="The billing service cannot be reached") as caught:
             await billing.reserve(BILL)
     assert (1, 5) == (len(service.asked), caught.value.retry_after)
@@ -297,11 +300,12 @@ async def test_a_denial_leaks_nothing(billing: ExternalBilling, service: FakeBil
 
 
 async def test_a_reservation_that_was_not_heard_of_is_found_again(
-    service: FakeBilling, access: Connection, watch: Watch
+    service: FakeBilling, access: Connection, watch: Watch, monotonic: Monotonic
 ) -> None:
     """The service had set the money aside: the same call, sent again, takes no more of it."""
     service.script.append(replace(SLOW, done=True))
-    async with billing_at(service.url, access, watch, seconds=0.2) as billing:
+    service.on_hang = partial(monotonic.turn_soon, 60)
+    async with billing_at(service.url, access, watch) as billing:
         with pytest.raises(Unavailable):
             await billing.reserve(BILL)
     async with billing_at(service.url, access, watch) as billing:
@@ -369,18 +373,21 @@ async def test_a_service_that_refuses_is_well(
 
 
 async def test_a_caller_who_leaves_says_nothing_of_the_service(
-    service: FakeBilling, access: Connection, watch: Watch
+    service: FakeBilling, access: Connection, watch: Watch, monotonic: Monotonic
 ) -> None:
     """Nor does the one who leaves as the probe keep all others out."""
     seconds = [0.0]
     breaker = Breaker("The billing service", clock=lambda: seconds[0], failures=1)
     service.script.extend([GARBAGE, SLOW])
-    billing = ExternalBilling(service.url, SecretStr(TOKEN), access, watch, breaker=breaker)
+    service.on_hang = partial(monotonic.turn_soon, 60)
+    billing = ExternalBilling(
+        service.url, SecretStr(TOKEN), access, watch, timeout=3600, breaker=breaker
+    )
     with pytest.raises(Unavailable, match="cannot be reached"):
         await billing.reserve(BILL)
     seconds[0] += PAUSE
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.2):
+        async with asyncio.timeout(60):
             await billing.reserve(BILL)
     await billing.reserve(BILL)
     await billing.aclose()

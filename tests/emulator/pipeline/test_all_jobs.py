@@ -65,7 +65,7 @@ pytestmark = pytest.mark.anyio
 
 CARREL: Final = [sys.executable, "-c", "from infra.cli import main; main()", "jobs", "run"]
 LEASE: Final = {"LEASE_SECONDS": "0.5"}
-WAIT: Final = 60.0
+WAIT: Final = 300.0
 """Seconds until a run that does not get on is given up."""
 ANSWERS: Final = {
     "ingest": 5,

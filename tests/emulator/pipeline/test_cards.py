@@ -29,16 +29,7 @@ from tests.support.cards import (
     passage,
     written,
 )
-from tests.support.fakes.vertex import (
-    HANG,
-    MODEL,
-    FakeVertex,
-    Reply,
-    answered,
-    blocked,
-    refusal,
-    said,
-)
+from tests.support.fakes.vertex import MODEL, FakeVertex, Reply, answered, blocked, refusal, said
 from tests.support.knowledge import BAKING, write
 from tests.support.stored_documents import ample, chunks, chunks_by_content, nothing, one_step
 
@@ -300,9 +291,9 @@ async def test_a_text_that_is_answered_badly_is_put_off_and_gets_an_extractive_c
 async def test_a_text_that_never_goes_through_is_parked_and_keeps_no_other_waiting(
     settings: Settings, server: FakeVertex
 ) -> None:
-    generator = generator_of(server, time_limit=0.5)
+    generator = generator_of(server)
     await bring(deps_of(settings), notes(10))
-    server.troubles[ODD] = HANG
+    server.troubles[ODD] = refusal(503, retry_after="3600")
     report, moment = await runs(lambda moment: deps_of(settings, generator, moment), 5)
     deps = deps_of(settings, generator, moment + timedelta(days=1))
     assert 1 == len(report.failures)

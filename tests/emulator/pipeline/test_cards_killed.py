@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 PASSAGES: Final = 20
-WAIT: Final = 30.0
+WAIT: Final = 300.0
 RUN: Final = """
 import asyncio, sys
 from google.oauth2.credentials import Credentials

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from shared.deps import Deps
     from shared.settings import Settings
+    from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +53,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Deps]:
         model=MODEL,
         credentials=Credentials(token="test-token"),  # type: ignore[no-untyped-call]
         base_url=vertex.base_url,
-        time_limit=2,
+        time_limit=50,
         breaker=Breaker("Vertex AI", pause=0),  # the next run is an hour away
     )
     backend = Backend(settings, embedder=WordEmbedder(), generator=generator)
@@ -84,6 +86,7 @@ async def test_an_answer_of_the_wrong_shape_leaves_the_topic_a_name_of_its_words
     assert (5, 0) == (len(report.failures), report.counts["named"])
 
 
+@pytest.mark.usefixtures("sleepless")
 async def test_an_outage_leaves_names_of_words_until_the_next_run(
     cloud: Deps, vertex: FakeVertex
 ) -> None:
@@ -95,9 +98,10 @@ async def test_an_outage_leaves_names_of_words_until_the_next_run(
 
 
 async def test_one_call_that_hangs_costs_the_others_nothing(
-    cloud: Deps, vertex: FakeVertex
+    cloud: Deps, vertex: FakeVertex, monotonic: Monotonic
 ) -> None:
     vertex.script.append(HANG)
+    vertex.on_hang = partial(monotonic.turn_soon, 50)
     await cluster(cloud, ample())
     await cluster(cloud, ample())
     assert {MODEL} == set((await named(cloud)).values())

@@ -111,7 +111,7 @@ async def test_killed_at_every_request_the_embed_job_pays_for_no_text_twice(
         storage.faults[request].append(cloud_storage.HANG)
         killed(storage.faults[request], project, vertex, log)
     with embedding(project, vertex, log) as process:
-        assert process.wait(timeout=60) == 0, log.read_text()
+        assert process.wait(timeout=300) == 0, log.read_text()
     assert len(vertex.jobs) == 1
     assert {f"Notes Note {number}.": 1 for number in range(NOTES)} == vertex.paid
     found = (await chunks_by_content(deps)).values()

@@ -78,7 +78,7 @@ async def test_a_request_that_hangs_is_sent_again(
     storage: FakeCloudStorage, tmp_path: Path, operation: str
 ) -> None:
     storage.faults[operation].append(HANG)  # type: ignore[index]  # one of the literals
-    assert await downloaded(tmp_path / "a.md", attempt_seconds=0.3) == "Reef early."
+    assert await downloaded(tmp_path / "a.md", attempt_seconds=1) == "Reef early."
 
 
 @pytest.mark.parametrize("fault", [BROKEN, THROTTLED, HANG])

@@ -158,5 +158,5 @@ async def test_what_was_killed_at_any_moment_is_completed_by_the_next_run(
     assert await killed(deps, path, lease_of("index"), chance.uniform(0, MOMENT / 2)) == "index"
     assert await killed(deps, path, lists, 0) == "index"
     with ingesting(path, project) as process:
-        assert process.wait(timeout=60) == 0, (path.parent / "log").read_text()
+        assert process.wait(timeout=300) == 0, (path.parent / "log").read_text()
     assert expected == await contents(deps), f"to repeat the moments: KILL_SEED={seed}"

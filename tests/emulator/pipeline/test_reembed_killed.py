@@ -147,7 +147,7 @@ async def test_killed_by_the_system_a_move_is_completed_by_the_next_run(
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=chance.uniform(0, MOMENT))
     with moving(project, log) as process:
-        assert process.wait(timeout=60) == 0, log.read_text()
+        assert process.wait(timeout=300) == 0, log.read_text()
     newer = Backend(settings, embedder=embedder)
     found = await contents(newer)
     space = {"model": embedder.model, "dimension": embedder.dimension}

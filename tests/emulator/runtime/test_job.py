@@ -135,7 +135,7 @@ async def test_a_run_that_commits_nothing_keeps_its_lease(deps: Deps, project: s
             pass
         return Report()
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         assert await run_job(job(run), hasty) == Report()
     await hasty.aclose()
     assert await leases(deps) == set()

@@ -48,7 +48,7 @@ DOWN: Final = WordEmbedder()
 DOWN.down = True
 
 
-SOON: Final = 8.0
+SOON: Final = 60.0
 """Seconds in which an erasure of some pages is over, even where somebody is in its way."""
 
 

@@ -105,6 +105,7 @@ async def test_a_model_that_is_busy_for_a_moment_is_asked_again(
     assert await contents(calm) == await contents(backend)
 
 
+@pytest.mark.usefixtures("sleepless")
 @pytest.mark.parametrize(
     "reply", [refusal(429, retry_after="600"), refusal(429), refusal(500), CUT_CONNECTION, HANG]
 )
@@ -228,11 +229,11 @@ async def test_what_a_slow_model_has_no_time_for_is_pending_and_asking_again_goe
     assert sorted(LONG.split("\n\n")) == sorted(embedded(fake))
 
 
+@pytest.mark.usefixtures("sleepless")
 async def test_asking_again_while_the_model_is_down_is_an_outage_and_keeps_what_waits(
     fake: FakeOpenAI,
     backend: Backend,
     more: Open,
-    monotonic: Monotonic,  # noqa: ARG001 - sleeping takes no time
 ) -> None:
     hasty = more(extract_materials_characters=500)
     await extracted(hasty, QUERY, materials=TEXT)

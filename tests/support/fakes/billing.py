@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import HANGS, LoopbackServer
 
 TOKEN = "token-of-tests"
 SECRET = "what-the-service-says-stays-there"
@@ -45,7 +45,7 @@ class Reply:
 
 DENIED = Reply(402)
 BROKEN = Reply(500)
-SLOW = Reply(pause=3600)
+SLOW = Reply(pause=HANGS)
 DROPPED = Reply(dropped=True)
 DONE_AND_DROPPED = Reply(dropped=True, done=True)
 GARBAGE = Reply(body=b"<html>" + SECRET.encode())
@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         key, authorization = self.headers["Idempotency-Key"], self.headers["Authorization"]
         reply = self.server.arrive(Asked(self.path, key, authorization, body))
-        self.server.closing.wait(reply.pause)
+        self.server.pause(reply.pause)
         if reply.dropped:
             self.close_connection = True
             return

@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import google_crc32c
 import pytest
 
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import HANGS, LoopbackServer
 
 Operation = Literal["list", "get", "download", "upload", "delete"]
 """What a request asks for; each request of a resumable upload is an `upload`."""
@@ -51,7 +51,7 @@ class Fault:
     pause: float = 0.0
 
 
-HANG: Final = Fault(pause=3600)
+HANG: Final = Fault(pause=HANGS)
 CUT: Final = Fault(missing=10)
 """Does what was asked, but the last ten bytes of the answer never come."""
 THROTTLED: Final = Fault(status=429)
@@ -206,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self, operation: Operation) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         fault = self.server.arrive(operation)
-        self.server.closing.wait(fault.pause)
+        self.server.pause(fault.pause)
         answer = self._do(operation, body) if fault.status == 200 else _refusal(fault.status)
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
             self._send(answer, fault)

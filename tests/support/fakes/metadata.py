@@ -8,49 +8,36 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.fakes.http_server import LoopbackServer
 
 _ACCOUNT = "/computeMetadata/v1/instance/service-accounts/default/"
 _HOUR = 3600.0
 
 
-class FakeMetadata(ThreadingHTTPServer):
+class FakeMetadata(LoopbackServer):
     """Listens on a free port of this machine while the `with` block runs.
 
     Attributes:
         audiences: For whom tokens were asked, in order.
         lifetime: Seconds until the tokens that it gives expire.
-        pause: Seconds to think before it gives one.
+        thinks: Seconds to think before it gives one.
         refusal: A status to answer instead of a token, if any.
         token: A token to give instead of a well-formed one, if any.
     """
 
-    daemon_threads = True
-
     def __init__(self) -> None:
         """Open the port."""
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.audiences: list[str] = []
         self.lifetime = _HOUR
-        self.pause = 0.0
+        self.thinks = 0.0
         self.refusal: int | None = None
         self.token: str | None = None
-        self._loop = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
-
-    def __enter__(self) -> Self:
-        """Start answering."""
-        self._loop.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop, and leave the port to nobody."""
-        self.shutdown()
-        self._loop.join()
-        self.server_close()
 
     @property
     def address(self) -> str:
@@ -79,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
         [audience] = query["audience"]
         assert query["format"] == ["full"]
         self.server.audiences.append(audience)
-        time.sleep(self.server.pause)
+        self.server.pause(self.server.thinks)
         if self.server.refusal:
             return self._send(self.server.refusal, "text/html", "No token for you.")
         number = len(self.server.audiences)

@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from tests.support.fakes.http_server import LoopbackServer
+from tests.support.fakes.http_server import HANGS, LoopbackServer
 from tests.support.fakes.vertex import vector_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Fault:
     pause: float = 0.0
 
 
-HANG: Final = Fault(pause=3600, done=True)
+HANG: Final = Fault(pause=HANGS, done=True)
 THROTTLED: Final = Fault(429)
 BROKEN: Final = Fault(500)
 LOST: Final = Fault(503, done=True)
@@ -188,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.server.arrive(operation)
         plain = fault == Fault()
         status, answer = self._do(operation, body) if plain or fault.done else (fault.status, {})
-        self.server.closing.wait(fault.pause)
+        self.server.pause(fault.pause)
         if not plain:
             status = fault.status
         told = json.dumps(answer if status == 200 else _error(status)).encode()

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.oauth2.credentials import Credentials
 
 from shared.ai.batch_files import BatchFiles
+from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.ai.vertex_batch import JobState, Progress, Row, VertexBatch
 from shared.ai.vertex_client import Endpoint
 from shared.errors import InvalidInput, PlatformFault, Unavailable
@@ -38,6 +40,8 @@ from tests.support.fakes.vertex_batch import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from tests.support.monotonic_clock import Monotonic
+
 pytestmark = [pytest.mark.anyio, CLIENT_LEAVES_SOCKETS]
 
 SOURCE = "gs://bulk/work/task/input.jsonl"
@@ -61,22 +65,23 @@ def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
 
 @pytest.fixture
 async def batch(vertex: FakeVertexBatch) -> AsyncIterator[VertexBatch]:
-    """Its client, with little patience."""
+    """Its client."""
     endpoint = Endpoint(
         project="p",
         location="europe-west1",
         credentials=Credentials(token="token"),  # type: ignore[no-untyped-call]
         base_url=vertex.base_url,
     )
-    made = VertexBatch(endpoint, model="gemini-embedding-001", dimension=4, time_limit=3)
+    made = VertexBatch(endpoint, model="gemini-embedding-001", dimension=4, time_limit=60)
     yield made
     await made.aclose()
 
 
 @pytest.fixture
 async def files(storage: FakeCloudStorage) -> AsyncIterator[BatchFiles]:
-    """Files below a prefix, with little patience."""
-    made = BatchFiles(f"gs://{min(storage.buckets)}/work/", "p", attempt_seconds=1, retry_seconds=3)
+    """Files below a prefix; what hangs is given up soon, and tried again for long."""
+    address = f"gs://{min(storage.buckets)}/work/"
+    made = BatchFiles(address, "p", attempt_seconds=1, retry_seconds=60)
     yield made
     await made.aclose()
 
@@ -126,9 +131,10 @@ async def test_a_job_of_the_same_name_is_found_and_not_started_again(
 
 @pytest.mark.parametrize("fault", [LOST, HANG, THROTTLED, BROKEN])
 async def test_an_answer_that_was_lost_starts_no_second_job(
-    batch: VertexBatch, vertex: FakeVertexBatch, fault: Fault
+    batch: VertexBatch, vertex: FakeVertexBatch, fault: Fault, monotonic: Monotonic
 ) -> None:
     vertex.faults["create"].append(fault)
+    vertex.on_hang = partial(monotonic.turn_soon, 60 / ATTEMPTS_IN_TIME)
     assert (await batch.submit("task", SOURCE, DESTINATION)).endswith("/1000")
     assert len(vertex.jobs) == 1
 
@@ -187,6 +193,7 @@ async def test_a_job_that_is_gone_has_failed(batch: VertexBatch, vertex: FakeVer
     assert (await batch.look(name)).progress is Progress.FAILED
 
 
+@pytest.mark.usefixtures("sleepless")
 async def test_an_outage_is_told_as_one(batch: VertexBatch, vertex: FakeVertexBatch) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
     vertex.faults["get"].extend([BROKEN] * 50)
@@ -290,14 +297,16 @@ async def test_what_fails_for_now_is_tried_again(
 
 
 async def test_storage_that_stays_down_is_told_as_an_outage(
-    files: BatchFiles, storage: FakeCloudStorage
+    storage: FakeCloudStorage,
 ) -> None:
     for operation in ("list", "upload"):
         storage.always[operation] = STORAGE_BROKEN
+    files = BatchFiles("gs://bulk/work/", "p", attempt_seconds=30, retry_seconds=1)
     with pytest.raises(Unavailable):
         await files.names("task")
     with pytest.raises(Unavailable):
         await files.write("task/input.jsonl", written(b"x"))
+    await files.aclose()
 
 
 async def test_a_bucket_that_is_not_for_us_is_told_with_what_to_do(

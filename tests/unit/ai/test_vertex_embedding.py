@@ -134,9 +134,8 @@ async def test_nothing_to_embed_asks_nobody() -> None:
     assert server.calls == []
 
 
-async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds(
-    monotonic: Monotonic,  # noqa: ARG001 - sleeping takes no time
-) -> None:
+@pytest.mark.usefixtures("sleepless")
+async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds() -> None:
     with FakeVertex(refusal(429, "RESOURCE_EXHAUSTED", retry_after="10")) as server:
         async with connected(server) as embedder:
             await embedder.embed(["Bees dance."], Purpose.DOCUMENT)

@@ -254,9 +254,8 @@ async def test_a_text_that_is_refused_is_not_sent_again(reply: Reply) -> None:
     assert 1 == len(server.calls)
 
 
-async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds(
-    monotonic: Monotonic,  # noqa: ARG001 - sleeping takes no time
-) -> None:
+@pytest.mark.usefixtures("sleepless")
+async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds() -> None:
     with FakeVertex(refusal(429, "RESOURCE_EXHAUSTED", retry_after="10")) as server:
         await note(server)
     first, second = server.calls

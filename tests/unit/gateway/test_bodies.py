@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,12 +11,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
 from functions.gateway.bodies import MOST_HELD, SLOWEST, Bounded
-from functions.gateway.json_bodies import LARGE
+from functions.gateway.json_bodies import LARGE, problem_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from starlette.types import Message, Receive, Scope, Send
+
+    from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio
 
@@ -106,25 +107,22 @@ async def test_a_client_that_leaves_is_not_waited_for() -> None:
     assert [b"a"] == reader.bodies
 
 
-async def test_who_may_send_more_has_more_time_for_it() -> None:
+async def test_who_may_send_more_has_more_time_for_it(monotonic: Monotonic) -> None:
     unfinished = in_parts([b"a", b"b"])[:1]
-    waited = []
-    for bounded in (
-        Bounded(Reader(), lambda _: 1, seconds=0.05),
-        Bounded(Reader(), lambda _: SLOWEST // 2, seconds=0.05),
-    ):
-        began = time.monotonic()
-        status, message = await sent(bounded, unfinished)
-        waited.append(time.monotonic() - began)
+    little, more = (
+        asyncio.create_task(sent(Bounded(Reader(), most, seconds=60), unfinished))
+        for most in (lambda _: 1, lambda _: 60 * SLOWEST)
+    )
+    for over, under_way in ((little, [more]), (more, [])):
+        monotonic.turn_soon(61)
+        status, message = await over
         assert (408, True) == (status, "too long to arrive" in message)
-    little, more = waited
-    assert 0.05 <= little < 0.5
-    assert 0.55 <= more < 1
+        assert not any(task.done() for task in under_way)
 
 
 async def test_a_body_of_a_long_text_is_taken_and_one_of_many_things_is_not() -> None:
     reader = Reader()
-    bounded = Bounded(reader, lambda _: 3_000_000)
+    bounded = Bounded(reader, lambda _: 3_000_000, problem_in=problem_in)
     text = json.dumps({"materials": "[1, 2], " * 100_000}).encode()
     assert (200, "") == await sent(bounded, in_parts([text]))
     told = await sent(bounded, in_parts([b"[" + b"[]," * 200_000 + b"0]"]))
@@ -134,7 +132,7 @@ async def test_a_body_of_a_long_text_is_taken_and_one_of_many_things_is_not() ->
 
 async def test_half_a_surrogate_pair_is_refused_in_words() -> None:
     reader = Reader()
-    bounded = Bounded(reader, lambda _: 1_000_000)
+    bounded = Bounded(reader, lambda _: 1_000_000, problem_in=problem_in)
     for padding in (b"", b" " * LARGE):
         status, message = await sent(bounded, in_parts([b'"\\ud8', b'3d"', padding]))
         assert (400, True) == (status, "half of a surrogate pair" in message)
@@ -151,7 +149,8 @@ async def test_the_event_loop_goes_on_while_a_large_body_is_checked() -> None:
             await asyncio.sleep(0)
 
     counting = asyncio.create_task(count_turns())
-    await sent(Bounded(Reader(), lambda _: 1_000_000), in_parts([b'"', b"\\ud83d" * 100_000, b'"']))
+    bounded = Bounded(Reader(), lambda _: 1_000_000, problem_in=problem_in)
+    await sent(bounded, in_parts([b'"', b"\\ud83d" * 100_000, b'"']))
     counting.cancel()
     assert turns > 0
 

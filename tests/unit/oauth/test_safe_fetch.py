@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -365,9 +365,8 @@ async def test_a_server_that_drips_is_left_in_time(
     server: DocumentServer, certificate: Path
 ) -> None:
     server.page = Page(b" ", endless=True, pause=0.05)
-    began = time.monotonic()
-    assert "too_slow" == await why_refused(fetching(server, certificate, seconds=0.5))
-    assert time.monotonic() - began < 3
+    async with asyncio.timeout(60):
+        assert "too_slow" == await why_refused(fetching(server, certificate, seconds=0.5))
 
 
 @pytest.mark.anyio

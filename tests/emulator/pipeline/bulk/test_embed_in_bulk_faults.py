@@ -70,6 +70,7 @@ async def test_a_job_that_made_next_to_nothing_has_failed_and_no_text_suffers(
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
 
+@pytest.mark.usefixtures("sleepless")
 async def test_an_outage_while_a_job_works_fails_nothing(
     base: Deps, bulk: Bulk, vertex: FakeVertexBatch
 ) -> None:
@@ -83,6 +84,7 @@ async def test_an_outage_while_a_job_works_fails_nothing(
     await assert_all_embedded_once(base, vertex, "Note")
 
 
+@pytest.mark.usefixtures("sleepless")
 async def test_a_job_whose_start_was_never_confirmed_is_found_by_the_next_run(
     base: Deps, bulk: Bulk, vertex: FakeVertexBatch
 ) -> None:

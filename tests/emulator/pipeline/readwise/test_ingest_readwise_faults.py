@@ -81,10 +81,10 @@ async def test_a_request_that_hangs_is_given_up_and_sent_again(
 
 
 @pytest.mark.parametrize("reply", [BROKEN, CUT, HALF_A_BODY, WEB_PAGE, NO_RESULTS])
+@pytest.mark.usefixtures("sleepless")
 async def test_what_does_not_pass_is_an_outage(
     readwise: FakeReadwise,
     reply: Reply,
-    monotonic: Monotonic,  # noqa: ARG001 - sleeping takes no time
 ) -> None:
     readwise.script.extend([reply] * 99)
     with pytest.raises(Unavailable, match="try again later"):
@@ -92,9 +92,9 @@ async def test_what_does_not_pass_is_an_outage(
     assert len(readwise.calls) < 99
 
 
+@pytest.mark.usefixtures("sleepless")
 async def test_it_waits_as_long_as_it_is_told_to(
     readwise: FakeReadwise,
-    monotonic: Monotonic,  # noqa: ARG001 - sleeping takes no time
 ) -> None:
     """Longer than it is patient with failures."""
     readwise.put(7, "Reef early.")

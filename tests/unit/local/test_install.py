@@ -1,0 +1,71 @@
+"""What `make run` installs is what running imports, and it says how far it is."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final
+
+from infra.deploy.discovery import ROOT
+from infra.deploy.requirements import requirements_of
+from infra.local.install import progress
+from infra.local.lock import CONSTRAINTS, count, layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+OURS: Final = ("functions", "infra", "shared")
+DEV_ONLY: Final = ROOT / "infra" / "deploy" / "terraform_check.py"
+"""What `make check` runs, and nothing imports."""
+PIP: Final = """
+print("Collecting numpy>=2 (from carrel==0.1.0)")
+print("  Downloading numpy-2.4.6-cp311-cp311-manylinux_2_27_x86_64.whl.metadata (62 kB)")
+print("Requirement already satisfied: click>=8 in ./lib (from carrel==0.1.0)")
+print("  Using cached httpx2-2.16.2-py3-none-any.whl (97 kB)")
+print("Processing /mirror/scipy-1.17.1-cp311-manylinux_2_28_x86_64.whl (from carrel==0.1.0)")
+print("Downloading numpy-2.4.6-cp311-cp311-manylinux_2_27_x86_64.whl (16.9 MB)")
+print("Successfully installed numpy-2.4.6")
+"""
+"""What pip prints, whether or not its index tells it of dependencies apart from packages."""
+
+
+def imported(path: Path) -> Iterator[str]:
+    """All modules that a file imports, those inside functions too."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield str(node.module)
+
+
+def test_whatever_running_imports_is_installed_to_run() -> None:
+    files = {path for name in OURS for path in (ROOT / name).rglob("*.py")} - {DEV_ONLY}
+    modules = {module for path in files for module in imported(path)}
+    assert not any(module.startswith("infra.deploy.terraform_check") for module in modules)
+    others = {module for module in modules if module.partition(".")[0] not in OURS}
+    names = {
+        line.partition(">")[0] for line in requirements_of(others, ("local", "local-embedding"))
+    }
+    assert {"click", "uvicorn", "onnxruntime", "scikit-learn"} <= names
+    assert not {"mypy", "playwright", "pytest"} & names
+
+
+def test_the_versions_to_run_come_before_those_to_test() -> None:
+    text = layout({"pytest": "9", "Click": "8", "anyio": "4"}, {"Click", "anyio"})
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert ["anyio==4", "Click==8", "pytest==9"] == lines
+    assert 0 < count("local") < count("dev") == CONSTRAINTS.read_text().count("==")
+
+
+def test_each_package_is_counted_once_when_it_is_fetched() -> None:
+    with subprocess.Popen([sys.executable, "-c", PIP], stdout=subprocess.PIPE, text=True) as pip:
+        steps = list(progress(pip, 90))
+    assert [
+        ("Fetching packages", 1, 90, ": click"),
+        ("Fetching packages", 2, 90, ": httpx2 (97 kB)"),
+        ("Fetching packages", 3, 90, ": scipy"),
+        ("Fetching packages", 4, 90, ": numpy (16.9 MB)"),
+    ] == steps
