@@ -2,7 +2,7 @@
 
 # For `make run`: inline or functions.
 TOPOLOGY ?=
-# For `make test`: how many tests run at once.
+# How many tests run at once.
 WORKERS ?= 2
 # Handed on to the command behind run, test and bench.
 ARGS ?=
@@ -16,10 +16,11 @@ MADE := .venv/made
 # What running needs, and what testing needs, which includes it.
 RUN := .venv/run
 DEV := .venv/dev
+PYTEST := .venv/bin/pytest -rs -n $(WORKERS)
 CODE := functions infra shared tests benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help run deploy test conformance check fix bench lock new-tool clean
+.PHONY: help run deploy test test-slow conformance check fix bench lock new-tool clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -30,20 +31,30 @@ run: $(RUN) ## Run it here; TOPOLOGY=functions gives each tool its own process
 deploy: $(RUN) ## Put it into your Google Cloud project; it asks first
 	@.venv/bin/carrel deploy $(ARGS)
 
-test: $(DEV) ## Run the tests; ARGS='-k search' picks some
-	@.venv/bin/pytest -rs -n $(WORKERS) $(ARGS)
+test: $(DEV) ## Run all tests but the slow ones; ARGS='-k search' picks some
+	@$(PYTEST) -m 'not slow' $(ARGS)
+
+test-slow: $(DEV) ## Run the slow ones: random kills, Terraform, browsers, pip
+	@$(PYTEST) -m slow $(ARGS)
 
 conformance: $(DEV) ## Run the public MCP conformance suite; it needs npm
 	@.venv/bin/python -m tests.e2e.conformance
 
 check: $(DEV) ## Look for faults; writes nothing
-	@.venv/bin/ruff check
+	@echo 'Style'
+	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check
+	@echo 'Types'
 	@.venv/bin/mypy $(CODE)
+	@echo 'Who imports whom'
 	@.venv/bin/lint-imports
+	@echo 'Generated files'
 	@.venv/bin/carrel generate --check
+	@echo 'Indexes'
 	@.venv/bin/python -m infra.deploy.index_proof
+	@echo 'Cloud Build'
 	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.cloudbuild cloudbuild.yaml
+	@echo 'Terraform'
 	@.venv/bin/python -m infra.deploy.terraform_check
 
 fix: $(DEV) ## Mend what a program can, and write the generated files again

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from shared.settings import Settings
     from tests.support.browser import Browser, Browsers
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 ARRIVED = page("<h1>Arrived</h1>")
 LONG = asking(client_name="W" * 200, redirect_uri=f"https://{'a' * 60}.example.com/cb")

@@ -60,7 +60,15 @@ def signing_in(library: Library, log: Path) -> Iterator[Running]:
         yield running
 
 
-@pytest.mark.parametrize("kind", ["inline", "functions", "cut_off", "signing_in"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "inline",
+        pytest.param("functions", marks=pytest.mark.slow),
+        pytest.param("cut_off", marks=pytest.mark.slow),
+        pytest.param("signing_in", marks=pytest.mark.slow),
+    ],
+)
 def test_nothing_that_people_wrote_is_logged(request: pytest.FixtureRequest, kind: str) -> None:
     running: Running = request.getfixturevalue(kind)
     before = running.log.stat().st_size

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shared.deps import Backend
     from tests.support.random_kills import Answered
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 KILLS = 5
 CLIENTS = 6

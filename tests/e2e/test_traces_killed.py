@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shared.deps import Backend
     from tests.support.random_kills import Answered
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 KILLS: Final = {"amend_trace": 2, "contribute_trace": 2, "vote_trace": 3, "withdraw_trace": 2}
 """How often each function dies, all of them while the others change the same traces."""

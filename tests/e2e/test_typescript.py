@@ -30,6 +30,7 @@ def test_a_typescript_client_lists_searches_reads_and_sees_errors(
     assert "VALIDATION_ERROR" in heard["failure"]["content"][0]["text"]
 
 
+@pytest.mark.slow
 def test_a_client_that_was_idle_is_answered(inline: Running, functions: Running) -> None:
     """Both ways of running at once: the pauses alone take 17 seconds."""
     with ThreadPoolExecutor() as pool:

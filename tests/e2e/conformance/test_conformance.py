@@ -14,6 +14,8 @@ from tests.support.npm import NotInstalled
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def suite() -> Suite:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tests.support.fakes.cloud_storage import FakeCloudStorage
     from tests.support.fakes.google_cloud import FakeGoogleCloud
 
-pytestmark = NEEDS_TERRAFORM
+pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
 
 
 def keys_in(project: str) -> list[AccessKey]:

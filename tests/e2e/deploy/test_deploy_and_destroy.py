@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.support.fake_deployment import Site
     from tests.support.fakes.google_cloud import FakeGoogleCloud
 
-pytestmark = NEEDS_TERRAFORM
+pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

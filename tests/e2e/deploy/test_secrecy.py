@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.support.fakes.google_cloud import FakeGoogleCloud
 
-pytestmark = NEEDS_TERRAFORM
+pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
 
 
 def watched(folder: Path) -> str:

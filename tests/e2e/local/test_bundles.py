@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from shared.deps import Deps
 
+pytestmark = pytest.mark.slow
+
 NAMES = (GATEWAY, "get_chunk", "cluster")
 EMBEDDING = ("search_kb", "embed")
 KEY: Final = "sk-of-tests"

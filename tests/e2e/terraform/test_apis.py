@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from infra.cloud.services import SERVICES
 
 if TYPE_CHECKING:
     from tests.support.terraform_state import State
+
+pytestmark = pytest.mark.slow
 
 
 def test_carrel_deploy_switches_on_all_of_them_before(state: State) -> None:

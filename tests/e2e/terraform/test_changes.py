@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from infra.cloud.foundation import DATABASES, SECRETS
 from tests.e2e.terraform.conftest import EVERYTHING
 from tests.support.manifests import READER, function, manifest, real_manifest
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.terraform_deployment import Deployment
+
+pytestmark = pytest.mark.slow
 
 UNPROTECTED = {**EVERYTHING, "protect_data": False}
 

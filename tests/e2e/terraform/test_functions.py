@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.e2e.terraform.conftest import EVERYTHING, SETTINGS
 from tests.support.fakes.terraform_provider_values import PROJECT_NUMBER
 from tests.support.manifests import manifest
@@ -13,6 +15,8 @@ from tests.support.terraform_state import State, account
 
 if TYPE_CHECKING:
     from tests.support.terraform_deployment import Deployment
+
+pytestmark = pytest.mark.slow
 
 IN_USE = {"ACCESS_SECRETS", *EVERYTHING["secrets"]}
 

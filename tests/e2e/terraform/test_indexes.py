@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tests.support.terraform_deployment import Deployment
     from tests.support.terraform_state import State
 
+pytestmark = pytest.mark.slow
+
 FILES = {
     "(default)": ROOT / "firestore.indexes.json",
     "access": ROOT / "infra" / "deploy" / "access.indexes.json",

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.log_metrics import METRICS
 
 if TYPE_CHECKING:
     from tests.support.terraform_state import State
+
+pytestmark = pytest.mark.slow
 
 OURS = re.compile(r"logging_googleapis_com:user_(\w+?)(?:_bucket|_sum)?\{")
 

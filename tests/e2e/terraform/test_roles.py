@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.terraform_state import account
 
 if TYPE_CHECKING:
     from tests.support.terraform_state import State
+
+pytestmark = pytest.mark.slow
 
 ROLES = {
     "read": "roles/datastore.viewer",

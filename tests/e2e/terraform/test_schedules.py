@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.e2e.terraform.test_functions import address
 from tests.support.terraform_state import account
 
 if TYPE_CHECKING:
     from tests.support.terraform_state import State
+
+pytestmark = pytest.mark.slow
 
 
 def test_each_job_runs_by_its_schedule_and_one_without_has_none(state: State) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tests.support.terraform_deployment import Deployment
 
+pytestmark = pytest.mark.slow
+
 VARIABLE = """variable "region" {
   type = string
 

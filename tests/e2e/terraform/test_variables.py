@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tests.support.terraform_deployment import Deployment
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE: dict[str, Any] = json.loads(
     (ROOT / "infra" / "terraform" / "example.tfvars.json").read_text("utf-8")
 )

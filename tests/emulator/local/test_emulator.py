@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import Client
 
+pytestmark = pytest.mark.slow
+
 ROOT: Final = Path(__file__).parents[3]
 PATIENCE: Final = 15.0
 JAVA_17: Final = """echo 'openjdk version "17.0.15" 2025-04-15' >&2"""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import Client
 
+pytestmark = pytest.mark.slow
+
 
 def test_clients_that_start_at_one_moment_share_a_database_that_outlives_each(
     machine: Machine, connect: Callable[..., Client]

@@ -176,6 +176,7 @@ async def test_loading_again_leaves_notes_of_others_in_the_topics_of_the_sample(
     assert ["flaky-tests"] == before[f"chunks/{own}"]["cluster_id"]
 
 
+@pytest.mark.slow
 async def test_loading_again_after_a_run_that_made_topics_anew_writes_nothing(
     deps: Deps, sample: Path, meter: Meter
 ) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import Client
 
+pytestmark = pytest.mark.slow
+
 NEW_DISK: Final = ["unshare", "--user", "--map-root-user", "--mount"]
 """Runs a command that may mount disks for itself alone."""
 ON_A_SMALL_DISK: Final = f"""

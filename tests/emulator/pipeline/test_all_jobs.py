@@ -162,6 +162,7 @@ async def test_two_schedulers_that_fire_at_once_run_a_job_once(job: Job, project
         await backend.aclose()
 
 
+@pytest.mark.slow
 async def test_each_job_killed_at_work_and_run_again_ends_in_the_state_that_is_pinned(
     project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

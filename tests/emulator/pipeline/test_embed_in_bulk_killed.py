@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from shared.deps import Deps
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 NOTES: Final = 12
 MAIN: Final = [sys.executable, "-c", "from infra.cli import main; main()"]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Sign = Callable[[Deps], Awaitable[object]]
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 KILLS: Final = 3
 """In ingest and in embed. Index is quick: it is killed twice."""

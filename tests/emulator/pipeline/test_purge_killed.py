@@ -130,6 +130,7 @@ async def test_a_run_that_died_before_it_deleted_anything_is_completed(
         assert {} == await stored(deps, "users/")
 
 
+@pytest.mark.slow
 async def test_a_process_that_is_killed_again_and_again_gets_it_done(
     settings: Settings, project: str
 ) -> None:

@@ -126,6 +126,7 @@ def moving(project: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+@pytest.mark.slow
 async def test_killed_by_the_system_a_move_is_completed_by_the_next_run(
     project: str, embedder: LocalEmbedder, tmp_path: Path
 ) -> None:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from shared.settings import Settings
     from tests.support.database_state import State
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 SHELVED: Final = datetime(2026, 12, 1, 4, tzinfo=UTC)
 """When the library came to be; its highlights are older."""
