@@ -20,7 +20,7 @@ PYTEST := .venv/bin/pytest -rs -n $(WORKERS)
 CODE := functions infra shared tests benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help run deploy test test-slow conformance check fix bench lock new-tool clean
+.PHONY: help run deploy test test-slow test-tool conformance check fix bench lock new-tool clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,10 @@ test: $(DEV) ## Run all tests but the slow ones; ARGS='-k search' picks some
 
 test-slow: $(DEV) ## Run the slow ones: random kills, Terraform, browsers, pip
 	@$(PYTEST) -m slow $(ARGS)
+
+test-tool: $(DEV) ## Run one tool's tests and its contract; NAME=search_kb names it
+	@$(if $(NAME),,echo 'Name it: make test-tool NAME=search_kb' >&2; exit 1;) \
+	$(PYTEST) tests/*/*/test_$(NAME)*.py tests/contract -k $(NAME) $(ARGS)
 
 conformance: $(DEV) ## Run the public MCP conformance suite; it needs npm
 	@.venv/bin/python -m tests.e2e.conformance
