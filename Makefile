@@ -2,11 +2,11 @@
 
 # For `make run`: inline or functions.
 TOPOLOGY ?=
-# For `make test`: how many tests run at once.
+# How many tests run at once.
 WORKERS ?= 2
 # Handed on to the command behind run, test and bench.
 ARGS ?=
-# For `make bench`: the modules of tests/bench to run.
+# For `make bench`: the modules of benchmarks to run.
 BENCH ?= cold_start calls
 # The Python to make .venv with; by default, the newest that is found and supported.
 PYTHON ?=
@@ -16,10 +16,11 @@ MADE := .venv/made
 # What running needs, and what testing needs, which includes it.
 RUN := .venv/run
 DEV := .venv/dev
-CODE := functions infra shared tests
+PYTEST := .venv/bin/pytest -rs -n $(WORKERS)
+CODE := functions infra shared tests benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help run deploy test conformance check fix bench lock new-tool clean
+.PHONY: help run deploy test test-slow test-tool conformance check fix bench lock new-tool clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -30,20 +31,34 @@ run: $(RUN) ## Run it here; TOPOLOGY=functions gives each tool its own process
 deploy: $(RUN) ## Put it into your Google Cloud project; it asks first
 	@.venv/bin/carrel deploy $(ARGS)
 
-test: $(DEV) ## Run the tests; ARGS='-k search' picks some
-	@.venv/bin/pytest -rs -n $(WORKERS) $(ARGS)
+test: $(DEV) ## Run all tests but the slow ones; ARGS='-k search' picks some
+	@$(PYTEST) -m 'not slow' $(ARGS)
+
+test-slow: $(DEV) ## Run the slow ones: random kills, Terraform, browsers, pip
+	@$(PYTEST) -m slow $(ARGS)
+
+test-tool: $(DEV) ## Run one tool's tests and its contract; NAME=search_kb names it
+	@$(if $(NAME),,echo 'Name it: make test-tool NAME=search_kb' >&2; exit 1;) \
+	$(PYTEST) tests/*/*/test_$(NAME)*.py tests/contract -k $(NAME) $(ARGS)
 
 conformance: $(DEV) ## Run the public MCP conformance suite; it needs npm
-	@.venv/bin/python -m tests.conformance
+	@.venv/bin/python -m tests.e2e.conformance
 
 check: $(DEV) ## Look for faults; writes nothing
-	@.venv/bin/ruff check
+	@echo 'Style'
+	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --check
+	@echo 'Types'
 	@.venv/bin/mypy $(CODE)
+	@echo 'Who imports whom'
 	@.venv/bin/lint-imports
+	@echo 'Generated files'
 	@.venv/bin/carrel generate --check
+	@echo 'Indexes'
 	@.venv/bin/python -m infra.deploy.index_proof
+	@echo 'Cloud Build'
 	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.cloudbuild cloudbuild.yaml
+	@echo 'Terraform'
 	@.venv/bin/python -m infra.deploy.terraform_check
 
 fix: $(DEV) ## Mend what a program can, and write the generated files again
@@ -52,7 +67,7 @@ fix: $(DEV) ## Mend what a program can, and write the generated files again
 	@.venv/bin/carrel generate
 
 bench: $(DEV) ## Measure; BENCH=ingest takes ten minutes
-	@for name in $(BENCH); do .venv/bin/python -m tests.bench.$$name $(ARGS) || exit; done
+	@for name in $(BENCH); do .venv/bin/python -m benchmarks.$$name $(ARGS) || exit; done
 
 new-tool: $(RUN) ## Begin a tool; NAME=count_chunks names it
 	@$(if $(NAME),,echo 'Name it: make new-tool NAME=count_chunks' >&2; exit 1;) \

@@ -2,7 +2,7 @@
 
 Importing makes hundreds of thousands of objects that live as long as the process, and the
 collector goes over them again and again: without it the imports of a function took about 14 %
-less processor time (`tests/bench/cold_start.py`).
+less processor time (`benchmarks/cold_start.py`).
 """
 
 from __future__ import annotations

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import uuid
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -16,22 +18,26 @@ from shared.caller import Caller
 from shared.deps import Backend
 from shared.settings import Settings
 from shared.store import Meter
-from tests.fakes.monotonic import Monotonic
+from tests.support.monotonic_clock import Monotonic
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.deps import Deps
 
-pytest_plugins = ["tests.infra.index_proof", "tests.e2e.browser"]
+pytest_plugins = ["tests.support.index_proof", "tests.support.browser"]
 
+_UNIT: Final = Path(__file__).with_name("unit")
 _EMULATOR = pytest.StashKey[ExitStack]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Start one emulator for the whole run; parallel workers inherit its address."""
-    if hasattr(config, "workerinput"):
+    """Start one emulator for the whole run; parallel workers inherit its address.
+
+    A run of unit tests alone starts none.
+    """
+    if hasattr(config, "workerinput") or _only_unit_tests(config):
         return
     stack = config.stash[_EMULATOR] = ExitStack()
     try:
@@ -40,10 +46,22 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
 
 
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of garbage collections, which tests of sockets ask for."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop the emulator."""
     if _EMULATOR in config.stash:
         config.stash[_EMULATOR].close()
+
+
+def _only_unit_tests(config: pytest.Config) -> bool:
+    folder = config.invocation_params.dir
+    paths = [(folder / argument.partition("::")[0]).resolve() for argument in config.args]
+    return bool(paths) and all(path.is_relative_to(_UNIT) for path in paths)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """What Carrel costs in the cloud: measured documents per call, times published prices.
 
-What was measured comes from `measured.json` (`tests/bench/costs.py`), prices from `prices.json`,
+What was measured comes from `measured.json` (`benchmarks/costs.py`), prices from `prices.json`,
 the number of functions and their schedules from the declarations. Nothing here asks anybody.
 """
 
@@ -192,7 +192,7 @@ def _remarks(plans: Sequence[Plan]) -> list[str]:
     lazy = monthly(replace(plans[0], model=False))
     return [
         (
-            f"Measured on {plans[0].measured.on} on the emulator (`tests/bench/costs.py`), prices"
+            f"Measured on {plans[0].measured.on} on the emulator (`benchmarks/costs.py`), prices"
             f" of {prices.region} as read on {prices.read} (`infra/costs/prices.json`). Not"
             f" certain: {', '.join(prices.doubtful).lower()}."
         ),

@@ -1,4 +1,4 @@
-"""What was measured of calls and jobs (`tests/bench/costs.py`), for a knowledge base of any size.
+"""What was measured of calls and jobs (`benchmarks/costs.py`), for a knowledge base of any size.
 
 Documents that a call reads and writes do not depend on the base's size by design (`docs/scale.md`):
 those of the largest base that was measured count for all larger ones. Everything else, among it the

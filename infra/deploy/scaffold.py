@@ -102,7 +102,7 @@ def create_tool(name: str, root: Path = ROOT) -> list[Path]:
     files = {
         folder / "tool.py": _TOOL,
         folder / "main.py": _MAIN,
-        root / "tests" / "tools" / f"test_{name}.py": _TEST,
+        root / "tests" / "emulator" / "tools" / f"test_{name}.py": _TEST,
     }
     title = name.replace("_", " ").capitalize()
     for path, text in files.items():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BEGINNING: Final = 400
 """Characters of the problem that stand before the solution where a trace is embedded; measured by
-`tests.bench.trace_duplicates`."""
+`benchmarks.trace_duplicates`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

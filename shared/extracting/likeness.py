@@ -24,7 +24,7 @@ two extractions have a cosine of 0.50 to 0.90 (median 0.78): those it finds are 
 model makes of the same words in another source, and most that two authors say in their own are left
 apart. Every model has another scale: one that was not measured needs 0.9.
 
-To measure again: `python -m tests.bench.extraction_duplicates`.
+To measure again: `python -m benchmarks.extraction_duplicates`.
 """
 
 from __future__ import annotations

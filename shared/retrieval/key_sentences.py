@@ -6,7 +6,7 @@ and if it is like the title; sentences are compared by the cosines of their term
 works in any language that `terms` cuts into words. It matters less if it cannot stand alone: what
 points back is known in English and in German.
 
-Measured on abstracts and claims that experts drew from them (`tests/bench/cards.py`, the half that
+Measured on abstracts and claims that experts drew from them (`benchmarks/cards.py`, the half that
 nothing was chosen on): of what a claim says, three sentences hold
 
 | chosen | share of its terms | the sentence that says most of it |

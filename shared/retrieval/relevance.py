@@ -38,7 +38,7 @@ and the best coverage of different hits, added, lost: 42 instead of 28 misses in
 dependence on the number of words gained a little by words alone. BM25 over the query's whole idf
 did as well as coverage, but a lone mention in a long passage lowers it.
 
-To measure again, and how to for another embedder: `python -m tests.bench.relevance`.
+To measure again, and how to for another embedder: `python -m benchmarks.relevance`.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ What it cannot see: a negation (stop words count nothing), or one value that was
 text, which is a copy for it; a translation, or prose without names, if told anew. So whoever is
 told of a duplicate needs a way to insist.
 
-To measure again: `python -m tests.bench.trace_duplicates`.
+To measure again: `python -m benchmarks.trace_duplicates`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pytest
 from infra.deploy.discovery import ROOT
 from infra.deploy.functions import functions
 from infra.deploy.imports import reach
-from tests.e2e.running import SECRET
+from tests.support.gateway_process import SECRET
 
 if TYPE_CHECKING:
     from infra.deploy.functions import Function

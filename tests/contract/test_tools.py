@@ -18,7 +18,7 @@ from shared.caller import Tier
 from shared.errors import InvalidInput
 from shared.parsing import parse
 from shared.tool import Effect, Repeatable
-from tests.access.notebook import TOOLS as NOTEBOOK
+from tests.support.note_tools import TOOLS as NOTEBOOK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,8 +15,8 @@ from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.settings import Settings
 from shared.store import Meter
-from tests.e2e.running import INLINE, MARK, Library, run_deployed_gateway, run_gateway
-from tests.knowledge import BAKING, SAILING, put_in
+from tests.support.gateway_process import INLINE, MARK, Library, run_deployed_gateway, run_gateway
+from tests.support.knowledge import BAKING, SAILING, put_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from infra.local.cloud import Cloud
     from shared.ai.local_embedding import LocalEmbedder
-    from tests.e2e.running import Running
+    from tests.support.gateway_process import Running
 
 CHEESE = Source(
     source_id="cheese",

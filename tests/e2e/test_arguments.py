@@ -9,11 +9,11 @@ import pytest
 
 from functions.gateway.calls import RECEIPT
 from infra.deploy.discovery import tools
-from tests.e2e.wire import ENVELOPE, MODERN, TOOL_NAMES, call, message, post, post_modern
+from tests.support.mcp_wire import ENVELOPE, MODERN, TOOL_NAMES, call, message, post, post_modern
 
 if TYPE_CHECKING:
     from shared.tool import Tool
-    from tests.e2e.running import Running
+    from tests.support.gateway_process import Running
 
 INVALID_PARAMS = -32602
 INFINITE = "1e999"

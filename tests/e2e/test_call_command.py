@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from infra.cli import main
-from tests.e2e.running import INLINE, SECRET, run_gateway
-from tests.e2e.wire import TOOL_NAMES
-from tests.knowledge import BAKING
+from tests.support.gateway_process import INLINE, SECRET, run_gateway
+from tests.support.knowledge import BAKING
+from tests.support.mcp_wire import TOOL_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from tests.e2e.running import Library, Running
+    from tests.support.gateway_process import Library, Running
 
 
 @pytest.fixture(scope="module")

@@ -13,15 +13,15 @@ from mcp.shared.exceptions import MCPError
 from functions.gateway.calls import RECEIPT
 from functions.gateway.catalog import PATH
 from functions.gateway.server import INSTRUCTIONS
-from tests.e2e.wire import MODERN, TOOL_NAMES, assert_fits
-from tests.knowledge import BAKING, SAILING
+from tests.support.knowledge import BAKING, SAILING
+from tests.support.mcp_wire import MODERN, TOOL_NAMES, assert_fits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from mcp_types import CallToolResult
 
-    from tests.e2e.running import Library, Running
+    from tests.support.gateway_process import Library, Running
 
 pytestmark = pytest.mark.anyio
 

@@ -10,13 +10,13 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from infra.deploy.discovery import tools
-from tests.e2e.wire import MODERN
-from tests.knowledge import BAKING, SAILING
+from tests.support.knowledge import BAKING, SAILING
+from tests.support.mcp_wire import MODERN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.e2e.running import Running
+    from tests.support.gateway_process import Running
 
 pytestmark = pytest.mark.anyio
 

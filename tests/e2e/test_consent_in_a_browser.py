@@ -18,12 +18,12 @@ from shared.clock import utc_now
 from shared.keyring import Keyring
 from shared.store import Connection
 from shared.store.access import AccessStore
-from tests.e2e.running import INLINE, SECRET, run_gateway
-from tests.e2e.sites import page, serving, way_to
-from tests.fakes.google import FakeGoogle
-from tests.gateway.doorway import Doorway, asking, hidden_in
-from tests.gateway.signing_in import letting_in_ada
-from tests.gateway.tool_server import write_certificate
+from tests.support.fakes.google import FakeGoogle
+from tests.support.faulty_tool_server import write_certificate
+from tests.support.gateway_process import INLINE, SECRET, run_gateway
+from tests.support.google_sign_in import letting_in_ada
+from tests.support.sign_in_app import Doorway, asking, hidden_in
+from tests.support.web_sites import page, serving, way_to
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from shared.settings import Settings
-    from tests.e2e.browser import Browser, Browsers
+    from tests.support.browser import Browser, Browsers
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 ARRIVED = page("<h1>Arrived</h1>")
 LONG = asking(client_name="W" * 200, redirect_uri=f"https://{'a' * 60}.example.com/cb")

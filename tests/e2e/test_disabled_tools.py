@@ -10,16 +10,16 @@ import httpx2
 import pytest
 
 from infra.deploy.discovery import tools
-from tests.e2e.running import INLINE, run_deployed_gateway, run_gateway
-from tests.e2e.wire import TOOL_NAMES, call, message, post
-from tests.ports import free_port
+from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
+from tests.support.mcp_wire import TOOL_NAMES, call, message, post
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from tests.e2e.running import Library, Running
+    from tests.support.gateway_process import Library, Running
 
     Run = Callable[[Mapping[str, str], Path], AbstractContextManager[Running]]
 

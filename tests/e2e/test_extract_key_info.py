@@ -17,11 +17,11 @@ from shared.caller import EVERYTHING
 from shared.keyring import Keyring
 from shared.settings import Settings
 from shared.store import Connection
-from tests.access.conftest import CLOUD, in_access
-from tests.e2e.running import INLINE, MARK, SECRET, run_gateway
-from tests.e2e.wire import MODERN, assert_fits, call, post
-from tests.infra.log_metrics import entry_of
-from tests.materials import COMET, PAGES
+from tests.e2e.access.conftest import CLOUD, in_access
+from tests.support.gateway_process import INLINE, MARK, SECRET, run_gateway
+from tests.support.log_metrics import entry_of
+from tests.support.materials import COMET, PAGES
+from tests.support.mcp_wire import MODERN, assert_fits, call, post
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from shared.store.access import AccessStore
-    from tests.e2e.running import Running
+    from tests.support.gateway_process import Running
 
 pytestmark = pytest.mark.anyio
 NAME = "extract_key_info"

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.deploy.discovery import ROOT
-from tests.access.conftest import CLOUD
-from tests.e2e.running import INLINE, run_gateway
-from tests.e2e.wire import call, post
-from tests.ports import free_port
+from tests.e2e.access.conftest import CLOUD
+from tests.support.gateway_process import INLINE, run_gateway
+from tests.support.mcp_wire import call, post
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

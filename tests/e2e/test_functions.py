@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 if TYPE_CHECKING:
-    from tests.e2e.running import Library, Running
+    from tests.support.gateway_process import Library, Running
 
 
 def request(**changes: Any) -> dict[str, Any]:

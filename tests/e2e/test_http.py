@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from functions.gateway.server import INSTRUCTIONS
-from tests.e2e.running import ALLOWED_ORIGIN, INLINE, run_gateway
-from tests.e2e.wire import (
+from tests.support.gateway_process import ALLOWED_ORIGIN, INLINE, run_gateway
+from tests.support.mcp_wire import (
     HANDSHAKE,
     MODERN,
     TOOL_NAMES,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.running import Library, Running
+    from tests.support.gateway_process import Library, Running
 
 PING = message("ping")
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602

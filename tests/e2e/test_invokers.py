@@ -12,13 +12,13 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from infra.deploy.discovery import tools
 from infra.local.google_accounts import email
-from tests.in_cloud import bearer, token, trusting
+from tests.support.authorized_calls import bearer, token, trusting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from infra.local.cloud import Cloud
-    from tests.e2e.running import Library
+    from tests.support.gateway_process import Library
 
 GATEWAY = "carrel-gateway"
 

@@ -9,10 +9,10 @@ import httpx2
 import pytest
 
 from shared.settings import Settings
-from tests.e2e.wire import HEADERS, MODERN, call, post
+from tests.support.mcp_wire import HEADERS, MODERN, call, post
 
 if TYPE_CHECKING:
-    from tests.e2e.running import Running
+    from tests.support.gateway_process import Running
 
 MOST = Settings().max_request_bytes
 TOO_LARGE = (

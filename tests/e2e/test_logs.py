@@ -19,20 +19,20 @@ from shared.keyring import Keyring
 from shared.settings import Settings
 from shared.store import Connection
 from shared.store.access import AccessStore
-from tests.e2e.planting import calls, plant
-from tests.e2e.running import INLINE, MARK, SECRET, run_deployed_gateway, run_gateway
-from tests.e2e.wire import TOOL_NAMES, call, post
-from tests.infra.log_metrics import entry_of, values_of
-from tests.ports import free_port
+from tests.support.gateway_process import INLINE, MARK, SECRET, run_deployed_gateway, run_gateway
+from tests.support.log_metrics import entry_of, values_of
+from tests.support.mcp_wire import TOOL_NAMES, call, post
+from tests.support.planted_words import calls, plant
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.running import Library, Running
+    from tests.support.gateway_process import Library, Running
 
 
-FAULTY = ROOT / "tests" / "e2e" / "faulty_gateway.py"
+FAULTY = ROOT / "tests" / "support" / "faulty_gateway.py"
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,15 @@ def signing_in(library: Library, log: Path) -> Iterator[Running]:
         yield running
 
 
-@pytest.mark.parametrize("kind", ["inline", "functions", "cut_off", "signing_in"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "inline",
+        pytest.param("functions", marks=pytest.mark.slow),
+        pytest.param("cut_off", marks=pytest.mark.slow),
+        pytest.param("signing_in", marks=pytest.mark.slow),
+    ],
+)
 def test_nothing_that_people_wrote_is_logged(request: pytest.FixtureRequest, kind: str) -> None:
     running: Running = request.getfixturevalue(kind)
     before = running.log.stat().st_size

@@ -20,10 +20,10 @@ from shared.clock import utc_now
 from shared.deps import Backend
 from shared.domain.material import Status, id_of
 from shared.job import Report, run_job
-from tests.e2e.dying import mortals
-from tests.fakes.openai import FakeOpenAI
-from tests.materials import READER, extracted
-from tests.materials_stored import (
+from tests.support.dying_process import mortals
+from tests.support.fakes.openai import FakeOpenAI
+from tests.support.materials import READER, extracted
+from tests.support.stored_materials import (
     PARAGRAPHS,
     QUERY,
     answers_kept,
@@ -40,7 +40,7 @@ from tests.materials_stored import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from tests.e2e.dying import Mortals
+    from tests.support.dying_process import Mortals
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,9 @@ import pytest
 from infra.deploy.discovery import tools
 from infra.local.cloud import cloud
 from infra.local.processes import serve
-from tests.e2e.running import INLINE, run_deployed_gateway, run_gateway
-from tests.e2e.wire import TOOL_NAMES, call, message, post
-from tests.ports import free_port
+from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
+from tests.support.mcp_wire import TOOL_NAMES, call, message, post
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from infra.local.processes import Served
-    from tests.e2e.running import Library, Running
+    from tests.support.gateway_process import Library, Running
 
 
 class Maimed(NamedTuple):

@@ -8,12 +8,12 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from tests.e2e.wire import MODERN
+from tests.support.mcp_wire import MODERN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.e2e.running import Running
+    from tests.support.gateway_process import Running
 
 pytestmark = pytest.mark.anyio
 

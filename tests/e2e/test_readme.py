@@ -18,7 +18,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from infra.cli import main
 from infra.deploy.discovery import ROOT
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

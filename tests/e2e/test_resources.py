@@ -10,14 +10,14 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextResourceContents
 
-from tests.e2e.wire import HANDSHAKE, MODERN, call, message, post, post_modern
+from tests.support.mcp_wire import HANDSHAKE, MODERN, call, message, post, post_modern
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from mcp_types import ReadResourceResult
 
-    from tests.e2e.running import Library, Running
+    from tests.support.gateway_process import Library, Running
 
 pytestmark = pytest.mark.anyio
 

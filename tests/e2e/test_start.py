@@ -14,9 +14,9 @@ import httpx2
 import pytest
 
 from infra.deploy.discovery import ROOT
-from tests.e2e.running import run_deployed_gateway
-from tests.e2e.wire import HEADERS, message
-from tests.ports import free_port
+from tests.support.gateway_process import run_deployed_gateway
+from tests.support.mcp_wire import HEADERS, message
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,6 +114,7 @@ def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
         assert 403 == listing(port, x_api_key="carrel_nonsense")
 
 
+@pytest.mark.slow
 def test_a_run_with_sign_in_lets_in_who_has_a_key_and_says_how_to_make_one(tmp_path: Path) -> None:
     port, environment = free_port(), machine(tmp_path)
     inherited = {"LOCAL_USER": "somebody", "PUBLIC_ACCESS": "true"}
@@ -128,6 +129,7 @@ def test_a_run_with_sign_in_lets_in_who_has_a_key_and_says_how_to_make_one(tmp_p
         assert 401 == listing(port, x_api_key=key.strip())
 
 
+@pytest.mark.slow
 def test_a_key_outlives_a_database_that_is_killed_right_after(tmp_path: Path) -> None:
     port, environment = free_port(), machine(tmp_path)
     with up(port, environment, "--sign-in"):

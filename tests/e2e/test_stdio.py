@@ -17,14 +17,14 @@ from mcp.client.stdio import StdioServerParameters
 
 from infra.deploy.discovery import ROOT
 from infra.local.keeper import StateFolder
-from tests.e2e.running import SECRET
-from tests.e2e.wire import HANDSHAKE, MODERN, TOOL_NAMES, call, initialize, message
-from tests.ports import free_port
+from tests.support.gateway_process import SECRET
+from tests.support.mcp_wire import HANDSHAKE, MODERN, TOOL_NAMES, call, initialize, message
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from tests.e2e.running import Library
+    from tests.support.gateway_process import Library
 
 COMMAND = [str(Path(sys.executable).with_name("carrel")), "stdio"]
 """As a client's configuration file has it: the command in the virtual environment."""

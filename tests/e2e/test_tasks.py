@@ -15,17 +15,17 @@ from pydantic import SecretStr
 from shared.access_keys import new_key
 from shared.caller import EVERYTHING
 from shared.keyring import Keyring
-from tests.access.conftest import CLOUD, in_access
-from tests.e2e.running import INLINE, SECRET, run_gateway
-from tests.e2e.wire import MODERN, assert_fits, call, message, post
-from tests.ports import free_port
+from tests.e2e.access.conftest import CLOUD, in_access
+from tests.support.gateway_process import INLINE, SECRET, run_gateway
+from tests.support.mcp_wire import MODERN, assert_fits, call, message, post
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
     from shared.store.access import AccessStore
-    from tests.e2e.running import Running
+    from tests.support.gateway_process import Running
 
 pytestmark = pytest.mark.anyio
 

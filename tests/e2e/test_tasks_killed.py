@@ -11,18 +11,18 @@ import pytest
 
 from functions.tools.add_task.tool import TOOL as ADD
 from shared.caller import Caller
-from tests.calling import request_of
-from tests.e2e.killing import hammered, mortal
-from tests.tools.todo import listed
+from tests.support.random_kills import hammered, mortal
+from tests.support.tasks import listed
+from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.call import CallRequest
     from shared.deps import Backend
-    from tests.e2e.killing import Answered
+    from tests.support.random_kills import Answered
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 KILLS = 5
 CLIENTS = 6

@@ -16,10 +16,10 @@ from pydantic import SecretStr
 from shared.access_keys import new_key
 from shared.caller import EVERYTHING
 from shared.keyring import Keyring
-from tests.access.conftest import CLOUD, FUNDS, in_access
-from tests.e2e.running import INLINE, SECRET, run_gateway
-from tests.e2e.wire import HANDSHAKE, MODERN, assert_fits, call, post
-from tests.traces import ANNA, DOWN, sample
+from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
+from tests.support.gateway_process import INLINE, SECRET, run_gateway
+from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_fits, call, post
+from tests.support.traces import ANNA, DOWN, sample
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
     from shared.store.access import AccessStore
-    from tests.e2e.running import Running
+    from tests.support.gateway_process import Running
 
 pytestmark = pytest.mark.anyio
 

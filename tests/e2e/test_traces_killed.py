@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import anyio.to_thread
 import pytest
 
-from tests.e2e.killing import hammered, mortal
-from tests.traces import did, request_by, stored
-from tests.traces_stored import assert_exact, assert_sums, ballots
+from tests.support.random_kills import hammered, mortal
+from tests.support.stored_traces import assert_exact, assert_sums, ballots
+from tests.support.traces import did, request_by, stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from shared.call import CallRequest
     from shared.deps import Backend
-    from tests.e2e.killing import Answered
+    from tests.support.random_kills import Answered
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 KILLS: Final = {"amend_trace": 2, "contribute_trace": 2, "vote_trace": 3, "withdraw_trace": 2}
 """How often each function dies, all of them while the others change the same traces."""

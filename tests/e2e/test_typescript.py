@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.typescript_clients import talk
-from tests.e2e.wire import TOOL_NAMES, assert_fits
-from tests.knowledge import BAKING
+from tests.support.knowledge import BAKING
+from tests.support.mcp_wire import TOOL_NAMES, assert_fits
+from tests.support.typescript_clients import talk
 
 if TYPE_CHECKING:
-    from tests.e2e.running import Running
+    from tests.support.gateway_process import Running
 
 
 @pytest.mark.parametrize("client", ["2026-07-28", "auto", "v1"])
@@ -30,6 +30,7 @@ def test_a_typescript_client_lists_searches_reads_and_sees_errors(
     assert "VALIDATION_ERROR" in heard["failure"]["content"][0]["text"]
 
 
+@pytest.mark.slow
 def test_a_client_that_was_idle_is_answered(inline: Running, functions: Running) -> None:
     """Both ways of running at once: the pauses alone take 17 seconds."""
     with ThreadPoolExecutor() as pool:

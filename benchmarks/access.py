@@ -1,0 +1,93 @@
+"""What it costs to know who is calling: the same call without a credential, by token, by key.
+
+Usage: python -m benchmarks.access [ROUNDS]
+
+The tool answers at once and reads nothing, so what is left is the gateway. The floor is one read of
+a small document, made bare: a token costs one such read, and a key two, one beside the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import httpx2
+from pydantic import SecretStr
+
+from benchmarks.measuring import interleaved, milliseconds, print_table, ratio, timed
+from functions.gateway.access import Access
+from infra.local.emulator import EmulatorMissing, run_emulator
+from shared.access_keys import new_key
+from shared.caller import EVERYTHING
+from shared.settings import Settings
+from shared.store.access import AccessStore
+from tests.e2e.access.conftest import CLOUD, NOTEBOOK
+from tests.support.gateway_process import SECRET, run_gateway
+from tests.support.mcp_wire import HEADERS, call
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+ROUNDS: Final = 200
+WARM_UP: Final = 10
+PROJECT: Final = "bench-access"
+USER: Final = "reader"
+_ENDLESS: Final = {"READS_PER_MINUTE": "1000000"}
+
+
+async def measure(laptop: str, cloud: str, rounds: int) -> None:
+    """Call the same tool in every way, in turns."""
+    url = cloud.removesuffix("/mcp")
+    access = Access(
+        Settings(google_cloud_project=PROJECT, access_secrets=[SecretStr(SECRET)], public_url=url)
+    )
+    store = AccessStore(access.connection)
+    key, kept = new_key(access.keyring, USER, "bench", EVERYTHING, created_at=datetime.now(UTC))
+    await store.keys.add(kept)
+    token = access.tokens.issue(
+        user_id=USER, client_id="bench", scopes=EVERYTHING, grant_id="bench"
+    )
+    async with httpx2.AsyncClient(timeout=30) as http:
+        asking = partial(_ask, http)
+        ways: dict[str, Callable[[], Awaitable[object]]] = {
+            "one bare read": partial(store.accounts.get, USER),
+            "no credential, on a laptop": partial(asking, laptop, {}),
+            "access token": partial(asking, cloud, {"authorization": f"Bearer {token}"}),
+            "key": partial(asking, cloud, {"authorization": f"Bearer {key}"}),
+        }
+        turns = {name: timed(way) for name, way in ways.items()}
+        taken = await interleaved(turns, rounds, WARM_UP)
+    base = taken["no credential, on a laptop"]
+    rows = [[name, milliseconds(each), f"{ratio(each, base):.2f}"] for name, each in taken.items()]
+    print_table("A call that does nothing", ["way", "ms", "to no credential"], rows)
+    await access.connection.aclose()
+
+
+async def _ask(http: httpx2.AsyncClient, endpoint: str, headers: Mapping[str, str]) -> None:
+    answer = await http.post(endpoint, json=call("read_sign", {}), headers={**HEADERS, **headers})
+    assert answer.json()["result"]["structuredContent"]
+
+
+def main(rounds: int) -> None:
+    """Start an emulator and two gateways, and measure."""
+    with ExitStack() as stack:
+        os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+        log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "gateway.log"
+        project = {"GOOGLE_CLOUD_PROJECT": PROJECT}
+        laptop = stack.enter_context(run_gateway(NOTEBOOK, project, log))
+        cloud = stack.enter_context(run_gateway(NOTEBOOK, project | CLOUD | _ENDLESS, log))
+        asyncio.run(measure(laptop.endpoint, cloud.endpoint, rounds))
+
+
+if __name__ == "__main__":
+    try:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
+    except EmulatorMissing as error:
+        sys.exit(str(error))

@@ -1,0 +1,107 @@
+"""What is deployed: how large bundles and their environments are, and how soon they answer.
+
+Usage: python -m benchmarks.bundles [ROUNDS]
+
+One line for each distinct set of requirements, with one of its functions, the first by name; these
+are the bundles of the cloud, which embed elsewhere. A cold start is the time from exec to the first
+GET that is answered with the function's health, on this machine, with an emulator beside it and all
+modules compiled: the cloud's own (getting a machine, its image and its code) comes on top.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import ExitStack
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+import httpx2
+
+from benchmarks.measuring import print_table
+from infra.deploy.stage import stage
+from infra.local.archives import unpack
+from infra.local.bundles import LAPTOP
+from infra.local.cloud import GATEWAY
+from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.environments import environment
+from infra.local.file_lock import locked
+from infra.local.processes import Program, start
+from tests.support.gateway_process import SECRET
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROUNDS: Final = 3
+STAGED: Final = LAPTOP / "bench"
+_MIB: Final = 1024 * 1024
+_GIVEN: Final = {"ACCESS_SECRETS": json.dumps([SECRET]), "PUBLIC_URL": "http://localhost:8080"}
+
+
+def cold_start(program: Program, path: str) -> float:
+    """Seconds until a function, started anew, has told its health."""
+    with ExitStack() as stack, httpx2.Client(headers={"host": "localhost:8080"}) as client:
+        began = time.perf_counter()
+        served = start(stack, program, log=STAGED / "log")
+        while True:
+            if served.process.poll() is not None:
+                raise RuntimeError(f"{program.source} ended: see {STAGED / 'log'}")
+            try:
+                told = client.get(served.url + path)
+            except httpx2.TransportError:
+                time.sleep(0.002)
+                continue
+            taken = time.perf_counter() - began
+            if told.json()["status"] not in {"ok", "degraded"}:  # the gateway misses its tools
+                raise RuntimeError(told.text)
+            return taken
+
+
+def size(folder: Path) -> int:
+    """Bytes of the files in a folder, without those that Python compiled."""
+    files = (path for path in folder.rglob("*") if path.suffix != ".pyc")
+    return sum(path.lstat().st_size for path in files if path.is_file() or path.is_symlink())
+
+
+def measured(archive: Path, name: str, rounds: int) -> list[str]:
+    """A line of the table, without what comes first."""
+    folder = STAGED / "unpacked" / archive.stem
+    if not folder.exists():
+        unpack(archive, folder, STAGED / "files")
+    with locked(LAPTOP / "lock"):
+        python = environment((folder / "requirements.txt").read_bytes(), LAPTOP / "environments")
+    given = {**_GIVEN, "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"]}
+    program = Program(folder / "main.py", python, given, folder)
+    path = "/health" if name == GATEWAY else "/"
+    cold_start(program, path)
+    taken = [cold_start(program, path) for _ in range(rounds)]
+    sizes = (archive.stat().st_size / 1024, size(folder) / 1024, size(python.parents[1]) / _MIB)
+    return [*(f"{each:.0f}" for each in sizes), f"{median(taken):.2f}"]
+
+
+def main(rounds: int) -> None:
+    """Pack all functions, and measure one for each distinct set of requirements."""
+    manifest = stage(STAGED)["functions"]
+    alike: dict[str, list[str]] = {}
+    for key in manifest:
+        text = (STAGED / key / "requirements.txt").read_text("utf-8")
+        alike.setdefault(text, []).append(key)
+    rows = []
+    with ExitStack() as stack:
+        os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+        for text, keys in alike.items():
+            [first, *others] = keys
+            entry = manifest[first]
+            line = measured(STAGED / entry["bundle"], entry["name"], rounds)
+            rows.append([first, str(len(others)), str(text.count("==")), *line])
+    columns = ["archive KiB", "unpacked KiB", "installed MiB", "cold start s"]
+    print_table("Bundles", ["function", "others like it", "packages", *columns], rows)
+
+
+if __name__ == "__main__":
+    try:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
+    except EmulatorMissing as error:
+        sys.exit(str(error))

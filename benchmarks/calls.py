@@ -1,0 +1,151 @@
+"""What a call costs over HTTP, against the same Firestore requests made bare.
+
+Usage: python -m benchmarks.calls [ROUNDS]
+
+Every way gets the same chunk, or the same question, in the same round, on connections that are
+kept open. The official client's own work is not the gateway's: "bare HTTP" is nearer to that.
+"In the tool" is what the receipt says: the handler with its requests, without HTTP and MCP.
+"Functions" are those that are deployed, and their calls pass what plays Cloud Run, which is no part
+of them: TLS, a token to verify, and another hop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from contextlib import AsyncExitStack, ExitStack
+from itertools import cycle
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import httpx2
+from mcp import Client
+
+from benchmarks.base import Remembering, fill, known_vectors
+from benchmarks.measuring import interleaved, milliseconds, print_table, ratio, timed
+from benchmarks.ways import Floor, Way, bare, bare_handshake, official
+from infra.local.cloud import cloud
+from infra.local.emulator import EmulatorMissing, run_emulator
+from shared.ai.embedding import Purpose
+from shared.ai.local_embedding import LocalEmbedder
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.settings import Settings
+from shared.store import Meter
+from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from benchmarks.base import Base
+    from benchmarks.measuring import Measurement
+
+T = TypeVar("T")
+GOAL: Final = 1.5
+ROUNDS: Final = 60
+CHUNKS: Final = 1_000
+PROJECT: Final = "bench-calls"
+WARM_UP: Final = 5
+
+
+async def measure(endpoints: Mapping[str, str], rounds: int) -> None:
+    """Fill a base, then call both tools in every way."""
+    embedder = LocalEmbedder()
+    known = known_vectors()
+    settings = Settings(google_cloud_project=PROJECT)
+    backend = Backend(settings, embedder=Remembering(embedder, known))
+    base = await fill(backend.deps(Caller(), Meter()), CHUNKS, known)
+    floor = Floor(backend.connection.client, embedder)
+    async with AsyncExitStack() as stack:
+        ways = await _ways(stack, endpoints)
+        await measure_get_chunk(base, floor, ways, rounds)
+        await measure_search_kb(base, floor, ways, rounds)
+    await backend.aclose()
+
+
+async def measure_get_chunk(base: Base, floor: Floor, ways: Mapping[str, Way], rounds: int) -> None:
+    """One read, then the neighbours of what was read."""
+    measurements = {"floor": _turns(floor.get_chunk, base.chunk_ids)}
+    for name, way in ways.items():
+        measurements[name] = _turns(_calling(way, "get_chunk", "chunk_id"), base.chunk_ids)
+    taken = await interleaved(measurements, rounds, WARM_UP)
+    _print(f"get_chunk on {base.name}; goal {GOAL} inline", taken, ["floor"], ways)
+
+
+async def measure_search_kb(base: Base, floor: Floor, ways: Mapping[str, Way], rounds: int) -> None:
+    """The neighbours of a question; the embedding is part of one floor and not of the other."""
+    wanted = base.questions[: WARM_UP + rounds]
+    vectors = await floor.embedder.embed(wanted, Purpose.QUERY)
+    measurements = {
+        "floor": _turns(floor.search_kb, wanted),
+        "Firestore alone": _turns(floor.search, list(zip(wanted, vectors, strict=True))),
+    }
+    for name, way in ways.items():
+        measurements[name] = _turns(_calling(way, "search_kb", "query"), wanted)
+    taken = await interleaved(measurements, rounds, WARM_UP)
+    floors = ["floor", "Firestore alone"]
+    _print(f"search_kb on {base.name}; goal {GOAL} inline", taken, floors, ways)
+
+
+async def _ways(stack: AsyncExitStack, endpoints: Mapping[str, str]) -> dict[str, Way]:
+    http = await stack.enter_async_context(httpx2.AsyncClient(timeout=30))
+    ways: dict[str, Way] = {}
+    for topology, endpoint in endpoints.items():
+        client = await stack.enter_async_context(Client(endpoint))
+        ways[f"{topology}, official client"] = official(client)
+        ways[f"{topology}, bare HTTP"] = bare(http, endpoint)
+    ways["inline, bare HTTP, 2025-11-25"] = bare_handshake(http, endpoints["inline"])
+    return ways
+
+
+def _calling(way: Way, tool: str, argument: str) -> Callable[[str], Awaitable[None]]:
+    return lambda value: way.call(tool, {argument: value})
+
+
+def _turns(work: Callable[[T], Awaitable[None]], values: Sequence[T]) -> Measurement:
+    """Do it to one value after the other."""
+    coming = cycle(values)
+    return timed(lambda: work(next(coming)))
+
+
+def _print(
+    title: str, taken: Mapping[str, list[float]], floors: Sequence[str], ways: Mapping[str, Way]
+) -> None:
+    rows = []
+    for name, seconds in taken.items():
+        ratios = [f"{ratio(seconds, taken[floor]):.2f}" for floor in floors]
+        rows.append([name, milliseconds(seconds), *ratios, *_told(ways.get(name))])
+    columns = ["way", "ms", *(f"to {floor}" for floor in floors)]
+    print_table(title, [*columns, "in the tool", "round trips", "documents"], rows)
+
+
+def _told(way: Way | None) -> list[str]:
+    if way is None:
+        return ["", "", ""]
+    receipts = way.receipts[WARM_UP:]
+    way.receipts.clear()
+    names = ("milliseconds", "round_trips", "documents_read")
+    return [f"{median(receipt[name] for receipt in receipts):g}" for name in names]
+
+
+def main(rounds: int) -> None:
+    """Start an emulator and both topologies, and measure."""
+    with ExitStack() as stack:
+        os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+        log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "functions.log"
+        project = {"GOOGLE_CLOUD_PROJECT": PROJECT}
+        in_cloud = stack.enter_context(cloud(["get_chunk", "search_kb"], project, log=log))
+        inline = stack.enter_context(run_gateway(INLINE, project, log))
+        functions = stack.enter_context(run_deployed_gateway(project, log, in_cloud))
+        endpoints = {"inline": inline.endpoint, "functions": functions.endpoint}
+        asyncio.run(measure(endpoints, rounds))
+
+
+if __name__ == "__main__":
+    try:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
+    except EmulatorMissing as error:
+        sys.exit(str(error))

@@ -1,0 +1,167 @@
+"""How long it takes to find topics, in how much memory, and how well they hold.
+
+Usage: python -m benchmarks.clustering [--sizes N ...]
+
+The base is SciFact's abstracts with their vectors; beyond its 5,183, the same again, each a little
+moved. Every size has a process of its own. Topics hold if they are found again where a tenth of the
+base is left out: that is the adjusted Rand index of what both draws have. How well they agree with
+topics that a person made, the sample tells, which is embedded for it. It takes two minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import multiprocessing
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from benchmarks.base import SCIFACT, read_sources
+from benchmarks.measuring import print_table
+from infra.local.places import SAMPLE
+from infra.local.sample.load import FOLDER, Knowledge, chunks_by_highlight
+from shared.ai.embedding import Purpose
+from shared.ai.local_embedding import LocalEmbedder
+from shared.clustering.density import NOISE
+from shared.clustering.topics import find_topics
+from tests.support.knowledge import in_chunks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Labels = NDArray[np.intp]
+    Matrix = NDArray[np.float32]
+
+VECTORS: Final = SCIFACT / "minilm-int8.documents.npy"
+SIZES: Final = (1_000, 5_000, 20_000)
+MOVED: Final = 0.035
+"""How far a copy lies from what it is a copy of, along each axis: their similarity is 0.82."""
+LEFT_OUT: Final = 0.1
+PAGE: Final = "https://readwise.io/open/{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found in a base.
+
+    Attributes:
+        seconds: How long it took.
+        megabytes: The most memory that the process ever had, all that it imports among it.
+        topics: How many there are.
+        noise: The share of passages that have none.
+        agreement: With what else it could be, as the adjusted Rand index.
+    """
+
+    seconds: float
+    megabytes: float
+    topics: int
+    noise: float
+    agreement: float
+
+    def row(self, name: str) -> list[str]:
+        """A row of the table."""
+        return [
+            name,
+            f"{self.seconds:.1f}",
+            f"{self.megabytes:.0f}",
+            str(self.topics),
+            f"{self.noise:.2f}",
+            f"{self.agreement:.2f}",
+        ]
+
+
+def of_scifact(size: int) -> Found:
+    """Find topics in so many vectors, and again in most of them."""
+    vectors = _vectors(size)
+    labels, seconds = _timed(vectors)
+    megabytes = _megabytes()
+    kept = np.flatnonzero(np.random.default_rng(1).random(size) >= LEFT_OUT)
+    again, _ = _timed(vectors[kept])
+    return _found(labels, seconds, megabytes, _agreement(labels[kept], again))
+
+
+def of_sample(_: int) -> Found:
+    """Find the sample's topics, and compare them with those in `knowledge.json`."""
+    chunks = [chunk for source in read_sources(SAMPLE) for chunk in in_chunks(source).chunks]
+    embedder = LocalEmbedder()
+    texts = [chunk.embedding_text for chunk in chunks]
+    vectors = np.array(asyncio.run(embedder.embed(texts, Purpose.DOCUMENT)), np.float32)
+    labels, seconds = _timed(vectors)
+    by_hand = _by_hand([chunk.chunk_id for chunk in chunks])
+    return _found(labels, seconds, _megabytes(), _agreement(labels, by_hand))
+
+
+def _found(labels: Labels, seconds: float, megabytes: float, agreement: float) -> Found:
+    noise = float((labels == NOISE).mean())
+    return Found(seconds, megabytes, int(labels.max()) + 1, noise, agreement)
+
+
+def _by_hand(chunk_ids: list[str]) -> Labels:
+    """The first topic that somebody put each chunk into."""
+    text = (FOLDER / "knowledge.json").read_text(encoding="utf-8")
+    pages = chunks_by_highlight(SAMPLE)
+    labels = np.full(len(chunk_ids), NOISE, np.intp)
+    topics = list(enumerate(Knowledge.model_validate_json(text).clusters))
+    for number, topic in reversed(topics):
+        for member in topic.members:
+            for chunk_id in pages[PAGE.format(member)]:
+                labels[chunk_ids.index(chunk_id)] = number
+    return labels
+
+
+def _vectors(size: int) -> Matrix:
+    vectors: Matrix = np.load(VECTORS)
+    chance = np.random.default_rng(0)
+    copies = [vectors]
+    while sum(map(len, copies)) < size:
+        moved = vectors + MOVED * chance.standard_normal(vectors.shape, np.float32)
+        copies.append(moved / np.linalg.norm(moved, axis=1, keepdims=True))
+    return np.concatenate(copies)[:size]
+
+
+def _timed(vectors: Matrix) -> tuple[Labels, float]:
+    started = time.perf_counter()
+    topics = find_topics(vectors)
+    seconds = time.perf_counter() - started
+    labels = np.full(len(vectors), NOISE, np.intp)
+    for number, topic in enumerate(topics):
+        labels[topic.members] = number
+    return labels, seconds
+
+
+def _agreement(one: Labels, other: Labels) -> float:
+    from sklearn.metrics import adjusted_rand_score
+
+    both = (one != NOISE) & (other != NOISE)
+    return float(adjusted_rand_score(one[both], other[both]))
+
+
+def _megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    sizes: list[int] = parser.parse_args().sizes
+    if not VECTORS.is_file():
+        sys.exit(f"skipped: {VECTORS} is not here")
+    processes = multiprocessing.get_context("spawn")
+    with processes.Pool(1, maxtasksperchild=1) as pool:
+        rows = [pool.apply(of_sample, (0,)).row("the sample, against its topics by hand")]
+        rows += [
+            pool.apply(of_scifact, (size,)).row(f"{size:,} abstracts, against nine in ten")
+            for size in sizes
+        ]
+    columns = ("passages", "seconds", "MB", "topics", "noise", "ARI")
+    print_table("Finding topics", columns, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""What a function's imports cost, against those it cannot do without.
+
+Usage: python -m benchmarks.cold_start [ROUNDS]
+
+Each import runs in a fresh process and is measured in processor time, since waiting is the
+machine's doing. Such a process ends without tearing down what it imported, as a function's does
+not end after its imports. "Until exit" has that too: a collector that never saw the imports
+(`shared/cold_start.py`) saves more there than a cold start ever spends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.measuring import interleaved, milliseconds, print_table, ratio
+from infra.deploy.discovery import ROOT, jobs, tools
+from tests.support.gateway_process import SECRET
+
+if TYPE_CHECKING:
+    from benchmarks.measuring import Measurement
+
+BUDGET: Final = 1.15
+ROUNDS: Final = 10
+FUNCTION: Final = "import google.cloud.firestore, functions_framework"
+GATEWAY: Final = "import mcp, google.cloud.firestore, functions_framework"
+# Development tools bring these and structlog imports them where it finds them; no bundle of a tool
+# or a job holds them.
+_AS_BUNDLED: Final = "import sys; sys.modules.update(rich=None, attr=None); "
+_COLLECTING: Final = "import gc; gc.disable = gc.freeze = gc.enable = int; "
+_AND_NO_MORE: Final = "; import os; os._exit(0)"
+_OURS: Final = ("shared", "functions")
+
+
+def importing(code: str) -> Measurement:
+    """Measure the processor time of a process that runs `code`."""
+
+    async def measured() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=ROOT)
+        if await process.wait():
+            raise RuntimeError(f"This failed: {code}")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return measured
+
+
+async def compare(title: str, floor: str, functions: dict[str, str], rounds: int) -> None:
+    """Measure the imports of functions, the first of them in three ways."""
+    name, first = next(iter(functions.items()))
+    codes = {"floor": floor, **functions, f"{name}, collector on": _COLLECTING + first}
+    whole = {"floor, until exit": floor, f"{name}, until exit": first}
+    taken = await interleaved(
+        {label: importing(code + _AND_NO_MORE) for label, code in codes.items()}
+        | {label: importing(code) for label, code in whole.items()},
+        rounds,
+    )
+    rows = []
+    for label, seconds in taken.items():
+        least = taken["floor, until exit" if label in whole else "floor"]
+        rows.append([label, milliseconds(seconds), f"{ratio(seconds, least):.2f}"])
+    print_table(f"{title}; budget {BUDGET}", ["processor time", "ms", "ratio"], rows)
+    print_dearest(floor, first)
+
+
+def print_dearest(floor: str, function: str) -> None:
+    """Print what a function imports beyond its floor: by package, and our own modules."""
+    known = self_times(floor)
+    beyond = {name: cost for name, cost in self_times(function).items() if name not in known}
+    packages: Counter[str] = Counter()
+    for name, cost in beyond.items():
+        packages[name.partition(".")[0]] += cost
+    ours = {name: cost for name, cost in beyond.items() if name.startswith(_OURS)}
+    print_table(
+        "Dearest imports beyond the floor (wall time of their own bodies, traced)",
+        ["package", "ms", "own module", "ms"],
+        [
+            [package, f"{total / 1000:.1f}", module, f"{cost / 1000:.1f}"]
+            for (package, total), (module, cost) in zip(
+                packages.most_common(5), Counter(ours).most_common(5), strict=False
+            )
+        ],
+    )
+
+
+def self_times(code: str) -> dict[str, int]:
+    """The microseconds that each module's own body took: the least of three runs."""
+    runs = [_traced("import gc; gc.disable(); " + code) for _ in range(3)]
+    return {name: min(run.get(name, cost) for run in runs) for name, cost in runs[0].items()}
+
+
+def _traced(code: str) -> dict[str, int]:
+    command = [sys.executable, "-X", "importtime", "-c", code]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stderr
+    rows = [line.partition(":")[2].split("|") for line in told.splitlines() if line.count("|") == 2]
+    return {name.strip(): int(cost) for cost, _, name in rows if cost.strip().isdigit()}
+
+
+async def main(rounds: int) -> None:
+    """Measure tools, the gateway and jobs."""
+    of_tools = {
+        each.name: f"{_AS_BUNDLED}import functions.tools.{each.name}.main" for each in tools()
+    }
+    of_jobs = {each.name: f"{_AS_BUNDLED}import functions.jobs.{each.name}.main" for each in jobs()}
+    gateway = {"gateway": "import functions.gateway.main"}
+    await compare("Tools", FUNCTION, of_tools, rounds)
+    await compare("Gateway", GATEWAY, gateway, rounds)
+    await compare("Jobs, for information", FUNCTION, of_jobs, rounds)
+
+
+if __name__ == "__main__":
+    os.environ["ACCESS_SECRETS"] = json.dumps([SECRET])  # the gateway does not start without
+    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS))

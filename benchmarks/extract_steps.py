@@ -1,0 +1,153 @@
+"""Where `extract_key_info` spends its time beside embedding: the product's steps by themselves.
+
+It is a part of `benchmarks.extract`. Each is done three times, nothing beside it; the median
+counts.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from benchmarks.extract_set import claims
+from functions.tools.extract_key_info.brought import brought_before, just_brought
+from functions.tools.extract_key_info.cutting import cut
+from functions.tools.extract_key_info.ranked import ranked
+from functions.tools.extract_key_info.taking_in import Taken, making
+from shared.ai.embedding import Purpose
+from shared.caller import Caller
+from shared.domain.contents import Part, parts_of
+from shared.domain.material import Material, Status, id_of
+from shared.materials.embedding import BATCH, keep_passages
+from shared.retrieval.passages import CUTTING, cleaned, split_passages
+from shared.retrieval.terms import terms
+from shared.search.meaning import DENSE_POOL
+from shared.search.pool import LEXICAL_POOL
+from shared.store import Meter
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from shared.deps import Backend, Deps
+    from shared.domain.contents import Cut
+    from shared.store.materials import Materials
+
+TIMES: Final = 3
+TOP: Final = 5
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(slots=True)
+class Watch:
+    """Measures steps.
+
+    Attributes:
+        taken: What each took, in ms.
+    """
+
+    taken: dict[str, float] = field(default_factory=dict)
+
+    def of(self, name: str, work: Callable[[], ResultT]) -> ResultT:
+        """Do something some times; return what came of it last."""
+        took = []
+        for _ in range(TIMES):
+            began = time.perf_counter()
+            result = work()
+            took.append(time.perf_counter() - began)
+        self.taken[name] = median(took) * 1000
+        return result
+
+    async def waiting(self, name: str, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """The same of something to wait for."""
+        took = []
+        for _ in range(TIMES):
+            began = time.perf_counter()
+            result = await work()
+            took.append(time.perf_counter() - began)
+        self.taken[name] = median(took) * 1000
+        return result
+
+
+async def taken(text: str, cuts: Sequence[Cut], deps: Deps) -> Taken:
+    """Materials with everything that is stored of them, before any of it is."""
+    parts = parts_of(cuts)
+    texts = {each.passage_id: each.cleaned for each in cuts}
+    made = await deps.embedder.embed(list(texts.values()), Purpose.DOCUMENT)
+    material = Material(
+        document_id=id_of(text),
+        arrival="bench",
+        status=Status.ARRIVING,
+        making=making(deps),
+        passage_characters=deps.settings.extract_passage_characters,
+        cutting=CUTTING,
+        characters=len(text),
+        passages=len(texts),
+        parts=len(parts),
+        brought_at=deps.clock(),
+    )
+    return Taken(material, parts, texts, dict(zip(texts, made, strict=True)))
+
+
+async def steps(text: str, backend: Backend) -> dict[str, float]:
+    """What each step takes, in ms; what follows a colon is a part of what stands before it."""
+    watch = Watch()
+    deps = backend.deps(Caller.of(f"walker-{len(text)}"), Meter())
+    await deps.store.embedding_space.claim(deps.embedder)
+    cuts = _in_memory(text, deps.settings.extract_passage_characters, watch)
+    materials = await taken(text, cuts, deps)
+    store = deps.store.materials(str(deps.caller.user_id), "default")
+    await _store(materials, store, deps, watch)
+    await _rank(materials, store, deps, watch)
+    return watch.taken
+
+
+def _in_memory(text: str, most: int, watch: Watch) -> list[Cut]:
+    cuts = watch.of("cut", lambda: cut(text, most))
+    spans = watch.of("cut: find the passages", lambda: split_passages(text, most))
+    found = [text[span.start : span.end] for span in spans]
+    watch.of("cut: clean and hash", lambda: [id_of(cleaned(each)) for each in found])
+    watch.of("cut: terms", lambda: [terms(each) for each in found])
+    parts = watch.of("put into parts", lambda: parts_of(cuts))
+    kept = watch.of("parts to bytes, compressed", lambda: [part.to_bytes() for part in parts])
+    watch.of("parts from bytes", lambda: [Part.from_bytes(each) for each in kept])
+    return cuts
+
+
+async def _store(materials: Taken, store: Materials, deps: Deps, watch: Watch) -> None:
+    material = materials.material
+    standing = await store.look(material.document_id)
+    await deps.store.database.commit(store.begin(standing, material, deps.clock()))
+    await watch.waiting("store the parts", lambda: store.keep_parts(material, materials.parts))
+
+    async def keep() -> None:
+        names = list(materials.texts)
+        for start in range(0, len(names), BATCH):
+            block = {name: materials.texts[name] for name in names[start : start + BATCH]}
+            await store.keep_passages(material, block, materials.vectors)
+
+    await watch.waiting("store the passages", keep)
+    without = lambda: keep_passages(materials.texts, material, store)  # noqa: E731 - like the others
+    await watch.waiting("store them as known, without vectors", without)
+    names = list(materials.texts)
+    await watch.waiting("read the vectors of all", lambda: store.known(names, material))
+
+
+async def _rank(materials: Taken, store: Materials, deps: Deps, watch: Watch) -> None:
+    query = next(claims())
+    vector = await deps.query_vector(query)
+    material = replace(materials.material, status=Status.READY)
+    held = just_brought(material, materials.parts, materials.texts, materials.vectors)
+    await watch.waiting("rank in memory", lambda: ranked(query, held, TOP, deps))
+    kept = brought_before([material], store)
+    await watch.waiting("rank from the store", lambda: ranked(query, kept, TOP, deps))
+    await watch.waiting("from the store: read the parts", lambda: store.parts([material]))
+    stored, others = store.searched([material]), list(materials.texts)[-LEXICAL_POOL:]
+    await watch.waiting(
+        "from the store: the nearest 50", lambda: stored.nearest(vector, DENSE_POOL)
+    )
+    await watch.waiting(
+        "from the store: compare 30 more", lambda: stored.similarities(vector, others)
+    )

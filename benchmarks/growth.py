@@ -1,0 +1,152 @@
+"""What a call reads as the base grows: documents and round trips at 1,000, 5,000 and 20,000 chunks.
+
+Usage: python -m benchmarks.growth [CHUNKS ...]
+
+The base grows in one emulator: SciFact's abstracts, again and again under other names, with the
+vectors that are known. What does not depend on the base's size stays the same in every column. The
+index entries that a vector query scans are billed beside these, one read a hundred; no emulator
+counts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import sys
+from dataclasses import replace
+from itertools import count, islice
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.base import SCIFACT, Remembering, known_vectors, read_sources
+from benchmarks.measuring import print_table
+from functions.jobs.embed.job import embed
+from functions.jobs.index.job import index
+from infra.deploy.discovery import tools
+from infra.local.emulator import EmulatorMissing, run_emulator
+from shared.ai.local_embedding import LocalEmbedder
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.job import Budget
+from shared.parsing import parse
+from shared.settings import Settings
+from shared.store import Meter
+from shared.store.ingestion import BLOCK
+from tests.support.knowledge import in_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from shared.deps import Deps
+    from shared.store.ingestion import ChunkedSource
+
+PROJECT: Final = "bench-growth"
+SIZES: Final = (1_000, 5_000, 20_000)
+QUESTIONS: Final = (
+    "vitamin D and bone density",
+    "gene expression in tumour cells",
+    "mortality after surgery in elderly patients",
+)
+CATEGORY: Final = "articles"
+TAGS: Final = ("odd", "seventh", "hundredth")
+
+
+def calls(chunk_id: str, source_id: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """What to call, under which name."""
+    for question in QUESTIONS:
+        yield "search_kb", "search_kb", {"query": question}
+        yield "search_kb, semantic", "search_kb", {"query": question, "mode": "semantic"}
+        yield "search_kb, lexical", "search_kb", {"query": question, "mode": "lexical"}
+        for tag in TAGS:
+            filters = {"tags": [tag]}
+            yield f"search_kb, tag {tag}", "search_kb", {"query": question, "filters": filters}
+        several = {"tags": ["seventh"], "category": CATEGORY, "period": "last_30_days"}
+        yield "search_kb, three filters", "search_kb", {"query": question, "filters": several}
+    yield "search_kb, by date", "search_kb", {"filters": {"tags": ["seventh"]}}
+    yield "get_chunk", "get_chunk", {"chunk_id": chunk_id}
+    yield "get_source", "get_source", {"source_id": source_id}
+    yield "list_sources", "list_sources", {}
+    yield "list_clusters", "list_clusters", {}
+    yield "get_recent", "get_recent", {"period": "last_30_days"}
+    yield "get_stats", "get_stats", {}
+
+
+def endless() -> Iterator[ChunkedSource]:
+    """Abstracts whose vectors are known, with tags of known frequency, again and again."""
+    known = known_vectors()
+    for turn in count():
+        for number, source in enumerate(read_sources(SCIFACT / "corpus.jsonl")):
+            every = {"odd": 2, "seventh": 7, "hundredth": 100}
+            tags = tuple(tag for tag in TAGS if number % every[tag] == 0)
+            again = replace(
+                source, source_id=f"{source.source_id}-{turn}", tags=tags, category=CATEGORY
+            )
+            chunked = in_chunks(again)
+            if all(chunk.embedding_text in known for chunk in chunked.chunks):
+                yield chunked
+
+
+async def grow(deps: Deps, sources: Iterator[ChunkedSource], chunks: int) -> None:
+    """Put at least this many chunks in, with all that the jobs make of them."""
+    while chunks > 0:
+        block = list(islice(sources, BLOCK))
+        chunks -= sum(len(each.chunks) for each in block)
+        await deps.store.ingestion.save(block, deps.clock())
+    for job in (embed, index):
+        await job(deps, Budget(math.inf))
+
+
+async def cost(backend: Backend, source: ChunkedSource) -> dict[str, str]:
+    """What each call reads: documents and round trips, the median of its questions."""
+    by_name = {tool.name: tool for tool in tools()}
+    taken: dict[str, list[Meter]] = {}
+    for name, tool, arguments in calls(source.chunks[0].chunk_id, source.source.source_id):
+        meter = Meter()
+        parsed = parse(by_name[tool].input, arguments, tool)
+        await by_name[tool].run(parsed, backend.deps(Caller(), meter))
+        taken.setdefault(name, []).append(meter)
+    return {name: _told(meters) for name, meters in taken.items()}
+
+
+def _told(meters: Sequence[Meter]) -> str:
+    reads = median(meter.documents_read for meter in meters)
+    return f"{reads:.0f} in {max(meter.round_trips for meter in meters)}"
+
+
+async def measure(sizes: Sequence[int]) -> None:
+    """Grow the base from size to size, and call everything at each."""
+    settings = Settings(google_cloud_project=PROJECT)
+    embedder = Remembering(LocalEmbedder(), known_vectors())
+    backend = Backend(settings, embedder=embedder)
+    sources = endless()
+    first = next(sources)
+    deps = backend.deps(Caller(), Meter())
+    await deps.store.ingestion.save([first], deps.clock())
+    columns: list[dict[str, str]] = []
+    present = 0
+    for size in sizes:
+        await grow(deps, sources, size - present)
+        present = size
+        columns.append(await cost(backend, first))
+    await backend.aclose()
+    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
+    title = "Documents read, in how many round trips after one another, by chunks in the base"
+    print_table(title, ["", *(f"{size:,}" for size in sizes)], rows)
+
+
+def main() -> None:
+    """Measure at the sizes that are named."""
+    if not SCIFACT.is_dir():
+        sys.exit(f"Skipped: {SCIFACT} is not here. It is no part of the project.")
+    sizes = [int(size) for size in sys.argv[1:]] or list(SIZES)
+    try:
+        with run_emulator() as host:
+            os.environ["FIRESTORE_EMULATOR_HOST"] = host
+            asyncio.run(measure(sizes))
+    except EmulatorMissing as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

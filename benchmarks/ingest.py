@@ -1,0 +1,154 @@
+"""How long a whole corpus takes to go in, against the embedder's own speed.
+
+Usage: python -m benchmarks.ingest [--limit N]
+
+SciFact's 5,183 abstracts go through the jobs `ingest`, `embed` and `index`, as `carrel ingest` runs
+them, into an emulator of their own; then once more, which must write nothing but each job's lease,
+taken and given back. Then `repair` compares the index, twice, and they are searched. All of it
+takes some minutes. The embed job is stopped every half minute, to take the speed of the embedder
+alone on a sample of the same chunks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.base import SCIFACT, read_sources
+from benchmarks.measuring import print_table
+from functions.jobs.embed.job import JOB as EMBED
+from functions.jobs.index.job import JOB as INDEX
+from functions.jobs.ingest.job import JOB as INGEST
+from functions.jobs.repair.job import JOB as REPAIR
+from functions.tools.search_kb.tool import In, search_kb
+from infra.local.emulator import EmulatorMissing, run_emulator
+from shared.ai.embedding import Purpose
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.job import Report, run_job
+from shared.logs import only_warnings
+from shared.settings import Settings
+from shared.store import Meter
+from tests.support.knowledge import in_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from shared.deps import Deps
+    from shared.job import Job
+CORPUS: Final = SCIFACT / "corpus.jsonl"
+RUNS: Final = (INGEST, EMBED, INDEX, INGEST, EMBED, INDEX, REPAIR, REPAIR)
+SLICE: Final = 30.0  # seconds
+SAMPLE: Final = 64  # chunks
+QUESTIONS: Final = ("do vitamins prevent cancer?", "stem cell fate", "risks of heart disease")
+
+
+@dataclass(slots=True)
+class Course:
+    """What a job's slices took together, what they did, and their share of another's speed."""
+
+    seconds: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+    meter: Meter = field(default_factory=Meter)
+    shares: list[float] = field(default_factory=list)
+
+    def told(self, chunks: int) -> list[str]:
+        """The cells of its row."""
+        share = f"{median(self.shares):.2f}" if self.shares else ""
+        done = ", ".join(f"{number} {name}" for name, number in self.counts.items())
+        speed = f"{chunks / self.seconds:.0f}" if self.counts else ""
+        counted = [str(self.meter.documents_read), str(self.meter.documents_written)]
+        return [f"{self.seconds:.1f}", speed, share, *counted, done]
+
+
+class Metered(Backend):
+    """A backend that lets one meter count for whatever runs on it."""
+
+    meter = Meter()
+
+    def deps(self, caller: Caller, meter: Meter) -> Deps:  # noqa: ARG002 - ours counts
+        """The capabilities of a run."""
+        return super().deps(caller, self.meter)
+
+
+async def run(
+    job: Job, backend: Metered, own_speed: Callable[[], Awaitable[float]] | None = None
+) -> Course:
+    """Run a job to its end, slice by slice if its speed is to be compared."""
+    course = Course()
+    backend.meter = course.meter
+    while True:
+        started = time.perf_counter()
+        report = await run_job(replace(job, timeout=SLICE) if own_speed else job, backend)
+        seconds = time.perf_counter() - started
+        if not isinstance(report, Report) or report.failures:
+            raise RuntimeError(f"{job.name}: {report}")
+        course.seconds += seconds
+        course.counts += report.counts
+        if own_speed and report.counts["embedded"]:
+            course.shares.append(report.counts["embedded"] / seconds / await own_speed())
+        if report.finished:
+            return course
+
+
+async def measure(backend: Metered, path: Path) -> None:
+    """Put a file in twice and compare its index twice, then search it."""
+    chunks = [chunk for each in read_sources(path) for chunk in in_chunks(each).chunks]
+    texts = [chunk.embedding_text for chunk in chunks[:: max(1, len(chunks) // SAMPLE)]]
+
+    async def own_speed() -> float:
+        started = time.perf_counter()
+        await backend.embedder.embed(texts, Purpose.DOCUMENT)
+        return len(texts) / (time.perf_counter() - started)
+
+    await own_speed()  # loads the model
+    rows = []
+    for number, job in enumerate(RUNS):
+        course = await run(job, backend, own_speed if job is EMBED else None)
+        turn = "again" if job in RUNS[:number] else "first time"
+        rows.append([f"{job.name}, {turn}", *course.told(len(chunks))])
+    columns = ["", "seconds", "chunks/s", "of embedder's own", "read", "written", "done"]
+    print_table(f"{len(chunks)} chunks of SciFact", columns, rows)
+    for question in QUESTIONS:
+        out = await search_kb(In(query=question, limit=3), backend.deps(Caller(), Meter()))
+        found = [[hit.title[:90], f"{hit.similarity:.2f}"] for hit in out.results]
+        print_table(question, ["title", "similarity"], found)
+    await backend.aclose()
+
+
+def main(limit: int | None) -> None:
+    """Start an emulator and measure."""
+    if not CORPUS.is_file():
+        print(f"Skipped: there is no SciFact in {SCIFACT}.")  # noqa: T201 - a benchmark prints
+        return
+    only_warnings()
+    with ExitStack() as stack:
+        os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / CORPUS.name
+        with CORPUS.open("rb") as lines:
+            path.write_bytes(b"".join(islice(lines, limit)))
+        settings = Settings(google_cloud_project="bench-ingest", ingest_path=str(path))
+        asyncio.run(measure(Metered(settings), path))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print_table("Memory of this process", ["", "MiB"], [["peak", f"{peak / 1024:.0f}"]])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--limit", type=int, help="how many abstracts; all by default")
+    try:
+        main(parser.parse_args().limit)
+    except EmulatorMissing as error:
+        sys.exit(str(error))

@@ -1,0 +1,315 @@
+"""How fast each job is, what it reads, writes and holds in memory, and how all that grows.
+
+Usage: python -m benchmarks.jobs [CHUNKS ...]
+
+SciFact's abstracts, 1,250, 2,500 and 5,000 of them unless told otherwise, go through every job, and
+each run is a process of its own, so that its peak memory is its own too. Nothing is paid or
+computed for meaning: vectors are made of hashed words, and a server on this machine answers for the
+language model after 20 ms, a card of each passage and a finding of every fifth. What is measured is
+what the jobs do around that. The floors, in the same runs: a process that does nothing, and the
+share of the time for which a job waits for its commits, which is the emulator's.
+
+The emulator knows no index: where a job reads lists page by page, or searches, the time on the wall
+tells of it more than of the job (`health`: a search takes it half a second at 1,250 chunks and some
+seconds at 5,000). What its own process takes is the job's.
+
+All of it takes some nine minutes of two cores that have nothing else to do. Trust adds up the votes
+on a tenth as many traces, two on each, and finds each sum wrong; materials have as many passages as
+there are chunks, of 250 characters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.jobs_set import SCIFACT, Forgetful, HashedWords, abstracts, shelve
+from benchmarks.measuring import print_table
+from infra.deploy.discovery import ROOT
+from infra.local.emulator import EmulatorMissing, run_emulator
+from shared.logs import only_warnings
+from tests.support.fakes.readwise import TOKEN, FakeReadwise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from shared.deps import Backend
+    from tests.support.commit_hooks import Results, Send
+
+SIZES: Final = (1_250, 2_500, 5_000)
+STEPS: Final = {
+    "nothing": "",
+    "ingest, Readwise": "ingest",
+    "ingest, files": "ingest",
+    "ingest, files, nothing new": "ingest",
+    "embed": "embed",
+    "cards": "cards",
+    "cluster": "cluster",
+    "extract": "extract",
+    "index": "index",
+    "repair": "repair",
+    "health": "health",
+    "purge": "purge",
+    "trust": "trust",
+    "ingest_materials": "ingest_materials",
+    "reembed": "reembed",
+}
+"""What is measured, in this order, and the job that does it."""
+PREPARED: Final = {"trust", "ingest_materials", "reembed"}
+"""Before these, something is put in for them."""
+MOVE: Final = timedelta(minutes=10)
+"""After this time a move to another model that was announced goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What a run took.
+
+    Attributes:
+        seconds: From its lease to its end, by the clock on the wall.
+        own: Of its process, on whatever core: what others do to the machine does not count.
+        committing: For how many of them it waited for a commit.
+        read: Documents.
+        written: Documents.
+        peak: The most memory of its process, in MiB.
+        counts: What it says it did.
+    """
+
+    seconds: float
+    own: float
+    committing: float
+    read: int
+    written: int
+    peak: float
+    counts: dict[str, int]
+
+
+async def run(name: str, model: str) -> Figures:
+    """Run a job in this process; without a name, none."""
+    from shared.clock import utc_now
+    from shared.job import Report, run_job
+    from shared.settings import Settings
+    from tests.support.commit_hooks import WatchedBackend
+
+    committing: list[float] = []
+
+    async def timed(_commit: int, send: Send) -> Results:
+        began = time.perf_counter()
+        results = await send()
+        committing.append(time.perf_counter() - began)
+        return results
+
+    moving = MOVE if name == "reembed" else timedelta()
+    backend = WatchedBackend(
+        Settings(), timed, embedder=HashedWords(model), clock=lambda: utc_now() + moving
+    )
+    await backend.ping()
+    began, began_own, outcome = time.perf_counter(), time.process_time(), Report()
+    if name:
+        job = import_module(f"functions.jobs.{name}.job").JOB
+        done = await run_job(job, backend, seconds=math.inf)
+        if not isinstance(done, Report) or done.failures or not done.finished:
+            raise RuntimeError(f"{name}: {done}")
+        outcome = done
+    figures = Figures(
+        seconds=time.perf_counter() - began,
+        own=time.process_time() - began_own,
+        committing=sum(committing),
+        read=outcome.cost.documents_read,
+        written=outcome.cost.documents_written,
+        peak=peak_memory(),
+        counts=dict(outcome.counts),
+    )
+    await backend.aclose()
+    return figures
+
+
+def peak_memory() -> float:
+    """The most memory that this process ever had, in MiB.
+
+    On Linux, getrusage tells of its parent's too: a process begins as a copy of that.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        [line] = [each for each in status.read_text().splitlines() if each.startswith("VmHWM")]
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+async def prepare(name: str, number: int) -> None:
+    """Put in what a job is to work on."""
+    from shared.deps import Backend
+    from shared.settings import Settings
+
+    model = "other" if name == "reembed" else "hashed"
+    settings = Settings(extract_materials_characters=1)
+    backend = Backend(settings, embedder=HashedWords(model))
+    match name:
+        case "trust":
+            await _vote(backend, number // 10)
+        case "ingest_materials":
+            await _bring(backend, number)
+        case "reembed":
+            await _announce(backend)
+    await backend.aclose()
+
+
+async def _vote(backend: Backend, traces: int) -> None:
+    """Put traces in with two votes each, of which their sums know nothing."""
+    from shared.clock import utc_now
+    from shared.domain.trace import Trace, Writing
+    from shared.store.trace_documents import of_trace
+
+    now, client = utc_now(), backend.connection.client
+    for number, row in enumerate(abstracts(traces)):
+        batch = client.batch()
+        writing = Writing(title=row["title"], context_text=row["text"], solution_text="Read it.")
+        path = client.collection("traces").document(f"trace-{number}")
+        trace = Trace(
+            trace_id=path.id, writing=writing, contributor="ada", created_at=now, updated_at=now
+        )
+        batch.create(path, of_trace(trace))
+        vote = {"vote": "up", "tag": None, "weight": 50, "revision": 1, "given_at": now}
+        for voter in ("ben", "cas"):
+            batch.create(path.collection("votes").document(voter), vote)
+        await batch.commit()
+
+
+async def _bring(backend: Backend, passages: int) -> None:
+    from tests.support.stored_materials import asked
+
+    text = "\n\n".join(" ".join(row["text"][:250].split()) for row in abstracts(passages))
+    answer = await asked(backend, 120, query="cells", materials=text)
+    if answer.error:
+        raise RuntimeError(answer.error)
+
+
+async def _announce(backend: Backend) -> None:
+    from functions.jobs.reembed.job import JOB
+    from shared.job import run_job
+
+    await run_job(JOB, backend, seconds=0.5)
+
+
+def in_its_own_process(what: str, environment: Mapping[str, str], *arguments: str) -> str:
+    """What this module prints, called by itself."""
+    command = [sys.executable, "-m", "benchmarks.jobs", what, *arguments]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{what} {arguments}: {done.stderr.decode()[-2_000:]}")
+    return done.stdout.decode()
+
+
+def measure(number: int, environment: Mapping[str, str], folder: Path) -> dict[str, Figures]:
+    """Run every job on so many chunks."""
+    path = folder / f"{number}.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in abstracts(number)), encoding="utf-8")
+    own = {**environment, "GOOGLE_CLOUD_PROJECT": f"bench-jobs-{number}"}
+    found: dict[str, Figures] = {}
+    for label, job in STEPS.items():
+        if job in PREPARED:
+            in_its_own_process("prepare", own, job, str(number))
+        more = {"INGEST_PATH": str(path)}
+        with FakeReadwise() as library:
+            if label == "ingest, Readwise":
+                shelve(library, number)
+                more = {"READWISE_URL": library.base_url, "READWISE_TOKEN": TOKEN}
+                more["GOOGLE_CLOUD_PROJECT"] = f"bench-readwise-{number}"
+            model = "other" if job == "reembed" else "hashed"
+            said = in_its_own_process("run", own | more, job, model)
+        found[label] = Figures(**json.loads(said))
+        seconds = found[label].seconds
+        print(f"{number:,} chunks, {label}: {seconds:.1f} s", file=sys.stderr)  # noqa: T201
+    return found
+
+
+def told(sizes: Sequence[int], found: Mapping[int, Mapping[str, Figures]]) -> None:
+    """Print tables of time, of cost and of memory."""
+    last = sizes[-1]
+    runs = {label: [found[size][label] for size in sizes] for label in STEPS}
+    by_chunks = [f"{size:,}" for size in sizes]
+    print_table(
+        f"Seconds on the wall, by chunks, and their growth; at {last:,}: the share of commits",
+        ["", *by_chunks, "growth", "commits", "chunks/s"],
+        [[label, *_times(each, last)] for label, each in runs.items() if STEPS[label]],
+    )
+    print_table(
+        f"CPU seconds of the job's process, and their growth; at {last:,}: documents a chunk",
+        ["", *by_chunks, "growth", "read", "written", "did"],
+        [[label, *_costs(each, last)] for label, each in runs.items() if STEPS[label]],
+    )
+    print_table(
+        "Peak memory of the job's process in MiB, its growth, and KiB a chunk",
+        ["", *by_chunks, "growth", "KiB a chunk"],
+        [[label, *_memory(each, last - sizes[0])] for label, each in runs.items()],
+    )
+
+
+def _times(runs: Sequence[Figures], chunks: int) -> list[str]:
+    seconds, last = [each.seconds for each in runs], runs[-1]
+    growth = f"{seconds[-1] / seconds[0]:.1f}"
+    commits, speed = f"{last.committing / last.seconds:.0%}", f"{chunks / last.seconds:.0f}"
+    return [*(f"{each:.1f}" for each in seconds), growth, commits, speed]
+
+
+def _costs(runs: Sequence[Figures], chunks: int) -> list[str]:
+    seconds, last = [each.own for each in runs], runs[-1]
+    documents = [f"{last.read / chunks:.2f}", f"{last.written / chunks:.2f}"]
+    did = ", ".join(f"{count} {name}" for name, count in last.counts.items())
+    growth = f"{seconds[-1] / seconds[0]:.1f}"
+    return [*(f"{each:.1f}" for each in seconds), growth, *documents, did]
+
+
+def _memory(runs: Sequence[Figures], more_chunks: int) -> list[str]:
+    peaks = [each.peak for each in runs]
+    gained = 1024 * (peaks[-1] - peaks[0]) / more_chunks if more_chunks else 0.0
+    growth = f"{peaks[-1] / peaks[0]:.2f}"
+    return [*(f"{each:.0f}" for each in peaks), growth, f"{gained:z.1f}"]
+
+
+def main(sizes: Sequence[int]) -> None:
+    """Measure at these sizes, where SciFact is at hand."""
+    from tests.support.whole_sample import credentials_file
+
+    if not SCIFACT.is_file():
+        sys.exit(f"Skipped: {SCIFACT} is not here. It is no part of the project.")
+    with ExitStack() as stack:
+        try:
+            host = stack.enter_context(run_emulator())
+        except EmulatorMissing as error:
+            sys.exit(str(error))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        model = stack.enter_context(Forgetful())
+        environment = {
+            "FIRESTORE_EMULATOR_HOST": host,
+            "GENERATION_PROVIDER": "vertex",
+            "VERTEX_BASE_URL": model.base_url,
+            "GOOGLE_APPLICATION_CREDENTIALS": str(credentials_file(folder)),
+        }
+        told(sizes, {size: measure(size, environment, folder) for size in sizes})
+
+
+if __name__ == "__main__":
+    only_warnings()
+    match sys.argv[1:]:
+        case ["run", job, model]:
+            print(json.dumps(asdict(asyncio.run(run(job, model)))))  # noqa: T201 - it is read
+        case ["prepare", job, number]:
+            asyncio.run(prepare(job, int(number)))
+        case given:
+            main([int(each) for each in given] or list(SIZES))

@@ -1,0 +1,158 @@
+"""What screening misses, what it refuses wrongly, and how long it takes.
+
+Usage: python -m benchmarks.screening [ROUNDS]
+
+Missed: of secrets invented anew each round, in their real formats. Refused: of texts nobody would
+mind to share, cut to the size of a trace: this tree, and the packages that are installed (whose
+authors' addresses and documentation's samples are told too). detect-secrets is measured beside it
+as it comes, without entropy and public addresses, line by line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import sysconfig
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+
+from benchmarks.cold_start import importing
+from benchmarks.measuring import interleaved, milliseconds, print_table
+from infra.deploy.discovery import ROOT
+from shared.screening.screen import findings
+from tests.support.secret_samples import HOSTILE, INNOCENT, all_planted, personal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    Scan = Callable[[str], set[tuple[int, str]]]
+    """Finds lines and kinds in a text."""
+
+ROUNDS: Final = 40
+PIECE, LONGEST = 2_000, 50_000
+_READ: Final = frozenset({".py", ".md", ".toml", ".txt", ".json", ".html", ".yaml", ".js"})
+_EVERY: Final = 12
+_NOISY: Final = ("Entropy", "IP")
+_OURS: Final = ("shared", "functions", "infra", "tests", "docs")
+
+
+def screened(text: str) -> set[tuple[int, str]]:
+    """What we find."""
+    return {(finding.line, finding.kind) for finding in findings({"text": text})}
+
+
+def detect_secrets_alone() -> Scan:
+    """What its plugins find, by their own way to read a line."""
+    named: Iterable[Any] = get_mapping_from_secret_type_to_class().values()
+    plugins = [each() for each in named if not any(noisy in each.__name__ for noisy in _NOISY)]
+
+    def scan(text: str) -> set[tuple[int, str]]:
+        return {
+            (number, plugin.secret_type)
+            for number, line in enumerate(text.split("\n"), 1)
+            for plugin in plugins
+            if any(True for _ in plugin.analyze_string(line))
+        }
+
+    return scan
+
+
+def misses(scans: Sequence[Scan], rounds: int) -> None:
+    """Print how many of the secrets of each name are missed, where any is."""
+    missed = [Counter[str]() for _ in scans]
+    planted = [each for seed in range(rounds) for each in all_planted(1_000 * seed)]
+    for count, scan in zip(missed, scans, strict=True):
+        count.update(p.name for p in planted if p.line not in {line for line, _ in scan(p.text)})
+    rows = [
+        [name, *(f"{count[name] / rounds:.0%}" for count in missed)]
+        for name in sorted(set[str]().union(*missed))
+    ]
+    total = [f"{count.total() / len(planted):.1%}" for count in missed]
+    title = f"Missed, of {len(planted):,} secrets of {len(all_planted())} kinds"
+    print_table(title, ["", "ours", "detect-secrets"], [*rows, ["all", *total]])
+    people = sum(not screened(each.text) for each in personal())
+    print(f"  personal data: {people} of {len(personal())} missed")  # noqa: T201 - a benchmark prints
+
+
+def pieces(paths: Sequence[Path]) -> Iterator[str]:
+    """The texts of files, cut to the size of a trace."""
+    for path in paths:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        yield from (text[start : start + PIECE] for start in range(0, len(text), PIECE))
+
+
+def _files(root: Path) -> list[Path]:
+    return sorted(path for path in root.rglob("*") if path.suffix in _READ and path.is_file())
+
+
+def refusals(scans: Sequence[Scan]) -> None:
+    """Print how many innocent texts are refused, and for what."""
+    packages = _files(Path(sysconfig.get_paths()["purelib"]))[::_EVERY]
+    ours = [path for folder in _OURS for path in _files(ROOT / folder)] + [*ROOT.glob("*.t*")]
+    corpora = {
+        "listed": INNOCENT,
+        "this tree": list(pieces(ours)),
+        "packages": list(pieces(packages)),
+    }
+    rows, kinds = [], Counter[str]()
+    for name, texts in corpora.items():
+        found = [[scan(text) for text in texts] for scan in scans]
+        refused = [sum(map(bool, each)) for each in found]
+        rows.append([name, f"{len(texts):,}", *(f"{n} ({n / len(texts):.2%})" for n in refused)])
+        kinds.update(f"{name}: {kind}" for each in found[0] for _, kind in each)
+    print_table("Texts refused", ["", "texts", "ours", "detect-secrets"], rows)
+    print_table(
+        "Ours, by kind", ["", "lines"], [[kind, str(n)] for kind, n in sorted(kinds.items())]
+    )
+
+
+def _taken(text: str) -> float:
+    started = time.perf_counter()
+    findings({"context_text": text, "solution_text": text})
+    return time.perf_counter() - started
+
+
+def times() -> None:
+    """Print what two texts take, of a module of ours and of what is made to be slow."""
+    text = "".join(path.read_text(encoding="utf-8") for path in _files(ROOT / "shared"))
+    rows = [
+        [f"{length:,} characters of code", milliseconds([_taken(text[:length]) for _ in range(9)])]
+        for length in (PIECE, LONGEST)
+    ]
+    hostile = {part: _taken((part * LONGEST)[:LONGEST]) for part in HOSTILE}
+    slowest = sorted(hostile, key=lambda part: -hostile[part])[:3]
+    rows += [[f"{LONGEST:,} of {part!r}", milliseconds([hostile[part]])] for part in slowest]
+    print_table("Two texts each, ms", ["", "ms"], rows)
+
+
+async def imports() -> None:
+    """Print the processor time of the first scan of a process."""
+    codes = {
+        "nothing": "pass",
+        "the refusal alone": "import shared.screening.screen",
+        "phonenumbers": "import phonenumbers",
+        "stdnum": "import stdnum.iban, stdnum.luhn, stdnum.us.ssn",
+        "detect-secrets": "import detect_secrets.plugins.aws",
+        "all, and a scan": "from shared.screening.screen import findings as f; f({'a': 'a text'})",
+    }
+    taken = await interleaved({name: importing(code) for name, code in codes.items()}, rounds=5)
+    rows = [[name, milliseconds(values)] for name, values in taken.items()]
+    print_table("Processor time of a process that imports, ms", ["", "ms"], rows)
+
+
+def main() -> None:
+    """Measure all of it."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    scans = (screened, detect_secrets_alone())
+    misses(scans, rounds)
+    refusals(scans)
+    times()
+    asyncio.run(imports())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,341 @@
+"""What text of a trace to embed, and which traces are near-duplicates, on our test set.
+
+Usage: python -m benchmarks.trace_duplicates
+
+It holds traces; `duplicates` of them, edited or told anew by another author; `siblings`, that
+are confusable and none: the same problem with another solution, the same solution of another
+problem, the same log with another cause, the same technology; and questions, each with the ids of
+what answers it. It takes half a minute.
+
+Texts to embed are compared by searching the traces and siblings with all questions, once with the
+traces and once with copies told anew in their place. Near-duplicates are compared on all pairs, in
+halves by the number of the trace that a pair stands around: a rule is chosen on the odd half and
+confirmed on the even one. What is held out was written after that, to share names with others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from statistics import mean, median
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from benchmarks.measuring import print_table
+from shared.ai.embedding import Purpose
+from shared.ai.local_embedding import LocalEmbedder
+from shared.domain.postings import Postings, Totals, pack
+from shared.retrieval.bm25 import score
+from shared.retrieval.fusion import Scores, fuse
+from shared.retrieval.terms import terms
+from shared.traces.near_duplicate import (
+    CANDIDATES,
+    Words,
+    is_near_duplicate,
+    resemblance,
+)
+from tests.support.trace_set import trace_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    Array = npt.NDArray[np.float64]
+
+BEGINNING: Final = 400
+"""Characters of the problem that stand before the solution, where not all of it does."""
+
+KINDS: Final = (
+    "edited",
+    "reworded",
+    "solution",
+    "remedy",
+    "problem",
+    "template",
+    "siblings",
+    "field",
+)
+"""Kinds of pairs: copies with their originals; siblings with what they stand beside (the same
+problem with another solution, another problem with the same remedy, another problem, the same log);
+siblings of one trace; and all others."""
+
+HALVES: Final = ("odd", "even", "held out")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace of the file.
+
+    Attributes:
+        id: Its name in the file.
+        beside: The trace that it is a duplicate or a sibling of; itself for one of the traces.
+        kind: Trace; edited or reworded, for a duplicate; what is confusable, for a sibling.
+        held_out: Whether it was written after a rule had been chosen.
+    """
+
+    id: str
+    beside: str
+    kind: str
+    title: str
+    context: str
+    solution: str
+    tags: str
+    held_out: bool
+
+    @property
+    def same(self) -> str:
+        """The trace whose problem and solution it tells."""
+        return self.beside if self.kind in {"edited", "reworded"} else self.id
+
+    @cached_property
+    def words(self) -> Words:
+        """What it is compared by."""
+        return Words.of(self.title, self.context, self.solution)
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """What it is found by."""
+        return Counter(terms(f"{self.title} {self.context} {self.solution} {self.tags}"))
+
+
+def embedded(trace: Trace) -> str:
+    """The text that is recommended: a model that reads only its beginning reads of both."""
+    context = trace.context
+    return f"{trace.title} {context[:BEGINNING]} {trace.solution} {context[BEGINNING:]}"
+
+
+Text = Callable[[Trace], str]
+TEXTS: Final[Mapping[str, Sequence[Text]]] = {
+    "title, problem": [lambda trace: f"{trace.title} {trace.context}"],
+    "title, problem, solution": [lambda trace: f"{trace.title} {trace.context} {trace.solution}"],
+    "title, solution, problem": [lambda trace: f"{trace.title} {trace.solution} {trace.context}"],
+    f"title, {BEGINNING} of problem, {BEGINNING} of solution": [
+        lambda trace: f"{trace.title} {trace.context[:BEGINNING]} {trace.solution[:BEGINNING]}"
+    ],
+    f"title, {BEGINNING} of problem, solution, rest": [embedded],
+    "two vectors, averaged": [
+        lambda trace: f"{trace.title} {trace.context}",
+        lambda trace: trace.solution,
+    ],
+}
+"""What might be embedded of a trace; more than one text where the mean of vectors is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, its vector, and the traces that answer it."""
+
+    text: str
+    vector: Array
+    answers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two traces, and what is compared of them."""
+
+    one: Trace
+    other: Trace
+    cosine: float
+
+    @property
+    def kind(self) -> str:
+        """Which of the two is the copy, or the sibling, and of which kind; else "field"."""
+        one, other = self.one, self.other
+        if one.same == other.same:
+            kinds = {one.kind, other.kind} - {"trace"}
+            return kinds.pop() if len(kinds) == 1 and "trace" in {one.kind, other.kind} else ""
+        for sibling, beside in ((one, other), (other, one)):
+            if sibling.same != sibling.beside and sibling.beside == beside.same:
+                return sibling.kind
+        return "siblings" if one.beside == other.beside else "field"
+
+    @property
+    def half(self) -> str:
+        """Odd, even or held out; none where the two stand around traces of both halves."""
+        if self.one.held_out or self.other.held_out:
+            return "held out"
+        halves = {("even", "odd")[int(each.beside[1:3]) % 2] for each in (self.one, self.other)}
+        return halves.pop() if len(halves) == 1 else ""
+
+
+def read(data: Mapping[str, list[dict[str, Any]]]) -> list[Trace]:
+    """All traces of the file, duplicates and siblings included."""
+    return [
+        Trace(
+            id=row["id"],
+            beside=row.get("of", row.get("near", row["id"])),
+            kind=row.get("kind", "trace"),
+            title=row["title"],
+            context=row["context_text"],
+            solution=row["solution_text"],
+            tags=" ".join(row["tags"]),
+            held_out=row.get("held_out", False),
+        )
+        for part in ("traces", "duplicates", "siblings")
+        for row in data[part]
+    ]
+
+
+async def embed(texts: Iterable[str]) -> Array:
+    """The vectors of texts, a row for each."""
+    embedder = LocalEmbedder()
+    vectors = await embedder.embed(list(texts), Purpose.DOCUMENT)
+    await embedder.aclose()
+    return np.array(vectors)
+
+
+async def vectors_of(traces: Sequence[Trace], texts: Sequence[Text]) -> dict[str, Array]:
+    """The vector of each trace: the mean over its texts, of length 1."""
+    summed = sum([await embed(map(text, traces)) for text in texts])
+    unit = summed / np.linalg.norm(summed, axis=1, keepdims=True)
+    return {trace.id: row for trace, row in zip(traces, unit, strict=True)}
+
+
+def pools(traces: Sequence[Trace]) -> list[list[Trace]]:
+    """What is searched: traces and siblings; and the same with traces told anew, where they are."""
+    anew = {trace.same: trace for trace in traces if trace.kind == "reworded"}
+    originals = [trace for trace in traces if trace.same == trace.id]
+    return [originals, [anew.get(trace.id, trace) for trace in originals]]
+
+
+def words_found(pool: Sequence[Trace], text: str) -> dict[str, float]:
+    """The BM25 scores of those that hold a word of the question."""
+    entries: dict[str, dict[str, int]] = defaultdict(dict)
+    for trace in pool:
+        for term, tf in trace.counts.items():
+            entries[term][trace.id] = pack(tf, trace.counts.total())
+    totals = Totals(len(pool), sum(trace.counts.total() for trace in pool))
+    asked = terms(text)
+    return score(
+        asked, {each: Postings(len(entries[each]), entries[each]) for each in asked}, totals
+    )
+
+
+def ranked(
+    pool: Sequence[Trace],
+    vectors: Mapping[str, Array],
+    question: Question,
+    bm25: Mapping[str, float],
+) -> tuple[list[str], list[str]]:
+    """What is told by the traces that are found, best first: by meaning, and by both legs."""
+    same = {trace.id: trace.same for trace in pool}
+    near = {each: float(vectors[each] @ question.vector) for each in same}
+    both = fuse({each: Scores(near[each], bm25.get(each, 0.0)) for each in same})
+    by_meaning = sorted(near, key=lambda each: (-near[each], each))
+    return [same[each] for each in by_meaning], [same[each] for each, _ in both]
+
+
+def ndcg(ranking: Sequence[str], answers: frozenset[str], depth: int = 10) -> float:
+    """Normalised discounted cumulative gain: 1 where all that answers comes first."""
+    gains = [1 / np.log2(place + 2) for place in range(depth)]
+    found = sum(gain for gain, each in zip(gains, ranking, strict=False) if each in answers)
+    return float(found / sum(gains[: len(answers)]))
+
+
+async def measure_texts(traces: Sequence[Trace], questions: Sequence[Question]) -> None:
+    """Print how well traces are found by each of the texts."""
+    searched = pools(traces)
+    bm25 = [[words_found(pool, question.text) for question in questions] for pool in searched]
+    rows = []
+    for name, texts in TEXTS.items():
+        vectors = await vectors_of(traces, texts)
+        rankings = [
+            (question.answers, ranked(pool, vectors, question, scores))
+            for pool, of_pool in zip(searched, bm25, strict=True)
+            for question, scores in zip(questions, of_pool, strict=True)
+        ]
+        cells = []
+        for leg in (0, 1):
+            cells.append(f"{mean(ndcg(found[leg], answers) for answers, found in rankings):.3f}")
+            cells.append(f"{mean(found[leg][0] in answers for answers, found in rankings):.3f}")
+        rows.append([name, *cells])
+    columns = ["what is embedded", "by meaning: nDCG@10", "first answers"]
+    title = f"{len(questions)} questions, {len(searched[0])} traces, by two authors"
+    print_table(title, [*columns, "hybrid: nDCG@10", "first answers"], rows)
+
+
+def spread(values: Iterable[float]) -> str:
+    """The least, the median and the most."""
+    listed = list(values)
+    return f"{min(listed):.2f} {median(listed):.2f} {max(listed):.2f}"
+
+
+def measure_pairs(pairs: Sequence[Pair]) -> None:
+    """Print what tells the kinds of pairs apart, and how they are judged."""
+    kinds: dict[str, list[Pair]] = {kind: [] for kind in KINDS}
+    for pair in pairs:
+        if pair.kind:
+            kinds[pair.kind].append(pair)
+    compared: Mapping[str, Callable[[Pair], float]] = {
+        "cosine": lambda pair: pair.cosine,
+        "problems": lambda pair: resemblance(pair.one.words.problem, pair.other.words.problem),
+        "solutions": lambda pair: resemblance(pair.one.words.solution, pair.other.words.solution),
+        "names": lambda pair: resemblance(pair.one.words.names, pair.other.words.names),
+    }
+    rows = [
+        [kind, str(len(of_kind)), *(spread(map(value, of_kind)) for value in compared.values())]
+        for kind, of_kind in kinds.items()
+    ]
+    title = "Cosine; resemblance of problems, solutions, names in solutions: least median most"
+    print_table(title, ["pairs", "", *compared], rows)
+    rules: Mapping[str, Callable[[Pair], bool]] = {
+        "rule": lambda pair: is_near_duplicate(pair.one.words, pair.other.words),
+        "cosine 0.9": lambda pair: pair.cosine >= 0.9,
+        "cosine 0.8": lambda pair: pair.cosine >= 0.8,
+    }
+    columns = [(half, rule) for half in HALVES for rule in rules]
+    rows = []
+    for kind, of_kind in kinds.items():
+        cells = []
+        for half, rule in columns:
+            judged = [rules[rule](pair) for pair in of_kind if pair.half == half]
+            cells.append(f"{sum(judged)} of {len(judged)}")
+        rows.append([kind, *cells])
+    title = "Called near-duplicates"
+    print_table(title, ["pairs", *(f"{half}: {rule}" for half, rule in columns)], rows)
+
+
+def measure_candidates(traces: Sequence[Trace], vectors: Mapping[str, Array]) -> None:
+    """Print how often the nearest traces and siblings hold the one that a copy was made of."""
+    there = [trace for trace in traces if trace.same == trace.id]
+    rows = []
+    for kind in ("edited", "reworded"):
+        places = []
+        for copy in (trace for trace in traces if trace.kind == kind):
+            near = {trace.id: float(vectors[trace.id] @ vectors[copy.id]) for trace in there}
+            places.append(sum(value > near[copy.same] for value in near.values()))
+        depths = (1, CANDIDATES, 10)
+        cells = [f"{sum(place < depth for place in places)}" for depth in depths]
+        rows.append([kind, str(len(places)), *cells])
+    columns = ["duplicates", "", "nearest", f"nearest {CANDIDATES}", "nearest 10"]
+    print_table("Duplicates whose original is among the nearest, by vector", columns, rows)
+
+
+async def main() -> None:
+    """Measure all."""
+    data = trace_set()
+    traces = read(data)
+    asked = await embed(row["query"] for row in data["queries"])
+    questions = [
+        Question(row["query"], vector, frozenset(row["ids"]))
+        for row, vector in zip(data["queries"], asked, strict=True)
+    ]
+    await measure_texts(traces, questions)
+    vectors = await vectors_of(traces, [embedded])
+    measure_candidates(traces, vectors)
+    pairs = [
+        Pair(one, other, float(vectors[one.id] @ vectors[other.id]))
+        for one, other in combinations(traces, 2)
+    ]
+    measure_pairs(pairs)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,225 @@
+"""What votes and age do to the search for traces: moderation, part by part, and against peers.
+
+Usage: python -m benchmarks.trace_search
+
+All traces of the test set, their siblings and their copies told anew are put in and asked for with
+all its questions, by the real search on the emulator. Then votes are dealt out, and the hits
+ordered anew in each way:
+
+- no votes: nothing but relevance tells, and no way should lose;
+- chance: votes that have nothing to do with quality;
+- unknown: what does not answer is loved, and nobody has voted on what does;
+- against: what does not answer is new and loved, what answers is old and hated;
+- apart: of each trace and its copy, which answer alike, voters like one and dislike the other. How
+  often the liked one stands before the other, and what that does to everything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import random
+import sys
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from statistics import mean
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.measuring import print_table
+from infra.local.emulator import EmulatorMissing, run_emulator
+from shared.ai.local_embedding import LocalEmbedder
+from shared.caller import Caller
+from shared.clock import utc_now
+from shared.deps import Backend
+from shared.domain.trace import Trace, Writing
+from shared.domain.trust import Status, Tally
+from shared.search.ranking import Mode, Question, rank
+from shared.settings import Settings
+from shared.store import Meter
+from shared.traces.corpus import bearing, solved_problems
+from shared.traces.index_entry import index_entry
+from shared.traces.moderation import AGE, HALF_LIFE, VALIDATION, VOTES, moderated
+from tests.support.trace_set import trace_set
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from shared.deps import Deps
+    from shared.search.candidate import Candidate
+
+    Traces = Mapping[str, Trace]
+    Way = Callable[[Sequence[Candidate[Trace]], Traces], dict[str, float]]
+    """Of hits and their traces, by id: by what they are ordered."""
+
+NOW: Final = utc_now()
+LOVED: Final = Tally(upvotes=200, up=10_000)
+HATED: Final = Tally(downvotes=200, down=10_000)
+OLD: Final = NOW - timedelta(days=3_650)
+
+
+def _votes(trace: Trace) -> float:
+    return VOTES * (trace.tally.trust - trace.tally.doubt)
+
+
+def _validation(trace: Trace) -> float:
+    return VALIDATION * (trace.status is Status.VALIDATED)
+
+
+def _age(trace: Trace) -> float:
+    return AGE * (1 - math.exp2(-(NOW - trace.updated_at).total_seconds() / HALF_LIFE))
+
+
+def by(score: Callable[[float, Trace], float]) -> Way:
+    """Order each hit by its own relevance, 0 to 1, and its own trace."""
+    return lambda found, traces: {each.id: score(each.score, traces[each.id]) for each in found}
+
+
+WAYS: Final[Mapping[str, Way]] = {
+    "relevance alone": by(lambda relevance, _: relevance),
+    "votes": by(lambda relevance, trace: relevance * (1 + _votes(trace))),
+    "votes, validation": by(
+        lambda relevance, trace: relevance * (1 + _votes(trace) + _validation(trace))
+    ),
+    "age": by(lambda relevance, trace: relevance * (1 - _age(trace))),
+    "votes, validation, age (ours)": lambda found, traces: moderated(found, traces, NOW),
+    "peer: relevance + trust": by(lambda relevance, trace: relevance + trace.tally.trust),
+    "peer: relevance * trust": by(lambda relevance, trace: relevance * (0.01 + trace.tally.trust)),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, what answers it, and what search found with its relevance."""
+
+    answers: frozenset[str]
+    found: Sequence[Candidate[Trace]]
+
+    def ranking(self, way: Way, voted: Callable[[str, bool], Trace]) -> list[str]:
+        """Ids, best first, after votes were dealt out."""
+        traces = {each.id: voted(each.id, each.id in self.answers) for each in self.found}
+        scores = way(self.found, traces)
+        return sorted(scores, key=lambda name: (-scores[name], name))
+
+
+def ndcg(ranking: Sequence[str], answers: frozenset[str], depth: int = 10) -> float:
+    """Normalised discounted cumulative gain: 1 where all that answers stands first."""
+    gains = (
+        1 / math.log2(place + 2) for place, name in enumerate(ranking[:depth]) if name in answers
+    )
+    best = sum(1 / math.log2(place + 2) for place in range(min(len(answers), depth)))
+    return sum(gains) / best
+
+
+async def put_in(rows: Sequence[Mapping[str, Any]], deps: Deps) -> dict[str, Trace]:
+    """Store them all, whatever is like another."""
+    traces = {}
+    for row in rows:
+        writing = Writing(
+            title=row["title"],
+            context_text=row["context_text"],
+            solution_text=row["solution_text"],
+            tags=tuple(row["tags"]),
+        )
+        trace = Trace(
+            trace_id=row["id"], writing=writing, contributor="a", created_at=NOW, updated_at=NOW
+        )
+        writes = deps.store.traces.contributed(trace, await index_entry(trace, deps))
+        await deps.store.database.commit(writes)
+        traces[trace.trace_id] = trace
+    return traces
+
+
+async def measure(backend: Backend) -> None:
+    """Put everything in, ask everything, and order what was found in each way."""
+    data = trace_set()
+    deps = backend.deps(Caller.of("bench"), Meter())
+    copies = {row["of"]: row["id"] for row in data["duplicates"] if row["kind"] == "reworded"}
+    rows = [*data["traces"], *data["siblings"]]
+    rows += [row for row in data["duplicates"] if row["id"] in copies.values()]
+    traces = await put_in(rows, deps)
+    asked = []
+    for query in data["queries"]:
+        answers = frozenset(query["ids"]) | {
+            copies[name] for name in query["ids"] if name in copies
+        }
+        question = Question(query["query"], Mode.HYBRID, bearing(()))
+        ranking = await rank(question, solved_problems(deps.store), deps)
+        asked.append(Asked(answers, ranking.hits))
+    _print(asked, traces, copies)
+
+
+def _print(asked: Sequence[Asked], traces: Mapping[str, Trace], copies: Mapping[str, str]) -> None:
+    dice = random.Random(7)  # noqa: S311 - a benchmark is to print the same again
+    by_chance = {
+        name: replace(
+            trace,
+            tally=dice.choice([Tally(), LOVED, HATED, Tally(upvotes=3, up=150)]),
+            updated_at=NOW - timedelta(days=dice.uniform(0, 1_500)),
+        )
+        for name, trace in traces.items()
+    }
+
+    def unknown(name: str, answers: bool) -> Trace:  # noqa: FBT001 - as `ranking` calls it
+        return traces[name] if answers else replace(traces[name], tally=LOVED)
+
+    def against(name: str, answers: bool) -> Trace:  # noqa: FBT001 - as `ranking` calls it
+        if answers:
+            return replace(traces[name], tally=HATED, updated_at=OLD)
+        return replace(traces[name], tally=LOVED)
+
+    liked = {
+        original if place % 2 else copy for place, (original, copy) in enumerate(copies.items())
+    }
+    disliked = {*copies, *copies.values()} - liked
+
+    def apart(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - the same
+        tally = LOVED if name in liked else HATED if name in disliked else Tally()
+        return replace(traces[name], tally=tally)
+
+    def plain(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - the same
+        return traces[name]
+
+    def chance(name: str, _answers: bool) -> Trace:  # noqa: FBT001 - the same
+        return by_chance[name]
+
+    rows = []
+    for title, way in WAYS.items():
+        deals = [plain, chance, unknown, against, apart]
+        gains = [
+            mean(ndcg(each.ranking(way, deal), each.answers) for each in asked) for deal in deals
+        ]
+        first = [_liked_first(each.ranking(way, apart), each, copies, liked) for each in asked]
+        told = [value for values in first for value in values]
+        rows.append([title, *(f"{gain:.3f}" for gain in gains), f"{100 * mean(told):.0f} %"])
+    columns = ["nDCG@10", "no votes", "chance", "unknown", "against", "apart", "liked first"]
+    print_table(f"{len(traces)} traces, {len(asked)} questions", columns, rows)
+
+
+def _liked_first(
+    ranking: Sequence[str], asked: Asked, copies: Mapping[str, str], liked: set[str]
+) -> list[bool]:
+    """Of the pairs that answer: whether the liked one of the two stands before the other."""
+    places = {name: place for place, name in enumerate(ranking)}
+    pairs = [pair for pair in copies.items() if places.keys() & asked.answers >= {*pair}]
+    return [min(pair, key=places.__getitem__) in liked for pair in pairs]
+
+
+def main() -> None:
+    """Start an emulator, and measure."""
+    with run_emulator() as address:
+        os.environ["FIRESTORE_EMULATOR_HOST"] = address
+        asyncio.run(_run())
+
+
+async def _run() -> None:
+    backend = Backend(Settings(google_cloud_project="bench-trace-search"), embedder=LocalEmbedder())
+    await measure(backend)
+    await backend.aclose()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except EmulatorMissing as error:
+        sys.exit(str(error))

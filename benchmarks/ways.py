@@ -1,0 +1,134 @@
+"""The ways of getting what a tool returns: bare requests to Firestore, and calls of the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from functions.gateway.calls import RECEIPT
+from shared.ai.embedding import Purpose
+from shared.retrieval.terms import terms
+from shared.search.meaning import DENSE_POOL
+from shared.search.pool import LEXICAL_POOL
+from shared.store.chunk_documents import COLLECTION, READ_FIELDS
+from shared.store.documents import nearest_query
+from shared.store.index_lists import KNOWLEDGE
+from tests.support.mcp_wire import HEADERS, MODERN, call
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    import httpx2
+    from google.cloud.firestore import AsyncClient
+    from mcp import Client
+
+    from shared.ai.embedding import Embedder, Vector
+
+_RELATED: Final = 6
+"""How many chunks get_chunk asks Firestore for by default."""
+_META: Final = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientInfo": {"name": "carrel-bench", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What no server could do without: a tool's own requests, with its projections."""
+
+    client: AsyncClient
+    embedder: Embedder
+
+    async def get_chunk(self, chunk_id: str) -> None:
+        """Read a chunk, then its neighbours."""
+        snapshot = await self.client.collection(COLLECTION).document(chunk_id).get()
+        await self.nearest(tuple(snapshot.get("embedding")), _RELATED)
+
+    async def search_kb(self, question: str) -> None:
+        """Embed a question and search for it."""
+        [vector] = await self.embedder.embed([question], Purpose.QUERY)
+        await self.search((question, vector))
+
+    async def search(self, asked: tuple[str, Vector]) -> None:
+        """Read the lists of a question's terms beside its neighbours, then compare some others."""
+        question, vector = asked
+        lists, _ = await asyncio.gather(self.lists(question), self.nearest(vector, DENSE_POOL))
+        names = [name for postings in lists for name in postings][:LEXICAL_POOL]
+        chunks = self.client.collection(COLLECTION)
+        references = [chunks.document(name) for name in names]
+        async for _ in self.client.get_all(references, [*READ_FIELDS, "embedding"]):
+            pass
+
+    async def lists(self, question: str) -> list[dict[str, int]]:
+        """The postings of a question's terms."""
+        lexicon = self.client.collection(KNOWLEDGE.lexicon)
+        references = [lexicon.document(term) for term in terms(question)]
+        found = [each async for each in self.client.get_all(references) if each.exists]
+        return [each.get("postings") for each in found]
+
+    async def nearest(self, vector: Vector, limit: int) -> None:
+        """Find the neighbours of a vector."""
+        chunks = self.client.collection(COLLECTION)
+        async for _ in nearest_query(chunks, READ_FIELDS, vector, limit).stream():
+            pass
+
+
+@dataclass(slots=True)
+class Way:
+    """One way of calling tools, and the receipts it brought.
+
+    Attributes:
+        send: Takes a tool's name and arguments; brings back the result, as MCP has it on the wire.
+        receipts: What the calls say of themselves.
+    """
+
+    send: Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+    receipts: list[dict[str, Any]] = field(default_factory=list)
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> None:
+        """Call a tool and keep its receipt."""
+        result = await self.send(tool, arguments)
+        if result.get("isError"):
+            raise RuntimeError(result["content"])
+        self.receipts.append(result["_meta"][RECEIPT])
+
+
+def official(client: Client) -> Way:
+    """Call with the official client: it parses what it gets and checks it against the schema."""
+
+    async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        result = await client.call_tool(tool, arguments)
+        return {"isError": result.is_error, "content": result.content, "_meta": result.meta}
+
+    return Way(send)
+
+
+def bare(client: httpx2.AsyncClient, endpoint: str) -> Way:
+    """Post the JSON-RPC message of revision 2026-07-28 and read JSON, no more."""
+
+    async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        body = call(tool, arguments)
+        body["params"]["_meta"] = _META
+        named = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": tool}
+        return await _post(client, endpoint, body, HEADERS | named)
+
+    return Way(send)
+
+
+def bare_handshake(client: httpx2.AsyncClient, endpoint: str) -> Way:
+    """The same in the revisions that begin with a handshake, without it."""
+
+    async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        return await _post(client, endpoint, call(tool, arguments), HEADERS)
+
+    return Way(send)
+
+
+async def _post(
+    client: httpx2.AsyncClient, endpoint: str, body: dict[str, Any], headers: dict[str, str]
+) -> dict[str, Any]:
+    response = await client.post(endpoint, json=body, headers=headers)
+    result: dict[str, Any] = response.json()["result"]
+    return result

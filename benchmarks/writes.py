@@ -1,0 +1,176 @@
+"""Many writers at once: votes on one hot trace, and tasks of one user.
+
+Usage: python -m benchmarks.writes [VOTERS] [CLIENTS]
+
+Each call goes the way it goes in a function, on the emulator: parse, read, decide, commit, and
+again for as long as somebody else was faster. The peer is as many calls, at once too, that meet
+nobody. A call that is tried again reads again: that tells the retries. What was lost or doubled is
+counted in the database afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.measuring import print_table
+from infra.deploy.discovery import tools
+from infra.local.emulator import EmulatorMissing, run_emulator
+from shared.call import CallRequest
+from shared.caller import Caller
+from shared.calling import call
+from shared.deps import Backend
+from shared.settings import Settings
+from shared.store import Meter
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from shared.call import CallAnswer
+
+    Calling = Callable[[int], Awaitable[list[CallAnswer]]]
+    """What the client of a number does: one call after the other."""
+
+VOTERS: Final = 50
+CLIENTS: Final = 20
+EACH: Final = 5
+"""Tasks that each client adds."""
+TOOLS: Final = {tool.name: tool for tool in tools()}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What clients did at once.
+
+    Attributes:
+        answers: To all of their calls.
+        seconds: From the first call to the last answer.
+    """
+
+    answers: list[CallAnswer]
+    seconds: float
+
+    @property
+    def reads(self) -> int:
+        """Documents that were read for all of them."""
+        return sum(answer.receipt.documents_read for answer in self.answers)
+
+    def row(self, name: str, peer: Run, wrong: str) -> list[str]:
+        """Its line of the table."""
+        taken = median(answer.receipt.milliseconds for answer in self.answers)
+        retries = (self.reads / peer.reads - 1) if peer.reads else 0.0
+        return [
+            name,
+            f"{len(self.answers)}",
+            f"{len(self.answers) / self.seconds:.0f}",
+            f"{self.seconds / peer.seconds:.2f}",
+            f"{taken:.0f}",
+            f"{retries:.1f}",
+            wrong,
+        ]
+
+
+async def ask(backend: Backend, tool: str, user: str, /, **arguments: Any) -> CallAnswer:
+    """Call a tool for a user; it must succeed."""
+    request = CallRequest(
+        call_id=uuid.uuid4().hex,
+        arguments=arguments,
+        caller=Caller.of(user),
+        deadline=time.time() + 60,
+    )
+    answer = await call(TOOLS[tool], request, backend)
+    assert answer.result is not None, answer.error
+    return answer
+
+
+async def at_once(clients: int, calling: Calling) -> Run:
+    """Let as many clients do the same."""
+    began = time.perf_counter()
+    answers = await asyncio.gather(*(calling(number) for number in range(clients)))
+    return Run([answer for each in answers for answer in each], time.perf_counter() - began)
+
+
+async def votes(backend: Backend, voters: int) -> list[list[str]]:
+    """Vote on a trace of one's own each, then all on the same one."""
+    traces = [await _contribute(backend, number) for number in range(voters + 1)]
+    hot = traces.pop()
+
+    async def on(trace_id: str, number: int) -> list[CallAnswer]:
+        vote = {"trace_id": trace_id, "vote_type": "up"}
+        return [await ask(backend, "vote_trace", f"voter-{number}", **vote)]
+
+    apart = await at_once(voters, lambda number: on(traces[number], number))
+    together = await at_once(voters, lambda number: on(hot, number))
+    stored = await backend.deps(Caller(), Meter()).store.traces.get(hot)
+    assert stored
+    tally = stored.trace.tally
+    wrong = abs(voters - tally.upvotes) + abs(50 * voters - tally.up)
+    return [
+        apart.row("votes, a trace each", apart, "-"),
+        together.row("votes, one trace", apart, f"{wrong}"),
+    ]
+
+
+async def tasks(backend: Backend, clients: int) -> list[list[str]]:
+    """Add tasks for a user each, then all for the same one."""
+
+    async def of(user: str) -> list[CallAnswer]:
+        titles = (f"Task {number}" for number in range(EACH))
+        return [await ask(backend, "add_task", user, title=title) for title in titles]
+
+    apart = await at_once(clients, lambda number: of(f"owner-{number}"))
+    together = await at_once(clients, lambda _: of("owner"))
+    numbers = _numbers(together.answers)
+    wrong = len(set(range(1, clients * EACH + 1)) ^ set(numbers)) + len(numbers) - len({*numbers})
+    return [
+        apart.row("tasks, a user each", apart, "-"),
+        together.row("tasks, one user", apart, f"{wrong}"),
+    ]
+
+
+def _numbers(answers: Iterable[CallAnswer]) -> list[int]:
+    return [int((answer.result or {})["task"]["task_id"]) for answer in answers]
+
+
+async def _contribute(backend: Backend, number: int) -> str:
+    said = f"number {number:04d} {uuid.uuid4().hex}"
+    trace = {"title": said, "context_text": f"Where is {said}?", "solution_text": f"Here: {said}."}
+    answer = await ask(backend, "contribute_trace", "author", **trace)
+    return str((answer.result or {})["trace_id"])
+
+
+async def measure(voters: int, clients: int) -> None:
+    """Measure both, and print what was seen."""
+    backend = Backend(Settings(google_cloud_project="bench-writes"))
+    rows = [*await votes(backend, voters), *await tasks(backend, clients)]
+    await backend.aclose()
+    columns = [
+        "",
+        "calls",
+        "a second",
+        "to peer",
+        "ms, median",
+        "retries a call",
+        "lost or doubled",
+    ]
+    print_table(f"{voters} voters and {clients} clients at once", columns, rows)
+
+
+def main(voters: int, clients: int) -> None:
+    """Start an emulator, and measure."""
+    with run_emulator() as address:
+        os.environ["FIRESTORE_EMULATOR_HOST"] = address
+        asyncio.run(measure(voters, clients))
+
+
+if __name__ == "__main__":
+    try:
+        main(*[int(each) for each in sys.argv[1:3]] or [VOTERS, CLIENTS])
+    except EmulatorMissing as error:
+        sys.exit(str(error))

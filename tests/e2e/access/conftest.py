@@ -1,0 +1,107 @@
+"""What the tests of access share: the notebook behind a gateway that lets in whom it knows."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import SecretStr
+
+from shared.access_keys import new_key
+from shared.caller import EVERYTHING, Scope
+from shared.keyring import Keyring
+from shared.store import Connection
+from shared.store.access import AccessStore
+from tests.support.gateway_process import SECRET, Running, run_gateway
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterator
+
+NOTEBOOK = Path(__file__).with_name("gateway_main.py")
+CLOUD = {
+    "LOCAL_USER": "",
+    "READS_PER_MINUTE": "1000",
+    "WRITES_PER_MINUTE": "1000",
+    "SIGN_INS_PER_TEN_MINUTES": "1000",
+    "REGISTRATIONS_PER_HOUR": "1000",
+    "REQUESTS_PER_MINUTE": "1000000",
+}
+"""What makes a gateway of tests ask who is calling, as in the cloud."""
+
+FUNDS = 1_000_000
+"""What everybody here has to spend, in micro-dollars."""
+
+MakeKey = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def realm() -> str:
+    """The project that the gateways of these tests share."""
+    return f"access-{uuid.uuid4().hex[:16]}"
+
+
+@pytest.fixture(scope="session")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where these gateways write what they would send to Cloud Logging."""
+    return tmp_path_factory.mktemp("access") / "gateway.log"
+
+
+@pytest.fixture(scope="session")
+def gateway(realm: str, log: Path) -> Iterator[Running]:
+    """A gateway that asks who is calling."""
+    with run_gateway(NOTEBOOK, {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD}, log) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def open_gateway(realm: str, log: Path) -> Iterator[Running]:
+    """A gateway that lets strangers read what is public."""
+    environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, "PUBLIC_ACCESS": "true"}
+    with run_gateway(NOTEBOOK, environment, log) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def laptop(realm: str, log: Path) -> Iterator[Running]:
+    """A gateway that asks nobody."""
+    with run_gateway(NOTEBOOK, {"GOOGLE_CLOUD_PROJECT": realm}, log) as running:
+        yield running
+
+
+def in_access(realm: str, work: Callable[[AccessStore], Awaitable[Any]]) -> Any:
+    """Do something in the database of credentials, on an event loop of its own."""
+
+    async def run() -> Any:
+        connection = Connection(realm, "access")
+        try:
+            return await work(AccessStore(connection))
+        finally:
+            await connection.aclose()
+
+    with ThreadPoolExecutor(1) as thread:  # the test itself may run on a loop
+        return thread.submit(asyncio.run, run()).result()
+
+
+@pytest.fixture(scope="session")
+def make_key(realm: str) -> MakeKey:
+    """Makes keys: `make_key("anna", scopes=...)`."""
+
+    def make(user: str, scopes: frozenset[Scope] = EVERYTHING) -> str:
+        text, key = new_key(
+            Keyring([SecretStr(SECRET)]), user, "tests", scopes, created_at=datetime.now(UTC)
+        )
+
+        async def keep(store: AccessStore) -> None:
+            await store.keys.add(key)
+            await store.accounts.credit(user, FUNDS, key.created_at)
+
+        in_access(realm, keep)
+        return text
+
+    return make

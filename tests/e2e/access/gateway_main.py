@@ -1,0 +1,12 @@
+"""The gateway, as it stands, before the notebook instead of the knowledge base."""
+
+from functions.gateway.catalog import Catalog, Declaration
+from functions.gateway.http import gateway
+from infra.local.inline import InlineDispatcher
+from shared.deps import Backend
+from shared.settings import Settings
+from tests.support.note_tools import TOOLS
+
+_settings = Settings()
+_catalog = Catalog([Declaration.model_validate(tool.declaration()) for tool in TOOLS])
+handle = gateway(_settings, InlineDispatcher(Backend(_settings), TOOLS), _catalog)

@@ -1,0 +1,187 @@
+"""What calls cost, over real HTTP: charged once, or not at all, and never more than is there."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.clock import utc_now
+from tests.e2e.access.conftest import FUNDS, in_access
+from tests.support.mcp_wire import ENVELOPE, MODERN, call, message, post
+from tests.support.note_tools import PRICE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared.domain.account import Account
+    from tests.e2e.access.conftest import MakeKey
+    from tests.support.gateway_process import Running
+
+    Look = Callable[[str], Account]
+
+
+@pytest.fixture
+def account(realm: str) -> Look:
+    """Looks at an account."""
+
+    def look(user: str) -> Account:
+        found: Account = in_access(realm, lambda store: store.accounts.get(user))
+        return found
+
+    return look
+
+
+def write(running: Running, key: str, /, **arguments: Any) -> dict[str, Any]:
+    """The result of writing a note."""
+    headers: dict[str, str | None] = {"authorization": f"Bearer {key}"}
+    result: dict[str, Any] = post(running.endpoint, call("write_note", arguments), headers).json()[
+        "result"
+    ]
+    return result
+
+
+def notes(running: Running, key: str) -> list[str]:
+    headers: dict[str, str | None] = {"authorization": f"Bearer {key}"}
+    answer = post(running.endpoint, call("read_notes", {}), headers).json()
+    texts: list[str] = answer["result"]["structuredContent"]["texts"]
+    return texts
+
+
+def receipt(result: dict[str, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = result["_meta"]["carrel/receipt"]
+    return told
+
+
+def test_a_call_is_charged_what_it_did_cost(
+    gateway: Running, make_key: MakeKey, account: Look
+) -> None:
+    key = make_key("money.cost")
+    assert 5 == receipt(write(gateway, key, text="three"))["price"]
+    after = account("money.cost")
+    assert (FUNDS - 5, {}) == (after.balance, after.held)
+
+
+def test_what_is_free_leaves_the_account_alone(
+    gateway: Running, make_key: MakeKey, account: Look
+) -> None:
+    key = make_key("money.free")
+    before = account("money.free")
+    assert [] == notes(gateway, key)
+    assert before == account("money.free")
+
+
+def test_who_cannot_pay_is_told_so_and_nothing_is_done(
+    gateway: Running, make_key: MakeKey, realm: str, account: Look
+) -> None:
+    key = make_key("money.poor")
+    in_access(realm, lambda store: store.accounts.credit("money.poor", 1 - FUNDS, utc_now()))
+    refused = write(gateway, key, text="x")
+    assert refused["isError"]
+    assert "PAYMENT_REQUIRED" in refused["content"][0]["text"]
+    assert [] == notes(gateway, key)
+    assert 1 == account("money.poor").balance
+
+
+def test_a_call_that_was_refused_costs_nothing(
+    gateway: Running, make_key: MakeKey, account: Look
+) -> None:
+    key = make_key("money.refused")
+    assert write(gateway, key, text="x", then="refuse")["isError"]
+    assert write(gateway, key, nothing="x")["isError"]
+    after = account("money.refused")
+    assert (FUNDS, {}) == (after.balance, after.held)
+
+
+@pytest.mark.parametrize("then", ["break", "dawdle"])
+def test_a_call_with_an_unknown_end_is_paid_when_it_is_sent_again(
+    gateway: Running, make_key: MakeKey, account: Look, then: str
+) -> None:
+    user = f"money.{then}"
+    key = make_key(user)
+    asked = {"text": "once", "then": then, "idempotency_key": "k"}
+    assert write(gateway, key, **asked)["isError"]
+    held = account(user)
+    assert (FUNDS, [PRICE]) == (held.balance, [hold.amount for hold in held.held.values()])
+    again = write(gateway, key, **asked)
+    assert (4, True) == (receipt(again)["price"], receipt(again)["replayed"])
+    after = account(user)
+    assert (FUNDS - 4, {}) == (after.balance, after.held)
+    assert ["once"] == notes(gateway, key)
+
+
+def test_a_call_sent_many_times_at_once_is_charged_once(
+    gateway: Running, open_gateway: Running, make_key: MakeKey, account: Look
+) -> None:
+    key = make_key("money.once")
+    answers: list[dict[str, Any]] = []
+
+    def send(running: Running) -> None:
+        answers.append(write(running, key, text="only", idempotency_key="k"))
+
+    threads = [threading.Thread(target=send, args=[each]) for each in (gateway, open_gateway) * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [None] * 6 == [answer.get("isError") or None for answer in answers]
+    assert ["only"] == notes(gateway, key)
+    after = account("money.once")
+    assert (FUNDS - 4, {}) == (after.balance, after.held)
+
+
+def test_what_a_month_may_cost_is_what_it_costs_at_most(
+    gateway: Running, make_key: MakeKey, realm: str, account: Look
+) -> None:
+    key = make_key("money.month")
+    in_access(realm, lambda store: store.accounts.set_budget("money.month", PRICE + 5))
+    assert 10 == receipt(write(gateway, key, text="x" * 10))["price"]
+    refused = write(gateway, key, text="x" * 10)
+    assert "PAYMENT_REQUIRED" in refused["content"][0]["text"]
+    assert FUNDS - 10 == account("money.month").balance
+
+
+def test_a_call_that_wrote_leaves_a_record_of_names_and_sizes(
+    gateway: Running, make_key: MakeKey, realm: str
+) -> None:
+    key = make_key("money.record")
+    write(gateway, key, text="secret words", idempotency_key="k")
+
+    async def records(store: Any) -> list[dict[str, Any]]:
+        found = await store.database.find(store.database.collection("calls").limit(1_000))
+        return [each.to_dict() for each in found if each.get("user_id") == "money.record"]
+
+    [record] = in_access(realm, records)
+    assert ("write_note", "settled", "ok", 12) == (
+        record["tool"],
+        record["state"],
+        record["outcome"],
+        record["charged"],
+    )
+    assert {"text", "idempotency_key"} == record["arguments"].keys()
+    assert "secret" not in str(record)
+    assert record["expires_at"] > record["started_at"]
+
+
+def nested(depth: int) -> Any:
+    return [nested(depth - 1)] if depth else 0
+
+
+def test_what_cannot_be_sent_on_is_refused_before_money_is_set_aside(
+    gateway: Running, make_key: MakeKey, account: Look
+) -> None:
+    user = "money.odd"
+    asked = message(
+        "tools/call", name="write_note", arguments={"text": nested(400)}, _meta=ENVELOPE
+    )
+    headers: dict[str, str | None] = {
+        "authorization": f"Bearer {make_key(user)}",
+        "mcp-protocol-version": MODERN,
+        "mcp-method": "tools/call",
+        "mcp-name": "write_note",
+    }
+    answer = post(gateway.endpoint, json.dumps(asked).encode(), headers)
+    assert "VALIDATION_ERROR" in answer.text
+    assert {} == account(user).held

@@ -1,0 +1,109 @@
+"""Sign-in as official clients do it: they are given a URL, and a person decides."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
+from pydantic import AnyUrl
+
+from tests.support.consent_page import Returned, decide
+from tests.support.fakes.token_storage import Memory
+from tests.support.typescript_clients import talk
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.e2e.access.conftest import MakeKey
+    from tests.support.gateway_process import Running
+
+pytestmark = pytest.mark.anyio
+
+CALLBACK = "http://127.0.0.1:51111/callback"
+
+
+class Browser:
+    """A person's browser, to which a client hands over."""
+
+    def __init__(self, key: str) -> None:
+        """Sit before it with a key."""
+        self._key = key
+        self.visits: list[str] = []
+        self._returned: Returned | None = None
+
+    async def go(self, address: str) -> None:
+        """Go there, allow, and come back."""
+        self.visits.append(address)
+        self._returned = await asyncio.to_thread(decide, address, self._key)
+
+    async def back(self) -> AuthorizationCodeResult:
+        """What the client's own little server hears."""
+        assert self._returned
+        return AuthorizationCodeResult.model_validate(self._returned.answer)
+
+
+@asynccontextmanager
+async def signed_in(
+    running: Running, memory: Memory, browser: Browser, method: str | None = None
+) -> AsyncIterator[tuple[Client, OAuthClientProvider]]:
+    """The official Python client, given a URL and nothing else."""
+    metadata = OAuthClientMetadata.model_validate(
+        {
+            "client_name": "Python tests",
+            "redirect_uris": [AnyUrl(CALLBACK)],
+            "token_endpoint_auth_method": method,
+        }
+    )
+    auth = OAuthClientProvider(running.endpoint, metadata, memory, browser.go, browser.back)
+    async with (
+        httpx2.AsyncClient(auth=auth, timeout=20) as http,
+        Client(streamable_http_client(running.endpoint, http_client=http)) as client,
+    ):
+        yield client, auth
+
+
+@pytest.mark.parametrize("method", [None, "none", "client_secret_post", "client_secret_basic"])
+async def test_the_python_client_signs_in_and_calls(
+    gateway: Running, make_key: MakeKey, method: str | None
+) -> None:
+    memory, browser = Memory(), Browser(make_key("anna.python"))
+    async with signed_in(gateway, memory, browser, method) as (client, _):
+        written = await client.call_tool("write_note", {"text": "by hand"})
+    assert not written.is_error
+    assert memory.tokens
+    assert (3600, "carrel:read carrel:write") == (memory.tokens.expires_in, memory.tokens.scope)
+    assert memory.tokens.refresh_token
+
+
+async def test_an_hour_later_the_client_refreshes_without_its_person(
+    gateway: Running, make_key: MakeKey
+) -> None:
+    memory, browser = Memory(), Browser(make_key("anna.away"))
+    async with signed_in(gateway, memory, browser) as (client, auth):
+        first = memory.tokens
+        auth.context.token_expiry_time = 1.0
+        assert not (await client.call_tool("read_notes", {})).is_error
+    assert first
+    assert memory.tokens
+    assert memory.tokens.refresh_token not in {None, first.refresh_token}
+    assert memory.tokens.access_token != first.access_token
+    assert 1 == len(browser.visits)
+
+
+@pytest.mark.parametrize("kind", ["v2", "v1"])
+def test_the_typescript_clients_sign_in_call_and_refresh(
+    gateway: Running, make_key: MakeKey, kind: str
+) -> None:
+    heard = talk("sign_in.mjs", gateway.endpoint, kind, {"CARREL_KEY": make_key(f"ts.{kind}")})
+    assert (True, 1) == (heard["refused"], heard["visits"])
+    assert gateway.url == heard["iss"]
+    assert "carrel:read carrel:write" == heard["scope"]
+    assert {"number": 1} == heard["written"]["structuredContent"]
+    assert {"texts": ["from TypeScript"]} == heard["read"]["structuredContent"]

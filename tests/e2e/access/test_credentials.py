@@ -1,0 +1,266 @@
+"""Who is let in: what clients see that bring nothing, the wrong thing, or too little."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shared.caller import Scope, implied
+from tests.support.mcp_wire import HANDSHAKE, MODERN, call, initialize, message, post, post_modern
+from tests.support.planted_words import SIGN_IN_PATHS
+
+if TYPE_CHECKING:
+    from tests.e2e.access.conftest import MakeKey
+    from tests.support.gateway_process import Running
+
+PUBLIC = {"read_fortune", "read_sign"}
+READING = {"read_notes", *PUBLIC}
+ALL = {"write_note", *READING}
+
+
+def bearer(key: str) -> dict[str, str | None]:
+    return {"authorization": f"Bearer {key}"}
+
+
+def challenge(response: httpx2.Response) -> dict[str, str]:
+    """The parameters of `WWW-Authenticate`."""
+    header = response.headers["www-authenticate"]
+    assert header.startswith("Bearer ")
+    return dict(re.findall(r'(\w+)="([^"]*)"', header))
+
+
+def tools(running: Running, headers: dict[str, str | None] | None = None) -> set[str]:
+    listed = post(running.endpoint, message("tools/list"), headers).json()["result"]["tools"]
+    return {tool["name"] for tool in listed}
+
+
+def called(running: Running, key: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+    """The result of a call with a key."""
+    result: dict[str, Any] = post(running.endpoint, call(tool, arguments), bearer(key)).json()[
+        "result"
+    ]
+    return result
+
+
+@pytest.mark.parametrize("body", [initialize(HANDSHAKE[0]), message("tools/list")])
+def test_without_a_credential_one_is_told_where_to_sign_in(
+    gateway: Running, body: dict[str, Any]
+) -> None:
+    response = post(gateway.endpoint, body)
+    assert 401 == response.status_code
+    assert {
+        "resource_metadata": f"{gateway.url}/.well-known/oauth-protected-resource/mcp",
+        "scope": "carrel:read carrel:write",
+    } == challenge(response)
+    assert "Sign in first" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"authorization": "Bearer nonsense"},
+        {"authorization": "Bearer eyJhbGciOiJub25lIn0.e30."},
+        {"authorization": "Basic YTpi"},
+        {"authorization": "Bearer"},
+        {"authorization": "Bearer " + "x" * 6_000},
+        {"x-api-key": "nonsense"},
+        {"x-api-key": "carrel_0123456789ab_" + "k" * 51},
+        {"authorization": "Bearer me@carrel_0123456789ab_" + "k" * 51},
+    ],
+)
+def test_a_credential_that_does_not_hold_is_an_invalid_token(
+    gateway: Running, open_gateway: Running, headers: dict[str, str | None]
+) -> None:
+    for running in (gateway, open_gateway):
+        response = post(running.endpoint, message("tools/list"), headers)
+        assert 401 == response.status_code
+        assert "invalid_token" == challenge(response)["error"]
+
+
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(value=st.text(st.characters(min_codepoint=32, max_codepoint=126)).map(str.strip))
+def test_no_authorization_header_breaks_the_gateway(gateway: Running, value: str) -> None:
+    response = post(gateway.endpoint, message("tools/list"), {"authorization": value})
+    assert 401 == response.status_code
+
+
+@pytest.mark.parametrize("name", ["authorization", "x-api-key"])
+def test_bytes_that_are_no_text_do_not_break_the_gateway(gateway: Running, name: str) -> None:
+    response = httpx2.post(
+        gateway.endpoint,
+        json=message("tools/list"),
+        headers=[(name.encode(), b"Bearer \xff\xfe\x80")],
+    )
+    assert 401 == response.status_code
+
+
+def test_a_key_works_in_either_header_and_with_a_task(gateway: Running, make_key: MakeKey) -> None:
+    key = make_key("anna")
+    api_key: dict[str, str | None] = {"x-api-key": key}
+    for headers in (bearer(key), api_key, bearer(f"project-7@{key}")):
+        assert ALL == tools(gateway, headers)
+
+
+def test_a_key_in_the_url_opens_nothing(gateway: Running, make_key: MakeKey) -> None:
+    key = make_key("anna")
+    for name in ("key", "api_key", "access_token", "token"):
+        response = post(f"{gateway.endpoint}?{name}={key}", message("tools/list"))
+        assert 401 == response.status_code
+
+
+def test_a_task_keeps_its_notes_apart(gateway: Running, make_key: MakeKey) -> None:
+    key = make_key("tasks")
+    for task in ("one", "two"):
+        called(gateway, f"{task}@{key}", "write_note", text=task)
+    found = called(gateway, f"one@{key}", "read_notes")
+    assert ["one"] == found["structuredContent"]["texts"]
+
+
+def test_the_key_decides_the_user_and_no_argument_does(gateway: Running, make_key: MakeKey) -> None:
+    anna, eve = make_key("anna.decides"), make_key("eve.decides")
+    called(gateway, anna, "write_note", text="mine")
+    for identity in ("anna.decides", "users/anna.decides", "../anna.decides"):
+        found = called(gateway, f"{identity}@{eve}", "read_notes")
+        assert [] == found["structuredContent"]["texts"]
+    refused = called(gateway, eve, "read_notes", user_id="anna.decides")
+    assert refused["isError"]
+
+
+def test_a_key_without_the_right_to_write_sees_no_tool_that_writes(
+    gateway: Running, make_key: MakeKey
+) -> None:
+    key = make_key("reader", scopes=frozenset({Scope.READ}))
+    assert READING == tools(gateway, bearer(key))
+
+
+@pytest.mark.parametrize("version", [MODERN, None])
+def test_a_tool_that_needs_more_names_all_scopes_it_needs(
+    gateway: Running, make_key: MakeKey, version: str | None
+) -> None:
+    key = make_key("reader", scopes=frozenset({Scope.READ}))
+    if version:
+        response = post_modern(
+            gateway.endpoint, "tools/call", bearer(key), name="write_note", arguments={"text": "x"}
+        )
+    else:
+        response = post(gateway.endpoint, call("write_note", {"text": "x"}), bearer(key))
+    assert 403 == response.status_code
+    told = challenge(response)
+    assert ("insufficient_scope", "carrel:read carrel:write") == (told["error"], told["scope"])
+    assert "needs a credential with the scopes" in response.json()["error"]["message"]
+    assert [] == called(gateway, key, "read_notes")["structuredContent"]["texts"]
+
+
+def test_a_stranger_sees_and_calls_what_is_public(open_gateway: Running) -> None:
+    assert PUBLIC == tools(open_gateway)
+    found = post(open_gateway.endpoint, call("read_sign", {})).json()["result"]
+    assert ["Welcome."] == found["structuredContent"]["texts"]
+
+
+@pytest.mark.parametrize("tool", ["read_notes", "write_note"])
+def test_a_stranger_who_guesses_a_name_is_told_to_sign_in(open_gateway: Running, tool: str) -> None:
+    response = post(open_gateway.endpoint, call(tool, {"text": "x"}))
+    assert 401 == response.status_code
+    assert "error" not in challenge(response)
+    assert f"Sign in to call {tool}." == response.json()["error"]["message"]
+
+
+def test_a_stranger_who_calls_what_costs_is_told_where_to_sign_in(open_gateway: Running) -> None:
+    """By HTTP, which is where clients look for it."""
+    response = post(open_gateway.endpoint, call("read_fortune", {}))
+    assert 401 == response.status_code
+    assert "carrel:read" == challenge(response)["scope"]
+    assert "error" not in challenge(response)
+    assert "read_fortune costs $0.001 a call: sign in first" in response.text
+
+
+def test_a_name_that_nobody_knows_is_no_tool_for_anybody(
+    gateway: Running, open_gateway: Running, make_key: MakeKey
+) -> None:
+    body = call("invent_note", {})
+    for response in (
+        post(gateway.endpoint, body, bearer(make_key("anna"))),
+        post(open_gateway.endpoint, body),
+    ):
+        assert 200 == response.status_code
+        assert "There is no tool" in response.json()["error"]["message"]
+
+
+def test_what_is_beside_the_endpoint_needs_no_credential(gateway: Running) -> None:
+    assert 200 == httpx2.get(f"{gateway.url}/health").status_code
+    assert 404 == httpx2.get(f"{gateway.url}/nothing").status_code
+
+
+@pytest.mark.parametrize("ending", ["%0A", "%0D", "%00", "/", "%20", ";x", "%2F", "//"])
+def test_no_other_spelling_of_its_address_goes_past_the_guards(
+    gateway: Running, ending: str
+) -> None:
+    for method in ("tools/list", "prompts/list", "server/discover"):
+        assert post(gateway.endpoint + ending, message(method)).status_code in {401, 404}
+    stream = {"accept": "text/event-stream"}
+    assert httpx2.get(gateway.endpoint + ending, headers=stream).status_code in {404, 405}
+
+
+@pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "via", "x-real-ip"])
+def test_on_a_laptop_what_came_through_a_proxy_must_sign_in(laptop: Running, header: str) -> None:
+    through: dict[str, str | None] = {header: "8.8.8.8"}
+    refused = post(laptop.endpoint, message("tools/list"), through)
+    assert 403 == refused.status_code
+    assert "make run ARGS=--sign-in" in refused.json()["error"]["message"]
+    assert 200 == post(laptop.endpoint, message("tools/list")).status_code
+
+
+@pytest.mark.parametrize("path", SIGN_IN_PATHS)
+def test_on_a_laptop_nothing_offers_a_sign_in(laptop: Running, path: str) -> None:
+    """Clients that probe for one would open a browser for nothing."""
+    for answer in (httpx2.get(f"{laptop.url}/{path}"), httpx2.post(f"{laptop.url}/{path}")):
+        assert 404 == answer.status_code
+        assert "It needs no sign-in." in answer.json()["error"]["message"]
+
+
+def test_on_a_laptop_a_bad_credential_starts_no_sign_in(laptop: Running, make_key: MakeKey) -> None:
+    unknown = post(laptop.endpoint, message("tools/list"), bearer("carrel_nonsense"))
+    key = make_key("reader", scopes=frozenset({Scope.READ}))
+    writing = post(laptop.endpoint, call("write_note", {"text": "x"}), bearer(key))
+    for refused in (unknown, writing):
+        assert (403, False) == (refused.status_code, "www-authenticate" in refused.headers)
+    assert "Or send none: this server needs no sign-in." in unknown.json()["error"]["message"]
+
+
+def test_a_strangers_body_is_small(open_gateway: Running, make_key: MakeKey) -> None:
+    large = message("ping", filler="x" * 100_000)
+    refused = post(open_gateway.endpoint, large)
+    assert 413 == refused.status_code
+    assert refused.json()["error"]["message"] == (
+        "This request has more than the 65,536 bytes that are taken here."
+        " Sign in to send up to 8,388,608."
+    )
+    assert 200 == post(open_gateway.endpoint, large, bearer(make_key("anna"))).status_code
+
+
+def test_who_may_write_may_read(gateway: Running, make_key: MakeKey) -> None:
+    key = make_key("writer", scopes=implied(frozenset({Scope.WRITE})))
+    assert ALL == tools(gateway, bearer(key))
+
+
+def test_a_web_page_of_any_origin_may_learn_how_to_sign_in_and_register(gateway: Running) -> None:
+    for path, method in (
+        ("/.well-known/oauth-protected-resource/mcp", "GET"),
+        ("/.well-known/oauth-authorization-server", "GET"),
+        ("/register", "POST"),
+        ("/token", "POST"),
+    ):
+        asked = {
+            "origin": "https://inspector.example",
+            "access-control-request-method": method,
+            "access-control-request-headers": "mcp-protocol-version",
+        }
+        answer = httpx2.options(f"{gateway.url}{path}", headers=asked)
+        assert (200, "*") == (answer.status_code, answer.headers["access-control-allow-origin"])

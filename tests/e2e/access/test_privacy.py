@@ -1,0 +1,62 @@
+"""Nothing of one user's is ever read or changed by another: random people, tasks and calls."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.mcp_wire import call, post
+
+if TYPE_CHECKING:
+    from tests.e2e.access.conftest import MakeKey
+    from tests.support.gateway_process import Running
+
+USERS = ["a.b", "a", "b", "a@b.example", "a+b@b.example"]
+TASKS = [None, "notes", "a.b", "b", "../b", "users", "a/notes", "notes-"]
+_ROUNDS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def keys(make_key: MakeKey) -> dict[str, str]:
+    """Everybody's key."""
+    return {user: make_key(f"{user}.privacy") for user in USERS}
+
+
+step = st.tuples(st.sampled_from(USERS), st.sampled_from(TASKS), st.booleans())
+
+
+@settings(
+    deadline=None, max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(steps=st.lists(step, min_size=3, max_size=8))
+def test_everybody_reads_what_they_wrote_and_nothing_else(
+    gateway: Running, keys: dict[str, str], steps: list[tuple[str, str | None, bool]]
+) -> None:
+    run = next(_ROUNDS)
+    wrote: dict[tuple[str, str], list[str]] = {}
+    for number, (user, task, writes) in enumerate(steps):
+        mine = wrote.setdefault((user, task or "notes"), [])
+        if writes:
+            text = f"{user} {run} {number}"
+            # Whoever they say they are, and whatever key they choose, it is their own notebook.
+            answer = ask(gateway, keys[user], task, "write_note", text=text, idempotency_key=text)
+            assert not answer.get("isError"), answer
+            mine.append(text)
+        found = ask(gateway, keys[user], task, "read_notes")["structuredContent"]["texts"]
+        assert mine == [text for text in found if text.split()[1] == str(run)]
+        assert all(text.split()[0] == user for text in found)
+
+
+def ask(
+    running: Running, key: str, task: str | None, tool: str, /, **arguments: Any
+) -> dict[str, Any]:
+    shown = f"{task}@{key}" if task else key
+    headers: dict[str, str | None] = {"authorization": f"Bearer {shown}"}
+    response = post(running.endpoint, call(tool, arguments), headers)
+    assert 200 == response.status_code, response.text
+    result: dict[str, Any] = response.json()["result"]
+    return result

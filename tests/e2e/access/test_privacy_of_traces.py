@@ -1,0 +1,283 @@
+"""Traces are read by all and belong to one: random people, of whom nobody learns who they are."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from functions.gateway.call_log import EVENT
+from infra.deploy.discovery import tools
+from shared.caller import Scope, Tier
+from shared.tool import Effect
+from tests.e2e.access.all_tools_gateway import open_carrel
+from tests.support.log_metrics import entry_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import httpx2
+
+    from tests.e2e.access.all_tools_gateway import Carrel
+    from tests.e2e.access.conftest import MakeKey
+
+PEOPLE = ["zelda.quux@b.example", "zelda.quux@b.example.com", "zelda", "quux+zelda@b.example"]
+NAMES = ("zelda", "quux", "b.example")
+"""Parts of all of these, which stand in nothing that anybody writes."""
+STRANGER = len(PEOPLE)
+"""Stands for somebody whom the gateway does not know; what is more, for a trace's owner."""
+SYLLABLES = ("ba", "ke", "ri", "lo", "mu", "sa", "to", "ni")
+OFFERED = [tool for tool in tools() if not tool.internal]
+WRITING = {tool.name for tool in OFFERED if tool.effect is not Effect.READ}
+PUBLIC = {tool.name for tool in OFFERED if tool.tier is Tier.PUBLIC}
+_NUMBERS = itertools.count()
+
+steps = st.lists(
+    st.tuples(
+        st.integers(0, STRANGER + 3),
+        st.sampled_from(
+            ["contribute", "supersede", "vote", "amend", "withdraw", "withdraw", "put back", "read"]
+        ),
+        st.integers(0, 50),
+    ),
+    min_size=8,
+    max_size=14,
+)
+
+
+@dataclass
+class Trace:
+    """What must have become of a trace.
+
+    Attributes:
+        trace_id: Its id.
+        owner: Who contributed it, by their place among all.
+        asked: A word of its title by which everybody looks for it.
+        tag: Its tag, by which they look for it too.
+        told: Words that stand in it, and in the votes on it, and nowhere else.
+        revision: How often it was written.
+        withdrawn: Whether it is withdrawn.
+    """
+
+    trace_id: str
+    owner: int
+    asked: str
+    tag: str
+    told: list[str]
+    revision: int = 1
+    withdrawn: bool = False
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What this gateway alone writes."""
+    return tmp_path_factory.mktemp("traces") / "log"
+
+
+@pytest.fixture(scope="module")
+def carrel(realm: str, log: Path) -> Iterator[Carrel]:
+    with open_carrel(realm, log) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def keys(make_key: MakeKey) -> list[str | None]:
+    """Everybody's key; the stranger has none."""
+    return [*map(make_key, PEOPLE), None]
+
+
+def word() -> str:
+    """A word that was never used."""
+    chance = random.Random(next(_NUMBERS))  # noqa: S311 - no secret
+    return "".join(chance.choices(SYLLABLES, k=7))
+
+
+def code_of(response: httpx2.Response) -> str:
+    """What is wrong: the error's code, or the status of a request that was not let in."""
+    if response.status_code != 200:
+        return str(response.status_code)
+    result = response.json()["result"]
+    if not result.get("isError"):
+        return "ok"
+    code: str = json.loads(result["content"][0]["text"])["error"]["code"]
+    return code
+
+
+@dataclass
+class Commons:
+    """What some people do to the traces that they share, and what must follow from it."""
+
+    carrel: Carrel
+    keys: list[str | None]
+    traces: list[Trace] = field(default_factory=list)
+
+    def told(self, who: int, tool: str, /, **arguments: Any) -> httpx2.Response:
+        """The answer to a call: it names nobody, and tells of no trace that somebody withdrew."""
+        response = self.carrel.ask(self.keys[who], tool, **arguments)
+        everything = (response.text + str(response.headers)).lower()
+        assert [] == [name for name in NAMES if name in everything]
+        hidden = [each for each in self.traces if each.withdrawn and each.owner != who]
+        assert [] == [told for each in hidden for told in each.told if told in everything]
+        return response
+
+    def code(self, who: int, tool: str, /, **arguments: Any) -> str:
+        """What becomes of a call."""
+        return code_of(self.told(who, tool, **arguments))
+
+    def contribute(self, who: int, **more: str) -> str:
+        """Somebody contributes a trace like no other."""
+        asked, tag, *told = (word() for _ in range(6))
+        response = self.told(
+            who,
+            "contribute_trace",
+            title=f"{asked} {told[0]}",
+            context_text=f"An error in {told[1]}",
+            solution_text=f"What worked was {told[2]} {told[3]}",
+            tags=[tag],
+            **more,
+        )
+        if (code := code_of(response)) == "ok":
+            trace_id = response.json()["result"]["structuredContent"]["trace_id"]
+            self.traces.append(Trace(trace_id, who, asked, tag, told))
+        return code
+
+    def step(self, caller: int, what: str, number: int) -> None:
+        """Somebody does something, to one of all traces."""
+        trace = self.traces[number % len(self.traces)]
+        who = caller if caller <= STRANGER else trace.owner
+        match what:
+            case "contribute":
+                assert ("401" if who == STRANGER else "ok") == self.contribute(who)
+            case "supersede":
+                if who != trace.owner:
+                    self.supersede(who, trace)
+            case "vote":
+                self.vote(who, trace, down=number % 2 == 0)
+            case "amend":
+                self.amend(who, trace)
+            case "read":
+                self.read(who, trace)
+            case _:
+                self.withdraw(who, trace, withdrawn=what == "withdraw")
+
+    def supersede(self, who: int, trace: Trace) -> None:
+        """Somebody says that theirs is better."""
+        expected = self.unless_refused(who, trace, other="ok")
+        assert expected == self.contribute(who, supersedes=trace.trace_id)
+
+    def vote(self, who: int, trace: Trace, *, down: bool) -> None:
+        """Somebody votes, and says why."""
+        said = word()
+        against = {"vote_type": "down", "feedback_tag": "outdated", "feedback_text": said}
+        expected = self.unless_refused(who, trace, own="FORBIDDEN", other="ok")
+        arguments = {"trace_id": trace.trace_id} | (against if down else {"vote_type": "up"})
+        assert expected == self.code(who, "vote_trace", **arguments)
+        trace.told.append(said)
+
+    def amend(self, who: int, trace: Trace) -> None:
+        """Somebody changes what it says."""
+        new = word()
+        own = "CONFLICT" if trace.withdrawn else "ok"
+        expected = self.unless_refused(who, trace, own=own, other="FORBIDDEN")
+        arguments = {"trace_id": trace.trace_id, "solution_text": f"What worked was {new}"}
+        assert expected == self.code(who, "amend_trace", **arguments)
+        if expected == "ok":
+            trace.revision += 1
+            trace.told.append(new)
+
+    def withdraw(self, who: int, trace: Trace, *, withdrawn: bool) -> None:
+        """Somebody takes it away, or puts it back."""
+        expected = self.unless_refused(who, trace, own="ok", other="FORBIDDEN")
+        arguments = {"trace_id": trace.trace_id, "withdrawn": withdrawn}
+        assert expected == self.code(who, "withdraw_trace", **arguments)
+        if expected == "ok":
+            trace.withdrawn = withdrawn
+
+    def unless_refused(self, who: int, trace: Trace, *, own: str = "", other: str) -> str:
+        """What becomes of a call that writes: strangers sign in, and nobody sees what is gone."""
+        if who == STRANGER:
+            return "401"
+        if who == trace.owner:
+            return own
+        return "NOT_FOUND" if trace.withdrawn else other
+
+    def read(self, who: int, trace: Trace) -> None:
+        """Somebody looks for it in every way there is."""
+        response = self.told(who, "get_trace", trace_id=trace.trace_id)
+        if trace.withdrawn and who != trace.owner:
+            assert "NOT_FOUND" == code_of(response)
+        else:
+            read = response.json()["result"]["structuredContent"]
+            assert (trace.revision, who == trace.owner) == (read["revision"], read["yours"])
+            assert trace.told[0] in read["title"]
+        for search in ({"query": trace.asked}, {"tags": [trace.tag]}):
+            found = self.told(who, "search_traces", **search, include_flagged=True).json()
+            hits = found["result"]["structuredContent"]["results"]
+            assert trace.withdrawn != (trace.trace_id in {hit["trace_id"] for hit in hits})
+        tags = self.told(who, "list_tags", prefix=trace.tag[:2], limit=300)
+        assert trace.withdrawn != (trace.tag in tags.text)
+
+
+@settings(
+    deadline=None,
+    max_examples=6,
+    phases=[Phase.generate],  # to make what failed smaller would take minutes
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(steps=steps)
+def test_nobody_learns_who_wrote_or_what_was_withdrawn_and_nobody_else_changes_it(
+    carrel: Carrel, keys: list[str | None], log: Path, steps: list[tuple[int, str, int]]
+) -> None:
+    commons = Commons(carrel, keys)
+    commons.contribute(0)
+    commons.contribute(1)
+    for who, what, number in steps:
+        commons.step(who, what, number)
+    for trace, who in itertools.product(commons.traces[:3], (0, 1, STRANGER)):
+        commons.read(who, trace)
+        commons.vote(who, trace, down=True)
+    assert_logged_nobody_but_callers(log)
+
+
+def assert_logged_nobody_but_callers(log: Path) -> None:
+    """A line about a call names who called, in one field; no line names anybody else."""
+    lines = log.read_text("utf-8").splitlines()
+    calls = [entry_of(line)["jsonPayload"] for line in lines if f'"{EVENT}"' in line]
+    assert {*PEOPLE, None} >= {each.pop("user") for each in calls}
+    others = [line for line in lines if f'"{EVENT}"' not in line]
+    everything = (json.dumps(calls) + str(others)).lower()
+    assert [] == [name for name in NAMES if name in everything]
+
+
+def listed(carrel: Carrel, key: str | None) -> set[str]:
+    return {tool["name"] for tool in carrel.send(key, "tools/list").json()["result"]["tools"]}
+
+
+def test_a_key_that_reads_sees_and_calls_no_tool_that_writes(
+    carrel: Carrel, make_key: MakeKey
+) -> None:
+    key = make_key("reader.of.all", scopes=frozenset({Scope.READ}))
+    assert {tool.name for tool in OFFERED} - WRITING == listed(carrel, key)
+    refused = {name: carrel.ask(key, name).status_code for name in WRITING}
+    assert dict.fromkeys(WRITING, 403) == refused
+    assert {"success": True, "error": None} == {
+        name: carrel.ask(key, "list_tasks").json()["result"]["structuredContent"][name]
+        for name in ("success", "error")
+    }
+
+
+def test_a_stranger_sees_and_calls_what_is_public_and_nobodys_tasks(carrel: Carrel) -> None:
+    assert PUBLIC == listed(carrel, None)
+    assert not {name for name in PUBLIC if "task" in name} | (WRITING & PUBLIC)
+    closed = {tool.name for tool in OFFERED} - PUBLIC
+    assert dict.fromkeys(closed, 401) == {
+        name: carrel.ask(None, name).status_code for name in closed
+    }
+    assert "ok" == code_of(carrel.ask(None, "list_tags"))

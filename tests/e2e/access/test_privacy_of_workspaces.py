@@ -1,0 +1,244 @@
+"""Materials are those of one user and one task, whoever asks, and however they name the task."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from shared.caller import Scope
+from shared.domain.material import id_of
+from shared.domain.names import safe_id
+from tests.e2e.access.all_tools_gateway import open_carrel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import httpx2
+
+    from tests.e2e.access.all_tools_gateway import Carrel
+    from tests.e2e.access.conftest import MakeKey
+
+TOOL = "extract_key_info"
+NAMES = [
+    None,
+    "notes",
+    "Notes",
+    "a/notes",
+    safe_id("a/notes"),
+    "../b/rag_tasks/notes",
+    "n\u043etes",
+]
+IDENTITIES = [None, "notes", "a/notes", "b.private", "users/b", "x@y"]
+EQUAL = "Rye bread needs a sour dough.\n\nA comet's tail points away from the sun."
+"""What everybody brings."""
+UNKNOWN = "0" * 32
+_ROUNDS = itertools.count()
+
+steps = st.tuples(
+    st.integers(0, 1),
+    st.sampled_from(IDENTITIES),
+    st.sampled_from(NAMES),
+    st.sampled_from(["bring", "bring", "bring equal", "document", "task"]),
+    st.integers(0, 9),
+)
+
+
+@dataclass
+class Person:
+    """Somebody, and what they brought.
+
+    Attributes:
+        key: Their access key.
+        mark: A word that stands in all that they alone bring, and nowhere else.
+        tasks: Their materials by the id of the task.
+        texts: All that they ever brought.
+    """
+
+    key: str
+    mark: str
+    tasks: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    texts: list[str] = field(default_factory=lambda: [EQUAL])
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What this gateway alone writes."""
+    return tmp_path_factory.mktemp("materials") / "log"
+
+
+@pytest.fixture(scope="module")
+def carrel(realm: str, log: Path) -> Iterator[Carrel]:
+    with open_carrel(realm, log) as opened:
+        yield opened
+
+
+def shown(key: str, identity: str | None) -> str:
+    """A credential, for a task."""
+    return f"{identity}@{key}" if identity else key
+
+
+def answer(response: httpx2.Response) -> dict[str, Any]:
+    assert 200 == response.status_code, response.text
+    result = response.json()["result"]
+    assert not result.get("isError"), result
+    told: dict[str, Any] = result["structuredContent"]
+    return told
+
+
+def error(response: httpx2.Response) -> dict[str, Any]:
+    assert 200 == response.status_code, response.text
+    result = response.json()["result"]
+    assert result["isError"]
+    told: dict[str, Any] = json.loads(result["content"][0]["text"])["error"]
+    return told
+
+
+@dataclass
+class House:
+    """People who share a server."""
+
+    carrel: Carrel
+    people: list[Person]
+
+    def told(
+        self, who: Person, identity: str | None, task: str | None, /, **arguments: Any
+    ) -> httpx2.Response:
+        """The answer to a question, in which nothing of anybody else's stands."""
+        named = {"task_id": task} if task else {}
+        credential = shown(who.key, identity)
+        response = self.carrel.ask(credential, TOOL, top_k=20, **named, **arguments)
+        everything = response.text + str(response.headers)
+        assert [] == [
+            each.mark for each in self.people if each is not who and each.mark in everything
+        ]
+        return response
+
+    def step(
+        self, who: Person, identity: str | None, task: str | None, what: str, number: int
+    ) -> None:
+        """Somebody asks something, and is told what they brought to that task, and no more."""
+        expected = safe_id(task or identity or "default")
+        mine = who.tasks[expected]
+        question = f"{who.mark} comet"
+        match what:
+            case "bring" | "bring equal":
+                text = EQUAL if what == "bring equal" else f"{who.mark} {number}\n\n{who.mark}."
+                found = answer(self.told(who, identity, task, query=question, materials=text))
+                assert (expected, text in mine) == (found["task_id"], found["known"])
+                mine.add(text)
+                who.texts.append(text)
+                assert_from(found, {text})
+            case "document":
+                others = [text for each in self.people for text in each.texts]
+                document = id_of(others[number % len(others)])
+                response = self.told(who, identity, task, query=question, document=document)
+                if held := {text for text in mine if id_of(text) == document}:
+                    assert_from(answer(response), held)
+                else:
+                    never = self.told(who, identity, task, query=question, document=UNKNOWN)
+                    assert "NOT_FOUND" == error(never)["code"]
+                    assert error(never) == error(response)
+            case _:
+                response = self.told(who, identity, task, query=question, scope="task")
+                if mine:
+                    assert_from(answer(response), mine)
+                else:
+                    assert "NOT_FOUND" == error(response)["code"]
+
+
+def assert_from(told: dict[str, Any], texts: set[str]) -> None:
+    """All passages of these texts, and no other."""
+    passages = {passage for text in texts for passage in text.split("\n\n")}
+    assert passages == set(told["contexts"])
+    assert {id_of(text) for text in texts} >= {each["document"] for each in told["passages"]}
+
+
+@settings(
+    deadline=None,
+    max_examples=3,
+    phases=[Phase.generate],  # to make what failed smaller would take minutes
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(script=st.lists(steps, min_size=8, max_size=10))
+def test_an_answer_holds_what_its_user_brought_to_its_task_and_nothing_else(
+    carrel: Carrel,
+    make_key: MakeKey,
+    log: Path,
+    script: list[tuple[int, str | None, str | None, str, int]],
+) -> None:
+    run = next(_ROUNDS)
+    people = [
+        Person(make_key(f"m{run}.{user}"), f"zyzzyva{run}x{number}x")
+        for number, user in enumerate(["a", "a.b"])
+    ]
+    house = House(carrel, people)
+    for who in people:
+        house.step(who, None, "notes", "bring", 0)
+        house.step(who, "notes", None, "bring equal", 0)
+    for number, identity, task, what, which in script:
+        house.step(people[number], identity, task, what, which)
+    for who, task in itertools.product(people, ["notes", "default"]):
+        house.step(who, None, task, "task", 0)
+    written = log.read_text("utf-8")
+    assert f"m{run}.a" in written
+    assert "zyzzyva" not in written
+
+
+@pytest.mark.parametrize(
+    ("identity", "task", "expected"),
+    [
+        (None, None, "default"),
+        ("of.the.key", None, safe_id("of.the.key")),
+        (None, "named", "named"),
+        ("of-the-key", "named", "named"),
+        ("of-the-key", " default ", "default"),
+        ("default", None, "default"),
+    ],
+)
+def test_the_task_is_the_one_named_else_the_keys_else_the_default(
+    carrel: Carrel, make_key: MakeKey, identity: str | None, task: str | None, expected: str
+) -> None:
+    key = make_key("materials.tasks")
+    text = f"{identity} and {task} make {expected}."
+    named = {"task_id": task} if task else {}
+    told = answer(
+        carrel.ask(shown(key, identity), TOOL, query="What do they make?", materials=text, **named)
+    )
+    assert (expected, [text]) == (told["task_id"], told["contexts"])
+    again = {"query": "What?", "document": told["document"], "task_id": expected}
+    assert [text] == answer(carrel.ask(key, TOOL, **again))["contexts"]
+
+
+def test_empty_tasks_are_an_error_and_nobody_names_a_user(
+    carrel: Carrel, make_key: MakeKey
+) -> None:
+    key = make_key("materials.careful")
+    arguments = {"query": "Who?", "materials": EQUAL}
+    for task in ("", " \n"):
+        told = error(carrel.ask(shown(key, "notes"), TOOL, **arguments, task_id=task))
+        assert ("VALIDATION_ERROR", ["task_id"]) == (told["code"], list(told["details"]))
+    for name in ("user_id", "user", "path"):
+        told = error(carrel.ask(key, TOOL, **arguments, **{name: "m0.a"}))
+        assert ("VALIDATION_ERROR", [name]) == (told["code"], list(told["details"]))
+    told = error(carrel.ask(key, TOOL, query="Who?", scope="task"))
+    assert "NOT_FOUND" == told["code"]
+
+
+def test_strangers_and_keys_that_only_read_bring_and_ask_nothing(
+    carrel: Carrel, make_key: MakeKey
+) -> None:
+    own = make_key("materials.reader")
+    document = answer(carrel.ask(own, TOOL, query="rye", materials=EQUAL))["document"]
+    reads = make_key("materials.reader", scopes=frozenset({Scope.READ}))
+    for source in ({"materials": EQUAL}, {"document": document}, {"scope": "task"}):
+        assert 401 == carrel.ask(None, TOOL, query="rye", **source).status_code
+        assert 403 == carrel.ask(reads, TOOL, query="rye", **source).status_code
+        assert 403 == carrel.ask(shown(reads, "default"), TOOL, query="rye", **source).status_code

@@ -1,0 +1,79 @@
+"""How often callers may call, when two gateways run at once."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.access.conftest import CLOUD, NOTEBOOK
+from tests.support.gateway_process import run_gateway
+from tests.support.mcp_wire import call, message, post
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import httpx2
+
+    from tests.e2e.access.conftest import MakeKey
+    from tests.support.gateway_process import Running
+
+LIMIT = 12
+BLOCK = 2
+"""Tokens that an instance leases at once: a sixth of the limit."""
+
+
+@pytest.fixture(scope="module")
+def pair(realm: str, log: Path) -> Iterator[tuple[Running, Running]]:
+    """Two instances of one gateway, which lets few calls through."""
+    limits = {f"{kind}_PER_MINUTE": str(LIMIT) for kind in ("READS", "WRITES", "ANONYMOUS")}
+    environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **limits, "PUBLIC_ACCESS": "true"}
+    with (
+        run_gateway(NOTEBOOK, environment, log) as one,
+        run_gateway(NOTEBOOK, environment, log) as other,
+    ):
+        yield one, other
+
+
+def ask(running: Running, tool: str, key: str | None) -> httpx2.Response:
+    headers: dict[str, str | None] = {"authorization": f"Bearer {key}" if key else None}
+    return post(running.endpoint, call(tool, {}), headers)
+
+
+def is_limited(response: httpx2.Response) -> bool:
+    assert 200 == response.status_code
+    result = response.json()["result"]
+    return bool(result.get("isError")) and "RATE_LIMITED" in result["content"][0]["text"]
+
+
+@pytest.mark.parametrize(("tool", "user"), [("read_notes", "limits.known"), ("read_sign", None)])
+def test_two_instances_let_through_no_more_than_was_promised(
+    pair: tuple[Running, Running], make_key: MakeKey, tool: str, user: str | None
+) -> None:
+    key = make_key(user) if user else None
+    began = time.monotonic()
+    let_through = sum(not is_limited(ask(pair[n % 2], tool, key)) for n in range(3 * LIMIT))
+    minutes = (time.monotonic() - began) / 60
+    assert LIMIT - BLOCK <= let_through <= LIMIT + LIMIT * minutes + len(pair) * BLOCK
+
+
+def test_who_calls_too_often_is_told_when_to_come_again(
+    pair: tuple[Running, Running], make_key: MakeKey
+) -> None:
+    key = make_key("limits.often")
+    answers = [ask(pair[0], "read_notes", key) for _ in range(2 * LIMIT)]
+    refused = next(each for each in answers if is_limited(each))
+    error = refused.json()["result"]["content"][0]["text"]
+    assert f"the limit is {LIMIT} calls of tools that read a minute" in error
+    assert int(refused.headers["retry-after"]) >= 1
+    assert "retry-after" not in answers[0].headers
+    assert not is_limited(ask(pair[0], "read_notes", make_key("limits.other")))
+
+
+def test_listing_is_not_counted(pair: tuple[Running, Running], make_key: MakeKey) -> None:
+    headers: dict[str, str | None] = {"authorization": f"Bearer {make_key('limits.lists')}"}
+    for _ in range(2 * LIMIT):
+        listed = post(pair[0].endpoint, message("tools/list"), headers)
+        assert listed.json()["result"]["tools"]

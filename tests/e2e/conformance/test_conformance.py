@@ -1,0 +1,39 @@
+"""The gateway conforms to the protocol, as far as the public conformance suite can tell."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.conformance.run import REVISIONS, gateways, run_all
+from tests.e2e.conformance.suite import Suite
+from tests.support.npm import NotInstalled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def suite() -> Suite:
+    """The suite; what it needs is fetched from npm once."""
+    try:
+        return Suite()
+    except NotInstalled as error:
+        pytest.skip(str(error))
+
+
+def test_every_applicable_scenario_passes_at_both_revisions(suite: Suite, tmp_path: Path) -> None:
+    project = f"conformance-{uuid.uuid4().hex[:16]}"
+    with gateways(project, tmp_path / "functions.log") as under_test:
+        outcomes = run_all(suite, under_test)
+    faults = {
+        f"{name} at {revision}": outcome.faults
+        for name, row in outcomes.items()
+        for revision, outcome in zip(REVISIONS, row, strict=True)
+        if outcome.faults
+    }
+    assert {} == faults

@@ -1,0 +1,86 @@
+"""What a build runs is there, and it is given what it needs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import pytest
+import yaml
+
+from infra.cli import main
+from infra.cloud.deployment import NAME, Deployment
+from infra.cloud.smoke_key import SECRET
+from infra.deploy.discovery import ROOT
+
+BUILD: Final[dict[str, Any]] = yaml.safe_load((ROOT / "cloudbuild.yaml").read_text("utf-8"))
+STEPS: Final[dict[str, dict[str, Any]]] = {step["id"]: step for step in BUILD["steps"]}
+LINES: Final = [
+    line for step in STEPS.values() for line in str(step.get("script", "")).splitlines()
+]
+MAKEFILE: Final = (ROOT / "Makefile").read_text("utf-8")
+
+
+def seconds(text: str) -> int:
+    return int(text.removesuffix("s"))
+
+
+def test_the_steps_come_in_the_order_in_which_each_needs_the_one_before() -> None:
+    tested = ["terraform", "python", "check", "test", "test-slow"]
+    expected = [*tested, "deployment", "stage", "indexes", "release"]
+    assert expected == list(STEPS)
+
+
+def test_the_build_agrees_with_the_published_schema() -> None:
+    places = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    program = shutil.which("check-jsonschema", path=places)
+    if program is None:
+        pytest.skip("check-jsonschema is missing")
+    command = [program, "--builtin-schema", "vendor.cloudbuild", "cloudbuild.yaml"]
+    assert 0 == subprocess.run(command, cwd=ROOT, check=False, capture_output=True).returncode
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line.startswith("make ")])
+def test_every_target_that_a_build_makes_is_there(line: str) -> None:
+    target = line.split()[1]
+    assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line.startswith("carrel ")])
+def test_every_command_that_a_build_runs_is_there_with_its_options(line: str) -> None:
+    _, name, *arguments = line.split()
+    command = main.commands[name]
+    context = command.make_context(name, list(arguments), parent=click.Context(main))
+    assert context.info_name == name
+
+
+def test_a_build_takes_the_deployment_and_the_key_from_where_deploying_left_them() -> None:
+    bucket = Deployment(project="the-project").bucket.replace("the-project", "$PROJECT_ID")
+    assert ["storage", "cp", f"gs://{bucket}/{NAME}", "."] == STEPS["deployment"]["args"]
+    [secret] = BUILD["availableSecrets"]["secretManager"]
+    assert f"projects/$PROJECT_ID/secrets/{SECRET}/versions/latest" == secret["versionName"]
+    assert [secret["env"]] == STEPS["release"]["secretEnv"]
+    assert not any("secretEnv" in step for step in STEPS.values() if step["id"] != "release")
+
+
+def test_all_steps_that_use_the_virtual_environment_run_in_the_image_that_made_it() -> None:
+    images = {step["name"] for step in STEPS.values() if "script" in step}
+    assert {STEPS["check"]["name"]} == images
+
+
+def test_a_build_has_as_much_time_as_its_steps_have_together() -> None:
+    assert sum(seconds(step["timeout"]) for step in STEPS.values()) <= seconds(BUILD["timeout"])
+
+
+def test_the_account_that_builds_run_as_is_one_that_terraform_makes() -> None:
+    named = re.search(r"serviceAccounts/([a-z-]+)@", BUILD["serviceAccount"])
+    assert named
+    configuration = (ROOT / "infra" / "terraform" / "deployer.tf").read_text("utf-8")
+    assert f'"{named[1]}"' in configuration
+    assert "CLOUD_LOGGING_ONLY" == BUILD["options"]["logging"]

@@ -1,0 +1,224 @@
+"""The steps with the real Terraform configuration; a stand-in for its provider knows no cloud."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra.cloud.destruction import destroy, stays
+from infra.cloud.failures import NotDone
+from infra.cloud.foundation import DATABASES, RIGHTS, SECRETS
+from infra.cloud.smoke import Smoke
+from infra.cloud.smoke_key import SECRET
+from infra.cloud.steps import EVERYTHING, INDEXES, go
+from infra.cloud.terraform import FOLDER, Terraform
+from tests.support.fake_deployment import NEEDS_TERRAFORM, said
+from tests.support.fakes.terraform_provider import TerraformProvider
+from tests.support.manifests import manifest
+from tests.support.terraform_deployment import Deployment as Copy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from infra.cloud.cloud import Cloud
+    from tests.support.fake_deployment import Site
+    from tests.support.fakes.google_cloud import FakeGoogleCloud
+
+pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[TerraformProvider]:
+    with TerraformProvider() as running:
+        yield running
+
+
+@pytest.fixture
+def cloud(site: Site, provider: TerraformProvider, tmp_path: Path) -> Cloud:
+    """A deployment of the real configuration that was never deployed."""
+    copy = Copy.prepared(tmp_path / "copy", provider.environment)
+    found = site.cloud()
+    terraform = Terraform(
+        folder=copy.folder / "infra" / "terraform",
+        environment={**found.terraform.environment, **provider.environment},
+    )
+    return replace(found, terraform=terraform, stage=staging("0123456789abcdef"), smoke=passed)
+
+
+def staging(digest: str) -> Any:
+    """Stages functions whose bundles end in this."""
+
+    def stage(target: Path) -> None:
+        (target / "bundles").mkdir(parents=True, exist_ok=True)
+        content = json.dumps(manifest()).replace("0123456789abcdef", digest)
+        for each in json.loads(content)["functions"].values():
+            (target / each["bundle"]).write_text(digest)
+        (target / "manifest.json").write_text(content)
+
+    return stage
+
+
+async def passed(url: str, _: str) -> Smoke:
+    assert url.startswith("https://carrel-gateway-")
+    return Smoke(well=True, said=["it answers"])
+
+
+async def failed(_url: str, _key: str) -> Smoke:
+    return Smoke(well=False, said=["it does not answer"])
+
+
+def kinds(cloud: Cloud) -> set[str]:
+    """What sorts of things there are, but for what is only read."""
+    found = {address.partition(".")[0] for address in cloud.terraform.addresses()}
+    return found - {"data"}
+
+
+def bundles_running(cloud: Cloud) -> set[str]:
+    state = json.loads((cloud.terraform.folder / "terraform.tfstate").read_text())
+    [functions] = [e for e in state["resources"] if e["type"] == "google_cloudfunctions2_function"]
+    sources = [
+        each["attributes"]["build_config"][0]["source"][0]["storage_source"][0]["object"]
+        for each in functions["instances"]
+    ]
+    return {source.rpartition("-")[2].removesuffix(".zip") for source in sources}
+
+
+@pytest.mark.parametrize("address", [*DATABASES, *SECRETS, *RIGHTS])
+def test_what_is_made_first_is_in_the_configuration(address: str) -> None:
+    kind, name = address.split(".")
+    text = "\n".join(path.read_text("utf-8") for path in FOLDER.glob("*.tf"))
+    assert f'resource "{kind}" "{name}"' in text
+
+
+def test_databases_secrets_and_rights_are_there_before_any_function(cloud: Cloud) -> None:
+    go(cloud, EVERYTHING[:6])
+    assert {address.partition(".")[0] for address in (*DATABASES, *SECRETS, *RIGHTS)} <= kinds(
+        cloud
+    )
+    assert "google_cloudfunctions2_function" not in kinds(cloud)
+    names = {"ACCESS_SECRETS", SECRET}
+    assert {f'{SECRETS[0]}["{name}"]' for name in names} <= set(cloud.terraform.addresses())
+
+
+def database(name: str, place: str = "europe-west1") -> dict[str, str]:
+    return {"name": name, "locationId": place, "type": "FIRESTORE_NATIVE"}
+
+
+def test_a_database_that_was_there_before_is_not_touched_until_it_was_taken_over(
+    cloud: Cloud, google: FakeGoogleCloud
+) -> None:
+    project = cloud.deployment.project
+    google.projects[project].databases["(default)"] = database("(default)")
+    with pytest.raises(NotDone) as failure:
+        go(cloud, EVERYTHING[:6])
+    command = shlex.split(said(failure).split("Next: ")[1].splitlines()[0])
+    assert [
+        "terraform",
+        f"-chdir={cloud.terraform.folder}",
+        "import",
+        f"-var-file={cloud.variables}",
+        f"-var=manifest={cloud.manifest}",
+        "google_firestore_database.knowledge",
+        f"projects/{project}/databases/(default)",
+    ] == command
+    assert "beside the data that it holds" in said(failure)
+    assert not kinds(cloud)
+    # The stand-in imports nothing: what is made is as well known to Terraform as what is imported.
+    cloud.terraform.apply(cloud.variables, cloud.manifest, [command[-2]])
+    go(cloud, EVERYTHING[:6])
+    assert set(DATABASES[:2]) <= set(cloud.terraform.addresses())
+
+
+def test_databases_that_terraform_made_are_its_own(cloud: Cloud, google: FakeGoogleCloud) -> None:
+    go(cloud, EVERYTHING[:6])
+    databases = google.projects[cloud.deployment.project].databases
+    databases |= {name: database(name) for name in ("(default)", "access")}
+    go(cloud, EVERYTHING[:6])
+    go(cloud, INDEXES)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"locationId": "nam5"}, 'Next: write "firestore_location": "nam5"'),
+        ({"type": "DATASTORE_MODE"}, "of another type. Next: choose another project"),
+    ],
+)
+def test_a_database_that_would_have_to_be_made_anew_is_never_taken_over(
+    change: dict[str, str], expected: str, cloud: Cloud, google: FakeGoogleCloud
+) -> None:
+    held = database("access") | change
+    google.projects[cloud.deployment.project].databases["access"] = held
+    with pytest.raises(NotDone) as failure:
+        go(cloud, EVERYTHING[:6])
+    assert expected in said(failure)
+
+
+def test_the_whole_is_deployed_and_a_build_finds_indexes_as_they_should_be(cloud: Cloud) -> None:
+    go(cloud, EVERYTHING)
+    assert "google_cloudfunctions2_function" in kinds(cloud)
+    before = cloud.terraform.addresses()
+    go(cloud, INDEXES)
+    assert before == cloud.terraform.addresses()
+
+
+def test_what_does_not_answer_goes_back_to_the_bundles_before(cloud: Cloud) -> None:
+    go(cloud, EVERYTHING)
+    worse = replace(cloud, stage=staging("fedcba9876543210"), smoke=failed)
+    with pytest.raises(NotDone) as failure:
+        go(worse, EVERYTHING)
+    assert "The smoke test failed: it does not answer." in said(failure)
+    assert {"0123456789abcdef"} == bundles_running(cloud)
+
+
+def test_taken_down_it_leaves_databases_texts_and_secrets(cloud: Cloud) -> None:
+    go(cloud, EVERYTHING)
+    destroy(cloud, data=False)
+    assert {
+        "google_project_service",
+        "google_firestore_database",
+        "google_firestore_index",
+        "google_firestore_field",
+        "google_secret_manager_secret",
+        "google_storage_bucket",
+    } == kinds(cloud)
+
+
+def test_taken_down_it_can_be_put_up_again(cloud: Cloud) -> None:
+    go(cloud, EVERYTHING)
+    before = cloud.terraform.addresses()
+    destroy(cloud, data=False)
+    go(cloud, EVERYTHING)
+    assert before == cloud.terraform.addresses()
+
+
+def test_taken_down_with_its_data_nothing_is_left(cloud: Cloud) -> None:
+    go(cloud, EVERYTHING)
+    destroy(cloud, data=True)
+    assert set() == kinds(cloud)
+
+
+def test_taking_down_what_was_never_put_up_does_nothing(cloud: Cloud) -> None:
+    go(cloud, EVERYTHING[:3])
+    destroy(cloud, data=False)
+    assert set() == kinds(cloud)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("google_firestore_database.access", True),
+        ("google_storage_bucket.texts", True),
+        ('google_storage_bucket_iam_member.function["ingest INGEST_BUCKET"]', False),
+        ('google_secret_manager_secret_iam_member.function["gateway ACCESS_SECRETS"]', False),
+        ("data.google_project.carrel", True),
+        ('google_cloudfunctions2_function.carrel["gateway"]', False),
+    ],
+)
+def test_data_stay_and_who_may_see_them_does_not(address: str, *, expected: bool) -> None:
+    assert expected == stays(address)

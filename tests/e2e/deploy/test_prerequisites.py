@@ -1,0 +1,188 @@
+"""What has to be there first: each thing that is missing is named, with what to do about it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.auth.transport.requests import AuthorizedSession
+
+from infra.cloud.failures import NotDone
+from infra.cloud.google_api import GoogleApi, signed_in
+from infra.cloud.services import SERVICES, project_number, with_budget
+from infra.cloud.steps import EVERYTHING, go
+from infra.cloud.terraform import Terraform
+from infra.deploy.discovery import ROOT
+from tests.support.fake_deployment import NEEDS_TERRAFORM, said
+from tests.support.fakes.google_cloud import NUMBER, FakeGoogleCloud, Project
+
+if TYPE_CHECKING:
+    from tests.support.fake_deployment import Site
+
+
+def api(address: str) -> GoogleApi:
+    session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
+    return GoogleApi(session, address, pause=lambda _: None)
+
+
+def program(folder: Path, version: str) -> str:
+    """A PATH with a Terraform that says it has this version."""
+    path = folder / "terraform"
+    path.write_text(f"""#!/bin/sh\necho '{{"terraform_version": "{version}"}}'\n""")
+    path.chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+def test_a_project_that_is_there_has_a_number(project: str) -> None:
+    with FakeGoogleCloud() as google:
+        google.projects[project] = Project()
+        assert project_number(api(google.address), project) == NUMBER
+
+
+def test_a_project_that_is_not_there_is_named_with_how_to_make_it() -> None:
+    with FakeGoogleCloud() as google, pytest.raises(NotDone) as failure:
+        project_number(api(google.address), "no-such-project")
+    assert "The project no-such-project does not exist, or you may not use it" in said(failure)
+    assert "Next: gcloud projects describe no-such-project" in said(failure)
+
+
+def test_a_project_without_the_service_usage_api_is_told_how_to_switch_it_on(project: str) -> None:
+    with FakeGoogleCloud() as google:
+        google.projects[project] = Project(services=set())
+        with pytest.raises(NotDone) as failure:
+            project_number(api(google.address), project)
+    assert f"gcloud services enable serviceusage.googleapis.com --project {project}" in said(
+        failure
+    )
+
+
+@NEEDS_TERRAFORM
+def test_a_project_that_nobody_pays_for_is_left_alone(site: Site, google: FakeGoogleCloud) -> None:
+    google.projects[site.project].paid = False
+    with pytest.raises(NotDone) as failure:
+        go(site.cloud(), EVERYTHING)
+    assert "Step 2 of 8 failed: see that the project is paid for." in said(failure)
+    assert f"Next: gcloud billing projects link {site.project}" in said(failure)
+    assert not site.running()
+
+
+@NEEDS_TERRAFORM
+def test_apis_are_switched_on_and_waited_for(site: Site, google: FakeGoogleCloud) -> None:
+    google.projects[site.project].slow = 7
+    go(site.cloud(), EVERYTHING[:3])
+    assert google.projects[site.project].services == set(SERVICES)
+
+
+@NEEDS_TERRAFORM
+def test_a_single_api_is_switched_on_by_itself(site: Site, google: FakeGoogleCloud) -> None:
+    """A batch is of two or more."""
+    project = google.projects[site.project]
+    project.services = set(SERVICES) - {"run.googleapis.com"}
+    go(site.cloud(), EVERYTHING[:1])
+    assert set(SERVICES) == project.services
+    assert not [each for each in google.addresses if "batchEnable" in each]
+
+
+@NEEDS_TERRAFORM
+def test_a_budget_is_of_the_account_that_pays(site: Site) -> None:
+    cloud = site.cloud()
+    warned = cloud.deployment.model_copy(update={"monthly_budget": 7})
+    found = with_budget(replace(cloud, deployment=warned)).deployment
+    assert ("012345-567890-ABCDEF", 7) == (found.billing_account, found.monthly_budget)
+
+
+@NEEDS_TERRAFORM
+def test_without_a_budget_nobody_asks_who_pays(site: Site, google: FakeGoogleCloud) -> None:
+    assert with_budget(site.cloud()).deployment.billing_account is None
+    assert 0 == google.requests["cloudbilling"]
+
+
+@NEEDS_TERRAFORM
+def test_a_budget_needs_somebody_who_pays(site: Site, google: FakeGoogleCloud) -> None:
+    google.projects[site.project].paid = False
+    cloud = site.cloud()
+    warned = cloud.deployment.model_copy(update={"monthly_budget": 7})
+    with pytest.raises(NotDone, match="No billing account pays for"):
+        with_budget(replace(cloud, deployment=warned))
+
+
+def test_without_credentials_the_command_that_gets_them_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    with pytest.raises(NotDone) as failure:
+        signed_in("some-project")
+    assert "Next: gcloud auth application-default login" in said(failure)
+
+
+def test_google_not_answering_is_said_so() -> None:
+    with FakeGoogleCloud() as google:
+        address = google.address
+    with pytest.raises(NotDone, match="does not answer: try again later"):
+        project_number(api(address), "some-project")
+
+
+def test_without_terraform_it_is_said_where_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(NotDone, match="Terraform is missing"):
+        Terraform(environment={"PATH": str(tmp_path)}).version()
+
+
+def test_a_terraform_that_is_too_old_is_refused(tmp_path: Path) -> None:
+    old = Terraform(environment={"PATH": program(tmp_path, "1.8.5")})
+    with pytest.raises(NotDone, match=r"Terraform 1\.8\.5 is too old: 1\.9 is needed"):
+        old.version()
+
+
+def test_a_terraform_that_is_new_enough_is_taken(tmp_path: Path) -> None:
+    assert Terraform(environment={"PATH": program(tmp_path, "1.10.2")}).version() == "1.10.2"
+
+
+def test_interrupted_terraform_is_given_the_time_to_keep_its_state(tmp_path: Path) -> None:
+    """Ctrl-C reaches both; killed before it is done, Terraform would forget what it made."""
+    os.mkfifo(tmp_path / "begun")
+    path = tmp_path / "terraform"
+    path.write_text(
+        "#!/bin/sh\n"
+        f"trap 'sleep 1; echo kept > {tmp_path}/state; exit 1' INT\n"
+        f"echo begun > {tmp_path}/begun\n"
+        "while :; do sleep 0.1; done\n"
+    )
+    path.chmod(0o755)
+    program = (  # a shell's background process ignores Ctrl-C, and its children would
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from pathlib import Path; from infra.cloud.terraform import Terraform;"
+        "Terraform().apply(Path('v'), Path('m'))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert "begun\n" == (tmp_path / "begun").read_text()
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert "kept\n" == (tmp_path / "state").read_text()
+    assert b"KeyboardInterrupt" in errors
+
+
+def test_a_state_that_somebody_else_holds_says_how_to_let_go_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "terraform"
+    path.write_text(
+        "#!/bin/sh\n"
+        "printf 'Error: Error acquiring the state lock\\n\\nLock Info:\\n  ID: 17\\n' >&2; exit 1\n"
+    )
+    path.chmod(0o755)
+    locked = Terraform(environment={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"})
+    with pytest.raises(NotDone, match="terraform -chdir=infra/terraform force-unlock 17"):
+        locked.apply(Path("v"), Path("m"))

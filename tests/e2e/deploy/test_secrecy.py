@@ -1,0 +1,73 @@
+"""Values of secrets go to Secret Manager in bodies of requests, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.cloud.failures import NotDone
+from infra.cloud.smoke_key import SECRET
+from infra.cloud.steps import EVERYTHING, go
+from tests.support.fake_deployment import NEEDS_TERRAFORM, SECRET_VALUE, made
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.fakes.google_cloud import FakeGoogleCloud
+
+pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
+
+
+def watched(folder: Path) -> str:
+    """A PATH with a Terraform that first writes down its arguments and its environment."""
+    folder.mkdir()
+    path = folder / "terraform"
+    real = shutil.which("terraform")
+    path.write_text(f'#!/bin/sh\n(echo "$@"; env) >> {folder}/seen\nexec {real} "$@"\n')
+    path.chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+def test_no_secret_is_printed_passed_on_a_command_line_or_left_on_disk(
+    tmp_path: Path, project: str, google: FakeGoogleCloud, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "checkout"
+    place.mkdir()
+    site = made(
+        place,
+        project,
+        google.address,
+        secrets=("READWISE_TOKEN",),
+        path=watched(tmp_path / "bin"),
+    )
+    lines: list[str] = []
+    go(site.cloud(lines.append), EVERYTHING)
+    values = google.projects[project].secrets
+    secret = [*values["READWISE_TOKEN"], *values["ACCESS_SECRETS"], *values[SECRET]]
+    assert SECRET_VALUE == secret[0]
+    assert 3 == len(secret)
+    files = [path.read_text("utf-8", "replace") for path in tmp_path.rglob("*") if path.is_file()]
+    captured = capfd.readouterr()
+    seen = [*lines, *files, *google.addresses, captured.out, captured.err]
+    assert [] == [value for value in secret if any(value in text for text in seen)]
+
+
+def test_a_secret_that_has_a_value_is_not_asked_for(
+    tmp_path: Path, project: str, google: FakeGoogleCloud
+) -> None:
+    google.projects[project].secrets["READWISE_TOKEN"] = ["known"]
+    site = made(tmp_path, project, google.address, secrets=("READWISE_TOKEN",))
+    go(site.cloud(), EVERYTHING)
+    assert ["known"] == google.projects[project].secrets["READWISE_TOKEN"]
+
+
+def test_a_secret_that_nobody_tells_ends_the_deployment_with_how_to_tell_it(
+    tmp_path: Path, project: str, google: FakeGoogleCloud
+) -> None:
+    site = made(tmp_path, project, google.address, secrets=("READWISE_TOKEN",), answers="\n")
+    with pytest.raises(NotDone, match="gcloud secrets versions add READWISE_TOKEN"):
+        go(site.cloud(), EVERYTHING)
+    assert not site.running()

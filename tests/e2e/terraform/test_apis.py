@@ -1,0 +1,20 @@
+"""The APIs that Terraform switches on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.cloud.services import SERVICES
+
+if TYPE_CHECKING:
+    from tests.support.terraform_state import State
+
+pytestmark = pytest.mark.slow
+
+
+def test_carrel_deploy_switches_on_all_of_them_before(state: State) -> None:
+    wanted = {each.values["service"] for each in state.resources["google_project_service"]}
+    # What Terraform never calls itself: who pays.
+    assert set(SERVICES) - {"cloudbilling.googleapis.com"} == wanted

@@ -1,0 +1,84 @@
+"""What a deployment changes: what is new, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.cloud.foundation import DATABASES, SECRETS
+from tests.e2e.terraform.conftest import EVERYTHING
+from tests.support.manifests import READER, function, manifest, real_manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.terraform_deployment import Deployment
+
+pytestmark = pytest.mark.slow
+
+UNPROTECTED = {**EVERYTHING, "protect_data": False}
+
+
+def test_the_same_again_changes_nothing(small: Deployment) -> None:
+    assert {} == small.changes(manifest(), **EVERYTHING)
+
+
+def test_all_functions_again_change_nothing(whole: Deployment) -> None:
+    assert {} == whole.changes(real_manifest(), **EVERYTHING)
+
+
+def test_a_new_bundle_changes_its_function_alone(small: Deployment) -> None:
+    new = manifest()
+    new["functions"]["search-kb"]["bundle"] = "bundles/search-kb-fedcba9876543210.zip"
+    changes = small.changes(new, **EVERYTHING)
+    assert {'google_cloudfunctions2_function.carrel["search-kb"]': ["update"]} == changes
+
+
+def test_a_new_tool_changes_the_gateway_that_must_know_it_and_no_other(small: Deployment) -> None:
+    new = manifest()
+    new["functions"]["list-tags"] = function("tool", "list_tags", effect="read", databases=READER)
+    changes = small.changes(new, **EVERYTHING)
+    changed = {name for name, actions in changes.items() if actions == ["update"]}
+    assert {'google_cloudfunctions2_function.carrel["gateway"]'} == changed
+    made = {name for name, actions in changes.items() if actions == ["create"]}
+    assert made == changes.keys() - changed
+    assert all('["list-tags' in name for name in made)
+    assert {"google_cloud_run_v2_service_iam_member", "google_cloudfunctions2_function"} < {
+        name.partition(".")[0] for name in made
+    }
+
+
+def test_what_functions_stand_on_can_be_made_by_itself(fresh: Deployment, tmp_path: Path) -> None:
+    deployment = fresh.copied(tmp_path)
+    deployment.apply(real_manifest(), *DATABASES, *SECRETS, **EVERYTHING)
+    assert {
+        "google_project",
+        "google_project_service",
+        "google_firestore_database",
+        "google_firestore_field",
+        "google_firestore_index",
+        "google_secret_manager_secret",
+    } >= {each.kind for each in deployment.resources()}
+    assert "google_secret_manager_secret" in {each.kind for each in deployment.resources()}
+
+
+def test_what_is_protected_survives_the_end_of_the_rest(deployment: Deployment) -> None:
+    ended = deployment.destroy(manifest(), **EVERYTHING)
+    assert "delete_protection_state is DELETE_PROTECTION_ENABLED" in ended.stderr
+    left = {each.kind for each in deployment.resources()} - {"google_project_service"}
+    assert {"google_firestore_database", "google_secret_manager_secret"} <= left
+    assert "google_cloudfunctions2_function" not in left
+
+
+def test_it_all_goes_where_nothing_is_protected(deployment: Deployment) -> None:
+    deployment.apply(manifest(), **UNPROTECTED)
+    ended = deployment.destroy(manifest(), **UNPROTECTED)
+    assert "" == ended.stderr
+    assert "Destroy complete!" in ended.stdout
+
+
+def test_where_all_users_are_forbidden_the_gateway_is_left_to_its_owner(small: Deployment) -> None:
+    changes = small.changes(manifest(), **{**EVERYTHING, "grant_all_users": False})
+    gone = 'google_cloud_run_v2_service_iam_member.invoker["gateway"]'
+    assert {gone: ["delete"]} == changes

@@ -1,0 +1,212 @@
+"""Functions are deployed as the manifest declares them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.terraform.conftest import EVERYTHING, SETTINGS
+from tests.support.fakes.terraform_provider_values import PROJECT_NUMBER
+from tests.support.manifests import manifest
+from tests.support.terraform_deployment import PROJECT, REGION
+from tests.support.terraform_state import State, account
+
+if TYPE_CHECKING:
+    from tests.support.terraform_deployment import Deployment
+
+pytestmark = pytest.mark.slow
+
+IN_USE = {"ACCESS_SECRETS", *EVERYTHING["secrets"]}
+
+
+def address(key: str) -> str:
+    """Where Cloud Run has a function."""
+    return f"https://carrel-{key}-{PROJECT_NUMBER}.{REGION}.run.app"
+
+
+def listed(blocks: Any) -> list[dict[str, Any]]:
+    """Blocks, of which one alone was taken out of its list."""
+    return blocks if isinstance(blocks, list) else [blocks]
+
+
+def test_each_function_is_deployed_as_declared(state: State) -> None:
+    expected = {
+        key: (
+            f"carrel-{key}",
+            each["runtime"],
+            each["entry_point"],
+            f"{PROJECT}-carrel",
+            each["bundle"],
+            f"{each['memory_mib']}Mi",
+            str(each["cpu"]),
+            each["concurrency"],
+            each["min_instances"],
+            each["max_instances"],
+            each["ingress"],
+        )
+        for key, each in state.functions.items()
+    }
+    found = {
+        key: (
+            each["name"],
+            each["build_config"]["runtime"],
+            each["build_config"]["entry_point"],
+            each["build_config"]["source"]["storage_source"]["bucket"],
+            each["build_config"]["source"]["storage_source"]["object"],
+            each["service_config"]["available_memory"],
+            each["service_config"]["available_cpu"],
+            each["service_config"]["max_instance_request_concurrency"],
+            each["service_config"]["min_instance_count"],
+            each["service_config"]["max_instance_count"],
+            each["service_config"]["ingress_settings"],
+        )
+        for key, each in state.deployed().items()
+    }
+    assert expected == found
+
+
+def test_each_function_says_which_bundle_it_was_built_from(state: State) -> None:
+    """Google names only its own copy of a bundle."""
+    for key, each in state.deployed().items():
+        expected = {"CARREL_BUNDLE": state.functions[key]["bundle"]}
+        assert expected == each["build_config"]["environment_variables"]
+
+
+def test_a_bundle_is_asked_for_in_the_version_that_was_uploaded(deployment: Deployment) -> None:
+    uploaded = manifest()
+    uploaded["functions"]["search-kb"]["generation"] = 1_700_000_000_000_007
+    deployment.apply(uploaded, **EVERYTHING)
+    state = State.of(uploaded["functions"], deployment.resources())
+    source = state.deployed()["search-kb"]["build_config"]["source"]["storage_source"]
+    assert 1_700_000_000_000_007 == source["generation"]
+
+
+def test_concurrency_is_set_for_each_and_has_the_whole_processor_that_it_takes(
+    state: State,
+) -> None:
+    for each in state.deployed().values():
+        config = each["service_config"]
+        assert 1 <= config["max_instance_request_concurrency"] <= 1000
+        assert (
+            config["max_instance_request_concurrency"] == 1 or float(config["available_cpu"]) >= 1
+        )
+
+
+def test_names_fit_accounts_and_addresses(state: State) -> None:
+    for key in state.functions:
+        assert 6 <= len(f"carrel-{key}") <= 30
+        assert len(address(key).removeprefix("https://").partition(".")[0]) <= 63
+
+
+def test_builds_run_as_an_account_that_can_build_and_no_more(state: State) -> None:
+    email = account("build").removeprefix("serviceAccount:")
+    repository = f"projects/{PROJECT}/locations/{REGION}/repositories/carrel"
+    for each in state.deployed().values():
+        build = each["build_config"]
+        assert f"projects/{PROJECT}/serviceAccounts/{email}" == build["service_account"]
+        assert repository == build["docker_repository"]
+    roles = {
+        each.values["role"]
+        for each in state.resources["google_project_iam_member"]
+        if each.values["member"] == account("build")
+    }
+    assert {"roles/logging.logWriter", "roles/storage.objectViewer"} == roles
+
+
+def test_the_gateway_knows_where_it_is_and_where_each_tool_is(state: State) -> None:
+    environment = state.deployed()["gateway"]["service_config"]["environment_variables"]
+    tools = {state.functions[key]["name"]: address(key) for key in state.of_kind("tool")}
+    assert address("gateway") == environment["PUBLIC_URL"]
+    assert tools == json.loads(environment["TOOL_URLS"])
+
+
+def test_a_function_is_given_the_settings_that_it_reads_and_the_project(state: State) -> None:
+    texts = f"gs://{PROJECT}-carrel-texts"
+    given = {
+        **SETTINGS,
+        "OPENAI_DIMENSION": "768",
+        "VERTEX_DIMENSION": "768",
+        "INGEST_BUCKET": f"{texts}/texts",
+        "BULK_BUCKET": f"{texts}/bulk",
+    }
+    for key in [*state.of_kind("tool"), *state.of_kind("job")]:
+        read = state.functions[key]["settings"]
+        expected = {name: value for name, value in given.items() if name in read}
+        environment = state.deployed()[key]["service_config"]["environment_variables"]
+        assert expected | {"GOOGLE_CLOUD_PROJECT": PROJECT} == environment
+
+
+def test_a_tool_that_is_given_more_time_gets_it_with_some_to_answer_in(state: State) -> None:
+    expected = {key: each["timeout_seconds"] for key, each in state.functions.items()}
+    expected["get-chunk"] = 96 + 5
+    expected["gateway"] = max(
+        expected["gateway"], *(expected[key] for key in state.of_kind("tool"))
+    )
+    found = {
+        key: each["service_config"]["timeout_seconds"] for key, each in state.deployed().items()
+    }
+    assert expected == found
+
+
+def test_a_function_takes_the_secrets_that_it_declares_and_that_are_in_use(state: State) -> None:
+    expected = {
+        (account(key), name)
+        for key, each in state.functions.items()
+        for name in each["secrets"]
+        if name in IN_USE
+    }
+    taken = {
+        (account(key), each["key"])
+        for key, function in state.deployed().items()
+        for each in listed(function["service_config"]["secret_environment_variables"])
+    }
+    may_read = {
+        (each.values["member"], each.values["secret_id"].rpartition("/")[2])
+        for each in state.resources["google_secret_manager_secret_iam_member"]
+        if each.values["role"] == "roles/secretmanager.secretAccessor"
+    }
+    assert expected == taken == may_read
+
+
+def test_the_secrets_are_those_in_use_and_the_key_that_a_deployment_is_tested_with(
+    state: State,
+) -> None:
+    made = {each.values["secret_id"] for each in state.resources["google_secret_manager_secret"]}
+    assert IN_USE | {"carrel-smoke-key"} == made
+
+
+def test_as_many_instances_run_as_is_asked_for_and_others_as_declared(
+    deployment: Deployment,
+) -> None:
+    asked = {"min_instances": {"gateway": 1}, "max_instances": {"gateway": 3, "search-kb": 20}}
+    changes = deployment.changes(manifest(), **EVERYTHING, **asked)
+    functions = "google_cloudfunctions2_function.carrel"
+    changed = {f'{functions}["gateway"]': ["update"], f'{functions}["search-kb"]': ["update"]}
+    assert changed == changes
+    deployment.apply(manifest(), **EVERYTHING, **asked)
+    made = State.of(manifest()["functions"], deployment.resources()).deployed()
+    instances = {
+        key: (config["min_instance_count"], config["max_instance_count"])
+        for key, config in ((key, each["service_config"]) for key, each in made.items())
+    }
+    assert ((1, 3), (0, 20)) == (instances["gateway"], instances["search-kb"])
+
+
+def test_a_public_address_of_ones_own_is_the_gateways(deployment: Deployment) -> None:
+    own = "https://carrel.example.com"
+    deployment.apply(manifest(), **EVERYTHING, public_url=own)
+    functions = State.of(manifest()["functions"], deployment.resources()).deployed()
+    config = functions["gateway"]["service_config"]
+    assert own == config["environment_variables"]["PUBLIC_URL"]
+    assert f"{own}/mcp" == deployment.outputs()["mcp_url"]
+
+
+def test_a_bucket_of_ones_own_is_opened_in_place_of_ours(deployment: Deployment) -> None:
+    settings = SETTINGS | {"INGEST_BUCKET": "gs://my-library/notes"}
+    deployment.apply(manifest(), **EVERYTHING | {"settings": settings})
+    state = State.of(manifest()["functions"], deployment.resources())
+    opened = state.grants("google_storage_bucket_iam_member", "bucket")
+    assert (account("ingest"), "roles/storage.objectViewer", "my-library") in opened
+    assert "gs://my-library/notes" == deployment.outputs()["texts"]

@@ -1,0 +1,142 @@
+"""Indexes and expiry are those of the files that the queries were proven against."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra.deploy.discovery import ROOT
+from tests.e2e.terraform.conftest import EVERYTHING
+from tests.support.manifests import manifest
+
+if TYPE_CHECKING:
+    from tests.support.terraform_deployment import Deployment
+    from tests.support.terraform_state import State
+
+pytestmark = pytest.mark.slow
+
+FILES = {
+    "(default)": ROOT / "firestore.indexes.json",
+    "access": ROOT / "infra" / "deploy" / "access.indexes.json",
+}
+
+
+def declared(part: str) -> list[tuple[str, dict[str, Any]]]:
+    """What the files say, with the database of each."""
+    read = ((database, json.loads(path.read_text("utf-8"))) for database, path in FILES.items())
+    return [(database, each) for database, file in read for each in file[part]]
+
+
+def declared_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Its fields, with what Firestore adds in front of a vector."""
+    kinds = [
+        (field["fieldPath"], field.get("order") or field.get("arrayConfig") or "768")
+        for field in index["fields"]
+    ]
+    path, last = kinds[-1]
+    return (*kinds[:-1], ("__name__", "ASCENDING"), (path, last)) if last == "768" else (*kinds,)
+
+
+def made_fields(index: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The fields of an index of the state."""
+    return tuple(
+        (
+            field["field_path"],
+            field["order"] or field["array_config"] or str(field["vector_config"][0]["dimension"]),
+        )
+        for field in index["fields"]
+    )
+
+
+def test_each_index_is_made_once_and_no_other(state: State) -> None:
+    expected = Counter(
+        (database, index["collectionGroup"], index["queryScope"], declared_fields(index))
+        for database, index in declared("indexes")
+    )
+    made = [each.values for each in state.resources["google_firestore_index"]]
+    found = Counter(
+        (each["database"], each["collection"], each["query_scope"], made_fields(each))
+        for each in made
+    )
+    assert expected == found
+
+
+def test_each_override_is_made_once_and_no_other(state: State) -> None:
+    expected = Counter(
+        (
+            database,
+            field["collectionGroup"],
+            field["fieldPath"],
+            field.get("ttl", False),
+            frozenset((each["queryScope"], each["order"]) for each in field["indexes"]),
+        )
+        for database, field in declared("fieldOverrides")
+    )
+    found = Counter(
+        (
+            each.values["database"],
+            each.values["collection"],
+            each.values["field"],
+            bool(each.values["ttl_config"]),
+            frozenset(
+                (index["query_scope"], index["order"])
+                for index in each.values["index_config"][0]["indexes"]
+            ),
+        )
+        for each in state.resources["google_firestore_field"]
+    )
+    assert expected == found
+
+
+def test_indexes_have_names_that_people_can_read(state: State) -> None:
+    names = {each.key for each in state.resources["google_firestore_index"]}
+    assert {
+        "(default) chunks: facets CONTAINS, embedding VECTOR",
+        "(default) documents of all: status ASCENDING, next_at ASCENDING",
+    } <= names
+
+
+def test_another_dimension_changes_vector_indexes_and_the_settings_that_say_so_alone(
+    deployment: Deployment,
+) -> None:
+    changes = deployment.changes(manifest(), **EVERYTHING, embedding_dimension=1536)
+    indexes = {
+        f'google_firestore_index.carrel["{each.key}"]'
+        for each in deployment.resources()
+        if each.kind == "google_firestore_index" and str(each.key).endswith("VECTOR")
+    }
+    vectors = [each for _, each in declared("indexes") if "vectorConfig" in each["fields"][-1]]
+    assert len(vectors) == len(indexes)
+    functions = {
+        f'google_cloudfunctions2_function.carrel["{key}"]'
+        for key, each in manifest()["functions"].items()
+        if "VERTEX_DIMENSION" in each["settings"]
+    }
+    assert indexes | functions == changes.keys()
+
+
+@pytest.mark.parametrize(
+    ("protect", "expected"),
+    [
+        (True, "DELETE_PROTECTION_ENABLED"),
+        (False, "DELETE_PROTECTION_DISABLED"),
+    ],
+)
+def test_databases_are_protected_unless_told_otherwise(
+    deployment: Deployment, *, protect: bool, expected: str
+) -> None:
+    deployment.apply(manifest(), **EVERYTHING, protect_data=protect)
+    databases = {
+        each.values["name"]: (
+            each.values["delete_protection_state"],
+            each.values["type"],
+            each.values["point_in_time_recovery_enablement"],
+        )
+        for each in deployment.resources()
+        if each.kind == "google_firestore_database"
+    }
+    same = (expected, "FIRESTORE_NATIVE", "POINT_IN_TIME_RECOVERY_ENABLED")
+    assert {"(default)": same, "access": same} == databases

@@ -1,0 +1,131 @@
+"""Who may do what, and nobody more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.terraform_state import account
+
+if TYPE_CHECKING:
+    from tests.support.terraform_state import State
+
+pytestmark = pytest.mark.slow
+
+ROLES = {
+    "read": "roles/datastore.viewer",
+    "write": "roles/datastore.user",
+    "destroy": "roles/datastore.user",
+}
+
+
+def test_what_a_tool_declares_to_do_is_what_its_account_may_do(state: State) -> None:
+    expected = {
+        (account(key), ROLES[state.functions[key]["effect"]], "(default)")
+        for key in state.of_kind("tool")
+    }
+    tools = {account(key) for key in state.of_kind("tool")}
+    assert expected == {grant for grant in state.database_roles() if grant[0] in tools}
+
+
+def test_jobs_write_to_the_first_database_alone(state: State) -> None:
+    jobs = {account(key) for key in state.of_kind("job")}
+    found = {grant for grant in state.database_roles() if grant[0] in jobs}
+    assert {(job, "roles/datastore.user", "(default)") for job in jobs} == found
+
+
+def test_the_gateway_alone_opens_the_database_of_credentials_and_no_other(state: State) -> None:
+    gateway = {(account("gateway"), "roles/datastore.user", "access")}
+    roles = state.database_roles()
+    assert gateway == {grant for grant in roles if grant[2] == "access"}
+    assert gateway == {grant for grant in roles if grant[0] == account("gateway")}
+
+
+def test_no_role_of_the_database_is_given_without_its_end(state: State) -> None:
+    unlimited = [
+        each.values
+        for each in state.resources["google_project_iam_member"]
+        if each.name == "database" and not each.values["condition"]
+    ]
+    assert [] == unlimited
+
+
+def test_everybody_may_invoke_the_gateway_and_nothing_else(state: State) -> None:
+    invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
+    found = {grant for grant in invokers if grant[0] in {"allUsers", "allAuthenticatedUsers"}}
+    assert {("allUsers", "roles/run.invoker", "carrel-gateway")} == found
+
+
+def test_the_gateway_alone_invokes_tools(state: State) -> None:
+    invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
+    tools = {f"carrel-{key}" for key in state.of_kind("tool")}
+    expected = {(account("gateway"), "roles/run.invoker", tool) for tool in tools}
+    assert expected == {grant for grant in invokers if grant[2] in tools}
+
+
+def test_the_schedules_alone_invoke_jobs(state: State) -> None:
+    invokers = state.grants("google_cloud_run_v2_service_iam_member", "name")
+    jobs = {f"carrel-{key}" for key in state.of_kind("job")}
+    expected = {(account("scheduler"), "roles/run.invoker", job) for job in jobs}
+    assert expected == {grant for grant in invokers if grant[2] in jobs}
+
+
+def test_each_function_runs_as_an_account_of_its_own(state: State) -> None:
+    accounts = {
+        key: function["service_config"]["service_account_email"]
+        for key, function in state.deployed().items()
+    }
+    assert accounts == {
+        key: account(key).removeprefix("serviceAccount:") for key in state.functions
+    }
+
+
+def test_roles_on_the_project_are_those_that_are_declared(state: State) -> None:
+    expected = {
+        (account(key), role)
+        for key, each in state.functions.items()
+        for role in each["project_roles"]
+    }
+    found = {
+        (each.values["member"], each.values["role"])
+        for each in state.resources["google_project_iam_member"]
+        if each.name == "function"
+    }
+    assert expected == found
+
+
+def test_a_bucket_is_open_to_functions_that_declare_it(state: State) -> None:
+    expected = {
+        (account(key), role)
+        for key, each in state.functions.items()
+        for role in each["buckets"].values()
+    }
+    found = {
+        (each.values["member"], each.values["role"])
+        for each in state.resources["google_storage_bucket_iam_member"]
+        if each.name == "function"
+    }
+    assert expected == found
+
+
+def test_the_deployer_gives_no_role_but_those_of_functions(state: State) -> None:
+    [power] = [
+        each
+        for each in state.resources["google_project_iam_member"]
+        if each.values["role"] == "roles/resourcemanager.projectIamAdmin"
+    ]
+    given = {
+        role
+        for each in state.functions.values()
+        for role in [*each["databases"].values(), *each["project_roles"]]
+    }
+    roles = ", ".join(f"'{role}'" for role in sorted(given))
+    attribute = "api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', [])"
+    assert f"{attribute}.hasOnly([{roles}])" == power.block["condition"]["expression"]
+    assert account("deployer") == power.values["member"]
+
+
+def test_nobody_is_owner_or_editor(state: State) -> None:
+    roles = {each.values["role"] for each in state.resources["google_project_iam_member"]}
+    assert set() == roles & {"roles/owner", "roles/editor", "roles/viewer", "roles/datastore.owner"}

@@ -1,0 +1,51 @@
+"""Jobs run by the clock, as whom they let run them, for as long as they may take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.terraform.test_functions import address
+from tests.support.terraform_state import account
+
+if TYPE_CHECKING:
+    from tests.support.terraform_state import State
+
+pytestmark = pytest.mark.slow
+
+
+def test_each_job_runs_by_its_schedule_and_one_without_has_none(state: State) -> None:
+    expected = {
+        key: (f"carrel-{key}", each["schedule"], "Etc/UTC", f"{each['timeout_seconds']}s")
+        for key, each in state.functions.items()
+        if each["schedule"]
+    }
+    found = {
+        each.key: (
+            each.values["name"],
+            each.values["schedule"],
+            each.values["time_zone"],
+            each.values["attempt_deadline"],
+        )
+        for each in state.resources["google_cloud_scheduler_job"]
+    }
+    assert expected == found
+
+
+def test_a_run_may_take_as_long_as_its_function_and_as_cloud_scheduler_waits(state: State) -> None:
+    functions = state.deployed()
+    for each in state.resources["google_cloud_scheduler_job"]:
+        seconds = functions[str(each.key)]["service_config"]["timeout_seconds"]
+        assert f"{seconds}s" == each.values["attempt_deadline"]
+        assert 15 <= seconds <= 1800
+
+
+def test_a_schedule_proves_who_it_is_to_the_function_that_it_calls(state: State) -> None:
+    for each in state.resources["google_cloud_scheduler_job"]:
+        target = each.block["http_target"]
+        assert {
+            "service_account_email": account("scheduler").removeprefix("serviceAccount:"),
+            "audience": address(str(each.key)),
+        } == target["oidc_token"]
+        assert (f"{address(str(each.key))}/", "POST") == (target["uri"], target["http_method"])

@@ -1,0 +1,139 @@
+"""The check of Terraform's files finds what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.deploy.discovery import ROOT
+from infra.deploy.terraform_check import FOLDER, check, left_out
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tests.support.terraform_deployment import Deployment
+
+pytestmark = pytest.mark.slow
+
+VARIABLE = """variable "region" {
+  type = string
+
+  validation {
+    condition     = var.region != ""
+    error_message = "Set it."
+  }
+}
+"""
+BUCKET = """resource "google_storage_bucket" "texts" {
+  name     = "texts"
+  location = var.region
+}
+"""
+
+
+def files(folder: Path, **texts: str) -> Path:
+    """A folder with these files."""
+    for name, text in texts.items():
+        (folder / f"{name}.tf").write_text(text, "utf-8")
+    return folder
+
+
+def test_our_files_have_no_fault() -> None:
+    assert [] == check(FOLDER)
+
+
+def test_files_that_fit_together_have_no_fault(tmp_path: Path) -> None:
+    assert [] == check(files(tmp_path, variables=VARIABLE, storage=BUCKET))
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('output "x" {\n  value = var.zone\n}\n', "more.tf: var.zone is not defined"),
+        ('output "x" {\n  value = local.zone\n}\n', "more.tf: local.zone is not defined"),
+        (
+            'output "x" {\n  value = "gs://${google_storage_bucket.bulk.name}/bulk"\n}\n',
+            "more.tf: google_storage_bucket.bulk is not defined",
+        ),
+        (
+            'output "x" {\n  value = data.google_project.here.number\n}\n',
+            "more.tf: data.google_project.here is not defined",
+        ),
+        (
+            'resource "google_storage_bucket" "b" {\n  name = google_storage_bucket.more.id\n}\n',
+            "more.tf: google_storage_bucket.more is not defined",
+        ),
+        ('locals {\n  zone = "a"\n}\n', "more.tf: local.zone is not used"),
+        ('variable "zone" {}\n', "more.tf: var.zone is not used"),
+        (BUCKET, "storage.tf: google_storage_bucket.texts is defined in more.tf too"),
+    ],
+)
+def test_each_fault_is_told_with_its_file(tmp_path: Path, text: str, fault: str) -> None:
+    folder = files(tmp_path, variables=VARIABLE, storage=BUCKET, more=text)
+    assert [fault] == check(folder)
+
+
+def test_a_variable_that_only_its_own_validation_uses_is_not_used(tmp_path: Path) -> None:
+    assert ["variables.tf: var.region is not used"] == check(files(tmp_path, variables=VARIABLE))
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    [fault] = check(files(tmp_path, broken='output "x" {\n  value = (1\n'))
+    assert fault.startswith("broken.tf: Unexpected token")
+
+
+def test_an_example_that_sets_what_is_no_variable_is_told(tmp_path: Path) -> None:
+    folder = files(tmp_path, variables=VARIABLE, storage=BUCKET)
+    (folder / "example.tfvars.json").write_text(json.dumps({"region": "", "zone": ""}), "utf-8")
+    assert ["example.tfvars.json: there is no variable zone"] == check(folder)
+
+
+@pytest.mark.skipif(shutil.which("terraform") is None, reason="terraform is not installed")
+def test_a_file_that_is_not_formatted_is_told(tmp_path: Path) -> None:
+    text = BUCKET.replace("name     =", "name =")
+    folder = files(tmp_path, variables=VARIABLE, storage=text)
+    assert ["storage.tf: run `terraform fmt`"] == check(folder)
+
+
+@pytest.mark.skipif(shutil.which("terraform") is None, reason="terraform is not installed")
+def test_what_did_not_run_is_told(tmp_path: Path) -> None:
+    assert "`terraform validate` did not run" in left_out(tmp_path)
+
+
+def test_without_terraform_the_rest_is_checked_and_what_is_left_out_told(tmp_path: Path) -> None:
+    told = checked(files(tmp_path, variables=VARIABLE), {"PATH": ""})
+    assert [
+        "variables.tf: var.region is not used",
+        "Terraform is not installed: its formatter and its validation did not run.",
+    ] == told
+
+
+def test_what_only_the_provider_knows_to_be_wrong_is_told_where_it_is_there(
+    fresh: Deployment, tmp_path: Path
+) -> None:
+    folder = fresh.copied(tmp_path).folder / "infra" / "terraform"
+    assert [] == checked(folder, fresh.environment)
+    file = folder / "schedules.tf"
+    file.write_text(file.read_text("utf-8").replace("time_zone ", "timezone  "), "utf-8")
+    assert ["Unsupported argument"] == checked(folder, fresh.environment)
+
+
+def checked(folder: Path, environment: Mapping[str, str]) -> list[str]:
+    """What the program says of a folder."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "infra.deploy.terraform_check", str(folder)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = ran.stderr.splitlines()
+    assert bool(told) == bool(ran.returncode)
+    return told

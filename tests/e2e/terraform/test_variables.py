@@ -1,0 +1,116 @@
+"""What is missing or wrong in the variables is said with what to do about it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra.cloud.deployment import NAME, parsed
+from infra.deploy.discovery import ROOT
+from tests.support.fakes.terraform_provider_schema import SCHEMA
+from tests.support.manifests import real_manifest
+from tests.support.terraform_deployment import REGION
+from tests.support.terraform_state import State
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.terraform_deployment import Deployment
+
+pytestmark = pytest.mark.slow
+
+EXAMPLE: dict[str, Any] = json.loads(
+    (ROOT / "infra" / "terraform" / "example.tfvars.json").read_text("utf-8")
+)
+
+
+@pytest.fixture
+def empty(fresh: Deployment, tmp_path: Path) -> Deployment:
+    """Nothing made yet."""
+    return fresh.copied(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("project", "Set project in deployment.tfvars.json"),
+        ("region", "Set region in deployment.tfvars.json"),
+        ("firestore_location", "Set firestore_location in deployment.tfvars.json"),
+        ("manifest", "run `carrel stage`"),
+    ],
+)
+def test_what_is_not_set_is_told_with_what_to_set(empty: Deployment, name: str, told: str) -> None:
+    path = str(empty.folder / "manifest.json")
+    variables = {key: value for key, value in (EXAMPLE | {"manifest": path}).items() if key != name}
+    assert told in empty.refusal(real_manifest(), variables)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"project": "My Project"}, "Set project in deployment.tfvars.json"),
+        ({"settings": {"OPENAI_API_KEY": "sk-1"}}, "Name OPENAI_API_KEY in secrets"),
+        ({"settings": {"TOOL_URLS": "{}"}}, "Leave TOOL_URLS out of settings"),
+        ({"settings": {"VERTEX_DIMENSION": "3"}}, "Leave VERTEX_DIMENSION out of settings"),
+        ({"settings": {"FIRESTORE_DATABASE": "b"}}, "Leave FIRESTORE_DATABASE out of settings"),
+        ({"settings": {"ACCESS_DATABASE": "b"}}, "the databases' names are fixed"),
+        ({"settings": {"ALLOWED_EMAIL": "[]"}}, "No function reads ALLOWED_EMAIL"),
+        ({"settings": {}}, "Set EMBEDDING_PROVIDER in settings to vertex, or to openai"),
+        ({"settings": {"EMBEDDING_PROVIDER": "local"}}, '{"EMBEDDING_PROVIDER": "vertex"}'),
+        ({"min_instances": {"search_kb": 1}}, "There is no function search_kb for min_instances"),
+        ({"max_instances": {"search_kb": 1}}, "There is no function search_kb for max_instances"),
+        ({"min_instances": {"search-kb": 11}}, "no more than the function's max_instances"),
+        ({"max_instances": {"search-kb": 0}}, "max_instances to whole numbers, 1 or more"),
+        ({"secrets": ["OPENAI_KEY"]}, "No function takes OPENAI_KEY as a secret"),
+        ({"billing_account": "mine"}, "gcloud billing accounts list"),
+        ({"monthly_budget": 0}, "a whole number, 1 or more"),
+        ({"embedding_dimension": 4096}, "at most 2048"),
+        ({"public_url": "https://carrel.example.com/"}, "without a path"),
+        ({"firestore_location": "Europe"}, "It cannot be changed later"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_what_cannot_be_is_refused_with_what_would_do(
+    empty: Deployment, wrong: dict[str, Any], told: str
+) -> None:
+    path = str(empty.folder / "manifest.json")
+    assert told in empty.refusal(real_manifest(), EXAMPLE | {"manifest": path} | wrong)
+
+
+def test_the_example_is_a_deployment_as_carrel_deploy_reads_it() -> None:
+    found = parsed(json.dumps(EXAMPLE), NAME)
+    assert ("my-carrel-123", EXAMPLE["settings"]) == (found.project, found.settings)
+
+
+def test_the_example_is_deployed_as_it_is(empty: Deployment) -> None:
+    empty.apply(real_manifest(), **EXAMPLE)
+    functions = State.of(real_manifest()["functions"], empty.resources()).deployed()
+    gateway = functions["gateway"]["service_config"]["environment_variables"]
+    assert ["you@example.com"] == json.loads(gateway["ALLOWED_EMAILS"])
+    search = functions["search-kb"]["service_config"]["environment_variables"]
+    assert ("vertex", REGION) == (search["EMBEDDING_PROVIDER"], search["VERTEX_LOCATION"])
+    assert ["ACCESS_SECRETS"] == empty.outputs()["secrets"]
+    kinds = {each.kind for each in empty.resources()}
+    assert set() == kinds & {"google_billing_budget", "google_monitoring_alert_policy"}
+
+
+def test_a_value_that_the_provider_does_not_take_is_told(fresh: Deployment, tmp_path: Path) -> None:
+    deployment = fresh.copied(tmp_path)
+    file = deployment.folder / "infra" / "terraform" / "databases.tf"
+    file.write_text(file.read_text("utf-8").replace("FIRESTORE_NATIVE", "NATIVE"), "utf-8")
+    said = deployment.run("validate", check=False)
+    assert (
+        "type: expected one of ['FIRESTORE_NATIVE', 'DATASTORE_MODE'], got 'NATIVE'" in said.stderr
+    )
+
+
+def test_the_files_are_valid_for_the_real_providers_schema(fresh: Deployment) -> None:
+    assert fresh.run("validate").stdout.startswith("Success! The configuration is valid.")
+
+
+def test_the_schema_is_of_the_version_that_the_files_ask_for() -> None:
+    version = json.loads(SCHEMA.read_text("utf-8"))["version"]
+    asked = (ROOT / "infra" / "terraform" / "versions.tf").read_text("utf-8")
+    assert f'version = "~> {version.removesuffix(".0")}"' in asked

@@ -1,0 +1,150 @@
+"""Jobs as Cloud Functions: each as it is deployed, for Cloud Scheduler alone."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+
+from infra.deploy.discovery import jobs
+from infra.local.cloud import SCHEDULER, cloud
+from shared.domain.source import Section, Source
+from shared.settings import Settings
+from tests.support.authorized_calls import bearer, trusting
+from tests.support.knowledge import in_chunks
+from tests.support.source_files import book, export, written
+from tests.support.stored_documents import chunks_by_content, leases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from infra.local.cloud import Cloud
+    from shared.deps import Deps
+
+pytestmark = pytest.mark.anyio
+
+NAMES = [job.name for job in jobs()]
+NOTES = tuple(Section(f"Note {number}.") for number in range(40))
+
+
+@pytest.fixture(scope="module")
+def served_project() -> str:
+    """The project of the functions that this file's tests share."""
+    return f"test-{uuid.uuid4().hex[:16]}"
+
+
+@pytest.fixture
+def settings(served_project: str) -> Settings:
+    """Settings that lead to the functions' database."""
+    return Settings(google_cloud_project=served_project)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the ingest function reads."""
+    return tmp_path_factory.mktemp("texts")
+
+
+@pytest.fixture(scope="module")
+def served(served_project: str, folder: Path) -> Iterator[Cloud]:
+    """Every job as it is deployed, behind what plays Cloud Run."""
+    environment = {"GOOGLE_CLOUD_PROJECT": served_project, "INGEST_PATH": str(folder)}
+    with cloud(NAMES, environment, log=folder.parent / "jobs.log") as running:
+        yield running
+
+
+@contextmanager
+def gone(folder: Path) -> Iterator[None]:
+    """Without the folder."""
+    away = folder.rename(folder.with_name("away"))
+    yield
+    away.rename(folder)
+
+
+def client(served: Cloud, name: str, account: str = SCHEDULER) -> httpx2.AsyncClient:
+    """Who calls a job's function; by default Cloud Scheduler."""
+    return httpx2.AsyncClient(
+        base_url=served.urls[name],
+        headers=bearer(served, account, name),
+        verify=trusting(served),
+        timeout=60,
+    )
+
+
+async def posted(served: Cloud, name: str) -> tuple[int, dict[str, Any]]:
+    """Status and body."""
+    async with client(served, name) as scheduler:
+        response = await scheduler.post("/")
+    body: dict[str, Any] = response.json()
+    return response.status_code, body
+
+
+async def test_a_post_runs_the_job_and_says_what_it_did(
+    served: Cloud, deps: Deps, folder: Path
+) -> None:
+    export(folder, book())
+    broken = written(folder, "broken.md", "")
+    status, body = await posted(served, "ingest")
+    broken.unlink()
+    assert (status, body) == (
+        200,
+        {
+            "state": "finished",
+            "counts": {"read": 1, "sources": 1, "created": 1},
+            "failures": [{"name": "broken.md", "reason": "holds no text"}],
+        },
+    )
+    assert set(await chunks_by_content(deps)) == {"Simplify."}
+    assert await leases(deps) == set()
+
+
+async def test_a_post_while_the_job_runs_says_so(served: Cloud, deps: Deps) -> None:
+    chunked = in_chunks(Source("notes", "Notes", sections=NOTES))
+    await deps.store.ingestion.save([chunked], datetime.now(UTC))
+    answers = await asyncio.gather(posted(served, "embed"), posted(served, "embed"))
+    assert [status for status, _ in answers] == [200, 200]
+    busy, finished = sorted((body for _, body in answers), key=lambda body: str(body["state"]))
+    assert (busy["state"], finished["state"]) == ("busy", "finished")
+    assert datetime.fromisoformat(busy["until"]) > datetime.now(UTC)
+    assert finished["counts"]["embedded"] >= len(NOTES)
+
+
+async def test_a_post_while_another_process_runs_the_job_says_until_when(
+    served: Cloud, deps: Deps
+) -> None:
+    await deps.store.leases.acquire("ingest", 40, deps.clock)
+    status, body = await posted(served, "ingest")
+    await deps.store.leases.release()
+    until = datetime.fromisoformat(body.pop("until"))
+    assert (status, body) == (200, {"state": "busy"})
+    assert timedelta(0) < until - datetime.now(UTC) <= timedelta(seconds=40)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_get_tells_how_a_job_is(name: str, served: Cloud) -> None:
+    async with client(served, name) as scheduler:
+        response = await scheduler.get("/")
+    assert (response.status_code, response.json()) == (200, {"name": name, "status": "ok"})
+
+
+@pytest.mark.parametrize("account", ["carrel-gateway", "carrel-ingest"])
+async def test_nobody_but_the_scheduler_runs_a_job(account: str, served: Cloud) -> None:
+    async with client(served, "ingest", account) as somebody:
+        response = await somebody.post("/")
+    assert response.status_code == 403
+
+
+async def test_an_error_has_its_status_and_says_what_to_do(
+    served: Cloud, folder: Path, deps: Deps
+) -> None:
+    with gone(folder):
+        status, body = await posted(served, "ingest")
+    assert (status, body["error"]["code"]) == (400, "VALIDATION_ERROR")
+    assert "is neither a file nor a folder. Give a folder or a file" in body["error"]["message"]
+    assert await leases(deps) == set()

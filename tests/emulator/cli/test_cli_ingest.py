@@ -1,0 +1,105 @@
+"""`carrel ingest`: what it says, how it ends, and that it goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.deploy.discovery import ROOT
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.settings import Settings
+from shared.store import Meter
+from tests.support.source_files import lines, written
+from tests.support.stored_documents import documents
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROGRAM = (  # a shell's background process ignores Ctrl-C, and its children would
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "from infra.cli import main; main()"
+)
+HANGING = 120
+"""Seconds after which a run hangs, on however busy a machine."""
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
+    """A database of one's own."""
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
+
+
+def ingesting(path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "ingest", str(path)],
+        cwd=ROOT,
+        env=os.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ingested(path: Path) -> tuple[int | None, str, str]:
+    """The exit code of a run, and what it says on both channels."""
+    with ingesting(path) as process:
+        said, errors = process.communicate(timeout=HANGING)
+    return process.returncode, said, errors
+
+
+def stored(collection: str) -> set[str]:
+    """The ids of the documents of a collection."""
+
+    async def ask() -> set[str]:
+        backend = Backend(Settings())
+        try:
+            return set(await documents(backend.deps(Caller(), Meter()), collection))
+        finally:
+            await backend.aclose()
+
+    return asyncio.run(ask())
+
+
+def test_warnings_and_files_of_other_kinds_end_with_0(tmp_path: Path) -> None:
+    written(tmp_path, "note.md", "---\ndate: soon\n---\nReef the mainsail early.")
+    written(tmp_path, "paper.pdf", "%PDF")
+    code, said, errors = ingested(tmp_path)
+    assert 0 == code, errors
+    assert "\n  Not read: 1 .pdf.\n" in said
+    assert "  warning: note.md: line 2: date: “soon” is not an ISO 8601 date" in errors
+
+
+def test_what_is_refused_is_listed_and_ends_with_1(tmp_path: Path) -> None:
+    written(tmp_path, "vault/note.md", "Reef the mainsail early.")
+    (tmp_path / "vault/passwords.md").symlink_to(written(tmp_path, "passwords.md", "secret"))
+    code, said, errors = ingested(tmp_path / "vault")
+    assert 1 == code
+    assert "ingest: 1 created, 1 sources, 1 read (" in said
+    assert "  left out: passwords.md: is a link to something outside the folder" in errors
+
+
+def test_an_interrupted_ingest_says_how_to_go_on(tmp_path: Path) -> None:
+    many = [{"id": str(number), "text": f"Note {number}."} for number in range(300)]
+    path = written(tmp_path, "notes.jsonl", lines(*many))
+    with ingesting(path) as process:
+        deadline = time.monotonic() + HANGING
+        while not stored("sources"):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=HANGING)
+    assert 130 == process.returncode
+    assert "Stopped. What was stored stays: run the same command again to go on.\n" in errors
+    assert "Traceback" not in errors
+    code, said, errors = ingested(path)
+    assert 0 == code, errors
+    assert "300 read" in said
+    assert len(stored("sources")) == 300

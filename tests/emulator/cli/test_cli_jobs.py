@@ -1,0 +1,166 @@
+"""`carrel jobs`: what runs did and cost, and what was given up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from infra.cli import main
+from infra.deploy.discovery import ROOT, jobs
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.domain.chunk import KnowledgeCard
+from shared.settings import Settings
+from shared.store import Meter
+from shared.store.cards import BY_HAND, Cards
+from tests.support.knowledge import BAKING, in_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from click.testing import Result
+
+    from shared.deps import Deps
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
+    """A database of one's own."""
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
+
+
+def carrel(*arguments: str) -> Result:
+    """What the command does."""
+    return CliRunner().invoke(main, ["jobs", *arguments])
+
+
+def run(*names: str) -> subprocess.CompletedProcess[str]:
+    """Run jobs in a process of its own: they set how much of the log is shown."""
+    code = "from infra.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, "jobs", "run", *names],
+        cwd=ROOT,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def in_database(project: str, work: Callable[[Deps], Awaitable[Any]]) -> Any:
+    """Do something in the database."""
+
+    async def working() -> Any:
+        backend = Backend(Settings(google_cloud_project=project))
+        try:
+            return await work(backend.deps(Caller(), Meter()))
+        finally:
+            await backend.aclose()
+
+    return asyncio.run(working())
+
+
+async def three_that_wait(deps: Deps) -> None:
+    """Put texts in."""
+    await deps.store.ingestion.save([in_chunks(BAKING)], NOW)
+
+
+async def one_given_up(deps: Deps) -> None:
+    """Put texts in, one of which cannot be indexed."""
+    await three_that_wait(deps)
+    (odd, *_) = await deps.store.steps.pending("index", NOW, 1)
+    await deps.store.steps.failed("index", replace(odd, tries=4), "was refused", NOW)
+
+
+def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:
+    result = carrel("list")
+    assert 0 == result.exit_code
+    _, *lines = result.stdout.splitlines()
+    assert [job.name for job in jobs()] == [line.split()[0] for line in lines]
+    assert all("never ran" in line for line in lines)
+    assert all(job.schedule in line for job, line in zip(jobs(), lines, strict=True))
+
+
+def test_a_run_says_what_it_did_and_what_that_cost(project: str) -> None:
+    in_database(project, three_that_wait)
+    result = run("index", "repair")
+    assert 0 == result.returncode, result.stderr
+    assert "index: 3 indexed (" in result.stdout
+    assert "documents read, " in result.stdout
+    assert "repair: nothing to do (" in result.stdout
+
+
+def test_what_runs_did_is_shown_afterwards(project: str) -> None:
+    in_database(project, three_that_wait)
+    run("index")
+    run("index")
+    shown = carrel("show", "index")
+    assert 0 == shown.exit_code
+    heading, _, latest, did, _, _, earlier = shown.stdout.splitlines()[:7]
+    assert heading.startswith("index: Index words and facets. In the cloud: 5-59/15 * * * *")
+    assert latest.partition("  ")[2].startswith("finished 20")
+    assert did.startswith("  nothing to do (")
+    assert earlier.startswith("  3 indexed (")
+    assert "finished" in carrel("list").stdout
+
+
+def test_of_a_job_that_never_ran_it_is_said() -> None:
+    assert "No run of the last 30 days is on record." in carrel("show", "index").stdout
+
+
+def test_what_was_given_up_is_shown_and_tried_again_when_asked(project: str) -> None:
+    in_database(project, one_given_up)
+    shown = carrel("show", "index").stdout
+    assert "Given up after five tries: 1\n" in shown
+    assert ": was refused\n" in shown
+    assert "carrel jobs retry index" in shown
+    assert "1 item will be tried again: carrel jobs run index\n" == carrel("retry", "index").stdout
+    assert "index: 3 indexed (" in run("index").stdout
+    assert "Given up" not in carrel("show", "index").stdout
+
+
+def test_a_job_that_gives_nothing_up_cannot_retry() -> None:
+    result = carrel("retry", "repair")
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "The job repair gives nothing up." in result.stderr
+
+
+async def carded_by_another_model(deps: Deps) -> None:
+    """Put texts in, of which two have cards: by another model, and by a person."""
+    await three_that_wait(deps)
+    by_model, by_hand, _ = (chunk.chunk_id for chunk in in_chunks(BAKING).chunks)
+    stored = Cards(deps.store.database)
+    await stored.save({by_model: KnowledgeCard("Knead.")}, "m-1", NOW)
+    await stored.save({by_hand: KnowledgeCard("Feed it.")}, BY_HAND, NOW)
+
+
+def test_what_another_model_made_is_made_again_when_asked(project: str) -> None:
+    in_database(project, carded_by_another_model)
+    expected = "1 item will be made again: carrel jobs run cards\n"
+    assert expected == carrel("renew", "cards").stdout
+    assert "Nothing is to be made again." in carrel("renew", "cards").stdout
+    assert "2 extractive" in run("cards").stdout
+
+
+def test_a_job_that_renews_nothing_says_which_do() -> None:
+    result = carrel("renew", "index")
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "The job index renews nothing. Those that do: cards." in result.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "show", "retry", "renew"])
+def test_an_unknown_job_is_answered_with_those_there_are(command: str) -> None:
+    result = carrel(command, "nope")
+    assert (1, "") == (result.exit_code, result.stdout)
+    known = ", ".join(job.name for job in jobs())
+    assert f"There is no job nope. The jobs are: {known}." in result.stderr

@@ -1,0 +1,236 @@
+"""`carrel materials`: what users brought to tasks, and erasing it with a receipt."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from infra.cli import main
+from shared.caller import Caller
+from shared.settings import Settings
+from tests.support.materials import BREAD, MAST
+from tests.support.workspaces import Day, bring, erasure_of, of_job, opened, stored, task_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from click.testing import Result
+
+    from shared.deps import Backend
+
+ANN = Caller.of("ann@example.com")
+BOB = Caller.of("bob")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
+    """A database of one's own."""
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
+
+
+def carrel(*arguments: str, answer: str | None = None) -> Result:
+    """What the command does."""
+    return CliRunner().invoke(main, ["materials", *arguments], input=answer)
+
+
+def refusal(*arguments: str) -> str:
+    """What a command says that refuses."""
+    result = carrel(*arguments)
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+def in_database(
+    work: Callable[[Backend], Awaitable[Any]], project: str, now: datetime | None = None
+) -> Any:
+    """Do something in the database, at a time."""
+
+    async def working() -> Any:
+        day = Day(now or datetime.now(UTC).replace(microsecond=0))
+        async with opened(Settings(google_cloud_project=project), day) as backend:
+            return await work(backend)
+
+    return asyncio.run(working())
+
+
+def brought(
+    project: str, task: str, *texts: str, caller: Caller = ANN, now: datetime | None = None
+) -> None:
+    """Somebody brings materials, in calls that may be sent again."""
+
+    async def work(backend: Backend) -> None:
+        for text in texts or (MAST,):
+            await bring(backend, task, text, caller, idempotency_key=text + task)
+
+    in_database(work, project, now)
+
+
+def left(project: str) -> Counter[str]:
+    """How many documents each user has, by the user's id and what they belong to."""
+
+    async def work(backend: Backend) -> Counter[str]:
+        paths = await stored(of_job(backend), "users/")
+        return Counter(path.split("/", 3)[1] for path in paths)
+
+    found: Counter[str] = in_database(work, project)
+    return found
+
+
+def test_a_task_is_erased_with_a_receipt_and_nothing_else_is(project: str) -> None:
+    brought(project, "notes", MAST, BREAD, f"{MAST}\n\n{BREAD}")
+    brought(project, "other")
+    brought(project, "notes", caller=BOB)
+    before = left(project)
+    start = datetime.now(UTC).replace(microsecond=0)
+    result = carrel("erase", "ann@example.com", "notes", "--yes")
+    assert (0, "") == (result.exit_code, result.stderr)
+    lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
+    erased = lines.pop("erased").split(maxsplit=1)[1].replace(" UTC", "Z")
+    assert start <= datetime.fromisoformat(erased) <= datetime.now(UTC)
+    assert {
+        "user": "ann@example.com",
+        "documents": "3",
+        "parts": "6",
+        "passages": "2",
+        "answers": "3 kept for repetition",
+    } == {name: told for name, told in lines.items() if name != "task"}
+    assert ["task           notes", "task itself    1"] == [
+        line for line in result.stdout.splitlines() if line.startswith("task")
+    ]
+    assert before - left(project) == {"ann@example.com": 15}
+    assert before["bob"] == left(project)["bob"]
+
+
+def test_a_receipt_may_be_json(project: str) -> None:
+    brought(project, "notes")
+    receipt = json.loads(carrel("erase", "ann@example.com", "notes", "--yes", "--json").stdout)
+    erased = datetime.fromisoformat(receipt.pop("erased_at"))
+    assert timedelta() == erased.utcoffset()
+    assert receipt == {
+        "user": "ann@example.com",
+        "task": "notes",
+        "deleted": {"documents": 1, "parts": 2, "passages": 1, "answers": 1, "task": 1},
+    }
+    assert 0 == left(project).total()
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", ""])
+def test_nothing_is_erased_unless_somebody_says_yes(project: str, answer: str) -> None:
+    brought(project, "notes")
+    before = left(project)
+    result = carrel("erase", "ann@example.com", "notes", answer=answer)
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "Erase 1 document that ann@example.com brought to the task notes?" in result.stderr
+    assert before == left(project)
+
+
+def test_who_says_yes_gets_the_receipt_alone_on_standard_output(project: str) -> None:
+    brought(project, "notes")
+    result = carrel("erase", "ann@example.com", "notes", "--json", answer="y\n")
+    assert 0 == result.exit_code
+    assert "notes" == json.loads(result.stdout)["task"]
+
+
+def test_a_task_is_named_as_a_tool_names_it(project: str) -> None:
+    brought(project, " my / notes ")
+    brought(project, "my---notes")
+    result = carrel("erase", "ann@example.com", "my / notes", "--yes", "--json")
+    task = json.loads(result.stdout)["task"]
+    assert task.startswith("my---notes-")
+    assert f"in a task {task}. There are: my---notes." in refusal("erase", "ann@example.com", task)
+
+
+def test_a_task_that_does_not_exist_is_answered_with_those_that_do(project: str) -> None:
+    assert "bob has no materials in any task." in refusal("erase", "bob", "notes", "--yes")
+    start = datetime.now(UTC)
+    for number in range(12):
+        brought(project, f"task-{number}", now=start + timedelta(minutes=number))
+    brought(project, "notes", caller=BOB)
+    before = left(project)
+    said = refusal("erase", "ann@example.com", "notes", "--yes")
+    names = ", ".join(f"task-{number}" for number in range(11, 1, -1))
+    assert f"ann@example.com has no materials in a task notes. There are: {names}, and mo" in said
+    assert before == left(project)
+
+
+def test_what_is_no_user_or_no_task_is_refused() -> None:
+    assert "'Ann' is no user" in refusal("erase", "Ann", "notes", "--yes")
+    assert "'a/b' is no user" in refusal("list", "a/b")
+    result = carrel("erase", "ann", " ", "--yes")
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert "more than white space" in result.stderr
+
+
+def test_what_is_half_erased_is_shown_and_erased_to_its_end(project: str) -> None:
+    brought(project, "notes")
+
+    async def begin(backend: Backend) -> None:
+        assert await erasure_of(of_job(backend), "notes", "ann@example.com").begin()
+
+    in_database(begin, project)
+    assert "being erased" in carrel("list", "ann@example.com").stdout
+    assert 0 == carrel("erase", "ann@example.com", "notes", "--yes").exit_code
+    assert 0 == left(project).total()
+
+
+def test_a_list_shows_tasks_with_their_last_use_and_how_much_they_hold(project: str) -> None:
+    start = datetime(2026, 3, 10, 8, 30, tzinfo=UTC)
+    brought(project, "sailing", MAST, now=start)
+    brought(project, "baking", BREAD, f"{BREAD}\n\n{MAST}", now=start + timedelta(days=1))
+    brought(project, "sailing", caller=BOB)
+    assert [
+        ["TASK", "LAST", "USED", "MATERIALS"],
+        ["baking", "2026-03-11", "08:30", "2"],
+        ["sailing", "2026-03-10", "08:30", "1"],
+    ] == [line.split() for line in carrel("list", "ann@example.com").stdout.splitlines()]
+    assert carrel("list", "eve").stdout == "eve has no materials in any task.\n"
+
+
+def test_a_long_list_shows_those_that_were_used_last_and_says_so(project: str) -> None:
+    async def fill(backend: Backend) -> None:
+        deps = of_job(backend)
+        batch = deps.store.database.client.batch()
+        for number in range(51):
+            used = datetime(2026, 3, 10, 8, number, tzinfo=UTC)
+            fields = {"created_at": used, "touched_at": used}
+            batch.create(task_of(deps, f"task-{number}", "bob").task_reference, fields)
+        await batch.commit()
+
+    in_database(fill, project)
+    result = carrel("list", "bob")
+    shown = [line.split()[0] for line in result.stdout.splitlines()[1:]]
+    assert [f"task-{number}" for number in range(50, 0, -1)] == shown
+    assert "There are more: these are the 50 that were used last.\n" == result.stderr
+
+
+def purged() -> str:
+    """What the command prints, in a process of its own: it changes what this one would log."""
+    command = [sys.executable, "-c", "from infra.cli import main; main()", "jobs", "run", "purge"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_the_purge_prints_what_it_deleted(project: str) -> None:
+    brought(project, "old", MAST, BREAD, now=datetime.now(UTC) - timedelta(days=91))
+    brought(project, "young")
+    deleted = "purge: 2 documents, 4 parts, 2 passages, 2 answers, 1 tasks"
+    assert any(line.startswith(f"{deleted} (") for line in purged().splitlines())
+    assert "purge: nothing to do" in purged()
+
+
+def test_in_the_cloud_nothing_needs_to_be_said_of_embedding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "set, so that it is put back afterwards")
+    monkeypatch.delenv("EMBEDDING_PROVIDER", raising=False)
+    result = CliRunner().invoke(main, ["--cloud", "materials", "list", "Ann"])
+    assert 1 == result.exit_code
+    assert "'Ann' is no user" in result.stderr

@@ -1,0 +1,159 @@
+"""Runs that are killed after any commit are completed by the next one, to the same state."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from functions.jobs.extract.job import JOB
+from infra.deploy.discovery import ROOT
+from shared.caller import Caller
+from shared.clock import utc_now
+from shared.deps import Backend
+from shared.job import Report, run_job
+from shared.store import Meter
+from tests.support.extract_job import KEYS, book, decision, shelve, warning
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.fakes.generator import ScriptedGenerator
+from tests.support.stored_documents import documents
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.domain.source import Source
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+PASSAGES: Final = 30
+COMMITS: Final = (1, 2, 2, 3)
+"""After which each run dies: it takes the lease; it says whose vectors these are; it stores the
+first eight; it stores the next sixteen. In the commit that takes the lease, all but the first tell
+that one has died."""
+NAMES: Final = "Ada Ben Cas Dan Eva Fay Gus Hal Ida Jon Kim Leo Mia Ned Oda Pia Ron Sue Tim Una"
+DYING: Final = """
+import asyncio, os, signal, sys
+from datetime import timedelta
+from functions.jobs.extract.job import JOB
+from shared.clock import utc_now
+from shared.job import run_job
+from shared.settings import Settings
+from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.fakes.embedder import WordEmbedder
+from tests.emulator.extractions.test_extract_killed import model
+
+async def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+number, hours = map(int, sys.argv[1:])
+backend = WatchedBackend(
+    Settings(),
+    after(number, die),
+    clock=lambda: utc_now() + timedelta(hours=hours),
+    embedder=WordEmbedder(),
+    generator=model(),
+)
+asyncio.run(run_job(JOB, backend))
+"""
+
+
+def passages() -> list[Source]:
+    """Books of one passage each; every third says what the one before it says."""
+    texts = [
+        f"{'Once more: ' * (n % 3 == 2)}{KEYS} This is what {_word(n)} said of tables and keys."
+        for n in range(PASSAGES)
+    ]
+    return [book(f"book{n:02}", text) for n, text in enumerate(texts)]
+
+
+def model() -> ScriptedGenerator:
+    """Finds in each passage something that its words decide."""
+
+    def findings(text: str) -> dict[str, Any]:
+        number = int(text[4:6])
+        word = _word(number)
+        content = decision()["content"] | {
+            "question": f"{word} {word} {word} key?",
+            "recommended_approach": f"{word} {word}",
+        }
+        said = {"title": f"{word}'s warning", "description": f"{word} warns of {word}"}
+        warnings = [warning("the world renames its codes", content=said)] * (number % 2)
+        return {"decisions": [decision(content=content)], "warnings": warnings}
+
+    return ScriptedGenerator(findings)
+
+
+async def contents(deps: Deps) -> dict[str, Any]:
+    """All that the job makes, but for when."""
+    extractions = await documents(deps, "extractions")
+    chunks = await documents(deps, "chunks")
+    return {
+        "extractions": {
+            name: {field: value for field, value in each.items() if field != "extracted_at"}
+            for name, each in extractions.items()
+        },
+        "topics": await documents(deps, "topics"),
+        "chunks": {
+            name: (each["extracted"], set(each["pending"]), each["tries"])
+            for name, each in chunks.items()
+        },
+        "gone": await documents(deps, "gone_extractions"),
+    }
+
+
+async def completed(settings: Settings, hours: int = 0) -> Report:
+    """A run that nobody kills, some hours later."""
+    backend = Backend(
+        settings,
+        clock=lambda: utc_now() + timedelta(hours=hours),
+        embedder=WordEmbedder(),
+        generator=model(),
+    )
+    report = await run_job(JOB, backend)
+    await backend.aclose()
+    assert isinstance(report, Report)
+    return report
+
+
+async def test_a_run_that_is_killed_after_any_commit_is_completed_by_the_next(
+    settings: Settings, deps: Deps
+) -> None:
+    calm = settings.model_copy(
+        update={"google_cloud_project": f"{settings.google_cloud_project}-calm"}
+    )
+    quiet = Backend(calm, embedder=WordEmbedder())
+    undisturbed = quiet.deps(Caller(), Meter())
+    for each in (deps, undisturbed):
+        await shelve(each, *passages())
+    report = await completed(calm)
+    assert (PASSAGES, 10) == (report.counts["read"], report.counts["duplicates"])
+    for hours, commit in enumerate(COMMITS):
+        died(settings, commit, hours)
+    left = await deps.store.steps.count_pending("extract")
+    assert 6 == left
+    last = await completed(settings, len(COMMITS))
+    assert (left, True) == (last.counts["read"], last.finished)
+    assert await contents(undisturbed) == await contents(deps)
+    await quiet.aclose()
+
+
+def died(settings: Settings, commit: int, hours: int) -> None:
+    """Kill a run after so many commits; hours later than the last, whose lease is over by then."""
+    process = subprocess.run(
+        [sys.executable, "-c", DYING, str(commit), str(hours)],
+        cwd=ROOT,
+        env={**os.environ, "GOOGLE_CLOUD_PROJECT": settings.google_cloud_project},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert process.returncode == -9, process.stderr.decode()
+
+
+def _word(number: int) -> str:
+    """A word for a passage; every third passage has that of the one before it."""
+    return NAMES.split()[number - number // 3 - (number % 3 == 2)]

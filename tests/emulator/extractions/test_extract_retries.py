@@ -1,0 +1,152 @@
+"""What fails is tried again and given up at last; what is nobody's fault is held against nobody."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.extract.job import JOB
+from shared.clock import utc_now
+from shared.errors import Conflict, InvalidInput, PlatformFault, Unavailable
+from tests.support.extract_job import (
+    FOUND,
+    KEYS,
+    NOTHING,
+    RETRIES,
+    book,
+    decision,
+    reading,
+    run,
+    scripted,
+    shelve,
+    stored,
+    told,
+    waiting,
+)
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.stored_documents import chunks_by_content
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.ai.embedding import Purpose, Vector
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+BROKEN = {"decisions": [decision(content={"question": "No options?"})]}
+REFUSED = InvalidInput("It refuses.", details={"input_tokens": 7, "output_tokens": 0})
+
+
+class Picky(WordEmbedder):
+    """Refuses texts with a word, or fails on them as if it were set up wrongly."""
+
+    def __init__(self, word: str, error: Exception) -> None:
+        super().__init__()
+        self._word = word
+        self._error = error
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        if any(self._word in text for text in texts):
+            raise self._error
+        return await super().embed(texts, purpose)
+
+
+@pytest.mark.parametrize("answer", [BROKEN, REFUSED, "nothing", PlatformFault("A bug.")])
+async def test_a_passage_that_fails_is_put_off_and_keeps_no_other_waiting(
+    settings: Settings, answer: Any
+) -> None:
+    async with reading(settings, scripted({NOTHING: answer, **FOUND})) as deps:
+        [bad, *_] = await shelve(deps, book("bad", NOTHING), book("tables", KEYS, RETRIES))
+        report = await run(deps)
+        assert [bad.chunk_id] == [failure.name for failure in report.failures]
+        assert {NOTHING} == await waiting(deps)
+        assert 2 == len(await told(deps))
+        assert {} == (await run(deps)).counts  # not due yet
+
+
+async def test_after_five_failures_a_passage_is_parked_and_can_be_retried(
+    settings: Settings,
+) -> None:
+    hours = [0]
+    model = scripted({NOTHING: BROKEN})
+    clock = {"clock": lambda: utc_now() + timedelta(hours=hours[0])}
+    async with reading(settings, model, **clock) as deps:
+        [bad] = await shelve(deps, book("bad", NOTHING))
+        for _ in range(7):
+            await run(deps)
+            hours[0] += 2
+        assert 5 == sum(NOTHING in text for text in model.texts)
+        assert set() == await waiting(deps)
+        assert JOB.parking
+        [parked] = await JOB.parking.parked(deps, 10)
+        assert (bad.chunk_id, True) == (parked.name, parked.reason.startswith("INTERNAL_ERROR"))
+        assert 1 == await JOB.parking.retry(deps)
+    async with reading(settings, scripted({NOTHING: {}}), **clock) as deps:
+        assert 1 == (await run(deps)).counts["read"]
+        assert [] == await JOB.parking.parked(deps, 10)
+
+
+async def test_what_failures_cost_is_counted(settings: Settings) -> None:
+    async with reading(settings, scripted({NOTHING: BROKEN, RETRIES: REFUSED})) as deps:
+        await shelve(deps, book("bad", NOTHING, RETRIES))
+        await run(deps)
+        probe = 100
+        assert (200 + 7 + probe, 20 + 10) == (deps.meter.input_tokens, deps.meter.output_tokens)
+
+
+async def test_a_model_that_is_down_ends_the_run_and_no_passage_is_blamed(
+    settings: Settings,
+) -> None:
+    model = scripted()
+    async with reading(settings, model) as deps:
+        await shelve(deps, book("tables", KEYS, RETRIES))
+        model.down = True
+        with pytest.raises(Unavailable):
+            await run(deps)
+        assert [{}, {}] == [each["tries"] for each in (await chunks_by_content(deps)).values()]
+        model.down = False
+        assert 2 == (await run(deps)).counts["read"]
+
+
+async def test_an_embedder_that_is_down_ends_the_run_and_what_needs_none_is_stored(
+    settings: Settings,
+) -> None:
+    async with reading(settings) as deps:
+        await shelve(deps, book("tables", KEYS, NOTHING))
+        assert isinstance(deps.embedder, WordEmbedder)
+        deps.embedder.down = True
+        with pytest.raises(Unavailable):
+            await run(deps)
+        assert {KEYS} == await waiting(deps)
+        assert {} == (await chunks_by_content(deps))[KEYS]["tries"]
+        deps.embedder.down = False
+        assert 1 == (await run(deps)).counts["found"]
+
+
+async def test_a_finding_that_cannot_be_embedded_is_its_passages_fault(settings: Settings) -> None:
+    async with reading(settings) as plain:
+        await shelve(plain, book("tables", KEYS, RETRIES))
+    embedder = Picky("multiply", InvalidInput("It refuses."))
+    async with reading(settings, embedder=embedder) as deps:
+        report = await run(deps)
+        assert ["VALIDATION_ERROR: It refuses."] == [each.reason for each in report.failures]
+        assert {RETRIES} == await waiting(deps)
+        assert ["Natural or surrogate key? (tables)"] == list(await told(deps))
+
+
+async def test_a_base_that_is_embedded_with_another_model_costs_no_call(
+    settings: Settings,
+) -> None:
+    model = scripted()
+    async with reading(settings, model) as deps:
+        await shelve(deps, book("tables", KEYS))
+        other = WordEmbedder()
+        other.model = "another"
+        await deps.store.embedding_space.claim(other)
+    async with reading(settings, model) as deps:
+        with pytest.raises(Conflict):
+            await run(deps)
+        assert ([], {}) == (model.texts, await stored(deps))

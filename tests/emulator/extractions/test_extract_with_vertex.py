@@ -1,0 +1,199 @@
+"""The extract job with Vertex AI's client, against a server that speaks its wire."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from google.oauth2.credentials import Credentials
+
+from shared.ai.vertex_generation import VertexGenerator
+from shared.breaker import Breaker
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.errors import Unavailable
+from shared.store import Meter
+from tests.support.extract_job import (
+    FOUND,
+    KEYS,
+    NOTHING,
+    RETRIES,
+    book,
+    decision,
+    run,
+    scripted,
+    shelve,
+    told,
+    waiting,
+)
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.fakes.vertex import (
+    CUT_CONNECTION,
+    HANG,
+    MODEL,
+    NO_CANDIDATES,
+    FakeVertex,
+    Reply,
+    answered,
+    blocked,
+    refusal,
+    said,
+)
+from tests.support.stored_documents import chunks_by_content
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from shared.deps import Deps
+    from shared.settings import Settings
+    from tests.support.monotonic_clock import Monotonic
+
+LIMIT = 6.0
+"""Seconds that the model has for a passage; one test waits for them."""
+
+pytestmark = pytest.mark.anyio
+
+BROKEN = {"decisions": [decision(content={"question": "No options?"})]}
+BOTH = {"Natural or surrogate key? (tables)", "Retries at every layer (tables)"}
+
+
+def findings(text: str) -> Any:
+    """What the model says of a passage."""
+    return next((told for words, told in FOUND.items() if words in text), {})
+
+
+@pytest.fixture
+def vertex() -> Iterator[FakeVertex]:
+    """The server."""
+    with FakeVertex() as server:
+        server.answers["Findings"] = findings
+        yield server
+
+
+@pytest.fixture
+async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Deps]:
+    """What a run may use where Gemini is the language model; three passages wait."""
+    generator = VertexGenerator(
+        project="p",
+        location="europe-west1",
+        model=MODEL,
+        credentials=Credentials(token="test-token"),  # type: ignore[no-untyped-call]
+        base_url=vertex.base_url,
+        time_limit=LIMIT,
+        breaker=Breaker("Vertex AI", pause=0),  # the next run is an hour away
+    )
+    backend = Backend(settings, embedder=WordEmbedder(), generator=generator)
+    deps = backend.deps(Caller(), Meter())
+    await shelve(deps, book("tables", KEYS, RETRIES), book("evenings", NOTHING))
+    yield deps
+    await generator.aclose()
+    await backend.aclose()
+
+
+async def test_what_the_model_finds_is_stored_for_one_call_a_passage(
+    cloud: Deps, vertex: FakeVertex
+) -> None:
+    report = await run(cloud)
+    assert {"read": 3, "found": 2, "unfounded": 0} == report.counts
+    assert BOTH == set(await told(cloud))
+    assert 3 == len(vertex.calls)
+    assert cloud.meter.input_tokens > 0 < cloud.meter.output_tokens
+    [call] = [each for each in vertex.calls if KEYS in each.text]
+    assert f"Tables\n\n{KEYS}" == call.text
+    instruction = call.body["systemInstruction"]["parts"][0]["text"]
+    assert "word for word" in instruction
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [refusal(429, "RESOURCE_EXHAUSTED"), refusal(500, "INTERNAL"), CUT_CONNECTION],
+)
+async def test_a_trouble_that_passes_is_waited_out(
+    cloud: Deps, vertex: FakeVertex, trouble: Reply
+) -> None:
+    vertex.script.append(trouble)
+    report = await run(cloud)
+    assert [] == report.failures
+    assert (BOTH, set()) == (set(await told(cloud)), await waiting(cloud))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        said("{"),
+        said("I would rather not."),
+        said(json.dumps({"decisions": [decision()]})[:-10], finish="MAX_TOKENS"),
+        answered(BROKEN),
+        NO_CANDIDATES,
+    ],
+)
+async def test_an_answer_without_the_shape_is_asked_for_again(
+    cloud: Deps, vertex: FakeVertex, answer: Reply
+) -> None:
+    vertex.script.append(answer)
+    report = await run(cloud)
+    assert [] == report.failures
+    assert (4, BOTH) == (len(vertex.calls), set(await told(cloud)))
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        (said("{"), "INTERNAL_ERROR"),
+        (answered(BROKEN), "INTERNAL_ERROR"),
+        (NO_CANDIDATES, "INTERNAL_ERROR"),
+        (blocked(), "VALIDATION_ERROR"),
+        (said("", finish="SAFETY"), "VALIDATION_ERROR"),
+        (refusal(400, "INVALID_ARGUMENT"), "VALIDATION_ERROR"),
+        (refusal(500, "INTERNAL", retry_after="60"), "UNAVAILABLE"),
+        (HANG, "UNAVAILABLE"),
+    ],
+)
+async def test_a_passage_of_which_no_answer_comes_is_put_off_alone(
+    cloud: Deps, vertex: FakeVertex, trouble: Reply, reason: str
+) -> None:
+    vertex.troubles[KEYS] = trouble
+    report = await run(cloud)
+    [failure] = report.failures
+    assert failure.reason.startswith(reason)
+    assert ({KEYS}, {"Retries at every layer (tables)"}) == (
+        await waiting(cloud),
+        set(await told(cloud)),
+    )
+    assert {"extract": 1} == (await chunks_by_content(cloud))[KEYS]["tries"]
+
+
+@pytest.mark.usefixtures("sleepless")
+@pytest.mark.parametrize(
+    "outage",
+    [
+        refusal(503, "UNAVAILABLE", retry_after="60"),
+        refusal(429, "RESOURCE_EXHAUSTED"),
+        CUT_CONNECTION,
+        HANG,
+    ],
+)
+async def test_an_outage_ends_the_run_blames_nobody_and_the_next_completes_it(
+    cloud: Deps, vertex: FakeVertex, outage: Reply, monotonic: Monotonic
+) -> None:
+    vertex.usual = outage
+    vertex.on_hang = partial(monotonic.turn_soon, LIMIT)
+    with pytest.raises(Unavailable):
+        await run(cloud)
+    assert [{}] * 3 == [each["tries"] for each in (await chunks_by_content(cloud)).values()]
+    vertex.usual = Reply()
+    assert 3 == (await run(cloud)).counts["read"]
+    assert BOTH == set(await told(cloud))
+
+
+async def test_the_scripted_model_says_the_same_as_the_server(settings: Settings) -> None:
+    """Tests with either mean the same."""
+    model = scripted()
+    backend = Backend(settings, embedder=WordEmbedder(), generator=model)
+    deps = backend.deps(Caller(), Meter())
+    await shelve(deps, book("tables", KEYS, RETRIES), book("evenings", NOTHING))
+    await run(deps)
+    assert BOTH == set(await told(deps))
+    await backend.aclose()

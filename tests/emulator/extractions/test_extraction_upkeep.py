@@ -1,0 +1,184 @@
+"""What becomes of extractions when others go, or when what they hang on is gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.domain.extraction import ExtractionType
+from shared.store.extraction_upkeep import MOST_REPEATED
+from tests.support.extractions import decision, hold, of, replace, waiting, warning
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import BAKING, SAILING, put_in, write
+from tests.support.stored_documents import documents
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.domain.extraction import Extraction
+    from shared.store import Meter
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+@pytest.fixture
+async def repeated(deps: Deps) -> list[Extraction]:
+    """One that four passages say: the first is shown, the fourth is the surest of the others."""
+    chunks = await put_in(deps, BAKING, SAILING)
+    first = of(chunks[0], decision(), "bread", confidence=0.9)
+    await hold(deps, first, of(chunks[0], warning(), "bread"))
+    others = [
+        of(chunk, decision(), "bread", "rye", confidence=sure, duplicate_of=first.extraction_id)
+        for chunk, sure in zip(chunks[1:4], (0.4, 0.5, 0.8), strict=True)
+    ]
+    await hold(deps, *others)
+    return [first, *others]
+
+
+async def forget(deps: Deps, extraction: Extraction) -> None:
+    """Let a chunk hold nothing any more."""
+    await replace(deps, await waiting(deps, extraction.chunk_id), [])
+
+
+async def shown(deps: Deps) -> list[str]:
+    found = await deps.store.extractions.page(ExtractionType.DECISION, None, None, 9)
+    return [each.extraction_id for each in found]
+
+
+async def state(deps: Deps) -> dict[str, dict[str, dict[str, Any]]]:
+    """All that upkeep may touch, without vectors."""
+    found = {
+        name: await documents(deps, name)
+        for name in ("extractions", "gone_extractions", "topics", "chunks")
+    }
+    for data in (*found["extractions"].values(), *found["chunks"].values()):
+        data.pop("embedding", None)
+    return found
+
+
+async def test_the_surest_duplicate_takes_the_place_of_what_is_gone(
+    deps: Deps, repeated: list[Extraction]
+) -> None:
+    first, one, two, heir = repeated
+    await forget(deps, first)
+    assert [] == await shown(deps)
+    assert {"settled": 2, "shown": 1} == await deps.store.extraction_upkeep.settle()
+    assert [heir.extraction_id] == await shown(deps)
+    stored = await documents(deps, "extractions")
+    assert [heir.extraction_id] * 2 == [
+        stored[each.extraction_id]["duplicate_of"] for each in (one, two)
+    ]
+    topic = await deps.store.topics.get("rye")
+    assert topic
+    assert (1, 1) == (topic.total, topic.counts[ExtractionType.DECISION])
+    chunk = (await documents(deps, "chunks"))[heir.chunk_id]
+    assert ["bread", "rye"] == chunk["extracted"][heir.extraction_id]["topics"]
+
+
+async def test_one_after_the_other_is_shown_until_none_is_left(
+    deps: Deps, repeated: list[Extraction]
+) -> None:
+    order = [repeated[0], repeated[3], repeated[2], repeated[1]]
+    seen = []
+    for each in order:
+        seen += await shown(deps)
+        await forget(deps, each)
+        await deps.store.extraction_upkeep.settle()
+    assert [each.extraction_id for each in order] == seen
+    assert {} == await documents(deps, "extractions")
+    assert 2 == await deps.store.extraction_upkeep.forget_empty_topics()
+    assert {} == await documents(deps, "topics")
+
+
+async def test_settled_once_there_is_nothing_to_settle(
+    deps: Deps, repeated: list[Extraction], meter: Meter
+) -> None:
+    await forget(deps, repeated[0])
+    assert 2 == await deps.store.extraction_upkeep.count()
+    await deps.store.extraction_upkeep.settle()
+    before, read, written = await state(deps), meter.documents_read, meter.documents_written
+    assert {"settled": 0} == await deps.store.extraction_upkeep.settle()
+    assert 0 == await deps.store.extraction_upkeep.forget_empty_topics()
+    assert (2, 0) == (meter.documents_read - read, meter.documents_written - written)
+    assert before == await state(deps)
+
+
+async def test_what_came_back_is_shown_itself(deps: Deps, repeated: list[Extraction]) -> None:
+    first = repeated[0]
+    await forget(deps, first)
+    await hold(deps, first)
+    assert {"settled": 2} == await deps.store.extraction_upkeep.settle()
+    assert [first.extraction_id] == await shown(deps)
+
+
+async def test_a_duplicate_that_hangs_on_nothing_is_not_shown(
+    deps: Deps, repeated: list[Extraction]
+) -> None:
+    first, _, two, surest = repeated
+    await forget(deps, first)
+    await deps.store.database.document("chunks", surest.chunk_id).delete()
+    await deps.store.extraction_upkeep.settle()
+    assert [two.extraction_id] == await shown(deps)
+
+
+async def test_an_extraction_whose_chunk_knows_nothing_of_it_is_removed(
+    deps: Deps, repeated: list[Extraction]
+) -> None:
+    first, _, _, surest = repeated
+    upkeep = deps.store.extraction_upkeep
+    page = await upkeep.page("")
+    assert [] == await upkeep.orphans(page)
+    await write(deps, f"chunks/{surest.chunk_id}", {"source_id": "sailing"})
+    await deps.store.database.document("chunks", first.chunk_id).delete()
+    await deps.store.database.document("chunks", repeated[1].chunk_id).update({"extracted": {}})
+    orphans = await upkeep.orphans(page)
+    assert 3 == len(orphans) == await upkeep.remove(orphans)
+    await upkeep.settle()
+    assert [surest.extraction_id] == await shown(deps)
+    topic = await deps.store.topics.get("bread")
+    assert topic
+    assert 1 == topic.total
+
+
+async def test_an_orphan_that_changed_since_it_was_read_stays(
+    deps: Deps, repeated: list[Extraction]
+) -> None:
+    upkeep = deps.store.extraction_upkeep
+    page = await upkeep.page("")
+    await deps.store.database.document("chunks", repeated[0].chunk_id).delete()
+    await write(deps, f"extractions/{repeated[0].extraction_id}", {"quote": "New."})
+    assert 1 == await upkeep.remove(await upkeep.orphans(page))
+    assert repeated[0].extraction_id in await documents(deps, "extractions")
+
+
+async def test_a_round_goes_on_after_the_last_id(deps: Deps, repeated: list[Extraction]) -> None:
+    page = await deps.store.extraction_upkeep.page("")
+    rest = await deps.store.extraction_upkeep.page(page[1].id)
+    assert [each.id for each in page[2:]] == [each.id for each in rest]
+    assert len(repeated) + 1 == len(page)
+
+
+async def test_however_many_repeat_what_is_gone_one_is_shown_and_the_others_repeat_it(
+    deps: Deps, repeated: list[Extraction]
+) -> None:
+    first, *_ = repeated
+    more = {f"more-{n}" for n in range(MOST_REPEATED)}
+    for name in more:
+        data = {"type": "decision", "topics": [], "facets": [], "confidence": 0.1}
+        hanging = {"chunk_id": "elsewhere", "source_id": "s", "duplicate_of": first.extraction_id}
+        await write(deps, f"extractions/{name}", data | hanging)
+    await forget(deps, first)
+    while (await deps.store.extraction_upkeep.settle())["settled"]:
+        pass
+    stored = await documents(deps, "extractions")
+    shown_now = [name for name, data in stored.items() if data["type"] == "decision"]
+    originals = {stored[name].get("duplicate_of") for name in shown_now}
+    assert len(originals - {None}) == 1
+    assert list(originals - {None}) == await shown(deps)
+    assert await documents(deps, "gone_extractions") == {}

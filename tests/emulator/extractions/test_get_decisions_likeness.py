@@ -1,0 +1,82 @@
+"""Decisions and their like by meaning, with the local embedder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.domain.extraction import Step
+from tests.support.extractions import decision, got, hold, ids, methodology, of, pattern, warning
+from tests.support.knowledge import BAKING, SAILING, put_in
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+    from shared.domain.extraction import Content
+
+pytestmark = pytest.mark.anyio
+
+
+def step(order: int, title: str) -> Step:
+    return Step(order=order, title=title, description="With care.")
+
+
+SAID: dict[str, Content] = {
+    "storage": decision(
+        "Should vectors live in a dedicated vector database or in the main database?",
+        options=("a vector database", "an extension of the main database"),
+    ),
+    "hiring": decision(
+        "Should the first hire be a generalist or a specialist?",
+        options=("a generalist", "a specialist"),
+    ),
+    "retries": pattern(
+        "Exponential backoff",
+        problem="A service that is overloaded gets even more calls when all clients try again.",
+        solution="Wait twice as long after each failure, with some jitter.",
+    ),
+    "review": pattern(
+        "Small pull requests",
+        problem="Large changes are reviewed late and badly.",
+        solution="Split the work so that each change is read in ten minutes.",
+    ),
+    "cache": warning(
+        "Cache stampede",
+        description="When a popular entry expires, every request computes it anew at once.",
+    ),
+    "meetings": warning(
+        "Status meetings", description="Teams that report upwards every day stop talking sideways."
+    ),
+    "postmortem": methodology(
+        "Blameless postmortem",
+        steps=(step(1, "Write down what happened"), step(2, "Ask why the system allowed it")),
+    ),
+    "interviews": methodology(
+        "Customer interviews",
+        steps=(step(1, "Recruit five users"), step(2, "Ask for the last time they had to")),
+    ),
+}
+PLACE = {name: n % 5 for n, name in enumerate(SAID)}
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "expected"),
+    [
+        ("get_decisions", "where do we keep our embeddings?", ["storage", "hiring"]),
+        ("get_decisions", "whom to recruit", ["hiring", "storage"]),
+        ("get_patterns", "the API keeps failing under load", ["retries", "review"]),
+        ("get_patterns", "colleagues take days to look at my code", ["review", "retries"]),
+        ("get_warnings", "what happens to Redis after the TTL", ["cache", "meetings"]),
+        ("get_methodologies", "learning from an outage", ["postmortem", "interviews"]),
+    ],
+)
+async def test_what_answers_a_question_comes_first(
+    deps: Deps, backend: Backend, name: str, query: str, expected: list[str]
+) -> None:
+    chunks = await put_in(deps, BAKING, SAILING)
+    held = {each: of(chunks[PLACE[each]], content) for each, content in SAID.items()}
+    await hold(deps, *held.values())
+    found = await got(backend, name, query=query)
+    assert [held[each].extraction_id for each in expected] == ids([found])
+    nearest, other = (each["similarity"] for each in found["results"])
+    assert 1 >= nearest > other >= 0

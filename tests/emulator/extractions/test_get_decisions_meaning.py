@@ -1,0 +1,175 @@
+"""`get_decisions` with a query: page by page in the order of likeness, and what fails."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace as altered
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.ai.embedding import Purpose
+from shared.deps import Backend
+from shared.store.extractions import MOST_NEAR
+from tests.support.extractions import ask, cost, decision, got, hold, ids, of, refused, walk
+from tests.support.fakes.embedder import WordEmbedder, cosine
+from tests.support.knowledge import BAKING, SAILING, put_in, write
+from tests.support.stored_documents import documents
+from tests.support.tcp_proxy import emulator_at, emulator_proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.deps import Deps
+    from shared.domain.extraction import Extraction
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+WORDS = ("rye", "wheat", "oven", "dough", "crust", "flour", "salt", "yeast", "lamp", "bell")
+QUERY = "rye flour and yeast"
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing, and that can be down."""
+    return WordEmbedder()
+
+
+@pytest.fixture
+async def many(deps: Deps) -> list[Extraction]:
+    """Sixty decisions of two passages, some of which nothing tells apart but their ids."""
+    first, *_, last = await put_in(deps, BAKING, SAILING)
+    chance = random.Random(7)  # noqa: S311 - no secret
+    asked = [" ".join(chance.choices(WORDS, k=3)) for _ in range(55)] + ["rye flour"] * 5
+    held = [
+        of((first, last)[n % 2], decision(words, considerations=(str(n),)), "bread")
+        for n, words in enumerate(asked)
+    ]
+    await hold(deps, *held)
+    return held
+
+
+async def ranking(deps: Deps, held: Sequence[Extraction]) -> list[tuple[float, str]]:
+    """What brute force says: similarity and id, best first."""
+    [wanted] = await deps.embedder.embed([QUERY], Purpose.QUERY)
+    vectors = await deps.embedder.embed([each.content.text for each in held], Purpose.DOCUMENT)
+    scores = [round(cosine(wanted, vector), 4) for vector in vectors]
+    names = [each.extraction_id for each in held]
+    return sorted(zip(scores, names, strict=True), key=lambda each: -each[0])
+
+
+@pytest.mark.parametrize("limit", [1, 7, 60, 100])
+async def test_all_pages_hold_each_once_those_nearest_in_meaning_first(
+    deps: Deps, backend: Backend, many: list[Extraction], limit: int
+) -> None:
+    pages = await walk(backend, "get_decisions", query=QUERY, limit=limit)
+    found = [(each["similarity"], each["id"]) for page in pages for each in page["results"]]
+    expected = await ranking(deps, many)
+    assert [score for score, _ in expected] == pytest.approx([score for score, _ in found])
+    assert sorted(name for _, name in expected) == sorted(name for _, name in found)
+    assert {len(page["results"]) for page in pages[:-1]} <= {limit}
+
+
+async def test_what_comes_and_goes_meanwhile_repeats_and_hides_nothing(
+    deps: Deps, backend: Backend, many: list[Extraction]
+) -> None:
+    first = await got(backend, "get_decisions", query=QUERY, limit=10)
+    shown = ids([first])
+    kept = [each for each in many if each.extraction_id != shown[-1]]
+    nearer = [decision(QUERY, options=(str(n),)) for n in range(30)]
+    new = [
+        altered(many[0], extraction_id=f"decision-new{n}", content=each)
+        for n, each in enumerate(nearer)
+    ]
+    await hold(deps, *kept, *new)
+    cursor = first["metadata"]["next_cursor"]
+    rest = []
+    while cursor:
+        page = await got(backend, "get_decisions", query=QUERY, limit=10, cursor=cursor)
+        rest += ids([page])
+        cursor = page["metadata"].get("next_cursor")
+    assert {each.extraction_id for each in many} == {*shown, *rest}
+    assert len(many) == len(shown) + len(rest)
+
+
+async def test_a_walk_ends_at_the_thousandth(deps: Deps, backend: Backend) -> None:
+    """Copies of one document, written past the job: a thousand and more take a while."""
+    [chunk, *_] = await put_in(deps, BAKING)
+    await hold(deps, of(chunk, decision("rye"), "bread"))
+    [(name, data)] = (await documents(deps, "extractions")).items()
+    client = deps.store.database.client
+    for start in range(0, MOST_NEAR + 10, 101):
+        batch = client.batch()
+        for number in range(start, start + 101):
+            batch.set(client.document(f"extractions/{name}-{number:04}"), data)
+        await batch.commit()
+    pages = await walk(backend, "get_decisions", query="rye", limit=100)
+    assert (MOST_NEAR, MOST_NEAR) == (len(ids(pages)), len(set(ids(pages))))
+    assert "narrow by topic" in pages[-1]["metadata"]["message"]
+    assert not any("message" in page["metadata"] for page in pages[:-1])
+
+
+async def test_a_search_by_meaning_reads_what_it_shows_and_what_was_shown(
+    backend: Backend, many: list[Extraction]
+) -> None:
+    assert len(many) > 20
+    one_more, sources = 1, 2
+    asked = {"query": QUERY, "limit": 10}
+    assert (2, 10 + one_more + sources) == await cost(backend, "get_decisions", **asked)
+    cursor = (await got(backend, "get_decisions", **asked))["metadata"]["next_cursor"]
+    assert (2, 20 + one_more + sources) == await cost(
+        backend, "get_decisions", **asked, cursor=cursor
+    )
+    backend.connection.confirmed.clear()
+    stamp = 1
+    assert (3, 10 + one_more + sources + stamp) == await cost(backend, "get_decisions", **asked)
+
+
+async def test_a_provider_that_is_down_is_an_outage_and_no_empty_answer(
+    backend: Backend, many: list[Extraction], embedder: WordEmbedder
+) -> None:
+    assert many
+    embedder.down = True
+    backend.query_vectors.clear()
+    error = await refused(backend, "get_decisions", query="something else")
+    assert "UNAVAILABLE" == error.code
+    assert error.retry_after
+    assert (await got(backend, "get_decisions"))["results"]
+
+
+async def test_vectors_of_another_model_are_never_compared(
+    deps: Deps, backend: Backend, many: list[Extraction]
+) -> None:
+    assert many
+    await write(deps, "meta/embedding", {"model": "another"})
+    backend.connection.confirmed.clear()
+    error = await refused(backend, "get_decisions", query=QUERY)
+    assert "CONFLICT" == error.code
+    assert (await got(backend, "get_decisions"))["results"]
+
+
+async def test_where_nothing_has_a_vector_yet_it_says_so(
+    deps: Deps, backend: Backend, many: list[Extraction]
+) -> None:
+    assert many
+    await deps.store.database.document("meta", "embedding").delete()
+    backend.connection.confirmed.clear()
+    found = await got(backend, "get_decisions", query=QUERY)
+    assert [] == found["results"]
+    assert "Leave query out" in found["metadata"]["message"]
+
+
+@pytest.mark.parametrize("name", ["get_decisions", "get_warnings", "list_topics"])
+async def test_a_database_that_is_not_there_is_an_outage(
+    settings: Settings, embedder: WordEmbedder, name: str
+) -> None:
+    async with emulator_proxy() as proxy:
+        await proxy.refuse()
+        backend = Backend(settings, embedder=embedder)
+        with emulator_at(proxy.host):
+            assert backend.connection.client
+        answer = await ask(backend, name, seconds=1.5)
+        await backend.aclose()
+    assert answer.error
+    assert "UNAVAILABLE" == answer.error.code

@@ -1,0 +1,49 @@
+"""`get_patterns`: what it says of a pattern. What it has in common: test_get_decisions.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.extractions import got, hold, of, pattern
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import BAKING, put_in
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+async def told(deps: Deps, backend: Backend, **other: Any) -> dict[str, Any]:
+    """What is said of a pattern, between its id and its topics."""
+    [chunk, *_] = await put_in(deps, BAKING)
+    await hold(deps, of(chunk, pattern(**other), "bread"))
+    [result] = (await got(backend, "get_patterns"))["results"]
+    fields = list(result)
+    assert ("id", "topics") == (fields[0], fields[-6])
+    return {name: result[name] for name in fields[1:-6]}
+
+
+async def test_a_pattern_is_told_whole(deps: Deps, backend: Backend) -> None:
+    whole = {
+        "name": "Sourdough",
+        "problem": "Bread that keeps for a day only.",
+        "solution": "Let it sour.",
+        "code_example": "while hungry:\n    feed(starter)\n",
+        "context": "At home.",
+        "trade_offs": ["It takes a day."],
+    }
+    given = whole | {"trade_offs": ("It takes a day.",)}
+    assert whole == await told(deps, backend, **given)
+
+
+async def test_what_the_passage_leaves_open_is_left_out(deps: Deps, backend: Backend) -> None:
+    assert ["name", "problem", "solution"] == list(await told(deps, backend))

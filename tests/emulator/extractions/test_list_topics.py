@@ -1,0 +1,175 @@
+"""`list_topics`, against the emulator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.tools.list_topics.tool import EMPTY, MOST_BEGINNING, NO_SUCH, TOO_MANY
+from tests.support.extractions import (
+    cost,
+    decision,
+    got,
+    hold,
+    methodology,
+    of,
+    pattern,
+    refused,
+    replace,
+    waiting,
+    walk,
+    warning,
+)
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import BAKING, put_in, write
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+    from shared.domain.chunk import Chunk
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+async def shelf(deps: Deps) -> list[Chunk]:
+    """Bread has four, rye two, and three have one each."""
+    chunks = await put_in(deps, BAKING)
+    await hold(
+        deps,
+        of(chunks[0], decision(), "bread", "rye"),
+        of(chunks[0], decision("Which oven?"), "bread"),
+        of(chunks[1], pattern(), "bread", "sourdough"),
+        of(chunks[1], methodology(), "bread", "large language models"),
+        of(chunks[2], warning(), "rye", "sour grapes"),
+    )
+    return chunks
+
+
+async def topic(deps: Deps, name: str, **counts: int) -> None:
+    """A topic as writers of extractions leave it."""
+    data = {"name": name, "counts": counts, "total": sum(counts.values())}
+    await write(deps, f"topics/{name}", data)
+
+
+async def names(backend: Backend, **arguments: Any) -> list[str]:
+    pages = await walk(backend, "list_topics", **arguments)
+    return [each["name"] for page in pages for each in page["topics"]]
+
+
+async def test_a_topic_is_told_with_its_counts(deps: Deps, backend: Backend) -> None:
+    await shelf(deps)
+    counts = {"decisions": 2, "patterns": 1, "warnings": 0, "methodologies": 1}
+    expected = {"topics": [{"name": "bread", **counts, "total": 4}]}
+    assert expected == await got(backend, "list_topics", prefix="bread")
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 300])
+async def test_those_with_most_come_first_over_all_pages(
+    deps: Deps, backend: Backend, limit: int
+) -> None:
+    await shelf(deps)
+    expected = ["bread", "rye", "sourdough", "sour-grapes", "large-language-models"]
+    found = await names(backend, limit=limit)
+    assert sorted(each.replace("-", " ") for each in expected) == sorted(found)
+    assert ["bread", "rye"] == found[:2]
+
+
+@pytest.mark.parametrize("limit", [1, 300])
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"kind": "decision"}, ["bread", "rye"]),
+        ({"type": "warning"}, ["rye", "sour grapes"]),
+        ({"prefix": "SOUR"}, ["sour grapes", "sourdough"]),
+        ({"prefix": "sour", "kind": "warning"}, ["sour grapes"]),
+        ({"prefix": "llm"}, ["large language models"]),
+        ({"prefix": "Large-L"}, ["large language models"]),
+        ({"prefix": "  "}, ["bread", "large language models", "rye", "sour grapes", "sourdough"]),
+    ],
+)
+async def test_a_beginning_and_a_type_leave_what_has_them(
+    deps: Deps, backend: Backend, arguments: dict[str, Any], expected: list[str], limit: int
+) -> None:
+    await shelf(deps)
+    assert expected == sorted(await names(backend, **arguments, limit=limit))
+
+
+async def test_those_that_begin_alike_are_ordered_by_count_too(
+    deps: Deps, backend: Backend
+) -> None:
+    for number in range(9):
+        await topic(deps, f"t{number}", decision=number + 1, pattern=20 - 2 * number)
+    by_count = [f"t{number}" for number in range(9)]
+    assert by_count[::-1] == await names(backend, prefix="t", kind="decision", limit=2)
+    assert by_count == await names(backend, prefix="t", limit=2)
+    assert by_count == await names(backend, limit=2)
+
+
+async def test_a_topic_of_which_nothing_is_left_is_gone(deps: Deps, backend: Backend) -> None:
+    chunks = await shelf(deps)
+    await replace(deps, await waiting(deps, chunks[2].chunk_id), [])
+    for arguments in ({}, {"prefix": "sour"}, {"type": "warning"}):
+        assert "sour grapes" not in await names(backend, **arguments)
+    assert [] == await names(backend, type="warning")
+
+
+async def test_a_base_without_topics_says_what_is_missing(backend: Backend) -> None:
+    assert {"topics": [], "message": EMPTY} == await got(backend, "list_topics")
+
+
+async def test_a_beginning_of_nothing_says_so(deps: Deps, backend: Backend) -> None:
+    await shelf(deps)
+    assert {"topics": [], "message": NO_SUCH} == await got(backend, "list_topics", prefix="x")
+
+
+async def test_of_too_many_that_begin_alike_the_first_are_listed(
+    deps: Deps, backend: Backend
+) -> None:
+    client = deps.store.database.client
+    batch = client.batch()
+    for number in range(MOST_BEGINNING + 1):
+        data = {"name": f"t{number:03}", "counts": {"decision": 1}, "total": 1}
+        batch.set(client.document(f"topics/t{number:03}"), data)
+    await batch.commit()
+    found = await got(backend, "list_topics", prefix="t", limit=300)
+    assert (MOST_BEGINNING, TOO_MANY) == (len(found["topics"]), found["message"])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("limit", 0),
+        ("limit", 301),
+        ("limit", None),
+        ("kind", "question"),
+        ("prefix", "x" * 81),
+        ("cursor", "!"),
+        ("cursor", "abc"),
+    ],
+)
+async def test_arguments_out_of_range_are_refused_by_name(
+    backend: Backend, field: str, value: object
+) -> None:
+    error = await refused(backend, "list_topics", **{field: value})
+    assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
+
+
+async def test_a_cursor_belongs_to_its_call(deps: Deps, backend: Backend) -> None:
+    await shelf(deps)
+    cursor = (await got(backend, "list_topics", limit=1))["next_cursor"]
+    for other in ({"kind": "decision"}, {"prefix": "b"}):
+        error = await refused(backend, "list_topics", cursor=cursor, **other)
+        assert ("VALIDATION_ERROR", {"cursor"}) == (error.code, set(error.details))
+
+
+async def test_a_page_is_one_round_trip(deps: Deps, backend: Backend) -> None:
+    await shelf(deps)
+    assert (1, 3) == await cost(backend, "list_topics", limit=2)
+    assert (1, 2) == await cost(backend, "list_topics", prefix="sour")
+    assert (1, 2) == await cost(backend, "list_topics", type="decision")

@@ -1,0 +1,356 @@
+"""Extractions as documents: replaced chunk by chunk, with the counts of their topics."""
+
+from __future__ import annotations
+
+from dataclasses import replace as altered
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.ai.embedding import Purpose
+from shared.domain.extraction import LONGEST_QUOTE, SCHEMA_VERSION, ExtractionType
+from shared.domain.topics import Topic
+from shared.store.extractions import place
+from tests.support.extractions import (
+    decision,
+    hold,
+    methodology,
+    of,
+    pattern,
+    replace,
+    waiting,
+    warning,
+)
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import BAKING, SAILING, index_all, put_in, write
+from tests.support.stored_documents import documents, snapshots
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.deps import Deps
+    from shared.domain.chunk import Chunk
+    from shared.domain.extraction import Extraction
+    from shared.store import Meter
+    from shared.store.steps import Done
+
+pytestmark = pytest.mark.anyio
+
+DECISION, WARNING = ExtractionType.DECISION, ExtractionType.WARNING
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+@pytest.fixture
+async def chunks(deps: Deps) -> list[Chunk]:
+    """Three passages about baking, and two about sailing."""
+    return await put_in(deps, BAKING, SAILING)
+
+
+async def topics(deps: Deps) -> dict[str, dict[str, int]]:
+    """How many extractions of each type are about each topic, where any are."""
+    found = await documents(deps, "topics")
+    counted = {data["name"]: {**data["counts"], "total": data["total"]} for data in found.values()}
+    return {
+        name: {kind: n for kind, n in counts.items() if n}
+        for name, counts in counted.items()
+        if any(counts.values())
+    }
+
+
+async def stored(deps: Deps) -> set[str]:
+    return set(await documents(deps, "extractions"))
+
+
+async def page(deps: Deps, **filters: Any) -> list[Extraction]:
+    wanted = {"topic": None, "source_id": None, "limit": 9} | filters
+    return await deps.store.extractions.page(DECISION, **wanted)
+
+
+def questions(found: Sequence[Extraction]) -> list[str]:
+    return [each.content.model_dump()["question"] for each in found]
+
+
+async def test_an_extraction_is_read_as_it_was_stored(deps: Deps, chunks: list[Chunk]) -> None:
+    full = decision(recommended_approach="Rye.")
+    held = [
+        of(chunks[0], full, "bread", "rye", confidence=0.9),
+        of(chunks[0], decision("Which oven?"), confidence=0.25),
+    ]
+    await hold(deps, *held)
+    assert held == await page(deps)
+
+
+async def test_what_a_document_says(deps: Deps, chunks: list[Chunk]) -> None:
+    held = of(chunks[0], warning(), "starter", quote="x" * 700, confidence=0.12345)
+    await hold(deps, held)
+    [data] = (await documents(deps, "extractions")).values()
+    vector = data.pop("embedding")
+    assert 64 == len(vector)
+    assert {
+        "type": "warning",
+        "content": {
+            "title": "Starving starter",
+            "description": "It dies without flour and water.",
+        },
+        "topics": ["starter"],
+        "facets": held.facets,
+        "quote": "x" * LONGEST_QUOTE,
+        "embedding_model": "words",
+        "source_id": "baking",
+        "chunk_id": chunks[0].chunk_id,
+        "confidence": 0.123,
+        "model": held.model,
+        "schema_version": SCHEMA_VERSION,
+        "extracted_at": held.extracted_at,
+        "duplicate_of": None,
+    } == data
+
+
+async def test_a_chunk_knows_its_extractions_and_waits_no_more(
+    deps: Deps, chunks: list[Chunk]
+) -> None:
+    held = [of(chunks[0], decision(), "bread"), of(chunks[0], warning())]
+    await hold(deps, *held)
+    data = (await documents(deps, "chunks"))[chunks[0].chunk_id]
+    known = {name: (each["type"], each["topics"]) for name, each in data["extracted"].items()}
+    assert {
+        held[0].extraction_id: ("decision", ["bread"]),
+        held[1].extraction_id: ("warning", []),
+    } == known
+    assert (SCHEMA_VERSION, False) == (data["extraction_schema"], "extract" in data["pending"])
+
+
+async def test_topics_are_counted_by_type(deps: Deps, chunks: list[Chunk]) -> None:
+    await hold(
+        deps,
+        of(chunks[0], decision(), "bread", "rye"),
+        of(chunks[0], warning(), "bread"),
+        of(chunks[1], decision(), "bread"),
+    )
+    assert {
+        "bread": {"decision": 2, "warning": 1, "total": 3},
+        "rye": {"decision": 1, "total": 1},
+    } == await topics(deps)
+
+
+async def test_new_extractions_take_the_place_of_former_ones(
+    deps: Deps, chunks: list[Chunk]
+) -> None:
+    await hold(deps, of(chunks[0], decision(), "bread"), of(chunks[0], warning(), "rye"))
+    new = [of(chunks[0], warning(), "bread", "oats"), of(chunks[0], pattern(), "rye")]
+    await hold(deps, *new)
+    assert {each.extraction_id for each in new} == await stored(deps)
+    assert {
+        "bread": {"warning": 1, "total": 1},
+        "oats": {"warning": 1, "total": 1},
+        "rye": {"pattern": 1, "total": 1},
+    } == await topics(deps)
+
+
+async def test_what_is_there_already_is_not_written_again(
+    deps: Deps, chunks: list[Chunk], meter: Meter
+) -> None:
+    same = of(chunks[0], decision(), "bread")
+    await hold(deps, same, of(chunks[0], warning(), "bread"))
+    before = (await snapshots(deps, "extractions"))[same.extraction_id]
+    chunk = await waiting(deps, chunks[0].chunk_id)
+    written = meter.documents_written
+    later = altered(same, extracted_at=same.extracted_at + timedelta(days=1))
+    await replace(deps, chunk, [later, of(chunks[0], pattern(), "bread")])
+    after = (await snapshots(deps, "extractions"))[same.extraction_id]
+    assert before.update_time == after.update_time
+    pattern_chunk_warning_and_mark_topic = 5
+    assert pattern_chunk_warning_and_mark_topic == meter.documents_written - written
+
+
+@pytest.mark.parametrize(
+    "change", [{"confidence": 0.4}, {"quote": "Other words."}, {"topics": ("oats",)}], ids=str
+)
+async def test_what_is_told_otherwise_is_written_again(
+    deps: Deps, chunks: list[Chunk], change: dict[str, Any]
+) -> None:
+    same = of(chunks[0], decision(), "bread")
+    await hold(deps, same)
+    await replace(deps, await waiting(deps, chunks[0].chunk_id), [altered(same, **change)])
+    (read,) = await page(deps)
+    assert [getattr(altered(same, **change), name) for name in change] == [
+        getattr(read, name) for name in change
+    ]
+
+
+async def test_what_is_no_duplicate_any_more_is_shown_though_it_has_no_topics(
+    deps: Deps, chunks: list[Chunk]
+) -> None:
+    first = of(chunks[1], decision("Who bakes?"))
+    again = of(chunks[0], decision())
+    await hold(deps, first)
+    await hold(deps, altered(again, duplicate_of=first.extraction_id))
+    await replace(deps, await waiting(deps, chunks[0].chunk_id), [again])
+    assert {first.extraction_id, again.extraction_id} == {
+        each.extraction_id for each in await page(deps)
+    }
+
+
+async def test_a_chunk_without_extractions_has_none(deps: Deps, chunks: list[Chunk]) -> None:
+    await hold(deps, of(chunks[0], decision(), "bread"))
+    await replace(deps, await waiting(deps, chunks[0].chunk_id), [])
+    assert (set(), {}, []) == (await stored(deps), await topics(deps), await page(deps))
+
+
+async def test_nothing_is_stored_of_a_chunk_that_was_edited_meanwhile(
+    deps: Deps, chunks: list[Chunk]
+) -> None:
+    chunk = await waiting(deps, chunks[0].chunk_id)
+    await write(deps, f"chunks/{chunk.chunk_id}", {"content_hash": "new"})
+    assert 0 == await replace(deps, chunk, [of(chunks[0], decision(), "bread")])
+    assert (set(), {}) == (await stored(deps), await topics(deps))
+
+
+async def test_counts_hold_though_two_runs_replace_the_same(
+    deps: Deps, chunks: list[Chunk]
+) -> None:
+    chunk = await waiting(deps, chunks[0].chunk_id)
+    held = [of(chunks[0], decision(), "bread")]
+    assert [1, 0] == [await replace(deps, chunk, held) for _ in range(2)]
+    assert {"bread": {"decision": 1, "total": 1}} == await topics(deps)
+
+
+async def test_what_goes_with_a_deleted_chunk(deps: Deps, chunks: list[Chunk]) -> None:
+    kept = of(chunks[3], decision(), "bread")
+    await hold(deps, of(chunks[0], decision(), "bread"), of(chunks[1], warning(), "rye"), kept)
+    await put_in(deps, altered(BAKING, sections=BAKING.sections[2:]))
+    assert {kept.extraction_id} == await stored(deps)
+    assert {"bread": {"decision": 1, "total": 1}} == await topics(deps)
+    assert [kept] == await page(deps)
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({}, ["d3", "d2", "d1", "d0"]),
+        ({"topic": "bread"}, ["d2", "d0"]),
+        ({"source_id": "sailing"}, ["d3"]),
+        ({"topic": "rye bread", "source_id": "baking"}, ["d1"]),
+        ({"topic": "bread", "source_id": "sailing"}, []),
+        ({"topic": "nothing"}, []),
+    ],
+)
+async def test_filters_combine(
+    deps: Deps, chunks: list[Chunk], filters: dict[str, Any], expected: list[str]
+) -> None:
+    about = [(0, "bread"), (1, "rye bread"), (2, "bread"), (3, "ropes")]
+    held = [
+        of(chunks[at], decision(f"d{n}"), topic, confidence=n / 4)
+        for n, (at, topic) in enumerate(about)
+    ]
+    await hold(deps, *held, of(chunks[4], warning(), "bread"))
+    assert expected == questions(await page(deps, **filters))
+
+
+async def test_a_page_begins_after_what_was_shown_whether_that_is_still_there_or_not(
+    deps: Deps, chunks: list[Chunk]
+) -> None:
+    held = [of(chunks[0], decision(f"d{n}"), confidence=0.333) for n in range(5)]
+    await hold(deps, *held)
+    first = await page(deps, limit=2)
+    await hold(deps, *(each for each in held if each != first[-1]))
+    rest = await page(deps, after=place(first[-1]))
+    expected = sorted((each.extraction_id for each in held), reverse=True)
+    assert expected == [each.extraction_id for each in (*first, *rest)]
+
+
+async def test_the_nearest_come_first_without_their_vectors(
+    deps: Deps, chunks: list[Chunk], meter: Meter
+) -> None:
+    held = [
+        of(chunks[0], warning(title, description="It."), "a") for title in ("rye", "sea", "oats")
+    ]
+    await hold(deps, *held, of(chunks[1], warning("rye", description="It.")))
+    [vector] = await deps.embedder.embed(["rye It."], Purpose.DOCUMENT)
+    read = meter.documents_read
+    found = await deps.store.extractions.nearest(vector, WARNING, "a", "baking", 2)
+    assert held[0] == found[0].extraction
+    assert pytest.approx(1.0) == found[0].similarity
+    assert (2, 2) == (len(found), meter.documents_read - read)
+
+
+async def test_only_what_says_the_same_is_alike(deps: Deps, chunks: list[Chunk]) -> None:
+    held = of(chunks[0], warning())
+    await hold(deps, held, of(chunks[1], warning("Burnt crust", description="Too hot.")))
+    await hold(deps, of(chunks[2], pattern("Starving", problem="starter It", solution="dies.")))
+    vectors = deps.store.extractions
+    [vector] = await deps.embedder.embed([held.content.text], Purpose.DOCUMENT)
+    assert [held] == [
+        each.extraction for each in await vectors.nearest_alike(vector, WARNING, 5, 0.9)
+    ]
+    assert [] == await vectors.nearest_alike(vector, DECISION, 5, 0.9)
+
+
+async def test_a_duplicate_is_known_and_neither_shown_nor_counted(
+    deps: Deps, chunks: list[Chunk]
+) -> None:
+    first = of(chunks[0], decision(), "bread")
+    await hold(deps, first)
+    again = of(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
+    await hold(deps, again)
+    assert ([first], {first.extraction_id, again.extraction_id}) == (
+        await page(deps),
+        await stored(deps),
+    )
+    assert {"bread": {"decision": 1, "total": 1}} == await topics(deps)
+    [vector] = await deps.embedder.embed([first.content.text], Purpose.DOCUMENT)
+    near = await deps.store.extractions.nearest(vector, DECISION, None, None, 9)
+    assert [first] == [each.extraction for each in near]
+
+
+async def both(deps: Deps, first: Extraction, again: Extraction) -> list[Done]:
+    """What makes each the only one of its chunk, as read now."""
+    vectors = await deps.embedder.embed([first.content.text] * 2, Purpose.DOCUMENT)
+    read = [await waiting(deps, each.chunk_id) for each in (first, again)]
+    return [
+        deps.store.extractions.replacing(chunk, [(each, vector)], "words")
+        for chunk, each, vector in zip(read, (first, again), vectors, strict=True)
+    ]
+
+
+async def test_a_duplicate_is_stored_together_with_what_it_repeats(
+    deps: Deps, chunks: list[Chunk]
+) -> None:
+    first = of(chunks[0], decision(), "bread")
+    again = of(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
+    assert 2 == await deps.store.steps.done("extract", await both(deps, first, again))
+    assert ([first], 2) == (await page(deps), len(await stored(deps)))
+
+
+async def test_a_duplicate_is_not_stored_where_what_it_repeats_could_not_be(
+    deps: Deps, chunks: list[Chunk]
+) -> None:
+    first = of(chunks[0], decision(), "bread")
+    again = of(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
+    made = await both(deps, first, again)
+    await write(deps, f"chunks/{first.chunk_id}", {"content_hash": "new"})
+    assert 0 == await deps.store.steps.done("extract", made)
+    assert (set(), {}) == (await stored(deps), await topics(deps))
+
+
+async def test_a_duplicate_of_what_is_gone_is_not_stored(deps: Deps, chunks: list[Chunk]) -> None:
+    chunk = await waiting(deps, chunks[1].chunk_id)
+    again = of(chunks[1], decision(), "bread", duplicate_of="decision-gone")
+    assert 0 == await replace(deps, chunk, [again])
+    assert (set(), {}) == (await stored(deps), await topics(deps))
+    assert 5 == await deps.store.steps.count_pending("extract")
+
+
+async def test_a_topic_is_read_with_its_counts(deps: Deps, chunks: list[Chunk]) -> None:
+    await hold(deps, of(chunks[0], decision(), "a/b testing"), of(chunks[0], methodology(), "rye"))
+    counts = dict.fromkeys(ExtractionType, 0) | {DECISION: 1}
+    assert Topic("a/b testing", counts, 1) == await deps.store.topics.get("a/b testing")
+    await index_all(deps)
+    await replace(deps, await waiting(deps, chunks[0].chunk_id), [])
+    assert [None, None] == [await deps.store.topics.get(name) for name in ("rye", "nowhere")]

@@ -1,0 +1,184 @@
+"""What every read and write of the store passes through: counting, guarding, translating."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from google.cloud.firestore import LastUpdateOption
+from google.cloud.firestore_v1.base_query import FieldFilter
+
+from shared.deps import Backend
+from shared.errors import PlatformFault, Unavailable
+from shared.store.database import Stale
+from tests.support.ports import free_port
+
+if TYPE_CHECKING:
+    from google.cloud.firestore import AsyncDocumentReference
+
+    from shared.deps import Deps
+    from shared.settings import Settings
+    from shared.store import Meter
+    from shared.store.database import Database, Write
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def database(deps: Deps) -> Database:
+    """A database that counts in `meter`."""
+    return deps.store.database
+
+
+def note(database: Database, name: str) -> AsyncDocumentReference:
+    return database.document("notes", name)
+
+
+def setting(database: Database, name: str, value: int) -> Write:
+    return lambda batch: batch.set(note(database, name), {"value": value})
+
+
+async def put_in(database: Database, *names: str) -> None:
+    """Notes of value 0, past the meter."""
+    for name in names:
+        await note(database, name).set({"value": 0})
+
+
+async def values(database: Database) -> dict[str, int]:
+    found = database.collection("notes").stream()
+    return {snapshot.id: snapshot.get("value") async for snapshot in found}
+
+
+def counted(meter: Meter) -> tuple[int, int, int]:
+    """Documents read, documents written, round trips."""
+    return meter.documents_read, meter.documents_written, meter.round_trips
+
+
+async def test_requests_that_wait_for_one_another_add_depth(
+    database: Database, meter: Meter
+) -> None:
+    await database.get(note(database, "a"))
+    await database.get(note(database, "b"))
+    assert counted(meter) == (2, 0, 2)
+
+
+async def test_requests_sent_together_are_one_round_trip(database: Database, meter: Meter) -> None:
+    await asyncio.gather(*(database.get(note(database, name)) for name in "abc"))
+    assert counted(meter) == (3, 0, 1)
+
+
+async def test_a_request_that_fails_is_counted_and_ends(database: Database, meter: Meter) -> None:
+    with pytest.raises(PlatformFault):
+        await database.get(note(database, "__reserved__"))
+    await database.get(note(database, "a"))
+    assert counted(meter) == (2, 0, 2)
+
+
+async def test_many_documents_are_one_round_trip_and_missing_ones_cost_too(
+    database: Database, meter: Meter
+) -> None:
+    await put_in(database, "a", "b")
+    found = await database.get_all([note(database, name) for name in "axb"], ["value"])
+    assert {snapshot.id for snapshot in found} == {"a", "b"}
+    assert counted(meter) == (3, 0, 1)
+
+
+async def test_no_documents_are_no_request(database: Database, meter: Meter) -> None:
+    assert await database.get_all([]) == []
+    assert await database.commit([]) == []
+    assert await database.commit_what_holds([]) == 0
+    assert counted(meter) == (0, 0, 0)
+
+
+async def test_a_query_costs_what_it_finds_and_at_least_one(
+    database: Database, meter: Meter
+) -> None:
+    await put_in(database, "a", "b", "c")
+    assert len(await database.find(database.collection("notes").limit(2))) == 2
+    assert await database.find(database.collection("nothing").limit(2)) == []
+    assert counted(meter) == (3, 0, 2)
+
+
+async def test_counting_reads_no_document(database: Database, meter: Meter) -> None:
+    await put_in(database, *"abcdefgh")
+    some = database.collection("notes").where(filter=FieldFilter("value", "==", 0))
+    assert await database.count(some) == 8
+    assert counted(meter) == (1, 0, 1)
+
+
+async def test_a_commit_is_one_round_trip(database: Database, meter: Meter) -> None:
+    await database.commit(setting(database, name, 1) for name in "abc")
+    assert await values(database) == {"a": 1, "b": 1, "c": 1}
+    assert counted(meter) == (0, 3, 1)
+
+
+async def test_a_commit_tells_when_it_was_written(database: Database) -> None:
+    [written] = await database.commit([setting(database, "a", 1)])
+    assert written.update_time == (await database.get(note(database, "a"))).update_time
+
+
+async def test_a_refused_commit_writes_nothing_and_counts_nothing(
+    database: Database, meter: Meter
+) -> None:
+    await put_in(database, "b")
+    with pytest.raises(Stale):
+        await database.commit(
+            [
+                setting(database, "a", 1),
+                lambda batch: batch.create(note(database, "b"), {"value": 1}),
+            ]
+        )
+    assert await values(database) == {"b": 0}
+    assert meter.documents_written == 0
+
+
+@pytest.mark.parametrize("gone", [True, False])
+async def test_a_document_that_changed_or_vanished_since_it_was_read_is_stale(
+    database: Database, *, gone: bool
+) -> None:
+    await put_in(database, "a")
+    option = LastUpdateOption((await database.get(note(database, "a"))).update_time)
+    await (note(database, "a").delete() if gone else note(database, "a").set({"value": 1}))
+    with pytest.raises(Stale):
+        await database.commit(
+            [lambda batch: batch.update(note(database, "a"), {"value": 2}, option)]
+        )
+
+
+async def test_only_stale_writes_are_dropped(database: Database, meter: Meter) -> None:
+    names = "abcdefgh"
+    await put_in(database, *names)
+    read = [await note(database, name).get() for name in names]
+    await note(database, "b").set({"value": 1})
+    await note(database, "g").delete()
+    kept = await database.commit_what_holds([_update(database, snapshot) for snapshot in read])
+    expected = dict.fromkeys("acdefh", 2) | {"b": 1}
+    assert (kept, expected) == (6, await values(database))
+    assert meter.documents_written == 6
+
+
+def _update(database: Database, snapshot: Any) -> Write:
+    option = LastUpdateOption(snapshot.update_time)
+    return lambda batch: batch.update(note(database, snapshot.id), {"value": 2}, option)
+
+
+async def test_what_no_database_takes_is_a_fault_of_ours(database: Database) -> None:
+    with pytest.raises(PlatformFault, match="The database refused: InvalidArgument"):
+        await database.commit([setting(database, "__reserved__", 1)])
+
+
+async def test_commits_of_one_run_follow_one_another(database: Database, meter: Meter) -> None:
+    await asyncio.gather(*(database.commit([setting(database, name, 1)]) for name in "abc"))
+    assert counted(meter) == (0, 3, 3)
+
+
+async def test_a_database_that_does_not_answer_is_unavailable(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{free_port()}")
+    backend = Backend(settings)
+    with pytest.raises(Unavailable, match="does not answer") as caught:
+        await backend.ping()
+    await backend.aclose()
+    assert caught.value.retry_after == 5

@@ -1,0 +1,112 @@
+"""The record of a run: what it did, how it ended, and that it died."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.deps import Backend
+from shared.errors import Unavailable
+from shared.job import Failure, Job, Report, run_job
+from shared.settings import Settings
+from shared.store.runs import Run, RunState, new_run_id
+from tests.support.stored_documents import documents
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.job import Budget
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+
+
+async def nothing(_deps: Deps) -> int:
+    return 0
+
+
+async def dusts(_deps: Deps, budget: Budget) -> Report:
+    budget.progress(3)
+    report = Report(failures=[Failure("shelf 3", "too high")], note="Mind the vase.")
+    report.warnings.append(Failure("shelf 2", "still grey"))
+    report.counts["dusted"] += 3
+    return report
+
+
+async def fails(_deps: Deps, _budget: Budget) -> Report:
+    raise Unavailable("No duster.")
+
+
+DUST = Job(name="dust", title="Dust", run=dusts, total=nothing, schedule="")
+FAIL = Job(name="dust", title="Dust", run=fails, total=nothing, schedule="")
+
+
+def test_a_run_is_named_after_its_job_and_its_time() -> None:
+    run = Run(run_id=new_run_id("embed", NOON), state=RunState.RUNNING)
+    assert (run.job, run.started_at) == ("embed", NOON)
+
+
+def test_two_runs_of_one_second_have_two_names() -> None:
+    assert new_run_id("embed", NOON) != new_run_id("embed", NOON)
+
+
+async def test_a_run_leaves_a_record_of_what_it_did_and_cost(deps: Deps, backend: Backend) -> None:
+    report = await run_job(DUST, backend)
+    assert isinstance(report, Report)
+    (run,) = await deps.store.runs.latest("dust", 10)
+    assert run.state is RunState.FINISHED
+    assert run.ended_at
+    assert (run.progress, run.counts, run.note) == (3, {"dusted": 3}, "Mind the vase.")
+    assert (run.failures, run.failed) == (("shelf 3: too high",), 1)
+    assert (run.warnings, run.warned) == (("shelf 2: still grey",), 1)
+    assert run.documents_read == 1
+    assert report.cost.documents_read >= run.documents_read
+    (stored,) = (await documents(deps, "runs")).values()
+    assert stored["expires_at"] == stored["started_at"] + timedelta(days=30)
+
+
+async def test_a_run_that_an_error_stopped_says_so(deps: Deps, backend: Backend) -> None:
+    with pytest.raises(Unavailable):
+        await run_job(FAIL, backend)
+    (run,) = await deps.store.runs.latest("dust", 10)
+    assert (run.state, run.error) == (RunState.STOPPED, "UNAVAILABLE: No duster.")
+
+
+async def test_of_several_runs_the_latest_come_first_and_other_jobs_do_not(deps: Deps) -> None:
+    runs = [
+        Run(run_id=new_run_id(job, NOON + timedelta(hours=hour)), state=RunState.FINISHED)
+        for job, hour in (("dust", 1), ("dust", 3), ("mop", 4), ("dust", 2))
+    ]
+    await deps.store.database.commit(map(deps.store.runs.record, runs))
+    assert await deps.store.runs.latest("dust", 2) == [runs[1], runs[3]]
+
+
+async def test_the_next_run_says_of_one_that_never_gave_its_lease_back_that_it_died(
+    deps: Deps, backend: Backend
+) -> None:
+    dead = new_run_id("dust", NOON)
+    long_ago = Run(run_id=dead, state=RunState.RUNNING, progress=7)
+    await deps.store.leases.acquire("dust", 60, lambda: NOON, dead)
+    await deps.store.database.commit([deps.store.runs.record(long_ago)])
+    await run_job(DUST, backend)
+    latest, died = await deps.store.runs.latest("dust", 10)
+    assert (latest.state, died.state) == (RunState.FINISHED, RunState.DIED)
+    assert (died.run_id, died.progress, died.ended_at) == (dead, 7, None)
+
+
+async def test_a_long_run_says_meanwhile_how_far_it_is(deps: Deps, project: str) -> None:
+    hasty = Backend(Settings(google_cloud_project=project, lease_seconds=0.3))
+
+    async def run(deps: Deps, budget: Budget) -> Report:
+        budget.progress(5)
+        while not (found := await deps.store.runs.latest("dust", 1)):
+            pass
+        assert (found[0].state, found[0].progress) == (RunState.RUNNING, 5)
+        return Report()
+
+    await run_job(Job(name="dust", title="Dust", run=run, total=nothing, schedule=""), hasty)
+    await hasty.aclose()
+    (ended,) = await deps.store.runs.latest("dust", 10)
+    assert ended.state is RunState.FINISHED

@@ -1,0 +1,188 @@
+"""What calls cost, where the accounts are ours."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.gateway.billing import LedgerBilling, Reservation
+from shared.domain.call_record import PAID_FOR, Bill, CallEntry, State, argument_sizes
+from shared.errors import PaymentRequired, Unauthorized
+from shared.store import Connection
+from shared.store.access import AccessStore
+from tests.support.clock import NOON, Watch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.anyio
+
+ANNA = "anna@example.com"
+BEFORE = CallEntry(started_at=NOON, arguments={"query": 12})
+DONE = replace(BEFORE, outcome="ok", documents_written=1)
+REPLAYED = replace(DONE, replayed=True)
+UNKNOWN = replace(BEFORE, outcome="UNAVAILABLE")
+BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, writes=True, entry=BEFORE)
+FREE = replace(BILL, user_id="ben", price=0)
+
+
+@pytest.fixture
+def watch() -> Watch:
+    """The time."""
+    return Watch()
+
+
+@pytest.fixture
+async def access(project: str) -> AsyncIterator[Connection]:
+    """The database of accounts and calls, where Anna has 100."""
+    connection = Connection(project, "access")
+    await AccessStore(connection).accounts.credit(ANNA, 100, NOON)
+    yield connection
+    await connection.aclose()
+
+
+@pytest.fixture
+def billing(access: Connection, watch: Watch) -> LedgerBilling:
+    """Billing by our accounts."""
+    return LedgerBilling(access, watch)
+
+
+async def balance(access: Connection) -> int:
+    return (await AccessStore(access).accounts.get(ANNA)).balance
+
+
+async def state(access: Connection) -> State | None:
+    record = await AccessStore(access).calls.get("c1")
+    return record.state if record else None
+
+
+async def test_a_call_is_charged_what_it_cost(billing: LedgerBilling, access: Connection) -> None:
+    reservation = await billing.reserve(BILL)
+    assert await billing.settle(reservation, 20, DONE) == 20
+    assert (80, State.SETTLED) == (await balance(access), await state(access))
+
+
+async def test_a_call_that_has_done_nothing_is_not_charged(
+    billing: LedgerBilling, access: Connection
+) -> None:
+    await billing.cancel(await billing.reserve(BILL), UNKNOWN)
+    assert (100, State.CANCELLED) == (await balance(access), await state(access))
+
+
+async def test_an_unknown_outcome_keeps_the_money_set_aside(
+    billing: LedgerBilling, access: Connection
+) -> None:
+    await billing.keep(await billing.reserve(BILL), UNKNOWN)
+    account = await AccessStore(access).accounts.get(ANNA)
+    assert (100, 70) == (account.balance, account.available(NOON))
+    assert await state(access) is State.RESERVED
+
+
+async def test_a_call_sent_again_after_it_was_paid_costs_nothing(
+    billing: LedgerBilling, access: Connection
+) -> None:
+    await billing.settle(await billing.reserve(BILL), 30, DONE)
+    again = await billing.reserve(BILL)
+    assert not again.record.is_open
+    assert await billing.settle(again, 30, REPLAYED) == 0
+    await billing.cancel(again, UNKNOWN)
+    await billing.keep(again, UNKNOWN)
+    assert (70, State.SETTLED) == (await balance(access), await state(access))
+
+
+@pytest.mark.parametrize(("answer", "left"), [(REPLAYED, 70), (DONE, 40)])
+async def test_a_call_sent_again_long_after_it_was_paid_costs_what_is_done_anew(
+    billing: LedgerBilling, access: Connection, watch: Watch, answer: CallEntry, left: int
+) -> None:
+    """Answers are kept for days, records for months: a key that outlived its answer is no gift."""
+    await billing.settle(await billing.reserve(BILL), 30, DONE)
+    watch.now += PAID_FOR
+    await billing.settle(await billing.reserve(BILL), 30, answer)
+    assert left == await balance(access)
+
+
+async def test_an_unknown_outcome_is_charged_when_its_answer_is_replayed(
+    billing: LedgerBilling, access: Connection
+) -> None:
+    await billing.keep(await billing.reserve(BILL), UNKNOWN)
+    assert await billing.settle(await billing.reserve(BILL), 30, REPLAYED) == 30
+    assert await balance(access) == 70
+
+
+async def test_of_twenty_calls_at_once_only_those_are_let_in_that_are_covered(
+    access: Connection, watch: Watch
+) -> None:
+    gateways = [LedgerBilling(access, watch) for _ in range(20)]
+    bills = [replace(BILL, call_id=f"c{number}") for number in range(20)]
+    answers = await asyncio.gather(
+        *(each.reserve(bill) for each, bill in zip(gateways, bills, strict=True)),
+        return_exceptions=True,
+    )
+    let_in = [each for each in answers if isinstance(each, Reservation)]
+    denied = [each for each in answers if isinstance(each, PaymentRequired)]
+    assert (3, 17) == (len(let_in), len(denied))
+
+
+async def test_nobody_pays_for_the_anonymous(billing: LedgerBilling, access: Connection) -> None:
+    with pytest.raises(Unauthorized, match=r"try_out costs \$0\.00003 a call: sign in first"):
+        await billing.reserve(replace(BILL, user_id=None))
+    assert await state(access) is None
+
+
+async def test_a_free_call_that_writes_leaves_a_record_and_no_account(
+    billing: LedgerBilling, access: Connection
+) -> None:
+    await billing.settle(await billing.reserve(FREE), 0, DONE)
+    assert await state(access) is State.FREE
+    assert not (await access.client.document("accounts/ben").get()).exists
+
+
+async def test_a_free_call_that_is_sent_again_keeps_its_record(
+    billing: LedgerBilling, access: Connection
+) -> None:
+    await billing.settle(await billing.reserve(FREE), 0, DONE)
+    await billing.settle(await billing.reserve(FREE), 0, replace(REPLAYED, documents_written=0))
+    record = await AccessStore(access).calls.get("c1")
+    assert record
+    assert DONE == record.bill.entry
+
+
+async def test_a_free_call_that_may_have_written_leaves_a_record(
+    billing: LedgerBilling, access: Connection
+) -> None:
+    await billing.keep(await billing.reserve(FREE), UNKNOWN)
+    record = await AccessStore(access).calls.get("c1")
+    assert record
+    assert (State.FREE, UNKNOWN) == (record.state, record.bill.entry)
+
+
+async def test_a_free_call_that_wrote_nothing_leaves_nothing(
+    billing: LedgerBilling, access: Connection
+) -> None:
+    reading = replace(FREE, writes=False)
+    await billing.cancel(await billing.reserve(FREE), UNKNOWN)
+    await billing.settle(await billing.reserve(reading), 0, DONE)
+    await billing.keep(await billing.reserve(reading), UNKNOWN)
+    assert await state(access) is None
+
+
+async def test_a_bill_that_cannot_be_written_fails_no_call_and_is_logged(
+    billing: LedgerBilling, access: Connection, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Here the account has become nonsense: any error at all is only logged."""
+    reservation = await billing.reserve(BILL)
+    await access.client.document(f"accounts/{ANNA}").update({"held": "nonsense"})
+    assert await billing.settle(reservation, 30, DONE) == 0
+    await billing.cancel(reservation, UNKNOWN)
+    lines = [line for line in capfd.readouterr().err.splitlines() if "billing_failed" in line]
+    assert ["settle", "cancel"] == [line.split('"operation": "')[1].split('"')[0] for line in lines]
+    assert all(ANNA not in line and '"call_id": "c1"' in line for line in lines)
+
+
+def test_arguments_are_told_by_name_and_size_only() -> None:
+    arguments = {"query": "Grüße", "limit": 10, "my diary": "dear", "": None}
+    expected = {"query": 17, "limit": 2, "(unknown)": 10}
+    assert expected == argument_sizes(arguments, {"query": {}, "limit": {}})

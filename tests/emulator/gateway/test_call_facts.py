@@ -1,0 +1,109 @@
+"""What a tool tells of a call: in the log and the audit, and not to clients."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp import Client
+from pydantic import SecretStr
+
+from functions.gateway.access import Access
+from functions.gateway.auth.visitor import Visitor
+from functions.gateway.calls import RECEIPT, call_id
+from shared.call import CallAnswer, Receipt
+from shared.caller import Caller
+from shared.settings import Settings
+from shared.store.access import AccessStore
+from shared.tool import Effect
+from tests.support.fake_catalog import declared, served
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from functions.gateway.catalog import Declaration
+    from shared.call import CallRequest
+
+pytestmark = pytest.mark.anyio
+
+WRITING = declared("write_down", effect=Effect.WRITE)
+NOTES = {"passages": 7, "document": "d3adbeef", "scores": [0.5, 0.25]}
+TOLD = Receipt(documents_read=3, task="essay", notes=NOTES)
+ARGUMENTS = {"idempotency_key": "k"}
+
+
+class Teller:
+    """A dispatcher whose every call comes back with this receipt."""
+
+    def __init__(self, receipt: Receipt) -> None:
+        """Answer with it."""
+        self._receipt = receipt
+
+    async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
+        """Answer a call."""
+        called = {"tool": tool.name, "call_id": request.call_id}
+        return CallAnswer(result=called, receipt=self._receipt)
+
+    async def health(self) -> dict[str, str]:
+        """Say that all is well."""
+        return {}
+
+
+@pytest.fixture
+async def access(project: str) -> AsyncIterator[Access]:
+    """What decides about callers."""
+    settings = Settings(google_cloud_project=project, access_secrets=(SecretStr("s" * 32),))
+    opened = Access(settings)
+    yield opened
+    await opened.aclose()
+
+
+async def line_and_record(
+    access: Access, receipt: Receipt, capsys: pytest.CaptureFixture[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the log and the database say of a call of Anna's in her task `thesis`."""
+    anna = Visitor(Caller.of("anna", task="thesis"), None)
+    await access.calls(Teller(receipt)).call(WRITING, ARGUMENTS, anna)
+    [line] = capsys.readouterr().err.splitlines()
+    store = AccessStore(access.connection)
+    name = call_id(WRITING, ARGUMENTS, anna)
+    stored = await store.database.get(store.database.document("calls", name))
+    return json.loads(line), stored.to_dict() or {}
+
+
+async def test_the_log_and_the_audit_say_what_was_noted_and_in_which_task(
+    access: Access, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line, record = await line_and_record(access, TOLD, capsys)
+    assert (hashed("anna/essay"), NOTES) == (line["task"], line["notes"])
+    assert ("essay", NOTES) == (record["task"], record["notes"])
+
+
+async def test_of_a_function_that_notes_nothing_the_task_is_the_credentials(
+    access: Access, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line, record = await line_and_record(access, Receipt(), capsys)
+    assert (hashed("anna/thesis"), False) == (line["task"], "notes" in line)
+    assert ("thesis", {}) == (record["task"], record["notes"])
+
+
+async def test_the_log_holds_no_name_of_a_task(
+    access: Access, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line, _ = await line_and_record(access, TOLD, capsys)
+    assert not [name for name in ("essay", "thesis") if name in json.dumps(line)]
+
+
+def hashed(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+async def test_clients_do_not_see_what_was_noted() -> None:
+    async with Client(served(Teller(TOLD)), mode="2026-07-28") as client:
+        called = await client.call_tool("get_book", {"book_id": "b"})
+        read = await client.read_resource("carrel://book/b")
+    for meta in (called.meta, read.meta):
+        assert 3 == (meta or {})[RECEIPT]["documents_read"]
+        assert not {"notes", "task"} & (meta or {})[RECEIPT].keys()

@@ -1,0 +1,72 @@
+"""Calls on their way to a tool, as the gateway's own access lets them through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import SecretStr
+
+from functions.gateway.access import Access
+from functions.gateway.auth.visitor import Visitor
+from functions.gateway.calls import call_id
+from shared.caller import Caller, Scope
+from shared.errors import PaymentRequired
+from shared.settings import Settings
+from shared.store.access import AccessStore
+from shared.tool import Effect
+from tests.support.clock import NOON, Watch
+from tests.support.fake_catalog import Desk, declared
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.anyio
+
+WRITING = declared("write_down", effect=Effect.WRITE)
+PRICED = declared("look_up", price=1_000)
+
+
+@pytest.fixture
+async def access(project: str) -> AsyncIterator[Access]:
+    """What decides about callers, at noon."""
+    settings = Settings(google_cloud_project=project, access_secrets=(SecretStr("s" * 32),))
+    opened = Access(settings, Watch())
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """Answers all calls."""
+    return Desk(lambda *_: {})
+
+
+async def test_a_call_is_written_down_by_the_gateways_clock(access: Access, desk: Desk) -> None:
+    anna, arguments = Visitor(Caller.of("anna"), None), {"idempotency_key": "k"}
+    await access.calls(desk).call(WRITING, arguments, anna)
+    name = call_id(WRITING, arguments, anna)
+    record = await AccessStore(access.connection).calls.get(name)
+    assert record
+    assert (NOON, "ok") == (record.bill.entry.started_at, record.bill.entry.outcome)
+
+
+async def test_a_stranger_who_calls_what_costs_is_asked_to_sign_in(
+    access: Access, desk: Desk
+) -> None:
+    stranger = Visitor(Caller(), None)
+    answer = await access.calls(desk).call(PRICED, {}, stranger)
+    assert answer.error
+    assert "UNAUTHORIZED" == answer.error.code
+    assert (401, None, frozenset({Scope.READ})) == stranger.reply.challenge
+    assert [] == desk.asked
+
+
+async def test_who_has_signed_in_and_cannot_pay_is_not_asked_to_sign_in(
+    access: Access, desk: Desk
+) -> None:
+    anna = Visitor(Caller.of("anna"), None)
+    answer = await access.calls(desk).call(PRICED, {}, anna)
+    assert answer.error
+    assert PaymentRequired.code == answer.error.code
+    assert (None, []) == (anna.reply.challenge, desk.asked)

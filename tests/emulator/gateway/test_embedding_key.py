@@ -1,0 +1,115 @@
+"""From the key that a caller shows to the tool that embeds with it, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import SecretStr
+
+from functions.gateway.access import Access
+from functions.gateway.auth.credentials import Credential
+from functions.gateway.dispatch import HttpDispatcher
+from shared.access_keys import new_key
+from shared.caller import EVERYTHING
+from shared.settings import Settings
+from shared.store.access import AccessStore
+from tests.support.fake_catalog import declared
+from tests.support.faulty_tool_server import Reply, ToolServer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from functions.gateway.auth.visitor import Visitor
+
+pytestmark = pytest.mark.anyio
+
+ADDRESS = "1.2.3.4"
+CALLERS = {
+    "embedding_provider": "openai",
+    "openai_key_of_caller": True,
+    "openai_api_key": SecretStr("of the deployment"),
+}
+TOOL = declared("try_out")
+
+
+@asynccontextmanager
+async def opened(project: str, **settings: Any) -> AsyncIterator[Access]:
+    """What decides about callers."""
+    secrets = (SecretStr("s" * 32),)
+    access = Access(Settings(google_cloud_project=project, access_secrets=secrets, **settings))
+    yield access
+    await access.aclose()
+
+
+async def key_of(access: Access) -> str:
+    """The text of a key of Anna's."""
+    text, key = new_key(access.keyring, "anna", "laptop", EVERYTHING, created_at=access.clock())
+    await AccessStore(access.connection).keys.add(key)
+    return text
+
+
+async def visitor_with(access: Access, text: str, task: str | None = None) -> Visitor:
+    return await access.callers.identify(Credential(text, task), ADDRESS)
+
+
+async def test_a_key_that_holds_is_the_key_to_embed_with(project: str) -> None:
+    async with opened(project, **CALLERS) as access:
+        text = await key_of(access)
+        for task in (None, "thesis"):
+            visitor = await visitor_with(access, text, task)
+            assert visitor.embedding_key
+            assert text == visitor.embedding_key.get_secret_value()
+            assert text not in f"{visitor} {visitor!r}"
+
+
+async def test_who_signs_in_has_no_key_and_neither_has_a_stranger(project: str) -> None:
+    async with opened(project, public_access=True, **CALLERS) as access:
+        token = access.tokens.issue(user_id="anna", client_id="c", scopes=EVERYTHING, grant_id="g")
+        for credential in (Credential(token), None):
+            visitor = await access.callers.identify(credential, ADDRESS)
+            assert visitor.embedding_key is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"embedding_provider": "openai"},
+        {"embedding_provider": "vertex", "openai_key_of_caller": True},
+    ],
+)
+async def test_unless_configured_no_key_is_passed_on(
+    project: str, settings: dict[str, Any]
+) -> None:
+    async with opened(project, **settings) as access:
+        visitor = await visitor_with(access, await key_of(access))
+        with ToolServer() as server:
+            await send(access, server.url, visitor)
+    assert visitor.embedding_key is None
+    assert json.loads(server.bodies[0])["embedding_key"] is None
+
+
+async def send(access: Access, url: str, visitor: Visitor) -> None:
+    """Call a tool whose function is there."""
+    dispatcher = HttpDispatcher({TOOL.name: url})
+    await access.calls(dispatcher).call(TOOL, {}, visitor)
+    await dispatcher.aclose()
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply(), Reply(500, b"no"), Reply(missing=9)], ids=["well", "broken", "cut"]
+)
+async def test_a_tools_function_is_sent_the_key_and_the_log_never(
+    project: str, capfd: pytest.CaptureFixture[str], reply: Reply
+) -> None:
+    async with opened(project, **CALLERS) as access:
+        text = await key_of(access)
+        with ToolServer(reply) as server:
+            await send(access, server.url, await visitor_with(access, text))
+    assert text == json.loads(server.bodies[0])["embedding_key"]
+    logged = capfd.readouterr().err
+    assert '"message": "tool_call"' in logged
+    assert text not in logged

@@ -1,0 +1,399 @@
+"""A billing service outside: what it is asked, and what becomes of its failures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import SecretStr
+
+from functions.gateway.external_billing import ExternalBilling
+from shared.breaker import PAUSE, Breaker
+from shared.domain.call_record import PAID_FOR, Bill, CallEntry, State
+from shared.errors import CarrelError, PaymentRequired, PlatformFault, Unavailable
+from shared.store import Connection
+from shared.store.access import AccessStore
+from tests.support.clock import NOON, Watch
+from tests.support.fakes.billing import (
+    BROKEN,
+    DEEP,
+    DENIED,
+    DONE_AND_DROPPED,
+    DROPPED,
+    GARBAGE,
+    MOVED,
+    OTHER_STATE,
+    SECRET,
+    SLOW,
+    TOKEN,
+    FakeBilling,
+    Reply,
+)
+from tests.support.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from tests.support.fakes.billing import Asked
+    from tests.support.monotonic_clock import Monotonic
+
+pytestmark = pytest.mark.anyio
+
+ANNA = "anna@example.com"
+BEFORE = CallEntry(started_at=NOON)
+DONE = replace(BEFORE, outcome="ok")
+REPLAYED = replace(DONE, replayed=True)
+FAILED = replace(BEFORE, outcome="VALIDATION_ERROR")
+BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, entry=BEFORE)
+
+
+@pytest.fixture
+def watch() -> Watch:
+    """The time."""
+    return Watch()
+
+
+@pytest.fixture
+async def access(project: str) -> AsyncIterator[Connection]:
+    """The database of our records."""
+    connection = Connection(project, "access")
+    yield connection
+    await connection.aclose()
+
+
+@pytest.fixture
+def service() -> Iterator[FakeBilling]:
+    """The billing service."""
+    with FakeBilling() as running:
+        yield running
+
+
+@pytest.fixture
+async def billing(
+    service: FakeBilling, access: Connection, watch: Watch
+) -> AsyncIterator[ExternalBilling]:
+    """Billing by the service."""
+    async with billing_at(service.url, access, watch) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def billing_at(
+    url: str, access: Connection, watch: Watch, *, seconds: float = 60.0
+) -> AsyncIterator[ExternalBilling]:
+    """Billing by the service at an address."""
+    opened = ExternalBilling(url, SecretStr(TOKEN), access, watch, timeout=seconds)
+    yield opened
+    await opened.aclose()
+
+
+async def state(access: Connection) -> State | None:
+    record = await AccessStore(access).calls.get("c1")
+    return record.state if record else None
+
+
+def keys(asked: list[Asked]) -> list[str]:
+    return [each.key for each in asked]
+
+
+async def test_a_call_is_reserved_and_settled_at_the_service(
+    billing: ExternalBilling, service: FakeBilling, access: Connection
+) -> None:
+    reservation = await billing.reserve(BILL)
+    assert {"c1-1": 30} == service.holds
+    assert await billing.settle(reservation, 20, DONE) == 20
+    assert (20, 980) == (service.spent, service.balance)
+    assert await state(access) is State.SETTLED
+
+
+async def test_the_service_is_asked_in_its_own_terms(
+    billing: ExternalBilling, service: FakeBilling
+) -> None:
+    await billing.settle(await billing.reserve(BILL), 20, DONE)
+    [first, second] = service.asked
+    expected = {
+        "call_id": "c1-1",
+        "user_id": ANNA,
+        "tool": "try_out",
+        "amount": 30,
+        "currency": "USD-micros",
+    }
+    assert ("/v1/reserve", "c1-1-reserve", expected) == (first.path, first.key, first.body)
+    assert ("/v1/settle", "c1-1-settle", 20) == (second.path, second.key, second.body["amount"])
+    assert f"Bearer {TOKEN}" == first.authorization
+
+
+async def test_a_call_that_has_done_nothing_is_given_back(
+    billing: ExternalBilling, service: FakeBilling, access: Connection
+) -> None:
+    await billing.cancel(await billing.reserve(BILL), FAILED)
+    assert (1_000, {}) == (service.balance, service.holds)
+    assert await state(access) is State.CANCELLED
+
+
+async def test_a_call_sent_again_after_it_was_cancelled_is_another_one_there(
+    billing: ExternalBilling, service: FakeBilling
+) -> None:
+    await billing.cancel(await billing.reserve(BILL), FAILED)
+    await billing.settle(await billing.reserve(BILL), 30, DONE)
+    assert service.spent == 30
+    assert ["c1-1-reserve", "c1-1-cancel", "c1-2-reserve", "c1-2-settle"] == keys(service.asked)
+
+
+async def test_an_unknown_outcome_tells_the_service_nothing(
+    billing: ExternalBilling, service: FakeBilling, access: Connection
+) -> None:
+    await billing.keep(await billing.reserve(BILL), FAILED)
+    assert ["reserve"] == service.operations
+    assert await state(access) is State.RESERVED
+
+
+async def test_an_unknown_outcome_is_charged_once_when_the_call_is_sent_again(
+    billing: ExternalBilling, service: FakeBilling
+) -> None:
+    await billing.keep(await billing.reserve(BILL), FAILED)
+    assert await billing.settle(await billing.reserve(BILL), 30, REPLAYED) == 30
+    assert (30, 970, {}) == (service.spent, service.balance, service.holds)
+
+
+async def test_a_paid_call_that_is_sent_again_asks_the_service_nothing(
+    billing: ExternalBilling, service: FakeBilling
+) -> None:
+    await billing.settle(await billing.reserve(BILL), 30, DONE)
+    assert await billing.settle(await billing.reserve(BILL), 30, REPLAYED) == 0
+    assert ["reserve", "settle"] == service.operations
+
+
+async def test_an_old_answer_of_a_call_that_was_paid_costs_nothing(
+    billing: ExternalBilling, service: FakeBilling, watch: Watch
+) -> None:
+    await billing.settle(await billing.reserve(BILL), 30, DONE)
+    watch.now += PAID_FOR
+    await billing.settle(await billing.reserve(BILL), 30, REPLAYED)
+    assert (30, {}) == (service.spent, service.holds)
+
+
+async def test_the_same_call_at_once_from_two_gateways_is_charged_once(
+    service: FakeBilling, access: Connection, watch: Watch
+) -> None:
+    async def run() -> None:
+        async with billing_at(service.url, access, watch) as gateway:
+            await gateway.settle(await gateway.reserve(BILL), 30, DONE)
+
+    await asyncio.gather(run(), run())
+    assert (30, 970) == (service.spent, service.balance)
+
+
+async def test_a_faulty_call_does_not_give_back_what_a_good_one_of_its_name_holds(
+    billing: ExternalBilling, service: FakeBilling
+) -> None:
+    faulty, good = await billing.reserve(BILL), await billing.reserve(BILL)
+    await billing.cancel(faulty, FAILED)
+    assert await billing.settle(good, 30, DONE) == 30
+    assert (30, {}) == (service.spent, service.holds)
+
+
+async def test_a_free_call_asks_the_service_nothing(
+    billing: ExternalBilling, service: FakeBilling, access: Connection
+) -> None:
+    free = replace(BILL, price=0, writes=True)
+    await billing.settle(await billing.reserve(free), 0, DONE)
+    await billing.cancel(await billing.reserve(free), FAILED)
+    assert ([], State.FREE) == (service.operations, await state(access))
+
+
+async def test_who_cannot_pay_is_told_so_and_can_pay_later(
+    billing: ExternalBilling, service: FakeBilling, access: Connection
+) -> None:
+    service.balance = 29
+    with pytest.raises(PaymentRequired, match=r"may cost \$0\.00003, which your balance") as caught:
+        await billing.reserve(BILL)
+    assert {"price": 30} == caught.value.details
+    assert await state(access) is State.CANCELLED
+    service.balance = 30
+    assert await billing.settle(await billing.reserve(BILL), 30, DONE) == 30
+
+
+@pytest.mark.parametrize("stumble", [BROKEN, DROPPED, DONE_AND_DROPPED])
+async def test_a_stumble_of_the_service_is_no_failure_and_charges_once(
+    billing: ExternalBilling, service: FakeBilling, stumble: Reply
+) -> None:
+    service.script.append(stumble)
+    reservation = await billing.reserve(BILL)
+    service.script.append(stumble)
+    assert await billing.settle(reservation, 30, DONE) == 30
+    assert (30, 970) == (service.spent, service.balance)
+    assert ["c1-1-reserve"] * 2 + ["c1-1-settle"] * 2 == keys(service.asked)
+
+
+DOWN = [(BROKEN, BROKEN), (DROPPED, DROPPED), (BROKEN, DROPPED), (DROPPED, BROKEN)]
+NONSENSE = [(GARBAGE,), (DEEP,), (OTHER_STATE,), (MOVED,), (Reply(body=b""),), (Reply(204, b""),)]
+
+
+@pytest.mark.parametrize("script", [*DOWN, *NONSENSE])
+async def test_a_service_that_makes_no_sense_is_unavailable(
+    billing: ExternalBilling, service: FakeBilling, script: tuple[Reply, ...]
+) -> None:
+    service.script.extend(script)
+    with pytest.raises(Unavailable, match="The billing service cannot be reached") as caught:
+        await billing.reserve(BILL)
+    assert len(script) == len(service.asked)
+    assert says_nothing_of(service, caught.value)
+
+
+async def test_a_service_that_is_slow_is_unavailable(
+    service: FakeBilling, access: Connection, watch: Watch, monotonic: Monotonic
+) -> None:
+    service.script.append(SLOW)
+    service.on_hang = partial(monotonic.turn_soon, 60)
+    async with billing_at(service.url, access, watch) as billing:
+        with pytest.raises(Unavailable, match="The billing service cannot be reached") as caught:
+            await billing.reserve(BILL)
+    assert (1, 5) == (len(service.asked), caught.value.retry_after)
+
+
+async def test_a_service_that_is_not_there_is_unavailable(access: Connection, watch: Watch) -> None:
+    async with billing_at(f"http://127.0.0.1:{free_port()}", access, watch) as billing:
+        with pytest.raises(Unavailable, match="The billing service cannot be reached"):
+            await billing.reserve(BILL)
+
+
+@pytest.mark.parametrize(
+    ("header", "wait"),
+    [("17", 17), ("0", 1), ("999999", 3_600), ("9" * 30, 5), ("-3", 5), ("soon", 5), ("²", 5)],
+)
+async def test_a_service_that_is_busy_says_when_to_come_again(
+    billing: ExternalBilling, service: FakeBilling, header: str, wait: int
+) -> None:
+    service.script.append(Reply(429, headers={"Retry-After": header}))
+    with pytest.raises(Unavailable, match=f"busy. Try again in {wait} s") as caught:
+        await billing.reserve(BILL)
+    assert wait == caught.value.retry_after
+    assert says_nothing_of(service, caught.value)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422])
+async def test_a_service_that_refuses_our_request_is_a_fault_of_ours(
+    billing: ExternalBilling,
+    service: FakeBilling,
+    status: int,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    service.script.append(Reply(status))
+    with pytest.raises(PlatformFault) as caught:
+        await billing.reserve(BILL)
+    assert says_nothing_of(service, caught.value)
+    logged = json.loads(capfd.readouterr().err)
+    assert ("billing_refused", status) == (logged["message"], logged["status"])
+
+
+async def test_a_denial_leaks_nothing(billing: ExternalBilling, service: FakeBilling) -> None:
+    service.script.append(DENIED)
+    with pytest.raises(PaymentRequired) as caught:
+        await billing.reserve(BILL)
+    assert says_nothing_of(service, caught.value)
+
+
+async def test_a_reservation_that_was_not_heard_of_is_found_again(
+    service: FakeBilling, access: Connection, watch: Watch, monotonic: Monotonic
+) -> None:
+    """The service had set the money aside: the same call, sent again, takes no more of it."""
+    service.script.append(replace(SLOW, done=True))
+    service.on_hang = partial(monotonic.turn_soon, 60)
+    async with billing_at(service.url, access, watch) as billing:
+        with pytest.raises(Unavailable):
+            await billing.reserve(BILL)
+    async with billing_at(service.url, access, watch) as billing:
+        await billing.settle(await billing.reserve(BILL), 30, DONE)
+    assert (30, 970, {}) == (service.spent, service.balance, service.holds)
+
+
+@pytest.mark.parametrize("script", [(BROKEN, BROKEN), (GARBAGE,), (Reply(404),), (DENIED,)])
+async def test_a_call_that_was_done_fails_by_no_failure_to_settle_it(
+    billing: ExternalBilling,
+    service: FakeBilling,
+    access: Connection,
+    script: tuple[Reply, ...],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    reservation = await billing.reserve(BILL)
+    service.script.extend(script)
+    assert await billing.settle(reservation, 30, DONE) == 0
+    record = await AccessStore(access).calls.get("c1")
+    assert record
+    assert (State.RESERVED, "ok") == (record.state, record.bill.entry.outcome)
+    logged = capfd.readouterr().err
+    assert '"operation": "settle", "call_id": "c1"' in logged
+    assert SECRET not in logged
+    assert service.url not in logged
+    assert await billing.settle(await billing.reserve(BILL), 30, REPLAYED) == 30
+
+
+async def test_a_failure_to_cancel_fails_nothing(
+    billing: ExternalBilling, service: FakeBilling, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reservation = await billing.reserve(BILL)
+    service.script.extend([BROKEN, BROKEN])
+    await billing.cancel(reservation, FAILED)
+    assert '"operation": "cancel"' in capfd.readouterr().err
+
+
+async def test_a_service_that_keeps_failing_is_left_alone(
+    service: FakeBilling, access: Connection, watch: Watch
+) -> None:
+    breaker = Breaker("The billing service", failures=2)
+    service.script.extend([BROKEN] * 4)
+    billing = ExternalBilling(service.url, SecretStr(TOKEN), access, watch, breaker=breaker)
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="cannot be reached"):
+            await billing.reserve(BILL)
+    with pytest.raises(Unavailable, match="The billing service is temporarily unavailable"):
+        await billing.reserve(BILL)
+    await billing.aclose()
+    assert len(service.asked) == 4
+
+
+@pytest.mark.parametrize("answer", [DENIED, Reply(429), Reply(404)])
+async def test_a_service_that_refuses_is_well(
+    service: FakeBilling, access: Connection, watch: Watch, answer: Reply
+) -> None:
+    breaker = Breaker("The billing service", failures=2)
+    service.script.extend([BROKEN, BROKEN, answer, BROKEN, BROKEN])
+    billing = ExternalBilling(service.url, SecretStr(TOKEN), access, watch, breaker=breaker)
+    for _ in range(3):
+        with pytest.raises(CarrelError):
+            await billing.reserve(BILL)
+    await billing.reserve(BILL)
+    await billing.aclose()
+
+
+async def test_a_caller_who_leaves_says_nothing_of_the_service(
+    service: FakeBilling, access: Connection, watch: Watch, monotonic: Monotonic
+) -> None:
+    """Nor does the one who leaves as the probe keep all others out."""
+    seconds = [0.0]
+    breaker = Breaker("The billing service", clock=lambda: seconds[0], failures=1)
+    service.script.extend([GARBAGE, SLOW])
+    service.on_hang = partial(monotonic.turn_soon, 60)
+    billing = ExternalBilling(
+        service.url, SecretStr(TOKEN), access, watch, timeout=3600, breaker=breaker
+    )
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        await billing.reserve(BILL)
+    seconds[0] += PAUSE
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(60):
+            await billing.reserve(BILL)
+    await billing.reserve(BILL)
+    await billing.aclose()
+
+
+def says_nothing_of(service: FakeBilling, error: CarrelError) -> bool:
+    """Whether an error tells nothing of the service's answer or address."""
+    told = json.dumps(error.to_wire())
+    return all(each not in told for each in (SECRET, service.url, "127.0.0.1", TOKEN, "html"))

@@ -1,0 +1,190 @@
+"""Resources: a tool's answer under a URI, and the errors that each revision wants."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from pydantic import SecretStr
+
+from functions.gateway.access import Access
+from functions.gateway.auth.visitor import Visitor
+from functions.gateway.calls import RECEIPT
+from functions.gateway.catalog import Catalog
+from functions.gateway.server import mcp_server
+from shared.caller import Caller
+from shared.errors import InvalidInput, NotFound, PlatformFault, RateLimited, Unavailable
+from shared.settings import Settings
+from shared.tool import Links
+from tests.support.clock import Watch
+from tests.support.fake_catalog import BOOK, SHELF, Desk, declared, served
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from shared.errors import CarrelError
+
+pytestmark = pytest.mark.anyio
+
+MODERN, HANDSHAKE = "2026-07-28", "legacy"
+NOT_FOUND = {MODERN: -32602, HANDSHAKE: -32002}
+INTERNAL_ERROR, TOOL_FAILURE = -32603, -32010
+LISTED = Links(items="books", uri=BOOK.uri, name="title", listed=True)
+
+both_eras = pytest.mark.parametrize("mode", [MODERN, HANDSHAKE])
+
+
+def unused(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    raise AssertionError((tool, arguments))
+
+
+async def refused(desk: Desk, uri: str, mode: str) -> MCPError:
+    """The error of a read."""
+    async with Client(served(desk), mode=mode) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.read_resource(uri)
+    return caught.value
+
+
+@both_eras
+async def test_a_resource_is_what_its_tool_answers_as_compact_json(mode: str) -> None:
+    desk = Desk(lambda _, arguments: {**arguments, "title": "Käse"})
+    async with Client(served(desk), mode=mode) as client:
+        read = await client.read_resource("carrel://book/b-1")
+    [content] = read.contents
+    assert content.model_dump(exclude_none=True) == {
+        "uri": "carrel://book/b-1",
+        "mime_type": "application/json",
+        "text": '{"book_id":"b-1","title":"Käse"}',
+    }
+    assert [("get_book", {"book_id": "b-1"})] == desk.asked
+    assert 7 == (read.meta or {})[RECEIPT]["documents_read"]
+
+
+async def test_a_resource_may_be_kept_for_a_while_by_the_one_who_read_it() -> None:
+    async with Client(served(Desk(lambda *_: {})), mode=MODERN) as client:
+        read = await client.read_resource("carrel://book/b-1")
+    assert (300_000, "private") == (read.ttl_ms, read.cache_scope)
+
+
+@both_eras
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "test://nothing",
+        "carrel://book/",
+        "carrel://book/a/b",
+        "CARREL://x",
+        "Käse",
+        "",
+        "x" * 9_000,
+    ],
+)
+async def test_a_uri_of_nothing_is_not_found_and_asks_no_tool(mode: str, uri: str) -> None:
+    desk = Desk(unused)
+    error = await refused(desk, uri, mode)
+    assert (NOT_FOUND[mode], {"uri": uri[:2_000]}) == (error.code, error.data)
+    assert f"They look like this: {BOOK.uri}, {SHELF.uri}" in error.message
+    assert len(error.message) < 400
+    assert [] == desk.asked
+
+
+@both_eras
+async def test_what_its_tool_does_not_find_is_not_found_in_the_tools_words(mode: str) -> None:
+    desk = Desk(lambda *_: NotFound("There is no book b-1: list_books has those there are."))
+    error = await refused(desk, "carrel://book/b-1", mode)
+    assert (NOT_FOUND[mode], {"uri": "carrel://book/b-1"}) == (error.code, error.data)
+    assert "There is no book b-1: list_books has those there are." == error.message
+
+
+@both_eras
+async def test_an_id_that_its_tool_refuses_is_not_found(mode: str) -> None:
+    error = await refused(Desk(lambda *_: InvalidInput("book_id: no.")), "carrel://book/ü", mode)
+    assert (NOT_FOUND[mode], {"uri": "carrel://book/ü"}) == (error.code, error.data)
+
+
+@both_eras
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (Unavailable("get_book is resting.", retry_after=5.0), TOOL_FAILURE),
+        (RateLimited("Too many.", retry_after=60.0), TOOL_FAILURE),
+        (PlatformFault("It failed on our side.", details={"call_id": "c-1"}), INTERNAL_ERROR),
+    ],
+)
+async def test_another_failure_is_an_error_with_all_that_the_tool_said(
+    mode: str, failure: CarrelError, code: int
+) -> None:
+    error = await refused(Desk(lambda *_: failure), "carrel://book/b-1", mode)
+    assert (code, failure.message) == (error.code, error.message)
+    assert failure.to_wire() == error.data
+
+
+@both_eras
+@pytest.mark.parametrize(
+    "ask", [lambda client: client.read_resource("carrel://book/b-2"), Client.list_resources]
+)
+async def test_a_rate_limit_says_when_to_come_again(
+    project: str, mode: str, ask: Callable[[Client], Awaitable[object]]
+) -> None:
+    settings = Settings(
+        google_cloud_project=project, access_secrets=[SecretStr("s" * 32)], reads_per_minute=1
+    )
+    access, anna = Access(settings, Watch()), Visitor(Caller.of("anna"), "user:anna")
+    calls = access.calls(Desk(lambda *_: {}))
+    catalog = Catalog([declared("list_books", resource=BOOK, links=LISTED)])
+    async with Client(mcp_server(catalog, calls, alone=anna), mode=mode) as client:
+        await client.read_resource("carrel://book/b-1")
+        with pytest.raises(MCPError, match=r"Try again in 60 s\.") as caught:
+            await ask(client)
+    await access.aclose()
+    assert TOOL_FAILURE == caught.value.code
+    assert ("RATE_LIMITED", 60) == (caught.value.data["code"], caught.value.data["retry_after"])
+
+
+@both_eras
+async def test_templates_say_what_can_be_read(mode: str) -> None:
+    async with Client(served(Desk(unused)), mode=mode) as client:
+        listed = (await client.list_resource_templates()).resource_templates
+    assert [each.model_dump(exclude_none=True) for each in listed] == [
+        {
+            "name": each.name,
+            "title": each.title,
+            "uri_template": each.uri,
+            "description": each.description,
+            "mime_type": "application/json",
+        }
+        for each in (BOOK, SHELF)
+    ]
+
+
+@both_eras
+async def test_without_resources_the_lists_are_empty(mode: str) -> None:
+    server = served(Desk(unused), Catalog([declared("try_out")]))
+    async with Client(server, mode=mode) as client:
+        assert [] == (await client.list_resources()).resources
+        assert [] == (await client.list_resource_templates()).resource_templates
+        with pytest.raises(MCPError, match="There is no resource 'carrel://book/a'"):
+            await client.read_resource("carrel://book/a")
+
+
+async def test_an_internal_tool_cannot_be_called_nor_is_it_named() -> None:
+    desk = Desk(unused)
+    async with Client(served(desk), mode=MODERN) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        with pytest.raises(MCPError, match="no tool 'complete_name'") as caught:
+            await client.call_tool("complete_name", {"kind": "author", "prefix": ""})
+    assert "complete_name" not in names
+    assert f"The tools are: {', '.join(names)}." in caught.value.message
+    assert [] == desk.asked
+
+
+async def test_a_tools_answer_is_the_same_as_its_resource() -> None:
+    desk = Desk(lambda *_: {"title": "Käse", "like": []})
+    async with Client(served(desk), mode=MODERN) as client:
+        called = await client.call_tool("get_book", {"book_id": "b"})
+        [content] = (await client.read_resource("carrel://book/b")).contents
+    assert called.structured_content == json.loads(content.model_dump()["text"])

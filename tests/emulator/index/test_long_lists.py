@@ -1,0 +1,120 @@
+"""Finding and cutting lists that have grown too long, while others write to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra.deploy.query_recorder import recording
+from shared.domain.facet import Kind, named
+from shared.search.keep import keeping
+from shared.store.database import Database
+from shared.store.list_changes import Difference
+from shared.store.list_writes import list_writes
+from shared.store.long_lists import LongLists
+from shared.store.marks import NOTHING, Indexed
+from tests.support.second_corpus import NAMES
+from tests.support.stored_documents import documents
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
+
+    from shared.deps import Deps
+
+pytestmark = pytest.mark.anyio
+
+SEA = named(Kind.TAG, "sea")
+SEA_LIST = (NAMES.facets, SEA.id)
+RYE, BREAD = (NAMES.lexicon, "rye"), (NAMES.lexicon, "bread")
+KEEP = keeping(NAMES)
+
+
+@pytest.fixture(autouse=True)
+def queries_of_its_own() -> Iterator[None]:
+    """What only tests look for needs no index in the cloud."""
+    with recording():
+        yield
+
+
+class Raced(Database):
+    """Lets something happen after documents were read."""
+
+    race: Callable[[], Awaitable[object]] | None = None
+
+    async def get_all(
+        self, references: Sequence[AsyncDocumentReference], fields: Sequence[str] | None = None
+    ) -> list[DocumentSnapshot[Any]]:
+        """Once, let it happen."""
+        found = await super().get_all(references, fields)
+        race, self.race = self.race, None
+        if race:
+            await race()
+        return found
+
+
+async def write(deps: Deps, number: int, term: str) -> None:
+    """A new document of this term, as often as its number, of a date of that number."""
+    database = deps.store.database
+    after = Indexed({term: number}, {SEA.id: "sea"}, number)
+    difference = Difference(f"d{number}", NOTHING, after)
+    await database.commit(list_writes(database, NAMES, difference))
+
+
+async def entries(deps: Deps, name: tuple[str, str]) -> set[str]:
+    """The documents that stand on a list."""
+    return set((await documents(deps, name[0]))[name[1]]["postings"])
+
+
+async def test_lists_of_either_kind_are_found_once_they_are_too_long(deps: Deps) -> None:
+    lists = LongLists(deps.store.database, NAMES, cap=2, slack=1)
+    await write(deps, 1, "rye")
+    await write(deps, 2, "rye")
+    assert [] == await lists.overlong(9)
+    await write(deps, 3, "bread")
+    assert [SEA_LIST] == await lists.overlong(9)
+    for number in (4, 5):
+        await write(deps, number, "bread")
+    assert {SEA_LIST, BREAD} == set(await lists.overlong(9))
+    await write(deps, 6, "rye")
+    assert 2 == len(await lists.overlong(1))
+    await lists.shorten(await lists.overlong(9), KEEP)
+    assert [] == await lists.overlong(9)
+
+
+async def test_a_cut_list_keeps_its_best_or_newest_and_its_counts(deps: Deps) -> None:
+    lists = LongLists(deps.store.database, NAMES, cap=2, slack=0)
+    for number in range(1, 6):
+        await write(deps, number, "rye")
+    await lists.shorten([RYE, SEA_LIST], KEEP)
+    assert ({"d4", "d5"}, {"d4", "d5"}) == (await entries(deps, RYE), await entries(deps, SEA_LIST))
+    sea = (await documents(deps, NAMES.facets))[SEA.id]
+    assert (5, 2, 4) == (sea["df"], sea["held"], sea["since"])
+    rye = (await documents(deps, NAMES.lexicon))["rye"]
+    assert (5, 2, False) == (rye["df"], rye["held"], "since" in rye)
+
+
+async def test_what_comes_in_while_a_list_is_cut_is_not_lost(deps: Deps) -> None:
+    database = Raced(deps.store.database.client, deps.meter)
+    lists = LongLists(database, NAMES, cap=2, slack=0)
+    for number in range(1, 5):
+        await write(deps, number, "rye")
+        await write(deps, number + 10, "bread")
+
+    async def another() -> None:
+        await write(deps, 9, "rye")
+
+    database.race = another
+    await lists.shorten([RYE, BREAD], KEEP)
+    assert {"d1", "d2", "d3", "d4", "d9"} == await entries(deps, RYE)
+    assert {"d13", "d14"} == await entries(deps, BREAD)
+    assert RYE in await lists.overlong(9)
+    await lists.shorten([RYE], KEEP)
+    assert {"d4", "d9"} == await entries(deps, RYE)
+
+
+async def test_a_list_that_is_gone_is_not_made_anew(deps: Deps) -> None:
+    await LongLists(deps.store.database, NAMES).shorten([RYE], KEEP)
+    assert {} == await documents(deps, NAMES.lexicon)

@@ -1,0 +1,90 @@
+"""Chunks listed by place and by date, and counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.domain.facet import HAS_CARD, Kind, named
+from shared.periods import ALWAYS, Span
+from shared.store.documents import place
+from tests.support.knowledge import BAKING, in_chunks, texts
+from tests.support.many_sources import NOON, index_all, shelve, source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.deps import Deps
+    from shared.store.documents import Place
+
+pytestmark = pytest.mark.anyio
+
+JUNE_11 = Span(date(2024, 6, 11), date(2024, 6, 11))
+KEPT = named(Kind.TAG, "kept")
+TAGGED = [KEPT.id]
+
+
+async def diary(deps: Deps) -> None:
+    """Two chunks a day for three days, of which those of one source are tagged."""
+    dates = [NOON - timedelta(days=days) for days in range(3)]
+    await shelve(deps, source("a", dates=dates, tags=("Kept",)), source("b", dates=dates))
+
+
+async def walk(deps: Deps, facets: Sequence[str] = (), span: Span = ALWAYS) -> list[str]:
+    """The sources and days of all chunks by date, read one by one."""
+    seen: list[str] = []
+    after: Place | None = None
+    while found := await deps.store.chunks.newest(1, facets, span, after):
+        seen.append(f"{found[0].source_id} {found[0].dated_at:%d}")
+        after = place(found[0])
+    return seen
+
+
+async def test_a_walk_by_date_meets_each_chunk_once(deps: Deps) -> None:
+    await diary(deps)
+    assert await walk(deps) == ["b 12", "a 12", "b 11", "a 11", "b 10", "a 10"]
+
+
+async def test_chunks_are_listed_by_what_they_bear_and_by_days_together(deps: Deps) -> None:
+    await diary(deps)
+    assert await walk(deps, TAGGED) == ["a 12", "a 11", "a 10"]
+    assert await walk(deps, span=JUNE_11) == ["b 11", "a 11"]
+    assert await walk(deps, TAGGED, JUNE_11) == ["a 11"]
+
+
+async def test_chunks_of_a_source_come_in_order_from_a_position_on(deps: Deps) -> None:
+    chunks = await shelve(deps, BAKING, source("b"))
+    found = await deps.store.chunk_lists.of_source("baking", 5)
+    assert texts(found) == texts(chunks[:3])
+    assert await deps.store.chunk_lists.of_source("baking", 1, first=2) == found[1:2]
+
+
+async def test_the_positions_of_chunks_that_exist_are_told(deps: Deps) -> None:
+    first, _, third = (chunk.chunk_id for chunk in await shelve(deps, BAKING))
+    found = await deps.store.chunk_lists.positions([third, "nobody", first])
+    assert found == {first: 1, third: 3}
+
+
+async def test_chunks_are_counted_by_days_and_by_what_they_bear(deps: Deps) -> None:
+    await diary(deps)
+    lists = deps.store.chunk_lists
+    assert (await lists.count(), await lists.count(JUNE_11)) == (6, 2)
+    assert (await lists.count_bearing(KEPT), await lists.count_bearing(HAS_CARD)) == (3, 0)
+
+
+async def test_what_was_deleted_is_nowhere_before_and_after_the_index_forgets_it(
+    deps: Deps,
+) -> None:
+    await diary(deps)
+    gone = (await deps.store.chunk_lists.of_source("a", 1))[0].chunk_id
+    await deps.store.ingestion.save([in_chunks(replace(source("a"), sections=()))], NOON)
+    lists = deps.store.chunk_lists
+    for _ in range(2):
+        assert await walk(deps) == ["b 12", "b 11", "b 10"]
+        assert await walk(deps, TAGGED) == []
+        assert (await lists.count(), await lists.count_bearing(KEPT)) == (3, 0)
+        assert (await lists.of_source("a", 5), await lists.positions([gone])) == ([], {})
+        await index_all(deps)

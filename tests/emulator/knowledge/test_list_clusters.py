@@ -1,0 +1,74 @@
+"""`list_clusters`, against the emulator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+
+from functions.tools.list_clusters.tool import EMPTY, In, list_clusters
+from shared.errors import InvalidInput
+from tests.support.knowledge import write
+from tests.support.many_sources import cost, metered
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+
+async def cluster(deps: Deps, cluster_id: str, size: int) -> None:
+    described = {"name": cluster_id.title(), "description": "All of it.", "keywords": ["a", "b"]}
+    await write(deps, f"clusters/{cluster_id}", described | {"size": size, "x": 0.5, "y": 0.5})
+
+
+async def test_what_a_topic_is_is_said_in_short(deps: Deps) -> None:
+    await cluster(deps, "bread", 7)
+    assert (await list_clusters(In(), deps)).model_dump() == {
+        "clusters": [
+            {
+                "cluster_id": "bread",
+                "name": "Bread",
+                "description": "All of it.",
+                "keywords": ["a", "b"],
+                "size": 7,
+            }
+        ],
+        "next_cursor": None,
+        "message": None,
+    }
+
+
+async def test_the_largest_come_first_over_all_pages_though_one_is_deleted(deps: Deps) -> None:
+    for name, size in {"a": 1, "b": 5, "c": 5, "d": 9}.items():
+        await cluster(deps, name, size)
+    first = await list_clusters(In(limit=2), deps)
+    await deps.store.database.client.document("clusters/c").delete()
+    second = await list_clusters(In(limit=2, cursor=first.next_cursor), deps)
+    listed = [each.cluster_id for out in (first, second) for each in out.clusters]
+    assert (listed, second.next_cursor) == (["d", "c", "b", "a"], None)
+
+
+async def test_a_base_without_topics_says_so(deps: Deps) -> None:
+    out = await list_clusters(In(), deps)
+    assert (out.clusters, out.next_cursor, out.message) == ([], None, EMPTY)
+
+
+@pytest.mark.parametrize("arguments", [{"limit": 0}, {"limit": 51}, {"cursor": ""}, {"order": "x"}])
+def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        In(**arguments)
+
+
+async def test_a_damaged_cursor_is_refused(deps: Deps) -> None:
+    with pytest.raises(InvalidInput, match="cursor"):
+        await list_clusters(In(cursor="abc"), deps)
+
+
+async def test_a_page_is_one_round_trip(deps: Deps, backend: Backend) -> None:
+    for size in range(4):
+        await cluster(deps, f"c{size}", size)
+    own, meter = metered(backend)
+    await list_clusters(In(limit=2), own)
+    assert cost(meter) == (1, 3)

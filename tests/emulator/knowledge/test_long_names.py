@@ -1,0 +1,108 @@
+"""Names that grow when they are folded: one letter of Arabic script becomes eighteen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from functions.tools.complete_name.tool import TOOL as COMPLETE_NAME
+from functions.tools.list_sources.tool import TOOL as LIST_SOURCES
+from functions.tools.list_tags.tool import TOOL as LIST_TAGS
+from functions.tools.search_kb.tool import TOOL as SEARCH_KB
+from functions.tools.search_traces.tool import TOOL as SEARCH_TRACES
+from shared.caller import Caller
+from shared.calling import call
+from tests.support.extractions import TOOLS, decision, hold, of
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import BAKING, put_in
+from tests.support.many_sources import source
+from tests.support.tool_calls import request_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shared.deps import Backend, Deps
+    from shared.tool import Tool
+
+pytestmark = pytest.mark.anyio
+
+LETTER: Final = "\ufdfa"
+LONG: Final = LETTER * 200
+"""As many characters as any argument here takes; folded, 3,600 and 6,600 bytes."""
+ALL: Final[dict[str, Tool[Any, Any]]] = {
+    tool.name: tool
+    for tool in (
+        *TOOLS.values(), COMPLETE_NAME, LIST_SOURCES, LIST_TAGS, SEARCH_KB, SEARCH_TRACES
+    )
+}  # fmt: skip
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+async def got(backend: Backend, name: str, /, **arguments: Any) -> Mapping[str, Any]:
+    """The result of a call that succeeds."""
+    answer = await call(ALL[name], request_of(ALL[name], Caller(), arguments), backend)
+    assert answer.error is None, answer.error
+    assert answer.result is not None
+    return answer.result
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("get_decisions", {"topic": LONG}),
+        ("get_patterns", {"topic": LONG, "query": LONG}),
+        ("get_warnings", {"topic": LONG, "source_id": "baking"}),
+        ("get_methodologies", {"topic": LONG}),
+        ("list_topics", {"prefix": LETTER * 80}),
+        ("list_tags", {"prefix": LETTER * 60}),
+        ("search_traces", {"query": LONG}),
+        ("list_sources", {"author": LONG}),
+        ("list_sources", {"category": LONG, "tag": LONG}),
+        *(
+            ("complete_name", {"kind": kind, "prefix": LONG})
+            for kind in ("tag", "author", "category", "source", "cluster")
+        ),
+        *(
+            ("search_kb", {"query": LONG, "filters": {name: LONG}})
+            for name in ("author", "category", "source")
+        ),
+        ("search_kb", {"query": "bread", "filters": {"tags": [LONG]}}),
+    ],
+)
+async def test_a_name_that_nothing_bears_finds_nothing_however_long_it_becomes(
+    deps: Deps, backend: Backend, name: str, arguments: dict[str, Any]
+) -> None:
+    [chunk, *_] = await put_in(deps, BAKING)
+    await hold(deps, of(chunk, decision(), "baking"))
+    found = await got(backend, name, **arguments)
+    lists = ("results", "topics", "tags", "sources", "names")
+    assert [] == [item for key in lists for item in found.get(key, [])]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("list_sources", {"author": LONG}),
+        ("list_sources", {"category": LONG}),
+        ("list_sources", {"tag": LONG}),
+        ("list_sources", {"tag": LONG, "author": LONG, "category": LONG}),
+        ("search_kb", {"query": "gold", "filters": {"author": LONG}}),
+        ("search_kb", {"query": "gold", "filters": {"category": LONG}}),
+        ("search_kb", {"query": "gold", "filters": {"source": LONG}}),
+        ("search_kb", {"query": "gold", "filters": {"tags": [LONG]}}),
+    ],
+)
+async def test_a_name_that_something_bears_finds_it_however_long_it_becomes(
+    deps: Deps, backend: Backend, name: str, arguments: dict[str, Any]
+) -> None:
+    long = source("long", "Gold.", title=LONG, author=LONG, category=LONG, tags=(LONG,))
+    await put_in(deps, long)
+    found = await got(backend, name, **arguments)
+    key = "sources" if name == "list_sources" else "results"
+    assert ["long"] == [each["source_id"] for each in found[key]]

@@ -1,0 +1,366 @@
+"""What ingest writes of a source: what differs, no more, in commits that Firestore takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from google.cloud.firestore import DELETE_FIELD
+
+from shared.caller import Caller
+from shared.domain.source import Section, Source
+from shared.store import Meter
+from shared.store.chunk_documents import AT_FIRST
+from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
+from tests.support.stored_documents import chunks, documents, snapshots, tombstones
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)
+LONG_AGO = datetime(2011, 2, 3, 4, tzinfo=UTC)
+INDEXED = {"terms": {"reef": 1, "mainsail": 1}, "facets": ["tag:sea"], "dated_at": 7}
+"""What the index knows of a chunk, as its job would have left it."""
+
+
+async def save(deps: Deps, *sources: Source, now: datetime = NOON) -> Counter[str]:
+    return await deps.store.ingestion.save([in_chunks(source) for source in sources], now)
+
+
+def with_texts(*texts: str) -> Source:
+    return Source("many", "Many", sections=tuple(Section(text) for text in texts))
+
+
+def without_first(source: Source) -> Source:
+    return replace(source, sections=source.sections[1:])
+
+
+def highlighted(*moments: datetime | None) -> Source:
+    """A source of one highlight for each moment."""
+    sections = (
+        Section(f"Highlight {place}.", highlighted_at=moment)
+        for place, moment in enumerate(moments)
+    )
+    return Source("dated", "Dated", sections=tuple(sections))
+
+
+async def indexed(deps: Deps, source: Source) -> list[str]:
+    """Put a source in and let nothing wait, as when every job has run; return its chunks' ids."""
+    chunk_ids = [chunk.chunk_id for chunk in await put_in(deps, source)]
+    for chunk_id in chunk_ids:
+        done = {"indexed": INDEXED, "pending": {}}
+        await deps.store.database.document("chunks", chunk_id).update(done)
+    return chunk_ids
+
+
+async def fresh(deps: Deps, source: Source) -> None:
+    """Put a source into a database where its chunks never were."""
+    for chunk in in_chunks(source).chunks:
+        await deps.store.database.document("chunks", chunk.chunk_id).delete()
+    await deps.store.database.document("sources", source.source_id).delete()
+    await save(deps, source, now=LATER)
+
+
+async def dates(deps: Deps) -> list[datetime]:
+    """The dates of chunks, in their order."""
+    found = sorted((await chunks(deps)).values(), key=lambda data: int(data["position"]))
+    return [data["dated_at"] for data in found]
+
+
+async def contents(deps: Deps) -> list[str]:
+    found = (await chunks(deps)).values()
+    return [data["content"] for data in sorted(found, key=lambda data: data["position"])]
+
+
+async def test_a_sources_document_describes_it(deps: Deps) -> None:
+    chunked = in_chunks(BAKING)
+    await save(deps, BAKING)
+    assert await documents(deps, "sources") == {
+        "baking": {
+            "title": "Bread at Home",
+            "author": "Ida Loaf",
+            "type": "books",
+            "source": "kindle",
+            "url": "https://example.com/bread",
+            "readwise_url": "https://readwise.io/bookreview/1",
+            "tags": ["food"],
+            "title_key": "bread at home",
+            "facets": ["author:ida loaf", "category:books", "tag:dough", "tag:food"],
+            "chunk_count": 3,
+            "content_hash": chunked.content_hash,
+            "created_at": NOON,
+            "updated_at": NOON,
+        }
+    }
+
+
+async def test_a_new_chunk_waits_for_every_step_at_once(deps: Deps) -> None:
+    await save(deps, SAILING)
+    for data in (await documents(deps, "chunks")).values():
+        assert data["pending"] == dict.fromkeys(AT_FIRST, NOON)
+        assert (data["tries"], data["parked"], "deleted_at" in data) == ({}, {}, False)
+        assert (data["created_at"], data["updated_at"]) == (NOON, NOON)
+        assert "embedding" not in data
+
+
+async def test_what_was_written_is_counted(deps: Deps) -> None:
+    assert await save(deps, BAKING, SAILING) == Counter(sources=2, created=5)
+    assert await save(deps, BAKING, SAILING) == Counter()
+
+
+async def test_unchanged_sources_cost_one_read_each_in_one_round_trip(
+    deps: Deps, backend: Backend
+) -> None:
+    await save(deps, BAKING, SAILING)
+    meter = Meter()
+    await save(backend.deps(Caller(), meter), BAKING, SAILING)
+    assert (meter.documents_read, meter.documents_written, meter.round_trips) == (2, 0, 1)
+
+
+async def test_a_changed_source_costs_its_chunks_but_not_its_neighbours(
+    deps: Deps, backend: Backend
+) -> None:
+    await save(deps, BAKING, SAILING)
+    meter = Meter()
+    await save(backend.deps(Caller(), meter), BAKING, replace(SAILING, tags=("sea",)))
+    assert (meter.documents_read, meter.documents_written, meter.round_trips) == (4, 3, 3)
+
+
+async def test_a_source_without_chunks_is_deleted_with_what_it_had(deps: Deps) -> None:
+    await save(deps, BAKING, SAILING)
+    assert await save(deps, replace(BAKING, sections=())) == Counter(sources=1, deleted=3)
+    assert set(await documents(deps, "sources")) == {"sailing"}
+    assert {data["source_id"] for data in (await chunks(deps)).values()} == {"sailing"}
+
+
+async def test_a_deleted_chunk_leaves_what_the_index_must_take_back(deps: Deps) -> None:
+    chunk_id, *_ = await indexed(deps, SAILING)
+    made: dict[str, object] = {"knowledge_card": {"summary": "Reef."}, "cluster_id": ["c-1"]}
+    work: dict[str, object] = {"tries": {"embed": 2}, "parked": {"card": "too odd"}}
+    await write(deps, f"chunks/{chunk_id}", {"facets": ["tag:sea"], **made, **work})
+    await save(deps, without_first(SAILING), now=LATER)
+    assert await tombstones(deps) == {
+        chunk_id: {
+            "indexed": INDEXED,
+            "pending": {"index": LATER},
+            "tries": {},
+            "parked": {},
+            "deleted_at": LATER,
+        }
+    }
+
+
+async def test_few_chunks_are_deleted_at_once_for_their_vectors_go_with_them(
+    deps: Deps, meter: Meter
+) -> None:
+    many = Source("many", "Many", sections=tuple(Section(f"Note {n}.") for n in range(60)))
+    await save(deps, many)
+    before = meter.round_trips
+    assert await save(deps, replace(many, sections=())) == Counter(sources=1, deleted=60)
+    reads, commits = 2, 3
+    assert meter.round_trips - before == reads + commits
+
+
+async def test_no_reader_sees_a_deleted_chunk(deps: Deps) -> None:
+    gone, kept = await indexed(deps, SAILING)
+    vector = (await documents(deps, "chunks"))[gone]["embedding"]
+    await save(deps, without_first(SAILING))
+    assert await deps.store.chunks.get(gone) is None
+    assert [kept] == [
+        each.document.id for each in await deps.store.chunks.nearest(tuple(vector), 10)
+    ]
+
+
+async def test_a_deleted_chunk_is_compared_no_more(deps: Deps) -> None:
+    await indexed(deps, SAILING)
+    await save(deps, without_first(SAILING), now=LATER)
+    before = await tombstones(deps)
+    edited = replace(without_first(SAILING), tags=("sea",))
+    assert await save(deps, edited) == Counter(sources=1, updated=1)
+    assert await save(deps, replace(SAILING, sections=())) == Counter(sources=1, deleted=1)
+    assert await save(deps, replace(SAILING, sections=())) == Counter()
+    assert before.items() <= (await tombstones(deps)).items()
+
+
+async def test_a_text_that_comes_back_is_a_chunk_as_new_but_for_what_is_to_be_taken_back(
+    deps: Deps,
+) -> None:
+    chunk_id, _ = await indexed(deps, SAILING)
+    await save(deps, without_first(SAILING))
+    assert await save(deps, SAILING, now=LATER) == Counter(sources=1, created=1, updated=1)
+    data = (await documents(deps, "chunks"))[chunk_id]
+    await fresh(deps, SAILING)
+    assert (await documents(deps, "chunks"))[chunk_id] | {"indexed": INDEXED} == data
+
+
+async def test_a_text_that_comes_back_is_read_again(deps: Deps) -> None:
+    gone, _ = await indexed(deps, SAILING)
+    before = await deps.store.chunks.get(gone)
+    await save(deps, replace(SAILING, sections=()))
+    await save(deps, SAILING)
+    after = await deps.store.chunks.get(gone)
+    assert before is not None
+    assert after is not None
+    assert (replace(before.chunk, dated_at=NOON), None) == (after.chunk, after.vector)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tags": ("sea",)},
+        {"author": "Ann Helm"},
+        {"category": "books"},
+        {"sections": (replace(SAILING.sections[0], highlighted_at=LATER), SAILING.sections[1])},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+async def test_what_people_filter_by_is_indexed_anew_when_it_changes_and_not_embedded(
+    deps: Deps, change: dict[str, Any]
+) -> None:
+    chunk_id, _ = await indexed(deps, SAILING)
+    before = (await documents(deps, "chunks"))[chunk_id]
+    await save(deps, replace(SAILING, **change), now=LATER)
+    after = (await documents(deps, "chunks"))[chunk_id]
+    assert after["pending"] == {"index": LATER}
+    assert [before[name] for name in ("embedding", "indexed")] == [
+        after[name] for name in ("embedding", "indexed")
+    ]
+
+
+async def test_a_changed_title_is_embedded_and_indexed_anew(deps: Deps) -> None:
+    chunk_ids = await indexed(deps, SAILING)
+    await save(deps, replace(SAILING, title="Under Full Sail"), now=LATER)
+    found = await documents(deps, "chunks")
+    expected = {"embed": LATER, "index": LATER}
+    assert [expected, expected] == [found[name]["pending"] for name in chunk_ids]
+
+
+async def test_an_edit_hastens_no_step_that_is_to_be_tried_later(deps: Deps) -> None:
+    await save(deps, SAILING)
+    chunk, _ = await deps.store.steps.pending("embed", NOON, 2)
+    await deps.store.steps.failed("embed", chunk, "too odd", NOON)
+    await save(deps, replace(SAILING, author="Ann"), now=LATER)
+    data = (await documents(deps, "chunks"))[chunk.chunk_id]
+    waiting = {"embed": NOON + timedelta(minutes=2), "index": LATER, "card": NOON, "extract": NOON}
+    assert data["pending"] == waiting
+    assert data["tries"] == {"embed": 1}
+
+
+async def test_a_step_that_waits_again_has_all_its_tries_and_is_parked_no_more(
+    deps: Deps,
+) -> None:
+    (chunk_id,) = await indexed(deps, with_texts("Odd."))
+    tried: dict[str, Any] = {"embed": 5, "index": 5}
+    parked: dict[str, Any] = {"embed": "too odd", "index": "too odd"}
+    await write(deps, f"chunks/{chunk_id}", {"tries": tried, "parked": parked})
+    await save(deps, replace(with_texts("Odd."), author="Ann"))
+    data = (await chunks(deps))[chunk_id]
+    assert (data["tries"], data["parked"]) == ({"embed": 5}, {"embed": "too odd"})
+    await save(deps, replace(with_texts("Odd."), title="Odder"))
+    data = (await chunks(deps))[chunk_id]
+    assert (data["tries"], data["parked"]) == ({}, {})
+
+
+async def test_a_chunk_is_of_the_day_it_was_highlighted_or_else_came_in(deps: Deps) -> None:
+    await save(deps, highlighted(LONG_AGO, None))
+    assert await dates(deps) == [LONG_AGO, NOON]
+
+
+async def test_an_edit_without_a_date_keeps_the_chunks_date(deps: Deps) -> None:
+    await save(deps, highlighted(LONG_AGO, None))
+    undated = replace(highlighted(None, None), tags=("sea",))
+    assert await save(deps, undated, now=LATER) == Counter(sources=1, updated=2)
+    assert await dates(deps) == [LONG_AGO, NOON]
+    await save(deps, replace(undated, title="Rewritten"), now=LATER)
+    assert await dates(deps) == [LONG_AGO, NOON]
+
+
+async def test_a_chunk_stored_before_chunks_had_dates_is_of_the_day_it_came_in(
+    deps: Deps,
+) -> None:
+    old = highlighted(None)
+    await save(deps, old)
+    (chunk_id,) = await chunks(deps)
+    await write(deps, f"chunks/{chunk_id}", {"dated_at": DELETE_FIELD, "pending": []})
+    await save(deps, replace(old, tags=("new",)), now=LATER)
+    data = (await chunks(deps))[chunk_id]
+    assert (data["dated_at"], data["pending"]) == (NOON, {"index": LATER})
+
+
+async def test_an_edit_with_a_date_is_of_that_day(deps: Deps) -> None:
+    await save(deps, highlighted(LONG_AGO, None))
+    await save(deps, highlighted(NOON, LONG_AGO), now=LATER)
+    assert await dates(deps) == [NOON, LONG_AGO]
+
+
+async def test_a_text_that_comes_back_without_a_date_is_of_the_day_it_came_back(
+    deps: Deps,
+) -> None:
+    await save(deps, highlighted(LONG_AGO, None))
+    await save(deps, replace(highlighted(None, None), sections=()))
+    await save(deps, highlighted(LONG_AGO, None), now=LATER)
+    assert await dates(deps) == [LONG_AGO, LATER]
+
+
+async def test_a_repeat_keeps_its_id_when_what_stood_between_goes(deps: Deps) -> None:
+    await save(deps, with_texts("Same.", "Other.", "Same."))
+    counts = await save(deps, with_texts("Same.", "Same."))
+    assert counts == Counter(sources=1, updated=2, deleted=1)
+    assert await contents(deps) == ["Same.", "Same."]
+
+
+async def test_a_chunk_keeps_the_day_it_was_made(deps: Deps) -> None:
+    await save(deps, SAILING)
+    await save(deps, replace(SAILING, author="Ann"), now=LATER)
+    for data in (await documents(deps, "chunks")).values():
+        assert (data["author"], data["created_at"], data["updated_at"]) == ("Ann", NOON, LATER)
+
+
+async def test_what_jobs_made_of_a_chunk_survives_a_change_around_it(deps: Deps) -> None:
+    await save(deps, SAILING)
+    made: dict[str, Any] = {"cluster_id": ["c-1"], "knowledge_card": {"summary": "Reef early."}}
+    chunk_id = in_chunks(SAILING).chunks[0].chunk_id
+    await deps.store.database.document("chunks", chunk_id).update(made)
+    await save(deps, replace(SAILING, title="Under Full Sail"))
+    data = (await documents(deps, "chunks"))[chunk_id]
+    assert (data["title"], {key: data[key] for key in made}) == ("Under Full Sail", made)
+
+
+async def test_a_source_of_many_chunks_takes_several_commits_and_comes_last(deps: Deps) -> None:
+    await save(deps, with_texts(*(f"Highlight {number}." for number in range(230))))
+    assert await contents(deps) == [f"Highlight {number}." for number in range(230)]
+    await assert_source_came_last(deps)
+
+
+async def test_a_source_of_large_chunks_takes_several_commits_and_comes_last(deps: Deps) -> None:
+    letter = "\U00010428"  # four bytes in UTF-8
+    texts = [f"{number} {letter * 3000}" for number in range(180)]
+    await save(deps, with_texts(*texts))
+    assert await contents(deps) == texts
+    await assert_source_came_last(deps)
+
+
+async def assert_source_came_last(deps: Deps) -> None:
+    written = [each.update_time for each in (await snapshots(deps, "chunks")).values()]
+    source = (await snapshots(deps, "sources"))["many"]
+    assert min(written) < max(written) <= source.update_time
+
+
+async def test_a_run_that_dies_between_two_commits_is_completed_by_the_next(
+    deps: Deps, backend: Backend
+) -> None:
+    source = with_texts(*(f"Highlight {number}." for number in range(230)))
+    dying = backend.deps(Caller(), Meter())
+    moments = [NOON, NOON]  # for taking the lease and for one renewal
+    await dying.store.leases.acquire("ingest", 30, moments.pop)
+    with pytest.raises(IndexError):
+        await save(dying, source)
+    assert (len(await contents(deps)), await documents(deps, "sources")) == (200, {})
+    assert await save(deps, source) == Counter(sources=1, created=30)
+    assert await contents(deps) == [section.text for section in source.sections]

@@ -1,0 +1,81 @@
+"""What the database refuses of a source keeps no other out, and nothing of it stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from google.api_core.exceptions import PermissionDenied
+
+from shared.caller import Caller
+from shared.domain.source import Section, Source
+from shared.errors import PlatformFault
+from shared.store import Meter
+from shared.store.ingestion import ChunkedSource
+from tests.support.commit_hooks import WatchedBackend, before
+from tests.support.knowledge import BAKING, SAILING, in_chunks
+from tests.support.stored_documents import chunks, documents, tombstones
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)
+LEDGER = Source(
+    "ledger",
+    "Ledger",
+    sections=tuple(
+        Section(f"Entry {place}.", tags=tuple(f"{place}.{n}" + "x" * 190 for n in range(20)))
+        for place in range(300)
+    ),
+)
+"""Each of its chunks fits a document; its own, with all the tags, does not."""
+
+
+async def test_what_the_database_refuses_keeps_no_other_source_out(deps: Deps) -> None:
+    """Its first chunks were written before: they are taken back."""
+    found = await deps.store.ingestion.save_each([*map(in_chunks, [SAILING, LEDGER, BAKING])], NOON)
+    assert {"ledger": "is refused by the database (InvalidArgument)"} == found.refused
+    assert {"baking", "sailing"} == set(await documents(deps, "sources"))
+    assert {"baking", "sailing"} == {each["source_id"] for each in (await chunks(deps)).values()}
+    assert found.counts["sources"] == 2
+    assert found.counts["created"] - found.counts["deleted"] == 5
+    assert found.counts["deleted"] == len(await tombstones(deps)) > 0
+
+
+async def test_a_source_that_is_refused_as_it_is_now_stays_and_is_compared_again(
+    deps: Deps,
+) -> None:
+    earlier = replace(LEDGER, sections=LEDGER.sections[:2])
+    await deps.store.ingestion.save([in_chunks(earlier)], NOON)
+    for _ in range(2):
+        found = await deps.store.ingestion.save_each([in_chunks(LEDGER)], LATER)
+        assert ["ledger"] == list(found.refused)
+    (stored,) = (await documents(deps, "sources")).values()
+    assert (stored["chunk_count"], stored["updated_at"]) == (2, NOON)
+
+
+async def test_what_no_client_can_send_keeps_no_other_source_out(deps: Deps) -> None:
+    broken = Source("broken", "Half of a pair: \ud83d", sections=(Section("Words."),))
+    chunked = ChunkedSource(broken, [replace(in_chunks(SAILING).chunks[0], title=broken.title)])
+    found = await deps.store.ingestion.save_each([chunked, in_chunks(SAILING)], NOON)
+    assert {"broken": "is refused by the database (UnicodeEncodeError)"} == found.refused
+    assert ["sailing"] == list(await documents(deps, "sources"))
+
+
+async def test_a_database_that_refuses_everything_is_no_fault_of_a_source(
+    settings: Settings,
+) -> None:
+    async def forbidden() -> None:
+        raise PermissionDenied("no")  # type: ignore[no-untyped-call]  # Google's
+
+    backend = WatchedBackend(settings, before(1, forbidden))
+    deps = backend.deps(Caller(), Meter())
+    with pytest.raises(PlatformFault, match="PermissionDenied"):
+        await deps.store.ingestion.save_each([in_chunks(SAILING)], NOON)
+    await backend.aclose()

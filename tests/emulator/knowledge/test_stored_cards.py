@@ -1,0 +1,202 @@
+"""Knowledge cards: what is written, and what is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.domain.chunk import KnowledgeCard
+from shared.domain.source import Section, Source
+from shared.store import Meter
+from shared.store.cards import BY_HAND, Cards
+from shared.store.database import Database
+from tests.support.knowledge import BAKING, SAILING, in_chunks, write
+from tests.support.stored_documents import documents, snapshots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
+
+    from shared.deps import Deps
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)
+KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in in_chunks(BAKING).chunks)
+CARD = KnowledgeCard("Knead until smooth.", ("Knead.", "Let it rise."))
+
+
+class Meddling(Database):
+    """A database in which somebody edits the first document as soon as it has been read."""
+
+    async def get_all(
+        self, references: Sequence[AsyncDocumentReference], fields: Sequence[str] | None = None
+    ) -> list[DocumentSnapshot[Any]]:
+        found = await super().get_all(references, fields)
+        await references[0].update({"title": "Edited"})
+        return found
+
+
+async def put_in(deps: Deps, *sources: Source) -> None:
+    await deps.store.ingestion.save([in_chunks(source) for source in sources], NOON)
+
+
+async def save(deps: Deps, cards: Mapping[str, KnowledgeCard], model: str = "m-1") -> int:
+    return await Cards(deps.store.database).save(cards, model, LATER)
+
+
+async def chunk(deps: Deps, chunk_id: str) -> dict[str, Any]:
+    return (await documents(deps, "chunks"))[chunk_id]
+
+
+async def test_a_card_says_who_wrote_it_and_when(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    assert await save(deps, {KNEAD: CARD}) == 1
+    assert (await chunk(deps, KNEAD))["knowledge_card"] == {
+        "summary": "Knead until smooth.",
+        "takeaways": ["Knead.", "Let it rise."],
+        "model": "m-1",
+        "generated_at": LATER,
+    }
+
+
+async def test_a_card_is_read_back_with_its_chunk(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    await save(deps, {KNEAD: CARD})
+    stored = await deps.store.chunks.get(KNEAD)
+    assert stored is not None
+    assert stored.chunk.knowledge_card == CARD
+
+
+async def test_a_chunk_with_a_new_card_waits_for_the_index_but_for_no_other_card(
+    deps: Deps,
+) -> None:
+    await put_in(deps, BAKING)
+    await save(deps, {KNEAD: CARD})
+    pending = (await chunk(deps, KNEAD))["pending"]
+    assert {"embed": NOON, "extract": NOON, "index": LATER} == pending
+
+
+async def test_a_card_that_is_there_keeps_jobs_from_making_another(
+    deps: Deps,
+) -> None:
+    await put_in(deps, BAKING)
+    await save(deps, {KNEAD: CARD})
+    await write(deps, f"chunks/{KNEAD}", {"pending": {"card": LATER}, "tries": {"card": 2}})
+    assert 1 == await save(deps, {KNEAD: CARD})
+    kept = await chunk(deps, KNEAD)
+    assert {"embed", "extract", "index"} == set(kept["pending"])
+    assert {} == kept["tries"]
+    assert 0 == await save(deps, {KNEAD: CARD})
+
+
+def by(model: str) -> Callable[[str], str]:
+    return lambda _: model
+
+
+async def test_cards_of_other_makers_are_renewed_and_the_others_stay(deps: Deps) -> None:
+    await put_in(deps, BAKING, SAILING)
+    await save(deps, {KNEAD: CARD}, "extractive")
+    await save(deps, {STARTER: CARD}, "m-1")
+    await save(deps, {BAKE: CARD}, "m-2")
+    before = await deps.store.steps.count_pending("card")
+    assert 2 == await Cards(deps.store.database).renew(by("m-2"), LATER)
+    assert before + 2 == await deps.store.steps.count_pending("card")
+    assert "card" not in (await chunk(deps, BAKE))["pending"]
+    assert "knowledge_card" in await chunk(deps, KNEAD)
+
+
+async def test_what_would_make_a_card_now_may_depend_on_what_it_is_of(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    await save(deps, dict.fromkeys((KNEAD, STARTER, BAKE), CARD), "extractive")
+    maker = {True: "m-2", False: "extractive"}
+    cards = Cards(deps.store.database)
+    assert 1 == await cards.renew(lambda content: maker["starter" in content], LATER)
+    assert {"card": LATER} | (await chunk(deps, BAKE))["pending"] == (await chunk(deps, STARTER))[
+        "pending"
+    ]
+
+
+async def test_cards_that_a_person_wrote_and_those_that_wait_already_are_left_alone(
+    deps: Deps,
+) -> None:
+    await put_in(deps, BAKING, SAILING)
+    await save(deps, {KNEAD: CARD}, BY_HAND)
+    await save(deps, {STARTER: CARD, BAKE: CARD}, "extractive")
+    await put_in(deps, replace(BAKING, sections=BAKING.sections[:2]))
+    assert 1 == await Cards(deps.store.database).renew(by("m-2"), LATER)
+    before = await snapshots(deps, "chunks")
+    assert 0 == await Cards(deps.store.database).renew(by("m-2"), LATER)
+    after = await snapshots(deps, "chunks")
+    assert [each.update_time for each in before.values()] == [
+        each.update_time for each in after.values()
+    ]
+    assert "card" not in (await chunk(deps, KNEAD))["pending"]
+
+
+async def test_more_cards_than_a_page_holds_are_renewed(deps: Deps) -> None:
+    source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(230)))
+    await put_in(deps, source)
+    await save(deps, {chunk.chunk_id: CARD for chunk in in_chunks(source).chunks}, "extractive")
+    assert 230 == await Cards(deps.store.database).renew(by("m-2"), LATER)
+
+
+async def test_other_chunks_are_not_touched(deps: Deps) -> None:
+    await put_in(deps, BAKING, SAILING)
+    before = await snapshots(deps, "chunks")
+    await save(deps, {KNEAD: CARD})
+    after = await snapshots(deps, "chunks")
+    changed = {name for name in after if after[name].update_time != before[name].update_time}
+    assert changed == {KNEAD}
+
+
+async def test_a_card_that_is_there_is_not_written_again_whoever_wrote_it(
+    deps: Deps, meter: Meter
+) -> None:
+    await put_in(deps, BAKING)
+    await save(deps, {KNEAD: CARD})
+    read, written = meter.documents_read, meter.documents_written
+    assert await save(deps, {KNEAD: CARD}, model="m-2") == 0
+    assert (meter.documents_read - read, meter.documents_written - written) == (1, 0)
+
+
+async def test_a_card_whose_takeaways_differ_is_replaced(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    await save(deps, {KNEAD: CARD})
+    assert await save(deps, {KNEAD: replace(CARD, takeaways=("Knead.",))}) == 1
+    assert (await chunk(deps, KNEAD))["knowledge_card"]["takeaways"] == ["Knead."]
+
+
+async def test_chunks_that_are_missing_or_deleted_are_passed_over(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    await put_in(deps, replace(BAKING, sections=BAKING.sections[:1]))
+    assert await save(deps, {"nowhere": CARD, BAKE: CARD, KNEAD: CARD}) == 1
+    with_cards = {
+        name for name, data in (await documents(deps, "chunks")).items() if "knowledge_card" in data
+    }
+    assert with_cards == {KNEAD}
+
+
+async def test_a_chunk_that_changes_meanwhile_is_passed_over(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    cards = Cards(Meddling(deps.store.database.client, Meter()))
+    assert await cards.save({KNEAD: CARD, STARTER: CARD}, "m-1", LATER) == 1
+    assert "knowledge_card" not in await chunk(deps, KNEAD)
+
+
+async def test_no_cards_cost_nothing(deps: Deps, meter: Meter) -> None:
+    assert await save(deps, {}) == 0
+    assert (meter.documents_read, meter.documents_written) == (0, 0)
+
+
+async def test_many_cards_take_several_commits(deps: Deps) -> None:
+    source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(230)))
+    await put_in(deps, source)
+    cards = {chunk.chunk_id: CARD for chunk in in_chunks(source).chunks}
+    assert await save(deps, cards) == 230
+    assert await save(deps, cards) == 0

@@ -1,0 +1,42 @@
+"""What tests of local runs may ask for."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+from google.cloud.firestore import Client
+
+from infra.local.emulator import PROJECT
+from infra.local.keeper import StateFolder
+from tests.support.local_machine import Machine
+from tests.support.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """A place where nothing ran yet; nothing runs there afterwards."""
+    unset = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT"}
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    ours = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(free_port())}
+    with ExitStack() as stack:
+        made = Machine(StateFolder(tmp_path / "state"), environment | ours, stack)
+        yield made
+    made.await_nothing()
+
+
+@pytest.fixture
+def connect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Client]:
+    """Make clients; which emulator they talk to, the library reads from the environment."""
+
+    def client(host: str, project: str = PROJECT, database: str = "(default)") -> Client:
+        monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", host)
+        return Client(project=project, database=database)
+
+    return client

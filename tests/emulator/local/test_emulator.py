@@ -1,0 +1,244 @@
+"""The emulator is found, runs, keeps its data and never stays behind."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from google.cloud.firestore_v1.vector import Vector
+
+from infra.local.emulator import (
+    EmulatorError,
+    EmulatorMissing,
+    export_data,
+    find_emulator,
+    import_data,
+    run_emulator,
+)
+from infra.local.saving import load, save
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from google.cloud.firestore import Client
+
+pytestmark = pytest.mark.slow
+
+ROOT: Final = Path(__file__).parents[3]
+PATIENCE: Final = 15.0
+JAVA_17: Final = """echo 'openjdk version "17.0.15" 2025-04-15' >&2"""
+RUN_AND_WAIT: Final = """
+import sys
+from infra.local.emulator import run_emulator
+with run_emulator() as host:
+    print(host, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[str]:
+    """An emulator that the tests of this file share, each with a project of its own."""
+    with run_emulator() as address:
+        yield address
+
+
+def test_a_machine_with_nothing_learns_how_to_get_both() -> None:
+    with pytest.raises(EmulatorMissing) as failure:
+        find_emulator({})
+    message = str(failure.value)
+    assert "apt-get install default-jre-headless" in message
+    assert "brew install openjdk" in message
+    assert "gcloud components install cloud-firestore-emulator" in message
+    assert "npx firebase-tools setup:emulators:firestore" in message
+
+
+def test_a_machine_with_an_old_java_learns_only_about_java(tmp_path: Path) -> None:
+    _program(tmp_path / "java", """echo 'java version "1.8.0_292"' >&2""")
+    _firebase_archive(tmp_path)
+    with pytest.raises(EmulatorMissing) as failure:
+        find_emulator({"PATH": str(tmp_path), "FIREBASE_EMULATORS_PATH": str(tmp_path)})
+    message = str(failure.value)
+    assert "Java 11 or newer is missing" in message
+    assert "The emulator is missing" not in message
+
+
+def test_a_gcloud_without_the_component_is_no_emulator(tmp_path: Path) -> None:
+    _program(tmp_path / "java", JAVA_17)
+    _sdk(tmp_path / "sdk").unlink()
+    with pytest.raises(EmulatorMissing, match="The emulator is missing"):
+        find_emulator({"PATH": f"{tmp_path}:{tmp_path}/sdk/bin"})
+
+
+def test_the_emulator_is_found_beside_the_gcloud_that_a_link_points_to(tmp_path: Path) -> None:
+    _program(tmp_path / "java", JAVA_17)
+    archive = _sdk(tmp_path / "sdk")
+    (tmp_path / "gcloud").symlink_to(tmp_path / "sdk" / "bin" / "gcloud")
+    assert str(archive) in find_emulator({"PATH": str(tmp_path)})
+
+
+def test_a_wrapper_around_gcloud_is_asked_for_its_root(tmp_path: Path) -> None:
+    _program(tmp_path / "java", JAVA_17)
+    archive = _sdk(tmp_path / "sdk")
+    _program(tmp_path / "gcloud", f"echo '{tmp_path}/sdk'")
+    assert str(archive) in find_emulator({"PATH": str(tmp_path)})
+
+
+def test_the_emulator_of_firebase_will_do(tmp_path: Path) -> None:
+    _program(tmp_path / "java", JAVA_17)
+    archive = _firebase_archive(tmp_path / ".cache" / "firebase" / "emulators")
+    assert str(archive) in find_emulator({"PATH": str(tmp_path), "HOME": str(tmp_path)})
+
+
+def test_the_tests_say_what_is_missing_without_a_stack(tmp_path: Path) -> None:
+    bare = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", "tests/contract/test_jobs.py"]
+    told = subprocess.run(command, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
+    assert told.returncode != 0
+    assert "sudo apt-get install default-jre-headless" in told.stderr
+    assert "gcloud components install cloud-firestore-emulator" in told.stderr
+    assert "INTERNALERROR" not in told.stdout + told.stderr
+
+
+def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
+    java = _program(tmp_path / "home" / "bin" / "java", JAVA_17)
+    _program(tmp_path / "java", JAVA_17)
+    _firebase_archive(tmp_path)
+    environ = {"FIREBASE_EMULATORS_PATH": str(tmp_path), "PATH": str(tmp_path)}
+    assert find_emulator(environ | {"JAVA_HOME": f"{tmp_path}/home"})[0] == str(java)
+
+
+def test_a_java_too_old_for_this_emulator_is_named_when_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _program(tmp_path / "bin" / "java", f"{JAVA_17}; echo UnsupportedClassVersionError; exit 1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(EmulatorMissing, match="newer Java"), run_emulator():
+        pass
+
+
+def test_an_emulator_that_dies_at_the_start_is_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _program(tmp_path / "bin" / "java", f"{JAVA_17}; echo out of luck; exit 1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(EmulatorError, match="out of luck"), run_emulator():
+        pass
+
+
+def test_a_taken_port_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(EmulatorError, match=f"port {port}"), run_emulator(port):
+            pass
+
+
+def test_two_emulators_run_side_by_side_and_leave_no_process(
+    host: str, connect: Callable[..., Client]
+) -> None:
+    with run_emulator() as second:
+        connect(host, "first").document("papers/a").set({"title": "one"})
+        assert not connect(second, "first").document("papers/a").get().exists
+        assert _processes(second)
+    assert _becomes_true(lambda: not _processes(second))
+
+
+@pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_an_emulator_does_not_outlive_its_parent(death: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN_AND_WAIT],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as parent:
+        assert parent.stdout
+        host = parent.stdout.readline().strip()
+        assert _processes(host)
+        parent.send_signal(death)
+    assert _becomes_true(lambda: not _processes(host))
+
+
+def test_data_are_there_in_the_next_run(tmp_path: Path, connect: Callable[..., Client]) -> None:
+    chunk = {"embedding": Vector([0.6, 0.8]), "terms": {"a.b": {"ü": [1, None]}}, "raw": b"\0\xff"}
+    with run_emulator() as host:
+        connect(host, "kept").document("chunks/1").set(chunk)
+        connect(host, "kept", "access").document("keys/1/uses/2").set({"hash": "x"})
+        save(host, tmp_path, "kept")
+    with run_emulator() as host:
+        load(host, tmp_path, "kept")
+        assert connect(host, "kept").document("chunks/1").get().to_dict() == chunk
+        key = connect(host, "kept", "access").document("keys/1/uses/2").get()
+        assert key.to_dict() == {"hash": "x"}
+        assert not connect(host, "kept").document("keys/1/uses/2").get().exists
+
+
+def test_an_export_replaces_the_one_before(
+    host: str, tmp_path: Path, connect: Callable[..., Client]
+) -> None:
+    connect(host, "source").document("papers/a").set({"edition": 1})
+    export_data(host, tmp_path, "source")
+    connect(host, "source").document("papers/a").set({"edition": 2})
+    export_data(host, tmp_path, "source")
+    assert import_data(host, tmp_path, "copy")
+    assert connect(host, "copy").document("papers/a").get().to_dict() == {"edition": 2}
+    assert len(list(tmp_path.glob("0*"))) == 1
+
+
+def test_importing_from_an_empty_folder_tells_that_nothing_was_there(
+    host: str, tmp_path: Path
+) -> None:
+    assert not import_data(host, tmp_path, "copy")
+
+
+def test_a_request_that_the_emulator_refuses_is_quoted(host: str, tmp_path: Path) -> None:
+    (tmp_path / "00000001").mkdir()
+    with pytest.raises(EmulatorError, match="overall export metadata"):
+        import_data(host, tmp_path, "copy")
+
+
+def _program(path: Path, body: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def _sdk(root: Path) -> Path:
+    """The part of gcloud's folder that finding the emulator looks at."""
+    _program(root / "bin" / "gcloud", "exit 1")
+    (root / "lib").mkdir()
+    (root / "lib" / "gcloud.py").touch()
+    archive = root / "platform" / "cloud-firestore-emulator" / "cloud-firestore-emulator.jar"
+    archive.parent.mkdir(parents=True)
+    archive.touch()
+    return archive
+
+
+def _firebase_archive(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    archive = folder / "cloud-firestore-emulator-v1.20.4.jar"
+    archive.touch()
+    return archive
+
+
+def _processes(host: str) -> list[str]:
+    """The commands that serve a host: the emulator, and the shell that watches over it."""
+    listing = subprocess.check_output(["ps", "-A", "-ww", "-o", "args="], text=True)
+    port = f"--port={host.rpartition(':')[2]}"
+    return [command for command in listing.splitlines() if command.endswith(port)]
+
+
+def _becomes_true(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+    return True

@@ -1,0 +1,186 @@
+"""One database a state folder, shared by its clients; it leaves with the last, and keeps all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.local.emulator import export_data, import_data
+from tests.support.local_machine import CARREL, PATIENCE, Machine, end, host_of
+from tests.support.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from google.cloud.firestore import Client
+
+pytestmark = pytest.mark.slow
+
+
+def test_clients_that_start_at_one_moment_share_a_database_that_outlives_each(
+    machine: Machine, connect: Callable[..., Client]
+) -> None:
+    first, second, third = (machine.share() for _ in range(3))
+    hosts = [host_of(client) for client in (first, second, third)]
+    assert [f"127.0.0.1:{machine.port}"] * 3 == hosts
+    assert 1 == len(machine.keepers()) == len(machine.emulators())
+    connect(hosts[0]).document("papers/a").set({"by": "first"})
+    end(first)
+    second.kill()
+    second.wait()
+    assert {"by": "first"} == connect(hosts[2]).document("papers/a").get().to_dict()
+    assert hosts[2] == machine.state.serving()
+    assert None is third.poll()
+
+
+@pytest.mark.parametrize("leave", [end, subprocess.Popen.kill])
+def test_after_the_last_client_nothing_runs_and_the_data_come_back(
+    machine: Machine,
+    connect: Callable[..., Client],
+    leave: Callable[[subprocess.Popen[str]], None],
+) -> None:
+    client = machine.share()
+    connect(host_of(client)).document("papers/a").set({"title": "kept"})
+    leave(client)
+    machine.await_nothing()
+    assert not machine.state.address.exists()
+    host = host_of(machine.share())
+    assert {"title": "kept"} == connect(host).document("papers/a").get().to_dict()
+
+
+def test_a_client_that_comes_while_the_database_ends_gets_a_new_one_with_all_data(
+    machine: Machine, connect: Callable[..., Client]
+) -> None:
+    for edition in range(3):
+        client = machine.share()
+        document = connect(host_of(client)).document("papers/a")
+        assert edition == len(document.get().to_dict() or {})
+        document.set({str(edition): edition}, merge=True)
+        end(client)
+
+
+def test_a_client_with_another_port_finds_the_database_that_runs(machine: Machine) -> None:
+    host = host_of(machine.share())
+    assert host == host_of(machine.share(EMULATOR_PORT=str(free_port())))
+    assert 1 == len(machine.keepers())
+
+
+@pytest.mark.parametrize(
+    ("death", "whose", "kept"),
+    [
+        (signal.SIGTERM, Machine.keepers, True),
+        (signal.SIGKILL, Machine.keepers, False),
+        (signal.SIGKILL, Machine.emulators, False),
+    ],
+)
+def test_when_the_database_dies_the_next_client_brings_it_back_for_all(
+    machine: Machine,
+    connect: Callable[..., Client],
+    death: signal.Signals,
+    whose: Callable[[Machine], list[int]],
+    *,
+    kept: bool,
+) -> None:
+    host = host_of(machine.share())
+    connect(host).document("papers/a").set({"title": "at risk"})
+    [pid] = whose(machine)
+    os.kill(pid, death)
+    deadline = time.monotonic() + PATIENCE
+    while machine.state.serving():
+        assert time.monotonic() < deadline
+    assert host == host_of(machine.share())
+    assert kept == connect(host).document("papers/a").get().exists
+
+
+def test_a_stranger_on_the_port_is_named_with_the_variable_that_names_another(
+    machine: Machine,
+) -> None:
+    with socket.create_server(("127.0.0.1", int(machine.port))):
+        said = machine.start([*CARREL, "stdio"]).communicate(timeout=PATIENCE)
+    assert "" == said[0]
+    assert said[1].startswith("Error: The local database did not start.\n")
+    assert f"port {machine.port}" in said[1]
+    assert "EMULATOR_PORT names another" in said[1]
+    assert "Traceback" not in said[1]
+
+
+def test_without_java_every_command_says_in_words_how_to_get_it(machine: Machine) -> None:
+    for arguments in (["stdio"], ["jobs", "run", "embed"], ["up"]):
+        command = [*CARREL, *arguments]
+        process = machine.start(command, PATH="", JAVA_HOME="", HOME="/nowhere")
+        said = process.communicate(timeout=PATIENCE)[1]
+        assert (1, 1) == (process.returncode, said.count("Java 11 or newer is missing"))
+        assert "Traceback" not in said
+
+
+def test_a_run_ends_without_taking_the_database_from_another_client(machine: Machine) -> None:
+    with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
+        assert run.stdout
+        assert any("Ctrl-C ends it." in line for line in run.stdout)
+        other = machine.share()
+        host = host_of(other)
+        run.send_signal(signal.SIGINT)
+        assert 0 == run.wait(timeout=PATIENCE)
+    assert host == machine.state.serving()
+
+
+def test_a_run_may_be_interrupted_while_it_opens_its_database(machine: Machine) -> None:
+    with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
+        assert run.stdout
+        assert any("Opening the local database" in line for line in run.stdout)
+        run.send_signal(signal.SIGINT)
+        assert 0 == run.wait(timeout=PATIENCE)
+    machine.await_nothing()  # a keeper that was just starting finds nobody, and leaves
+
+
+def test_a_run_that_was_alone_ends_when_all_is_kept(machine: Machine) -> None:
+    with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
+        assert run.stdout
+        assert any("Ctrl-C ends it." in line for line in run.stdout)
+        run.send_signal(signal.SIGINT)
+        assert 0 == run.wait(timeout=PATIENCE)
+    assert not machine.state.has_keeper()
+    assert not machine.state.address.exists()
+
+
+def test_a_run_whose_database_dies_says_so_and_ends(machine: Machine) -> None:
+    with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
+        assert run.stdout
+        assert any("Ctrl-C ends it." in line for line in run.stdout)
+        [emulator] = machine.emulators()
+        os.kill(emulator, signal.SIGKILL)
+        assert 1 == run.wait(timeout=PATIENCE)
+        assert run.stderr
+        assert "The Firestore emulator died." in run.stderr.read()
+
+
+def test_one_can_put_texts_in_where_nothing_runs(
+    machine: Machine, connect: Callable[..., Client], tmp_path: Path
+) -> None:
+    (tmp_path / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")
+    put_in = machine.start([*CARREL, "ingest", str(tmp_path / "tea.md")])
+    assert "ingest: " in put_in.communicate(timeout=PATIENCE)[0]
+    host = host_of(machine.share())
+    [chunk] = connect(host).collection("chunks").stream()
+    assert "seventy degrees" in chunk.get("content")
+
+
+def test_exports_at_the_same_time_leave_one_that_is_whole(
+    connect: Callable[..., Client], tmp_path: Path, project: str
+) -> None:
+    host = os.environ["FIRESTORE_EMULATOR_HOST"]
+    connect(host, project).document("papers/a").set({"title": "kept"})
+    (tmp_path / "writing" / "left by a crash").mkdir(parents=True)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: export_data(host, tmp_path, project), range(8)))
+    assert ["00000008"] == [path.name for path in tmp_path.glob("0*")]
+    assert import_data(host, tmp_path, f"{project}-copy")
+    assert connect(host, f"{project}-copy").document("papers/a").get().exists

@@ -1,0 +1,240 @@
+"""The sample's cards and clusters: complete, true to the export, and put in once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.cluster.job import cluster
+from functions.jobs.ingest.readers.reading import read
+from infra.local.sample.load import FOLDER, Knowledge, add_knowledge, chunks_by_highlight
+from shared.ai.embedding import unit_vector
+from shared.clustering.plane import on_map
+from shared.deps import Backend
+from shared.domain.cluster import Cluster
+from shared.domain.names import safe_id
+from shared.domain.source import Section, Source
+from shared.store.clustering import Clustering, Clusterings
+from shared.store.clusters import CentredCluster
+from tests.support.knowledge import put_in
+from tests.support.stored_documents import ample, documents
+from tests.support.topic_chunks import standing
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from shared.ai.embedding import Purpose, Vector
+    from shared.deps import Deps
+    from shared.settings import Settings
+    from shared.store import Meter
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+KNOWLEDGE = Knowledge.model_validate_json((FOLDER / "knowledge.json").read_text())
+PAGES = chunks_by_highlight(FOLDER / "readwise.json")
+
+
+class Hashing:
+    """Gives each text a direction of its own at once: what texts mean does not matter here."""
+
+    model = "hashing"
+    dimension = 32
+    batch_size = 64
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        del purpose
+        digests = (sha256(text.encode()).digest() for text in texts)
+        return [unit_vector([byte - 127.5 for byte in digest], 32) for digest in digests]
+
+    async def aclose(self) -> None:
+        """It holds nothing."""
+
+
+@pytest.fixture
+async def backend(settings: Settings) -> AsyncIterator[Backend]:
+    opened = Backend(settings, embedder=Hashing())
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+async def sample(deps: Deps, tmp_path: Path) -> Path:
+    """A copy of the sample's folder, whose export is in the knowledge base."""
+    for name in ("readwise.json", "knowledge.json"):
+        shutil.copy(FOLDER / name, tmp_path)
+    sources = read(tmp_path / "readwise.json")
+    await put_in(deps, *(each for each in sources if isinstance(each, Source)))
+    return tmp_path
+
+
+def edit(folder: Path, card: int, **fields: object) -> None:
+    """Change a card of `knowledge.json`."""
+    path = folder / "knowledge.json"
+    written = json.loads(path.read_text())
+    written["cards"][card] |= fields
+    path.write_text(json.dumps(written))
+
+
+async def card_of(deps: Deps, highlight: int) -> dict[str, Any]:
+    [chunk_id] = PAGES[f"https://readwise.io/open/{highlight}"]
+    card: dict[str, Any] = (await documents(deps, "chunks"))[chunk_id]["knowledge_card"]
+    return card
+
+
+def test_every_chunk_of_every_highlight_has_one_card() -> None:
+    expected = [
+        (page, part) for page, chunks in PAGES.items() for part in range(1, len(chunks) + 1)
+    ]
+    cards = KNOWLEDGE.cards
+    found = [(f"https://readwise.io/open/{card.highlight}", card.part) for card in cards]
+    assert (64, sorted(expected)) == (len(PAGES), sorted(found))
+
+
+def test_no_two_cards_say_the_same() -> None:
+    texts = [text for card in KNOWLEDGE.cards for text in (card.summary, *card.takeaways)]
+    assert len(texts) == len(set(texts))
+
+
+def test_every_member_of_a_cluster_is_a_highlight_named_once() -> None:
+    for topic in KNOWLEDGE.clusters:
+        assert len(topic.members) == len(set(topic.members))
+        assert {f"https://readwise.io/open/{member}" for member in topic.members} <= PAGES.keys()
+
+
+def test_clusters_are_few_have_stable_ids_and_short_names() -> None:
+    names = [topic.cluster_id for topic in KNOWLEDGE.clusters]
+    assert (9, names) == (len(set(names)), [safe_id(name) for name in names])
+    assert {True} == {3 <= len(topic.name.split()) <= 6 for topic in KNOWLEDGE.clusters}
+
+
+async def test_every_chunk_gets_its_card_and_clusters_list_their_chunks(
+    deps: Deps, sample: Path
+) -> None:
+    await add_knowledge(deps, sample)
+    chunks = await documents(deps, "chunks")
+    assert [True] * 68 == ["knowledge_card" in data for data in chunks.values()]
+    memberships = [name for data in chunks.values() for name in data.get("cluster_id", [])]
+    clusters = await deps.store.clusters.largest(20)
+    expected = {name: memberships.count(name) for name in memberships}
+    assert expected == {cluster.cluster_id: cluster.size for cluster in clusters}
+    assert {"sample"} == {cluster.run_id for cluster in clusters}
+
+
+async def test_a_cluster_lies_nearest_to_itself(deps: Deps, sample: Path) -> None:
+    await add_knowledge(deps, sample)
+    found = await deps.store.clusters.get("flaky-tests")
+    assert found is not None
+    [nearest] = await deps.store.clusters.nearest(found.centroid, 1)
+    assert found.cluster == nearest.cluster
+    assert nearest.similarity == pytest.approx(1)
+
+
+async def test_loading_twice_writes_nothing_the_second_time(
+    deps: Deps, sample: Path, meter: Meter
+) -> None:
+    await add_knowledge(deps, sample)
+    before = meter.documents_written
+    await add_knowledge(deps, sample)
+    assert before == meter.documents_written
+
+
+async def test_an_edited_card_replaces_the_old_one_and_nothing_else(
+    deps: Deps, sample: Path, meter: Meter
+) -> None:
+    await add_knowledge(deps, sample)
+    before = meter.documents_written
+    edit(sample, 0, summary="Fakes, kept honest.")
+    await add_knowledge(deps, sample)
+    assert (await card_of(deps, KNOWLEDGE.cards[0].highlight))["summary"] == "Fakes, kept honest."
+    assert meter.documents_written - before == 1
+
+
+async def own_note(deps: Deps, *cluster_ids: str) -> str:
+    """A note that is not the sample's, among these topics; its id."""
+    [chunk] = await put_in(deps, Source("own", "Own", sections=(Section("My own note."),)))
+    change = {"cluster_id": list(cluster_ids), "pending.cluster": NOON}
+    await deps.store.database.document("chunks", chunk.chunk_id).update(change)
+    return chunk.chunk_id
+
+
+async def test_loading_again_leaves_notes_of_others_in_the_topics_of_the_sample(
+    deps: Deps, sample: Path, meter: Meter
+) -> None:
+    await add_knowledge(deps, sample)
+    own = await own_note(deps, "flaky-tests")
+    before, written = await standing(deps), meter.documents_written
+    await add_knowledge(deps, sample)
+    assert (before, written) == (await standing(deps), meter.documents_written)
+    assert ["flaky-tests"] == before[f"chunks/{own}"]["cluster_id"]
+
+
+@pytest.mark.slow
+async def test_loading_again_after_a_run_that_made_topics_anew_writes_nothing(
+    deps: Deps, sample: Path, meter: Meter
+) -> None:
+    await add_knowledge(deps, sample)
+    await own_note(deps)
+    await deps.store.database.document("meta", "clustering").update({"changed": 20})
+    assert (await cluster(deps, ample())).counts["topics"]
+    before, written = await standing(deps), meter.documents_written
+    await add_knowledge(deps, sample)
+    assert (before, written) == (await standing(deps), meter.documents_written)
+
+
+async def test_the_topics_of_another_run_stay_and_those_of_the_sample_come_beside_them(
+    deps: Deps, sample: Path
+) -> None:
+    theirs = CentredCluster(Cluster("theirs", "Theirs", None), (1.0,) + (0.0,) * 31)
+    own = await own_note(deps)
+    named = PAGES[f"https://readwise.io/open/{KNOWLEDGE.clusters[0].members[0]}"][0]
+    await deps.store.clusters.save([theirs], {"theirs": [own, named]}, "run-1", deps.clock())
+    clustering = Clustering(model="hashing", run_id="run-1", made_at=NOON, passages=1)
+    clusterings = Clusterings(deps.store.database)
+    await clusterings.set(replace(clustering, uncounted=False))
+    await add_knowledge(deps, sample)
+    found = await documents(deps, "clusters")
+    assert {"theirs", *(topic.cluster_id for topic in KNOWLEDGE.clusters)} == found.keys()
+    assert {"run-1"} == {data["run_id"] for data in found.values()}
+    chunks = await documents(deps, "chunks")
+    assert ["theirs"] == chunks[own]["cluster_id"]
+    assert {"theirs", KNOWLEDGE.clusters[0].cluster_id} <= set(chunks[named]["cluster_id"])
+    assert clustering == await clusterings.present()
+
+
+async def test_a_topic_of_the_sample_that_was_renamed_is_called_as_the_sample_calls_it(
+    deps: Deps, sample: Path
+) -> None:
+    await add_knowledge(deps, sample)
+    before = await documents(deps, "clusters")
+    lost = {"name": "Outage, customer, system", "keywords": [], "named_by": "words"}
+    await deps.store.database.document("clusters", "incidents").update(lost)
+    await add_knowledge(deps, sample)
+    assert before == await documents(deps, "clusters")
+
+
+async def test_topics_go_once_their_highlights_are_gone(deps: Deps, sample: Path) -> None:
+    await add_knowledge(deps, sample)
+    sources = [each for each in read(sample / "readwise.json") if isinstance(each, Source)]
+    await put_in(deps, *(replace(each, sections=()) for each in sources))
+    (sample / "readwise.json").write_text(json.dumps({"results": []}))
+    await add_knowledge(deps, sample)
+    await cluster(deps, ample())
+    assert {} == await documents(deps, "clusters")
+
+
+def test_a_map_spreads_its_places_along_the_longest_axis() -> None:
+    places = on_map([(0.0, 0.0, 3.0), (0.0, 1.0, 0.0), (0.0, -1.0, 0.0), (0.0, 0.0, -3.0)])
+    assert places == [(3.0, 0.0), (0.0, 1.0), (0.0, -1.0), (-3.0, 0.0)]
+
+
+@pytest.mark.parametrize("centroids", [[], [(1.0, 0.0)], [(1.0, 0.0), (1.0, 0.0)]])
+def test_places_that_do_not_differ_lie_in_the_middle(centroids: list[Vector]) -> None:
+    assert on_map(centroids) == [(0.0, 0.0)] * len(centroids)

@@ -1,0 +1,204 @@
+"""The sample's extractions: true to the export, each of something else, and put in once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.extract.reader import SHORTEST
+from functions.jobs.ingest.readers.reading import read
+from infra.local.sample.extracted import MODEL, Extracts, Row, add_extractions, by_chunk
+from infra.local.sample.load import FOLDER
+from shared.ai.embedding import Purpose
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.domain.extraction import CONTENTS, ExtractionType, Pattern
+from shared.domain.source import Source
+from shared.domain.topics import normal_topics
+from shared.extracting.likeness import distinct, original_of, similar
+from shared.extracting.quotes import find_code, find_quote
+from shared.store import Meter
+from shared.store.steps import PendingChunk
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import in_chunks, write
+from tests.support.stored_documents import documents
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from shared.ai.local_embedding import LocalEmbedder
+    from shared.deps import Deps
+    from shared.domain.chunk import Chunk
+    from shared.domain.extraction import Extraction
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+EXTRACTS = Extracts.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
+ROWS = by_chunk()
+
+
+def chunks() -> dict[str, Chunk]:
+    """The chunks of the export, by their ids."""
+    sources = [each for each in read(FOLDER / "readwise.json") if isinstance(each, Source)]
+    return {chunk.chunk_id: chunk for each in sources for chunk in in_chunks(each).chunks}
+
+
+CHUNKS = chunks()
+
+
+def extractions(deps: Deps) -> list[Extraction]:
+    """All of them, as they are stored."""
+    found = []
+    for chunk_id, rows in ROWS.items():
+        chunk = CHUNKS[chunk_id]
+        waiting = PendingChunk(
+            chunk_id, chunk.source_id, chunk.title, chunk.content, chunk.content_hash, 0, None
+        )
+        found += [row.extraction(waiting, deps.clock()) for row in rows]
+    return found
+
+
+@pytest.fixture
+async def words(settings: Settings) -> AsyncIterator[Deps]:
+    """Capabilities for which meaning is words."""
+    backend = Backend(settings, embedder=WordEmbedder())
+    yield backend.deps(Caller(), Meter())
+    await backend.aclose()
+
+
+@pytest.fixture
+async def sample(words: Deps, tmp_path: Path) -> Path:
+    """A copy of the sample's folder, whose export is in the knowledge base."""
+    for name in ("readwise.json", "extractions.json"):
+        shutil.copy(FOLDER / name, tmp_path)
+    sources = [each for each in read(tmp_path / "readwise.json") if isinstance(each, Source)]
+    await words.store.ingestion.save([in_chunks(each) for each in sources], words.clock())
+    return tmp_path
+
+
+def test_every_chunk_of_the_export_was_read() -> None:
+    assert set(CHUNKS) == set(ROWS)
+    assert len(EXTRACTS.extractions) == sum(map(len, ROWS.values()))
+
+
+def test_there_are_some_of_every_type_from_most_sources() -> None:
+    of = Counter(row.type for row in EXTRACTS.extractions)
+    assert dict.fromkeys(ExtractionType, True) == {kind: n >= 8 for kind, n in of.items()}
+    sources = {CHUNKS[chunk_id].source_id for chunk_id, rows in ROWS.items() if rows}
+    assert 12 == len(sources)
+
+
+@pytest.mark.parametrize(
+    ("chunk_id", "row"),
+    [pytest.param(name, row, id=str(row.highlight)) for name, rows in ROWS.items() for row in rows],
+)
+def test_each_is_such_as_the_job_would_store(chunk_id: str, row: Row) -> None:
+    text = CHUNKS[chunk_id].content
+    assert len(text) >= SHORTEST
+    assert row.quote == find_quote(row.quote, text)
+    assert row.topics == normal_topics(row.topics, {})
+    assert 0.6 <= row.confidence <= 0.95
+    content = CONTENTS[row.type].model_validate(row.content)
+    assert _said(row.content) == _said(content.model_dump(mode="json", exclude_none=True))
+    if isinstance(content, Pattern) and content.code_example:
+        assert content.code_example == find_code(content.code_example, text)
+
+
+def test_topics_are_few_and_shared() -> None:
+    of = Counter(topic for row in EXTRACTS.extractions for topic in row.topics)
+    assert len(of) <= 20
+    assert min(of.values()) >= 2
+
+
+async def test_no_two_say_the_same(deps: Deps, embedder: LocalEmbedder) -> None:
+    found = extractions(deps)
+    vectors = await embedder.embed([each.content.text for each in found], Purpose.DOCUMENT)
+    embedded = list(zip(found, vectors, strict=True))
+    assert len({each.extraction_id for each in found}) == len(found)
+    assert embedded == distinct(embedded, embedder.model)
+    for one, other in combinations(embedded, 2):
+        assert original_of(one[0], similar(one, [other]), embedder.model) is None
+
+
+async def test_they_are_stored_once_and_no_chunk_waits_to_be_read(
+    words: Deps, sample: Path
+) -> None:
+    expected = {"extractions": len(EXTRACTS.extractions), "passages": len(CHUNKS)}
+    assert expected == await add_extractions(words, sample)
+    stored = await documents(words, "extractions")
+    assert {each.extraction_id for each in extractions(words)} == set(stored)
+    assert {MODEL} == {each["model"] for each in stored.values()}
+    assert 0 == await words.store.steps.count_pending("extract")
+    written = words.meter.documents_written
+    assert {} == await add_extractions(words, sample)
+    assert written == words.meter.documents_written
+    topics = {each["name"]: each["total"] for each in (await documents(words, "topics")).values()}
+    assert Counter(topic for row in EXTRACTS.extractions for topic in row.topics) == topics
+
+
+async def test_what_is_edited_in_the_file_is_written_and_nothing_else(
+    words: Deps, sample: Path
+) -> None:
+    await add_extractions(words, sample)
+    edit(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
+    before = set(await documents(words, "extractions"))
+    assert {"extractions": 1, "passages": 1} == await add_extractions(words, sample)
+    changed = before ^ set(await documents(words, "extractions"))
+    assert 2 == len(changed)
+
+
+async def test_what_a_model_found_meanwhile_is_left_alone(words: Deps, sample: Path) -> None:
+    await add_extractions(words, sample)
+    stored = await documents(words, "extractions")
+    for name in stored:
+        await write(words, f"extractions/{name}", {"model": "gemini"})
+    edit(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
+    assert {} == await add_extractions(words, sample)
+
+
+async def test_highlights_that_the_export_lacks_or_that_say_something_else_are_passed_over(
+    words: Deps, tmp_path: Path
+) -> None:
+    export = json.loads((FOLDER / "readwise.json").read_text("utf-8"))
+    book = export["results"][0]
+    book["highlights"] = book["highlights"][:2]
+    book["highlights"][1]["text"] = "I wrote something else in its place, and not less than that."
+    (tmp_path / "readwise.json").write_text(json.dumps({**export, "results": [book]}))
+    shutil.copy(FOLDER / "extractions.json", tmp_path)
+    [source] = [each for each in read(tmp_path / "readwise.json") if isinstance(each, Source)]
+    await words.store.ingestion.save([in_chunks(source)], words.clock())
+    assert {"extractions": 1, "passages": 2} == await add_extractions(words, tmp_path)
+
+
+async def test_other_passages_go_on_waiting_to_be_read(words: Deps, sample: Path) -> None:
+    written = json.loads((sample / "extractions.json").read_text("utf-8"))
+    [last] = written["nothing"][-1:]
+    written["nothing"].remove(last)
+    (sample / "extractions.json").write_text(json.dumps(written))
+    await add_extractions(words, sample)
+    assert 1 == await words.store.steps.count_pending("extract")
+
+
+def edit(folder: Path, row: int, **fields: Any) -> None:
+    """Change an entry of `extractions.json`."""
+    path = folder / "extractions.json"
+    written = json.loads(path.read_text("utf-8"))
+    written["extractions"][row] |= fields
+    path.write_text(json.dumps(written))
+
+
+def _said(content: Any) -> Any:
+    """What a content says, without what it leaves open."""
+    match content:
+        case dict():
+            return {name: _said(each) for name, each in content.items() if each}
+        case list():
+            return [_said(each) for each in content]
+    return content

@@ -1,0 +1,54 @@
+"""The sample's solved problems: such as anybody might share, and shared once."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra.local.sample.solved import PATH, share
+from shared.job import Budget
+from tests.support.traces import contribute, did, found, vote
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+ROWS: list[dict[str, Any]] = json.loads(PATH.read_text("utf-8"))
+
+
+def ample() -> Budget:
+    return Budget(time.monotonic() + 600)
+
+
+async def test_anybody_could_have_contributed_each_of_them(backend: Backend) -> None:
+    """Nothing secret, no two of them alike, and tags as they are stored."""
+    for row in ROWS:
+        said = {name: row[name] for name in ("title", "context_text", "solution_text", "tags")}
+        answer = await did(backend, "contribute_trace", **said)
+        assert (False, row["tags"]) == (answer["duplicate"], answer["tags"])
+
+
+async def test_what_is_shared_is_found_and_shared_once(backend: Backend, deps: Deps) -> None:
+    assert len(ROWS) == (await share(deps, ample())).counts["shared"]
+    [first, *_] = await found(backend, query=ROWS[3]["context_text"][:200])
+    assert f"sample-{ROWS[3]['id']}" == first
+    await vote(backend, first, "ben")
+    assert {} == (await share(deps, ample())).counts
+    assert 1 == (await did(backend, "get_trace", trace_id=first))["upvotes"]
+
+
+async def test_whoever_tries_the_sample_may_vote_on_it(backend: Backend, deps: Deps) -> None:
+    await share(deps, ample())
+    trace_id = f"sample-{ROWS[0]['id']}"
+    assert not (await did(backend, "get_trace", "local", trace_id=trace_id))["yours"]
+    assert "up" == (await vote(backend, trace_id, "local"))["vote"]
+
+
+async def test_what_somebody_else_shared_stays(backend: Backend, deps: Deps) -> None:
+    mine = await contribute(backend, 0, title="Mine", context_text="My own.", solution_text="Yes.")
+    await share(deps, ample())
+    assert "Mine" == (await did(backend, "get_trace", trace_id=mine))["title"]

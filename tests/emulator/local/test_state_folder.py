@@ -1,0 +1,136 @@
+"""What a user reads, and keeps, where the state folder fails: each a sentence with what to do."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.support.local_machine import CARREL, PATIENCE, Machine, end, host_of
+from tests.support.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from google.cloud.firestore import Client
+
+pytestmark = pytest.mark.slow
+
+NEW_DISK: Final = ["unshare", "--user", "--map-root-user", "--mount"]
+"""Runs a command that may mount disks for itself alone."""
+ON_A_SMALL_DISK: Final = f"""
+set -e
+mkdir -p "$CARREL_STATE"
+mount -t tmpfs -o size=200k tmpfs "$CARREL_STATE"
+carrel() {{ {shlex.join(CARREL)} "$@"; }}
+carrel ingest "$1/tea.md"
+carrel ingest "$1/much.md" || echo "refused: $?"
+mount -o remount,size=20m "$CARREL_STATE"
+while kill -0 $(cat "$CARREL_STATE/keeper") 2>/dev/null; do sleep 0.1; done
+carrel ingest "$1/much.md"
+"""
+
+
+def refusal(machine: Machine, *arguments: str, **environment: str) -> str:
+    """What a command that cannot work says instead of a traceback."""
+    process = machine.start([*CARREL, *arguments], **environment)
+    message = process.communicate(timeout=PATIENCE)[1]
+    assert 1 == process.returncode
+    assert "Traceback" not in message
+    return message
+
+
+def up(machine: Machine) -> subprocess.Popen[str]:
+    """A run that answers."""
+    run = machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())])
+    assert run.stdout
+    assert any("Ctrl-C ends it." in line for line in run.stdout)
+    return run
+
+
+def await_line(process: subprocess.Popen[str], words: str) -> None:
+    assert process.stderr
+    assert any(words in line for line in process.stderr)
+
+
+@pytest.mark.parametrize("command", [["up"], ["stdio"], ["keys", "list"]])
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [("file", "it is a file"), ("file/below", "Not a directory"), ("/proc/carrel", "")],
+)
+def test_a_state_folder_that_cannot_be_is_refused_in_words(
+    machine: Machine, tmp_path: Path, place: str, reason: str, command: list[str]
+) -> None:
+    (tmp_path / "file").touch()
+    state = tmp_path / place
+    message = refusal(machine, *command, CARREL_STATE=str(state))
+    assert f"Carrel cannot keep its data in {state}: {reason}" in message
+    assert "CARREL_STATE=/another/folder make run" in message
+
+
+def test_a_wrong_setting_is_named_before_anything_starts(machine: Machine) -> None:
+    for name, value, words in (
+        ("LEASE_SECONDS", "soon", "Error: LEASE_SECONDS must be a number.\n"),
+        ("EMULATOR_PORT", "abc", "Error: EMULATOR_PORT must be a port from 1 to 65535, such as"),
+        ("DISABLED_TOOLS", '["fly"]', "Error: DISABLED_TOOLS names fly, and the tools are: "),
+    ):
+        assert refusal(machine, "up", **{name: value}).startswith(words)
+    assert not machine.state.path.exists()
+
+
+def test_a_folder_deleted_meanwhile_is_named_and_written_anew(
+    machine: Machine, connect: Callable[..., Client]
+) -> None:
+    run = up(machine)
+    connect(machine.state.serving() or "").document("papers/a").set({"title": "kept"})
+    shutil.rmtree(machine.state.path)
+    message = run.communicate(timeout=PATIENCE)[1]
+    assert message.startswith(f"Error: {machine.state.path} was deleted or moved while Carrel ran.")
+    machine.await_nothing()
+    host = host_of(machine.share())
+    assert {"title": "kept"} == connect(host).document("papers/a").get().to_dict()
+
+
+def test_what_cannot_be_saved_is_kept_until_it_can_be(
+    machine: Machine, connect: Callable[..., Client], tmp_path: Path
+) -> None:
+    (tmp_path / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")
+    run = up(machine)
+    obstacle = machine.state.data / "(default)" / "writing"
+    obstacle.parent.mkdir(parents=True)
+    obstacle.touch()
+    words = f"The local data could not be saved in {machine.state.path}: File exists."
+    assert words in refusal(machine, "ingest", str(tmp_path / "tea.md"))
+    run.send_signal(signal.SIGINT)
+    assert words in run.communicate(timeout=PATIENCE)[1]
+    assert 1 == run.returncode
+    client = machine.share()
+    host_of(client)
+    await_line(client, words)
+    obstacle.unlink()
+    await_line(client, "The local data are saved again.")
+    end(client)
+    machine.await_nothing()
+    [chunk] = connect(host_of(machine.share())).collection("chunks").stream()
+    assert "seventy degrees" in chunk.get("content")
+
+
+def test_a_full_disk_is_named_and_loses_nothing(machine: Machine, tmp_path: Path) -> None:
+    if subprocess.run([*NEW_DISK, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this user may not mount disks")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")
+    paragraphs = (f"Paragraph {number} of many. {'More of it. ' * 20}" for number in range(200))
+    (notes / "much.md").write_text("\n\n".join(paragraphs))
+    script = machine.start([*NEW_DISK, "sh", "-c", ON_A_SMALL_DISK, "sh", str(notes)])
+    output, errors = script.communicate(timeout=4 * PATIENCE)
+    assert 0 == script.returncode, errors
+    assert "refused: 1" in output
+    assert f"could not be saved in {machine.state.path}: No space left on device." in errors
+    assert "embed: nothing to do" in output.partition("refused: 1")[2]

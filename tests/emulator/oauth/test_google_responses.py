@@ -1,0 +1,181 @@
+"""What Google answers, or somebody in its place: what is believed, and how an outage looks."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.gateway.oauth.google import Google
+from functions.gateway.oauth.google_endpoints import GoogleEndpoints
+from shared.errors import Unavailable
+from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
+from tests.support.google_sign_in import (
+    DISCOVERY,
+    KEYS,
+    TOKEN,
+    at_google,
+    leave,
+    letting_in_ada,
+    opened,
+    sign_in,
+)
+from tests.support.sign_in_app import Doorway
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def google() -> Iterator[FakeGoogle]:
+    """Google, with everything in order."""
+    with FakeGoogle() as server:
+        yield server
+
+
+@pytest.fixture
+def with_google(settings: Settings, google: FakeGoogle) -> Settings:
+    """The settings of an owner who lets Ada in."""
+    return letting_in_ada(settings, google)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"iss": "https://evil.example"},
+        {"iss": None},
+        {"aud": "another-client"},
+        {"aud": [CLIENT_ID, "another-client"]},
+        {"aud": None},
+        {"azp": "another-client"},
+        {"exp": 0},
+        {"exp": "tomorrow"},
+        {"exp": None},
+        {"iat": 32_503_680_000},
+        {"iat": None},
+        {"nonce": "of another sign-in"},
+        {"nonce": None},
+        {"email_verified": False},
+        {"email_verified": "true"},
+        {"email_verified": None},
+        {"email": None},
+        {"email": ["ada@example.com"]},
+        {"sub": None},
+    ],
+)
+async def test_a_token_with_a_wrong_claim_lets_nobody_in(
+    with_google: Settings, google: FakeGoogle, claims: dict[str, Any]
+) -> None:
+    google.account = Account(claims=claims)
+    answer, grants = await sign_in(with_google)
+    assert answer.status_code in (401, 403)
+    assert 0 == grants
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        Account(algorithm="none"),
+        Account(algorithm="HS256"),
+        Account(algorithm="RS512"),
+        Account(foreign_key=True),
+        Account(key_id="unknown"),
+        Account(token="no token"),
+        Account(token="e30.e30."),
+        Account(token="bnVsbA.e30.e30"),
+    ],
+)
+async def test_a_token_that_google_did_not_sign_lets_nobody_in(
+    with_google: Settings, google: FakeGoogle, account: Account
+) -> None:
+    google.account = account
+    answer, grants = await sign_in(with_google)
+    assert (401, 0) == (answer.status_code, grants)
+
+
+@pytest.mark.parametrize(("minutes", "status"), [(0.5, 303), (-0.5, 303), (62, 401), (-2, 401)])
+async def test_clocks_may_differ_by_a_minute(
+    with_google: Settings, google: FakeGoogle, minutes: float, status: int
+) -> None:
+    async with opened(with_google) as (doorway, browser):
+        google.now = doorway.clock().timestamp() - 60 * minutes
+        way = await leave(doorway, browser)
+        answer = await browser.get(await at_google(way.headers["location"]))
+    assert status == answer.status_code
+
+
+@pytest.mark.parametrize("path", [DISCOVERY, KEYS])
+@pytest.mark.parametrize("body", [None, b"<html>down</html>", b"[]", b"{}"])
+async def test_while_google_is_down_the_page_says_so_and_nothing_of_its_insides(
+    with_google: Settings, google: FakeGoogle, path: str, body: bytes | None
+) -> None:
+    if body is None:
+        google.statuses[path] = 500
+    else:
+        google.bodies[path] = body
+    async with opened(with_google) as (doorway, browser):
+        answer = await leave(doorway, browser)
+    assert (503, "30") == (answer.status_code, answer.headers["retry-after"])
+    assert "Google does not answer as it should" in answer.text
+    assert google.issuer not in answer.text
+
+
+async def test_another_issuer_in_the_place_of_google_is_not_believed(
+    with_google: Settings, google: FakeGoogle
+) -> None:
+    said = google.discovery() | {"issuer": "https://evil.example"}
+    google.bodies[DISCOVERY] = json.dumps(said).encode()
+    async with opened(with_google) as (doorway, browser):
+        assert 503 == (await leave(doorway, browser)).status_code
+
+
+@pytest.mark.parametrize("status", [200, 401, 500])
+async def test_a_token_endpoint_out_of_order_lets_nobody_in(
+    with_google: Settings, google: FakeGoogle, status: int
+) -> None:
+    google.statuses[TOKEN] = status
+    answer, grants = await sign_in(with_google)
+    assert (503, 0) == (answer.status_code, grants)
+    assert "GOOGLE_CLIENT_SECRET" in answer.text
+
+
+async def test_a_slow_google_is_not_waited_for(with_google: Settings, google: FakeGoogle) -> None:
+    google.pause = 0.5
+    doorway = Doorway(with_google)
+    endpoints = GoogleEndpoints(google.issuer, doorway.clock, seconds=0.1)
+    with pytest.raises(Unavailable, match="Google does not answer"):
+        await Google(with_google, doorway.keyring, doorway.clock, endpoints).address("sealed", "m")
+
+
+async def test_nobody_at_the_issuers_address_is_an_outage(with_google: Settings) -> None:
+    settings = with_google.model_copy(update={"google_issuer": "http://127.0.0.1:9"})
+    async with opened(settings) as (doorway, browser):
+        assert 503 == (await leave(doorway, browser)).status_code
+
+
+async def test_what_google_publishes_is_read_once_an_hour(
+    with_google: Settings, google: FakeGoogle
+) -> None:
+    async with opened(with_google) as (doorway, browser):
+        for _ in range(3):
+            await leave(doorway, browser)
+        assert [DISCOVERY, KEYS] == google.asked
+        doorway.clock.turn(minutes=61)
+        await leave(doorway, browser)
+    assert [DISCOVERY, KEYS] * 2 == google.asked
+
+
+async def test_a_key_that_google_has_just_made_is_fetched(
+    with_google: Settings, google: FakeGoogle
+) -> None:
+    async with opened(with_google) as (doorway, browser):
+        back = await at_google((await leave(doorway, browser)).headers["location"])
+        google.change_key("key-2")
+        answer = await browser.get(back)
+    assert 303 == answer.status_code
+    assert 2 == google.asked.count(KEYS)

@@ -1,0 +1,249 @@
+"""Signing in with Google: who comes in, and which ways back do not count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+
+from functions.gateway.oauth.google import Google
+from functions.gateway.oauth.tickets import grant_of_code
+from shared.caller import EVERYTHING
+from shared.domain.grant import Proof
+from shared.store.access import AccessStore
+from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
+from tests.support.google_sign_in import (
+    ADA,
+    TOKEN,
+    at_google,
+    leave,
+    letting_in_ada,
+    opened,
+    sign_in,
+)
+from tests.support.sign_in_app import ASKED, Doorway, hidden_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def google() -> Iterator[FakeGoogle]:
+    """Google, with everything in order."""
+    with FakeGoogle() as server:
+        yield server
+
+
+@pytest.fixture
+def with_google(settings: Settings, google: FakeGoogle) -> Settings:
+    """The settings of an owner who lets Ada in."""
+    return letting_in_ada(settings, google)
+
+
+async def test_who_is_on_the_list_comes_in_as_their_address(with_google: Settings) -> None:
+    async with opened(with_google) as (doorway, browser):
+        way = await leave(doorway, browser)
+        answer = await browser.get(await at_google(way.headers["location"]))
+        assert (303, 303) == (way.status_code, answer.status_code)
+        assert answer.headers["location"].startswith("https://claude.example/callback?code=")
+        code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
+        grant_id = grant_of_code(doorway.keyring, code, ASKED.client_id)
+        grant = await AccessStore(doorway.access).grants.get(grant_id or "")
+    assert grant is not None
+    assert (ADA, EVERYTHING) == (grant.user_id, grant.scopes)
+    assert Proof(user_id=ADA, kind="google", email=ADA) == grant.proof
+
+
+async def test_google_is_asked_for_the_address_only_and_for_the_account_each_time(
+    with_google: Settings, google: FakeGoogle
+) -> None:
+    await sign_in(with_google)
+    await sign_in(with_google)
+    first, second = google.questions
+    expected = {
+        "client_id": CLIENT_ID,
+        "redirect_uri": "http://localhost:8080/signin/google",
+        "response_type": "code",
+        "scope": "openid email",
+        "code_challenge_method": "S256",
+        "prompt": "select_account",
+    }
+    assert expected.items() <= first.items()
+    assert {"state", "nonce", "code_challenge"} == first.keys() - expected.keys()
+    assert not {first[name] for name in ("state", "nonce", "code_challenge")} & set(second.values())
+
+
+async def test_the_page_offers_google_and_no_field_for_a_key(with_google: Settings) -> None:
+    async with opened(with_google) as (doorway, browser):
+        page = await browser.get(doorway.address())
+    assert "Continue with Google" in page.text
+    assert 'name="key"' not in page.text
+
+
+async def test_with_google_a_key_opens_nothing_on_the_page(with_google: Settings) -> None:
+    async with opened(with_google) as (doorway, browser):
+        key, _ = await doorway.make_key()
+        form = hidden_in(await browser.get(doorway.address()))
+        answer = await browser.post("/consent", data={**form, "decision": "allow", "key": key})
+        assert 0 == await doorway.grants()
+    assert "/o/oauth2/v2/auth" == urlsplit(answer.headers["location"]).path
+
+
+async def test_deny_tells_the_program_without_asking_google(
+    with_google: Settings, google: FakeGoogle
+) -> None:
+    async with opened(with_google) as (doorway, browser):
+        form = hidden_in(await browser.get(doorway.address()))
+        answer = await browser.post("/consent", data={**form, "decision": "deny"})
+    assert "error=access_denied" in answer.headers["location"]
+    assert [] == google.asked
+
+
+@pytest.mark.parametrize(
+    ("email", "claims", "status"),
+    [
+        ("bob@school.example", {"hd": "School.example"}, 303),
+        ("bob@school.example", {}, 403),
+        ("bob@school.example", {"hd": "other.example"}, 403),
+        ("bob@gmail.com", {"hd": "school.example"}, 403),
+        ("bob@not-school.example", {"hd": "school.example"}, 403),
+        ("bob@gmail.com", {"hd": "gmail.com"}, 403),
+        ("mallory@example.com", {}, 403),
+        ("ada@example.com.evil.example", {}, 403),
+    ],
+)
+async def test_of_a_domain_come_in_whom_google_counts_to_it(
+    with_google: Settings, google: FakeGoogle, email: str, claims: dict[str, Any], status: int
+) -> None:
+    google.account = Account(email, claims)
+    settings = with_google.model_copy(update={"allowed_domains": ("SCHOOL.example",)})
+    answer, grants = await sign_in(settings)
+    assert (status, int(status == 303)) == (answer.status_code, grants)
+
+
+async def test_an_address_that_only_looks_like_anothers_is_not_theirs(
+    with_google: Settings, google: FakeGoogle
+) -> None:
+    settings = with_google.model_copy(update={"allowed_domains": ("school.example",)})
+    kelvin = "\u212aate@school.example"  # in lower case, it is kate
+    google.account = Account(claims={"email": kelvin, "hd": "school.example"})
+    answer, grants = await sign_in(settings)
+    assert (401, 0) == (answer.status_code, grants)
+
+
+async def test_who_is_not_on_the_list_reads_which_account_was_refused(
+    with_google: Settings, google: FakeGoogle
+) -> None:
+    google.account = Account("Eve@example.com")
+    answer, _ = await sign_in(with_google)
+    assert "eve@example.com may not sign in here" in answer.text
+    assert '<a href="/consent?request=' in answer.text
+
+
+async def test_without_a_list_nobody_comes_in_and_the_owner_reads_what_to_set(
+    with_google: Settings, google: FakeGoogle
+) -> None:
+    async with opened(with_google.model_copy(update={"allowed_emails": ()})) as (doorway, browser):
+        answer = await leave(doorway, browser)
+    assert 403 == answer.status_code
+    assert "ALLOWED_EMAILS" in answer.text
+    assert [] == google.asked
+
+
+async def test_a_sign_in_that_another_browser_began_is_refused(
+    with_google: Settings, google: FakeGoogle
+) -> None:
+    async with opened(with_google) as (doorway, browser):
+        way = await leave(doorway, browser)
+        back = await at_google(way.headers["location"])
+        async with doorway.client() as stranger:
+            without_cookie = await stranger.get(back)
+            await stranger.get(doorway.address())
+            with_its_own = await stranger.get(back)
+        assert 0 == await doorway.grants()
+    assert (403, 403) == (without_cookie.status_code, with_its_own.status_code)
+    assert "begun in another browser" in with_its_own.text
+    assert TOKEN not in google.asked
+
+
+@pytest.mark.parametrize("state", ["", "a", "a.b.c", "..", "é.é.é"])
+async def test_a_state_that_we_did_not_make_is_refused(with_google: Settings, state: str) -> None:
+    async with opened(with_google) as (doorway, browser):
+        await browser.get(doorway.address())
+        answer = await browser.get("/signin/google", params={"state": state, "code": "c"})
+    assert answer.status_code in (400, 403)
+
+
+async def test_the_code_of_another_sign_in_is_refused(with_google: Settings) -> None:
+    async with opened(with_google) as (doorway, browser):
+        mine = await at_google((await leave(doorway, browser)).headers["location"])
+        async with doorway.client() as other:
+            theirs = await at_google((await leave(doorway, other)).headers["location"])
+        stolen = httpx2.URL(theirs).params["code"]
+        answer = await browser.get(httpx2.URL(mine).copy_set_param("code", stolen))
+        assert 0 == await doorway.grants()
+    assert 401 == answer.status_code
+
+
+async def test_coming_back_twice_counts_once(with_google: Settings) -> None:
+    async with opened(with_google) as (doorway, browser):
+        back = await at_google((await leave(doorway, browser)).headers["location"])
+        first, second = [await browser.get(back) for _ in range(2)]
+        assert 1 == await doorway.grants()
+    assert (303, 401) == (first.status_code, second.status_code)
+
+
+async def test_who_gives_up_at_google_may_try_again(
+    with_google: Settings, google: FakeGoogle
+) -> None:
+    google.account = Account(refusal={"error": "access_denied"})
+    answer, grants = await sign_in(with_google)
+    assert (403, 0) == (answer.status_code, grants)
+    assert "You did not finish signing in at Google." in answer.text
+    assert '<a href="/consent?request=' in answer.text
+
+
+async def test_who_stays_at_google_for_too_long_has_to_start_again(with_google: Settings) -> None:
+    async with opened(with_google) as (doorway, browser):
+        back = await at_google((await leave(doorway, browser)).headers["location"])
+        doorway.clock.turn(minutes=11)
+        answer = await browser.get(back)
+    assert 400 == answer.status_code
+    assert "Start again from the program" in answer.text
+
+
+async def test_going_and_coming_back_count_as_tries(with_google: Settings) -> None:
+    async with opened(with_google) as (doorway, browser):
+        doorway.tries.most = 1
+        back = await at_google((await leave(doorway, browser)).headers["location"])
+        answer = await browser.get(back)
+        assert 0 == await doorway.grants()
+    assert (429, "60") == (answer.status_code, answer.headers["retry-after"])
+
+
+async def test_an_address_that_can_name_no_user_is_refused(
+    with_google: Settings, google: FakeGoogle
+) -> None:
+    google.account = Account("o'hara@example.com")
+    settings = with_google.model_copy(update={"allowed_emails": ("o'hara@example.com",)})
+    answer, grants = await sign_in(settings)
+    assert (400, 0) == (answer.status_code, grants)
+
+
+def test_a_refresh_asks_the_lists_as_they_are_now(with_google: Settings) -> None:
+    settings = with_google.model_copy(update={"allowed_domains": ("school.example",)})
+    doorway = Doorway(settings)
+    google = Google(settings, doorway.keyring, doorway.clock)
+    proofs = [
+        Proof(user_id=ADA, kind="google", email=ADA),
+        Proof(user_id="b", kind="google", email="bob@school.example"),
+        Proof(user_id="c", kind="google", email="carol@example.com"),
+        Proof(user_id=ADA, kind="key", key_id="k"),
+    ]
+    assert [True, True, False, False] == [google.still_allowed(each) for each in proofs]

@@ -1,0 +1,53 @@
+"""Vertex AI with its bucket, and a base that is embedded in bulk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.bulk_embedding import Watch, opened_base, opened_bulk
+from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.fakes.vertex_batch import FakeVertexBatch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from shared.deps import Deps
+    from shared.embedding.bulk import Bulk
+    from shared.settings import Settings
+
+
+@pytest.fixture
+def watch() -> Watch:
+    """What time it is."""
+    return Watch()
+
+
+@pytest.fixture
+def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
+    """Cloud Storage, where Google's client looks for it."""
+    with FakeCloudStorage("bulk") as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
+        yield server
+
+
+@pytest.fixture
+def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
+    """Vertex AI."""
+    with FakeVertexBatch(storage) as server:
+        yield server
+
+
+@pytest.fixture
+async def bulk(vertex: FakeVertexBatch) -> AsyncIterator[Bulk]:
+    """Embedding in bulk, from ten passages on."""
+    async with opened_bulk(vertex) as made:
+        yield made
+
+
+@pytest.fixture
+async def base(settings: Settings, vertex: FakeVertexBatch, watch: Watch) -> AsyncIterator[Deps]:
+    """A knowledge base of twelve notes that wait."""
+    async with opened_base(settings, vertex, watch) as deps:
+        yield deps

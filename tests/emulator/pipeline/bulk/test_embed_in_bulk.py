@@ -1,0 +1,218 @@
+"""Where thousands of passages wait, the embed job has them embedded by one batch job."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.domain.source import Section
+from shared.embedding.bulk import Bulk, bulk_of
+from shared.job import Report
+from shared.settings import Settings
+from tests.support.bulk_embedding import (
+    DIMENSION,
+    NOON,
+    NOTES,
+    Watch,
+    add,
+    assert_all_embedded_once,
+    assert_nothing_left,
+    embedded,
+    run,
+    source,
+    vector,
+    without_vector,
+)
+from tests.support.stored_documents import chunks_by_content, documents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared.deps import Deps
+    from tests.support.fakes.cloud_storage import FakeCloudStorage
+    from tests.support.fakes.vertex_batch import FakeVertexBatch
+
+    Rewrite = Callable[[list[bytes]], list[bytes]]
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_many_passages_are_embedded_by_one_job(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+) -> None:
+    report = await run(base, bulk)
+    assert (report.counts, report.failures, report.finished) == ({"embedded": NOTES}, [], True)
+    assert (len(vertex.jobs), vertex.embedded) == (1, [])
+    await assert_all_embedded_once(base, vertex, "Note")
+    await assert_nothing_left(base, storage)
+
+
+async def test_what_is_embedded_in_bulk_goes_on_as_what_is_embedded_alone(
+    base: Deps, bulk: Bulk
+) -> None:
+    await run(base, bulk)
+    for data in (await documents(base, "chunks")).values():
+        assert data["embedding_model"] == "gemini-embedding-001"
+        assert math.hypot(*data["embedding"]) == pytest.approx(1)
+        assert set(data["pending"]) == {"index", "card", "extract", "cluster"}
+
+
+async def test_a_few_passages_are_embedded_one_by_one(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch
+) -> None:
+    report = await run(base, replace(bulk, least=NOTES + 1))
+    assert report.counts == {"embedded": NOTES}
+    assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES)
+
+
+async def test_a_run_with_nothing_to_do_costs_three_reads(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch
+) -> None:
+    await run(base, bulk)
+    before = base.meter.documents_read
+    assert await run(base, bulk) == Report()
+    assert base.meter.documents_read - before == 3
+    assert len(vertex.jobs) == 1
+
+
+async def test_a_run_whose_time_ends_leaves_the_job_to_the_next(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+) -> None:
+    vertex.patience = 3
+    for _ in range(2):
+        report = await run(base, replace(bulk, pause=120))
+        assert (report.counts, report.finished) == ({}, False)
+        assert report.note == f"A batch job for {NOTES} passages is under way."
+    assert (await run(base, replace(bulk, pause=120))).counts == {"embedded": NOTES}
+    await assert_all_embedded_once(base, vertex, "Note")
+    await assert_nothing_left(base, storage)
+
+
+async def test_what_comes_while_a_job_is_under_way_is_embedded_at_once(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, watch: Watch
+) -> None:
+    vertex.patience = 2
+    await run(base, replace(bulk, pause=120))
+    watch.now += timedelta(minutes=15)
+    await add(base, source("Late"))
+    report = await run(base, bulk)
+    assert report.counts == {"embedded": 2 * NOTES}
+    assert len(vertex.embedded) == NOTES
+    await assert_all_embedded_once(base, vertex, "Note", "Late")
+
+
+async def test_a_note_edited_meanwhile_gets_the_vector_of_what_it_says_now(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, watch: Watch
+) -> None:
+    vertex.patience = 2
+    await run(base, replace(bulk, pause=120))
+    watch.now += timedelta(minutes=15)
+    sections = (Section("Note 0, edited."), *source("Note").sections[1:])
+    await add(base, replace(source("Note"), sections=sections))
+    await run(base, bulk)
+    found = await embedded(base)
+    assert found["Note 0, edited."] == pytest.approx(vector("Note 0, edited."))
+    assert (NOTES, ["Notes Note 0, edited."]) == (len(found), vertex.embedded)
+
+
+async def test_a_deleted_note_stays_deleted(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch
+) -> None:
+    vertex.patience = 2
+    await run(base, replace(bulk, pause=120))
+    await add(base, replace(source("Note"), sections=()))
+    await run(base, bulk)
+    assert not any("embedding" in data for data in (await documents(base, "chunks")).values())
+
+
+async def test_what_is_too_much_for_one_job_is_left_to_the_next(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, watch: Watch
+) -> None:
+    watch.now += timedelta(minutes=1)
+    await add(base, source("Late"))
+    await run(base, replace(bulk, most=NOTES))
+    assert [len(job.texts) for job in vertex.jobs.values()] == [NOTES, NOTES]
+    await assert_all_embedded_once(base, vertex, "Note", "Late")
+
+
+async def test_texts_without_a_vector_are_put_off_and_tried_alone(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, watch: Watch
+) -> None:
+    def refusing(lines: list[bytes]) -> list[bytes]:
+        return [without_vector(line) if b"Note 3." in line else line for line in lines]
+
+    vertex.rewrite = refusing
+    report = await run(base, bulk)
+    reason = "INTERNAL_ERROR: The batch job made no usable vector of this text."
+    assert [failure.reason for failure in report.failures] == [reason]
+    odd = (await chunks_by_content(base))["Note 3."]
+    assert (odd["tries"], odd["pending"]["embed"]) == ({"embed": 1}, NOON + timedelta(minutes=2))
+    watch.now += timedelta(minutes=2)
+    assert (await run(base, bulk)).counts == {"embedded": 1}
+    assert vertex.embedded == ["Notes Note 3."]
+
+
+def halved(lines: list[bytes]) -> list[bytes]:
+    return [*lines[1:], b"{", b"null", lines[0][: len(lines[0]) // 2]]
+
+
+def with_one_too_short(lines: list[bytes]) -> list[bytes]:
+    answer = json.loads(lines[0])
+    answer["response"]["embedding"]["values"].pop()
+    return [json.dumps(answer).encode(), *lines[1:]]
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "counts"),
+    [
+        (lambda lines: lines[1:], {"embedded": NOTES}),
+        (halved, {"embedded": NOTES, "unreadable": 3}),
+        (lambda lines: [*lines, *lines], {"embedded": NOTES}),
+        (lambda lines: [*lines, b'{"key": "of:nobody", "response": {}}'], {"embedded": NOTES}),
+    ],
+    ids=["a row is missing", "half a row", "rows come twice", "rows of nobody"],
+)
+async def test_what_a_job_leaves_out_is_embedded_after_it(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, rewrite: Rewrite, counts: dict[str, int]
+) -> None:
+    vertex.rewrite = rewrite
+    report = await run(base, bulk)
+    assert (counts, []) == (report.counts, report.failures)
+    assert NOTES == len(await embedded(base))
+
+
+async def test_a_vector_of_another_length_is_refused(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch
+) -> None:
+    vertex.rewrite = with_one_too_short
+    report = await run(base, bulk)
+    assert (report.counts, len(report.failures)) == ({"embedded": NOTES - 1}, 1)
+
+
+async def test_vectors_longer_than_asked_for_are_cut(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch
+) -> None:
+    vertex.length = 3 * DIMENSION
+    await run(base, bulk)
+    assert {DIMENSION} == set(map(len, (await embedded(base)).values()))
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, True),
+        ({"bulk_bucket": None}, False),
+        ({"embedding_provider": "local"}, False),
+        ({"vertex_model": "text-embedding-005"}, False),
+    ],
+)
+def test_bulk_needs_a_bucket_and_a_model_that_it_knows(
+    changed: dict[str, Any], *, expected: bool
+) -> None:
+    vertex = {"embedding_provider": "vertex", "bulk_bucket": "gs://bulk/work"}
+    assert expected == (bulk_of(Settings(**vertex | changed)) is not None)

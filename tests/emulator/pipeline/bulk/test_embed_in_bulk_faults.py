@@ -1,0 +1,177 @@
+"""Where a batch job, Vertex AI or Cloud Storage fails, nothing is lost and nothing paid twice."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.embedding.chunks import embed_with
+from shared.errors import InvalidInput, PlatformFault, Unavailable
+from shared.job import Budget, Report
+from tests.support.bulk_embedding import (
+    NOTES,
+    assert_all_embedded_once,
+    assert_nothing_left,
+    run,
+    without_vector,
+)
+from tests.support.fakes.cloud_storage import BROKEN as STORAGE_BROKEN
+from tests.support.fakes.cloud_storage import CLIENT_LEAVES_SOCKETS, FORBIDDEN, FakeCloudStorage
+from tests.support.fakes.vertex_batch import BROKEN, LOST, FakeVertexBatch, Fault
+from tests.support.knowledge import write
+from tests.support.stored_documents import documents
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.embedding.bulk import Bulk
+
+pytestmark = [pytest.mark.anyio, CLIENT_LEAVES_SOCKETS]
+
+
+@pytest.mark.parametrize("ending", ["JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"])
+async def test_a_job_that_fails_is_told_and_the_next_run_starts_another(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage, ending: str
+) -> None:
+    vertex.ending = ending
+    report = await run(base, bulk)
+    [failure] = report.failures
+    assert failure.name.endswith("batchPredictionJobs/1000")
+    assert failure.reason.startswith(f"The batch job ended as {ending}")
+    assert "Secret" not in failure.reason
+    assert (report.counts, report.finished, storage.names("bulk")) == ({}, False, [])
+    vertex.ending = "JOB_STATE_SUCCEEDED"
+    assert (await run(base, bulk)).counts == {"embedded": NOTES}
+    await assert_nothing_left(base, storage)
+
+
+async def test_after_three_jobs_that_failed_texts_are_embedded_one_by_one(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+) -> None:
+    vertex.ending = "JOB_STATE_FAILED"
+    for _ in range(3):
+        assert len((await run(base, bulk)).failures) == 1
+    report = await run(base, bulk)
+    assert (report.counts, report.failures) == ({"embedded": NOTES}, [])
+    assert (len(vertex.jobs), len(vertex.embedded)) == (3, NOTES)
+    await run(base, bulk)
+    await assert_nothing_left(base, storage)
+
+
+async def test_a_job_that_made_next_to_nothing_has_failed_and_no_text_suffers(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch
+) -> None:
+    vertex.rewrite = lambda lines: [lines[0], *map(without_vector, lines[1:])]
+    [failure] = (await run(base, bulk)).failures
+    assert failure.reason == f"The batch job made 1 vectors of {NOTES} texts."
+    chunks = (await documents(base, "chunks")).values()
+    assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
+
+
+@pytest.mark.usefixtures("sleepless")
+async def test_an_outage_while_a_job_works_fails_nothing(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch
+) -> None:
+    vertex.patience = 2
+    await run(base, replace(bulk, pause=120))
+    vertex.faults["get"].extend([BROKEN] * 20)
+    with pytest.raises(Unavailable):
+        await run(base, bulk)
+    vertex.faults.clear()
+    assert (await run(base, bulk)).counts == {"embedded": NOTES}
+    await assert_all_embedded_once(base, vertex, "Note")
+
+
+@pytest.mark.usefixtures("sleepless")
+async def test_a_job_whose_start_was_never_confirmed_is_found_by_the_next_run(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch
+) -> None:
+    vertex.faults["create"].append(LOST)
+    vertex.faults["list"].extend([Fault(), *[BROKEN] * 20])
+    with pytest.raises(Unavailable):
+        await run(base, bulk)
+    vertex.faults.clear()
+    await run(base, bulk)
+    assert len(vertex.jobs) == 1
+    await assert_all_embedded_once(base, vertex, "Note")
+
+
+async def test_storage_that_is_down_stops_the_run_and_the_next_goes_on(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+) -> None:
+    vertex.patience = 2
+    await run(base, replace(bulk, pause=120))
+    storage.always["list"] = STORAGE_BROKEN
+    with pytest.raises(Unavailable):
+        await run(base, bulk)
+    storage.always.clear()
+    await run(base, bulk)
+    await assert_all_embedded_once(base, vertex, "Note")
+    await assert_nothing_left(base, storage)
+
+
+async def test_a_bucket_that_is_not_ours_is_told_and_given_up_after_three_runs(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+) -> None:
+    storage.always["upload"] = FORBIDDEN
+    for _ in range(3):
+        with pytest.raises(PlatformFault, match=r"roles/storage\.objectUser"):
+            await run(base, bulk)
+    assert (await run(base, bulk)).counts == {"embedded": NOTES}
+    assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES)
+
+
+async def test_a_job_that_is_refused_is_told_and_given_up_after_three_runs(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch
+) -> None:
+    vertex.faults["create"].extend([Fault(400)] * 3)
+    for _ in range(3):
+        with pytest.raises(InvalidInput, match="BULK_BUCKET"):
+            await run(base, bulk)
+    assert (await run(base, bulk)).counts == {"embedded": NOTES}
+    assert len(vertex.embedded) == NOTES
+
+
+async def test_what_a_job_makes_for_another_model_is_not_awaited(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+) -> None:
+    vertex.patience = 9
+    await run(base, replace(bulk, pause=120))
+    task = (await documents(base, "meta"))["bulk_embedding"]["task"]
+    await write(base, "meta/bulk_embedding", {"task": task | {"model": "of yesterday"}})
+    vertex.patience = 1
+    await run(base, bulk)
+    states = [job.state for job in vertex.jobs.values()]
+    assert ["JOB_STATE_CANCELLED", "JOB_STATE_SUCCEEDED"] == states
+    await assert_all_embedded_once(base, vertex, "Note")
+    await assert_nothing_left(base, storage)
+
+
+async def test_what_was_stored_before_its_files_were_deleted_is_not_asked_for_again(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+) -> None:
+    storage.always["delete"] = STORAGE_BROKEN
+    with pytest.raises(Unavailable):
+        await run(base, bulk)
+    storage.always.clear()
+    assert (await run(base, bulk)).counts == {}
+    await assert_all_embedded_once(base, vertex, "Note")
+    await assert_nothing_left(base, storage)
+
+
+async def test_time_that_ends_amid_the_answers_loses_none(
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+) -> None:
+    report = Report()
+
+    class Spent(Budget):
+        @property
+        def spent(self) -> bool:
+            return any(name.endswith("predictions.jsonl") for name in storage.names("bulk"))
+
+    await embed_with(bulk, base, Spent(math.inf), report)
+    assert (report.counts, report.finished) == ({}, False)
+    await run(base, bulk)
+    await assert_all_embedded_once(base, vertex, "Note")

@@ -1,0 +1,28 @@
+"""A library on Readwise, and who follows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.fakes.readwise import FakeReadwise
+from tests.support.readwise_runs import following
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shared.settings import Settings
+
+
+@pytest.fixture
+def readwise() -> Iterator[FakeReadwise]:
+    """A library of three highlights a page."""
+    with FakeReadwise(page_size=3) as library:
+        yield library
+
+
+@pytest.fixture
+def settings(project: str, readwise: FakeReadwise) -> Settings:
+    """The settings of a laptop that follows the library."""
+    return following(readwise, project)

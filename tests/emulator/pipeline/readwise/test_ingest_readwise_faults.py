@@ -1,0 +1,331 @@
+"""Whatever Readwise answers, ingest waits, asks again or says what is wrong, and loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import time
+from contextlib import redirect_stderr
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import SecretStr
+
+from functions.jobs.ingest.job import ingest
+from functions.jobs.ingest.readers.readwise_export import MAX_BYTES
+from functions.jobs.ingest.readwise.export import Export, OutOfTime
+from functions.jobs.ingest.readwise.following import MARGIN
+from shared.clock import utc_now
+from shared.errors import InvalidInput, Unavailable
+from shared.job import Budget, Failure, Report
+from shared.store.readwise_sync import Progress, UnderWay
+from tests.support.fakes.readwise import (
+    BROKEN,
+    CUT,
+    HALF_A_BODY,
+    HANG,
+    NO_RESULTS,
+    NOTHING,
+    RESULTS_OF_ANOTHER_TYPE,
+    START,
+    TOKEN,
+    WEB_PAGE,
+    FakeReadwise,
+    Reply,
+    throttled,
+)
+from tests.support.readwise_runs import followed, progress, texts
+from tests.support.stored_documents import one_step
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+    from tests.support.monotonic_clock import Monotonic
+
+pytestmark = pytest.mark.anyio
+
+PASSING = [BROKEN, CUT, HALF_A_BODY, WEB_PAGE, NO_RESULTS, RESULTS_OF_ANOTHER_TYPE, throttled("0")]
+
+
+def opened(readwise: FakeReadwise, *, token: str = TOKEN, **seconds: float) -> Export:
+    """The export, with limits that only a hang reaches."""
+    limits = {"attempt_seconds": 60.0, "patience_seconds": 120.0} | seconds
+    deadline = time.monotonic() + limits.pop("deadline", 240.0)
+    url = readwise.base_url
+    return Export(url, SecretStr(token), deadline=deadline, clock=utc_now, **limits)
+
+
+async def books(export: Export) -> list[Any]:
+    """All books of the export, page by page."""
+    async with export:
+        return [book["user_book_id"] async for page in export.pages() for book in page.books]
+
+
+@pytest.mark.parametrize("reply", PASSING)
+async def test_what_passes_is_asked_for_again(readwise: FakeReadwise, reply: Reply) -> None:
+    readwise.put(7, "Reef early.")
+    readwise.script.append(reply)
+    assert [7] == await books(opened(readwise))
+    assert len(readwise.calls) == 2
+
+
+async def test_a_request_that_hangs_is_given_up_and_sent_again(
+    readwise: FakeReadwise, monotonic: Monotonic
+) -> None:
+    readwise.put(7, "Reef early.")
+    readwise.script.append(HANG)
+    readwise.on_hang = partial(monotonic.turn_soon, 60)
+    assert [7] == await books(opened(readwise))
+    assert 2 == len(readwise.calls)
+
+
+@pytest.mark.parametrize("reply", [BROKEN, CUT, HALF_A_BODY, WEB_PAGE, NO_RESULTS])
+@pytest.mark.usefixtures("sleepless")
+async def test_what_does_not_pass_is_an_outage(
+    readwise: FakeReadwise,
+    reply: Reply,
+) -> None:
+    readwise.script.extend([reply] * 99)
+    with pytest.raises(Unavailable, match="try again later"):
+        await books(opened(readwise))
+    assert len(readwise.calls) < 99
+
+
+@pytest.mark.usefixtures("sleepless")
+async def test_it_waits_as_long_as_it_is_told_to(
+    readwise: FakeReadwise,
+) -> None:
+    """Longer than it is patient with failures."""
+    readwise.put(7, "Reef early.")
+    readwise.script.extend([throttled("100"), throttled("100")])
+    assert [7] == await books(opened(readwise, patience_seconds=60))
+    first, second, third = (call.at for call in readwise.calls)
+    assert second - first >= 100
+    assert third - second >= 100
+
+
+async def test_it_does_not_wait_beyond_its_time(readwise: FakeReadwise) -> None:
+    readwise.script.append(throttled("3600"))
+    with pytest.raises(OutOfTime):
+        await books(opened(readwise))
+
+
+async def test_it_does_not_ask_beyond_its_time(
+    readwise: FakeReadwise, monotonic: Monotonic
+) -> None:
+    readwise.script.append(HANG)
+    readwise.on_hang = partial(monotonic.turn_soon, 30)
+    with pytest.raises(OutOfTime):
+        await books(opened(readwise, deadline=30))
+
+
+async def test_a_run_that_is_told_to_wait_for_too_long_is_completed_by_the_next(
+    backend: Backend, deps: Deps, readwise: FakeReadwise
+) -> None:
+    readwise.put(7, "Reef early.")
+    readwise.script.extend([Reply(), throttled("3600")])
+    report = await ingest(deps, Budget(asyncio.get_running_loop().time() + 60))
+    assert Report(finished=False) == report
+    assert (await followed(backend)).finished
+    assert {"readwise-7": ["Reef early."]} == await texts(deps)
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (Reply(401, b'{"detail": "Invalid token."}'), "renew READWISE_TOKEN"),
+        (Reply(403, b'{"detail": "Forbidden"}'), "renew READWISE_TOKEN"),
+        (Reply(404, b"<html>"), "check READWISE_URL"),
+        (Reply(301, b"", {"Location": "https://example.com/"}), "check READWISE_URL"),
+    ],
+)
+async def test_a_refusal_says_what_to_do(
+    readwise: FakeReadwise, reply: Reply, message: str
+) -> None:
+    readwise.script.append(reply)
+    with pytest.raises(InvalidInput, match=message):
+        await books(opened(readwise))
+    assert len(readwise.calls) == 1
+
+
+@pytest.mark.parametrize("token", ["two words", "caf\xe9", "line\nbreak"])
+async def test_what_cannot_be_a_token_is_not_sent(readwise: FakeReadwise, token: str) -> None:
+    with pytest.raises(InvalidInput, match="renew READWISE_TOKEN") as refused:
+        await books(opened(readwise, token=token))
+    assert token not in refused.value.message
+    assert [] == readwise.calls
+
+
+async def test_neither_the_token_nor_what_people_read_is_logged(
+    backend: Backend, readwise: FakeReadwise
+) -> None:
+    readwise.put(7, "A secret thought.")
+    readwise.highlight(7, 0, "A secret thought.", note=["A secret note."])
+    readwise.script.extend([HALF_A_BODY, Reply(), Reply(status=404)])
+    said = io.StringIO()
+    with redirect_stderr(said), pytest.raises(InvalidInput) as refused:
+        await followed(backend)
+    words = said.getvalue() + refused.value.message
+    assert "origin_failed" in words
+    assert [] == [word for word in (TOKEN, "secret", "user_book") if word in words]
+
+
+async def test_pages_that_come_twice_change_nothing(
+    backend: Backend, deps: Deps, readwise: FakeReadwise
+) -> None:
+    thoughts = [f"Thought {number}." for number in range(8)]
+    readwise.put(7, *thoughts)
+    readwise.put(8, "Knead well.")
+    readwise.repeats = True
+    report = await followed(backend)
+    assert (report.counts["read"], report.failures) == (2, [])
+    assert {"readwise-7": thoughts, "readwise-8": ["Knead well."]} == await texts(deps)
+
+
+async def test_a_highlight_that_changes_between_two_pages_ends_as_it_is_in_the_end(
+    backend: Backend, deps: Deps, readwise: FakeReadwise
+) -> None:
+    """It is met as it was and as it is; an older page that comes late does not bring it back."""
+    readwise.page_size = 1
+    readwise.put(7, "Reef early.")
+    before = readwise.export(ids="7")
+    readwise.later(hours=1)
+    readwise.highlight(7, 0, "Reef earlier.")
+    readwise.highlight(7, 1, "Heave to.")
+    readwise.script.extend(
+        [
+            Reply(),
+            Reply(),
+            Reply(),
+            Reply(altered=lambda now: now | {"results": now["results"] + before["results"]}),
+        ]
+    )
+    await followed(backend)
+    assert {"readwise-7": ["Reef earlier.", "Heave to."]} == await texts(deps)
+
+
+async def test_a_listing_of_changes_that_comes_empty_deletes_nothing(
+    backend: Backend, deps: Deps, readwise: FakeReadwise
+) -> None:
+    readwise.put(7, "Reef early.")
+    await followed(backend)
+    readwise.later(days=1)
+    readwise.script.append(NOTHING)
+    await followed(backend)
+    assert {"readwise-7": ["Reef early."]} == await texts(deps)
+
+
+async def test_a_listing_that_comes_empty_half_way_through_an_import_ends_nothing(
+    backend: Backend, deps: Deps, readwise: FakeReadwise
+) -> None:
+    readwise.page_size = 100
+    for number in range(1, 61):
+        readwise.put(number, "Reef early.")
+    assert not (await ingest(deps, one_step())).finished
+    half = Progress(under_way=UnderWay(START, "30"))
+    assert half == await progress(deps)
+    readwise.script.append(NOTHING)
+    reason = "came empty before all of it was read: the next run asks again"
+    failure = Failure("Readwise: the list of changes", reason)
+    assert Report(failures=[failure]) == await followed(backend)
+    assert half == await progress(deps)
+    assert (await followed(backend)).counts["read"] == 30
+    assert 60 == len(await texts(deps))
+
+
+async def test_a_listing_that_lacks_books_that_it_counts_is_read_and_asked_for_again(
+    backend: Backend, deps: Deps, readwise: FakeReadwise
+) -> None:
+    """Half of 62 books come: neither they nor the others are taken to be done."""
+    readwise.page_size = 100
+    for number in range(1, 63):
+        readwise.put(number, "Reef early.")
+    readwise.script.append(Reply(altered=lambda now: now | {"results": now["results"][::2]}))
+    reason = "lacks 31 of what it counts: the next run asks again"
+    report = await followed(backend)
+    assert [Failure("Readwise: the list of changes", reason)] == report.failures
+    assert report.counts["read"] == 31
+    assert Progress() == await progress(deps)
+    assert (await followed(backend)).failures == []
+    assert 62 == len(await texts(deps))
+    assert Progress(START - MARGIN) == await progress(deps)
+
+
+@pytest.mark.parametrize("count", [None, "many", [], -1])
+async def test_a_count_that_is_none_counts_for_nothing(
+    backend: Backend, readwise: FakeReadwise, count: Any
+) -> None:
+    readwise.put(7, "Reef early.")
+    readwise.script.append(Reply(altered=lambda now: now | {"count": count}))
+    assert (await followed(backend)).failures == []
+
+
+async def test_what_is_counted_may_be_highlights(backend: Backend, readwise: FakeReadwise) -> None:
+    readwise.put(7, "Reef early.", "Anchor well.", "Sail at dawn.")
+    readwise.script.append(Reply(altered=lambda now: now | {"count": 3}))
+    assert (await followed(backend)).failures == []
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+async def test_an_answer_that_is_far_too_large_is_given_up_before_its_end(
+    readwise: FakeReadwise, coding: str
+) -> None:
+    """Its end never comes: who waits for it hears of an outage."""
+    body = b" " * (MAX_BYTES + 5_000_000)
+    sent = gzip.compress(body) if coding == "gzip" else body
+    readwise.script.append(Reply(body=sent, headers={"Content-Encoding": coding}, missing=1_000))
+    with pytest.raises(InvalidInput, match="more than 64 MB at once: check READWISE_URL"):
+        await books(opened(readwise))
+    assert len(readwise.calls) == 1
+
+
+async def test_a_book_that_comes_without_the_highlights_that_were_listed_stays(
+    backend: Backend, deps: Deps, readwise: FakeReadwise
+) -> None:
+    def emptied(page: dict[str, Any]) -> dict[str, Any]:
+        return page | {"results": [book | {"highlights": []} for book in page["results"]]}
+
+    readwise.put(7, "Reef early.")
+    await followed(backend)
+    readwise.later(days=1)
+    readwise.highlight(7, 1, "Heave to.")
+    readwise.script.extend([Reply(), Reply(altered=emptied)])
+    (failure,) = (await followed(backend)).failures
+    assert failure.reason == "came without the highlights that were listed"
+    assert {"readwise-7": ["Reef early."]} == await texts(deps)
+    await followed(backend)
+    assert {"readwise-7": ["Reef early.", "Heave to."]} == await texts(deps)
+
+
+async def test_a_record_that_is_no_book_keeps_none_of_the_others_out(
+    backend: Backend, deps: Deps, readwise: FakeReadwise
+) -> None:
+    readwise.put(7, "Reef early.")
+    strange: list[Any] = [None, 3, "book", [], {"user_book_id": {}}, {"user_book_id": "a,b"}]
+    readwise.script.append(Reply(altered=lambda now: now | {"results": strange + now["results"]}))
+    assert len(strange) == len((await followed(backend)).failures)
+    assert {"readwise-7": ["Reef early."]} == await texts(deps)
+
+
+async def test_cursors_that_lead_in_a_circle_end_the_run(
+    backend: Backend, deps: Deps, readwise: FakeReadwise
+) -> None:
+    readwise.put(7, *(f"Thought {number}." for number in range(8)))
+    readwise.script.extend([Reply(altered=lambda now: now | {"nextPageCursor": "1"})] * 9)
+    with pytest.raises(Unavailable, match="circle"):
+        await followed(backend)
+    assert (await progress(deps)).updated_after is None
+
+
+async def test_what_would_write_on_a_terminal_goes_and_what_turns_a_text_stays_in_the_text(
+    backend: Backend, deps: Deps, readwise: FakeReadwise
+) -> None:
+    isolated = "He wrote \u2067\u05e9\u05dc\u05d5\u05dd\u2069 twice."
+    readwise.put(7, f"\x9b2J{isolated}\x7f", readable_title="Sails\u202e \x1b[31mup\x85down\u2067")
+    readwise.put(8, readable_title="Oars\n\x9b2J\u202e", user_book_id=None)
+    reason = "has no id by which to ask for it"
+    assert [Failure("Readwise: Oars 2J", reason)] == (await followed(backend)).failures
+    assert {"readwise-7": [f"2J{isolated}"]} == await texts(deps)
+    found = await deps.store.database.document("sources", "readwise-7").get()
+    assert found.get("title") == "Sails [31mup down"

@@ -1,0 +1,44 @@
+"""A base that one process embedded, and another is to embed anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.model_migration import Model, Watch, filled, former, opener, present
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from shared.deps import Backend
+    from shared.settings import Settings
+
+    Open = Callable[[Model], Backend]
+
+
+@pytest.fixture
+def watch() -> Watch:
+    """What time it is."""
+    return Watch()
+
+
+@pytest.fixture
+async def opened(settings: Settings, watch: Watch) -> AsyncIterator[Open]:
+    """Opens the database as a process with this model does."""
+    backends: list[Backend] = []
+    yield opener(settings, watch, backends)
+    for backend in backends:
+        await backend.aclose()
+
+
+@pytest.fixture
+async def old(opened: Open) -> Backend:
+    """A process with the former model, which has embedded everything."""
+    return await filled(opened(former()))
+
+
+@pytest.fixture
+def new(opened: Open) -> Backend:
+    """A process with the model that is configured now."""
+    return opened(present())

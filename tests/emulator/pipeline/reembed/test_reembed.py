@@ -1,0 +1,230 @@
+"""The base moves to another embedding model, in steps that can be interrupted anywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.embed.job import embed
+from functions.jobs.ingest_materials.job import ingest_materials
+from functions.jobs.reembed.job import JOB, documents
+from shared.domain.source import Section, Source
+from shared.errors import Unavailable
+from shared.job import Report, run_job
+from tests.support.knowledge import in_chunks, index_all, write
+from tests.support.model_migration import (
+    NOON,
+    Model,
+    Watch,
+    all_with,
+    begin,
+    brief,
+    cleared,
+    former,
+    model_of,
+    move,
+    moved,
+    of_job,
+    spaces,
+)
+from tests.support.stored_documents import ample, chunks_by_content, nothing, one_step
+from tests.support.stored_documents import documents as stored
+from tests.support.traces import ask, did, sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared.deps import Backend
+
+    Open = Callable[[Model], Backend]
+
+pytestmark = pytest.mark.anyio
+
+DOCUMENTS = 10
+"""Passages, extractions and traces of the base."""
+
+
+async def stamp(backend: Backend) -> dict[str, Any]:
+    found: dict[str, Any] = (await stored(of_job(backend), "meta"))["embedding"]
+    return found
+
+
+async def test_everything_is_embedded_anew_once(old: Backend, new: Backend, watch: Watch) -> None:
+    assert await documents(of_job(new)) == DOCUMENTS
+    report = await moved(new, watch)
+    assert (report.counts, report.failures) == ({"embedded": DOCUMENTS}, [])
+    assert (report.finished, report.note) == (
+        True, "The knowledge base is embedded with words-2 now.",
+    )  # fmt: skip
+    assert await spaces(old) == all_with("words-2", 24)
+    assert await stamp(old) == {"model": "words-2", "dimension": 24}
+    assert {1} == set(model_of(new).paid.values())
+    assert await documents(of_job(new)) == 0
+
+
+async def test_a_move_waits_until_what_began_before_it_is_over(
+    old: Backend, new: Backend, watch: Watch
+) -> None:
+    report = await begin(new)
+    assert (report.counts, report.finished) == ({}, False)
+    assert report.note == "What works with the former model has to end first."
+    watch.later()
+    elsewhere = of_job(old)
+    await elsewhere.store.leases.acquire("ingest_materials", 600, watch)
+    assert (await move(new, brief())).counts == {}
+    assert {("words-1", 16)} == (await spaces(old))["chunks"]
+    await elsewhere.store.leases.release()
+    assert (await move(new)).counts == {"embedded": DOCUMENTS}
+
+
+async def test_vectors_of_two_models_never_stand_side_by_side(
+    old: Backend, new: Backend, watch: Watch
+) -> None:
+    await cleared(new, watch)
+    assert await spaces(old) == all_with(None, 0)
+
+
+async def test_the_embed_job_carries_a_move_on(old: Backend, new: Backend, watch: Watch) -> None:
+    await begin(new)
+    watch.later()
+    report = await embed(of_job(new), ample())
+    assert (report.counts, await spaces(old)) == ({"embedded": DOCUMENTS}, all_with("words-2", 24))
+    assert await stamp(new) == {"model": "words-2", "dimension": 24}
+
+
+@pytest.mark.parametrize("is_cleared", [False, True])
+async def test_the_embed_job_of_the_former_model_stands_back(
+    old: Backend, new: Backend, watch: Watch, *, is_cleared: bool
+) -> None:
+    await (cleared(new, watch) if is_cleared else begin(new))
+    before = await spaces(old)
+    with pytest.raises(Unavailable, match="being embedded anew"):
+        await embed(of_job(old), ample())
+    with pytest.raises(Unavailable, match="being embedded anew"):
+        await ingest_materials(of_job(old), ample())
+    assert before == await spaces(old)
+
+
+async def test_who_contributes_during_a_move_does_it_in_the_new_space_or_later(
+    old: Backend, new: Backend, watch: Watch
+) -> None:
+    await begin(new)
+    for backend in (old, new):
+        answer = await ask(backend, "contribute_trace", **sample(5))
+        assert answer.error
+        assert answer.error.code == "UNAVAILABLE"
+    await cleared(new, watch)
+    assert (await ask(old, "contribute_trace", **sample(5))).error
+    await did(new, "contribute_trace", **sample(5))
+    assert (await move(new)).counts == {"embedded": DOCUMENTS}
+    assert len(await stored(of_job(new), "traces")) == 4
+    assert await spaces(new) == all_with("words-2", 24)
+
+
+async def test_passages_that_come_and_change_during_a_move_are_embedded_with_the_rest(
+    old: Backend, new: Backend, watch: Watch
+) -> None:
+    await cleared(new, watch)
+    sections = (Section("Rye needs a sour dough."),)
+    await of_job(old).store.ingestion.save(
+        [in_chunks(Source("rye", "Rye", sections=sections))], watch()
+    )
+    await move(new)
+    assert "Rye needs a sour dough." in await chunks_by_content(of_job(new))
+    assert await spaces(new) == all_with("words-2", 24)
+
+
+async def test_a_deleted_passage_comes_back_neither_to_life_nor_into_the_queue(
+    old: Backend, new: Backend, watch: Watch
+) -> None:
+    gone = Source("baking", "Bread at Home", sections=())
+    await of_job(old).store.ingestion.save([in_chunks(gone)], watch())
+    report = await moved(new, watch)
+    assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 3}, True)
+    await index_all(of_job(new))
+    assert len(await stored(of_job(new), "chunks")) == 2
+
+
+async def test_time_that_ends_at_any_step_loses_nothing(
+    old: Backend, new: Backend, watch: Watch
+) -> None:
+    await begin(new)
+    watch.later()
+    assert (await move(new, nothing())).finished is False
+    report = await move(new, one_step())
+    assert (report.counts, report.finished) == ({"embedded": 5}, False)
+    while not (report := await move(new, one_step())).finished:
+        pass
+    assert (all_with("words-2", 24), {1}) == (await spaces(new), set(model_of(new).paid.values()))
+    assert await stamp(old) == {"model": "words-2", "dimension": 24}
+
+
+async def test_an_outage_stops_a_move_and_the_next_run_goes_on(
+    old: Backend, new: Backend, watch: Watch
+) -> None:
+    await cleared(new, watch)
+    assert (await stamp(old))["model"] == "words-1"
+    assert (await move(new)).counts == {"embedded": DOCUMENTS}
+    assert await spaces(old) == all_with("words-2", 24)
+
+
+async def test_what_the_new_model_refuses_is_told_and_holds_nothing_up(
+    old: Backend, new: Backend, watch: Watch
+) -> None:
+    model_of(new).refuses = sample(1)["title"]
+    report = await moved(new, watch)
+    [failure] = report.failures
+    assert failure.name.startswith("traces/")
+    assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 1}, True)
+    assert {("words-2", 24), (None, 0)} == (await spaces(old))["traces"]
+    model_of(new).refuses = ""
+    found = await did(new, "search_traces", None, query=sample(1)["title"])
+    assert sample(1)["title"] in [each["title"] for each in found["results"]]
+
+
+async def test_a_passage_that_was_parked_is_tried_with_the_new_model(
+    old: Backend, new: Backend, watch: Watch
+) -> None:
+    [name, *_] = await stored(of_job(old), "chunks")
+    await write(of_job(old), f"chunks/{name}", {"parked": {"embed": "refused"}})
+    await moved(new, watch)
+    assert (await stored(of_job(new), "chunks"))[name]["parked"] == {}
+
+
+@pytest.mark.parametrize("model", [Model("words-1", 24), Model("words-2", 16)])
+async def test_another_length_and_another_name_are_both_another_model(
+    old: Backend, opened: Open, watch: Watch, model: Model
+) -> None:
+    report = await moved(opened(model), watch)
+    assert report.counts == {"embedded": DOCUMENTS}
+    expected = all_with(model.model, model.dimension)
+    assert expected == await spaces(old)
+
+
+@pytest.mark.parametrize("is_cleared", [False, True])
+async def test_a_move_can_be_taken_back(
+    old: Backend, new: Backend, watch: Watch, *, is_cleared: bool
+) -> None:
+    await (cleared(new, watch) if is_cleared else begin(new))
+    report = await moved(old, watch)
+    assert (report.finished, await stamp(old)) == (True, {"model": "words-1", "dimension": 16})
+    assert await spaces(old) == all_with("words-1", 16)
+
+
+@pytest.mark.usefixtures("old")
+async def test_a_base_that_has_the_model_costs_one_read(opened: Open) -> None:
+    again = of_job(opened(former()))
+    assert await JOB.run(again, ample()) == Report()
+    assert (again.meter.documents_read, again.meter.documents_written) == (1, 0)
+
+
+async def test_an_empty_base_needs_no_move(new: Backend) -> None:
+    assert (await move(new), await documents(of_job(new))) == (Report(), 0)
+    assert await stored(of_job(new), "meta") == {}
+
+
+async def test_the_job_never_runs_beside_the_embed_job(old: Backend, new: Backend) -> None:
+    assert JOB.lease == "embed"
+    await of_job(old).store.leases.acquire("embed", 600, lambda: NOON)
+    assert not isinstance(await run_job(JOB, new), Report)

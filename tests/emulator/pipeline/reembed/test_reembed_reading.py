@@ -1,0 +1,167 @@
+"""While the base moves to another embedding model and after it, everything can still be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.ingest_materials.job import ingest_materials
+from functions.tools.get_chunk.tool import In as ChunkIn
+from functions.tools.get_chunk.tool import get_chunk
+from functions.tools.get_cluster.tool import In as ClusterIn
+from functions.tools.get_cluster.tool import get_cluster
+from functions.tools.search_kb.tool import In as SearchIn
+from functions.tools.search_kb.tool import search_kb
+from shared.domain.cluster import Cluster
+from shared.domain.material import id_of
+from shared.errors import Conflict, Unavailable
+from shared.store.clusters import CentredCluster
+from tests.support.materials import MAST, PAGES, extracted, refused
+from tests.support.model_migration import (
+    QUESTION,
+    TASK,
+    Model,
+    Watch,
+    begin,
+    cleared,
+    former,
+    model_of,
+    move,
+    moved,
+    of_job,
+    spaces,
+)
+from tests.support.stored_documents import ample
+from tests.support.stored_documents import documents as stored
+from tests.support.traces import did, sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from functions.tools.search_kb.tool import Out
+    from shared.deps import Backend
+
+    Open = Callable[[Model], Backend]
+
+pytestmark = pytest.mark.anyio
+
+ANCHOR = "A good anchor and enough chain let the crew sleep through a gale."
+
+
+async def search(backend: Backend, mode: str = "hybrid") -> Out:
+    asked = SearchIn.model_validate({"query": ANCHOR, "mode": mode})
+    return await search_kb(asked, of_job(backend))
+
+
+async def test_after_a_move_meaning_is_found_by_the_new_model_alone(
+    old: Backend, new: Backend, watch: Watch
+) -> None:
+    with pytest.raises(Conflict, match=r"embedded with words-1 .*carrel jobs run reembed"):
+        await search(new)
+    await moved(new, watch)
+    for mode in ("semantic", "hybrid"):
+        out = await search(new, mode)
+        assert (out.results[0].title, out.message) == ("Under Sail", None)
+    with pytest.raises(Conflict, match=r"embedded with words-2 \(24 dimensions\)"):
+        await search(old)
+
+
+async def test_while_the_base_moves_words_find_what_they_found(
+    old: Backend, new: Backend, watch: Watch
+) -> None:
+    await begin(new)
+    for backend in (old, new):
+        await assert_words_alone(backend)
+    await cleared(new, watch)
+    for backend in (old, new):
+        await assert_words_alone(backend)
+
+
+async def assert_words_alone(backend: Backend) -> None:
+    """Words find passages, traces and key passages; meaning is told to be out of reach."""
+    out = await search(backend)
+    assert out.results[0].title == "Under Sail"
+    assert out.message
+    told = "Everything is being embedded with another model right now. Words alone were searched."
+    assert told in out.message
+    with pytest.raises(Unavailable, match="being embedded anew, with words-2"):
+        await search(backend, "semantic")
+    trace = sample(0)
+    found = await did(backend, "search_traces", None, query=trace["title"])
+    assert found["results"][0]["title"] == trace["title"]
+
+
+async def test_a_process_that_knew_the_former_model_learns_of_the_move_in_time(
+    old: Backend, new: Backend
+) -> None:
+    """What it trusts meanwhile still holds: nothing is changed before that time is over."""
+    await search(old)
+    await begin(new)
+    assert (await search(old, "semantic")).results
+    assert {("words-1", 16)} == (await spaces(old))["chunks"]
+
+
+@pytest.mark.usefixtures("old")
+async def test_materials_are_searched_by_the_new_model_once_they_have_its_vectors(
+    new: Backend, watch: Watch
+) -> None:
+    await moved(new, watch)
+    assert (await ingest_materials(of_job(new), ample())).counts == {"embedded": 4, "ready": 1}
+    wheres: tuple[dict[str, Any], ...] = ({"document": id_of(PAGES)}, {"scope": "task"})
+    for where in wheres:
+        out = await extracted(new, QUESTION, task_id=TASK, **where)
+        assert (out["status"], out["contexts"][0]) == ("ready", MAST)
+        assert "message" not in out
+
+
+@pytest.mark.usefixtures("old")
+async def test_who_asks_for_materials_after_a_move_has_them_embedded_at_once(
+    new: Backend, watch: Watch
+) -> None:
+    await moved(new, watch)
+    error = await refused(new, QUESTION, task_id=TASK, scope="task")
+    assert "1 of its materials are still being taken in" in error.message
+    out = await extracted(new, QUESTION, task_id=TASK, document=id_of(PAGES))
+    assert (out["status"], out["contexts"][0]) == ("ready", MAST)
+    out = await extracted(new, QUESTION, task_id=TASK, scope="task")
+    assert out["contexts"][0] == MAST
+
+
+@pytest.mark.usefixtures("old")
+async def test_materials_brought_again_after_a_move_are_found(new: Backend, watch: Watch) -> None:
+    await moved(new, watch)
+    out = await extracted(new, QUESTION, task_id=TASK, materials=PAGES)
+    assert (out["status"], out["contexts"][0]) == ("ready", MAST)
+    assert model_of(new).paid[MAST] == 1
+
+
+async def test_topics_and_passages_can_be_read_throughout_a_move(
+    old: Backend, new: Backend, watch: Watch
+) -> None:
+    names = list(await stored(of_job(old), "chunks"))
+    topics = [topic("dough", (0.0, 1.0)), topic("boats", (0.6, 0.8))]
+    members = {"dough": names[:3], "boats": names[3:]}
+    await of_job(old).store.clusters.save(topics, members, "run-1", watch())
+    for prepare in (begin(new), cleared(new, watch), move(new)):
+        await prepare
+        for backend in (old, new):
+            found = await get_cluster(ClusterIn(cluster_id="dough"), of_job(backend))
+            assert [each.cluster_id for each in found.related_clusters] == ["boats"]
+            chunk = await get_chunk(ChunkIn(chunk_id=names[0]), of_job(backend))
+            assert chunk.chunk_id == names[0]
+
+
+def topic(name: str, start: tuple[float, ...]) -> CentredCluster:
+    """A topic whose centroid is of the former model."""
+    cluster = Cluster(name, name, "A topic.", ("one",), x=0.0, y=0.0)
+    return CentredCluster(cluster, start + (0.0,) * (former().dimension - len(start)))
+
+
+@pytest.mark.usefixtures("old")
+async def test_materials_move_to_vectors_of_another_length_too(opened: Open, watch: Watch) -> None:
+    longer = opened(Model("words-1", 24))
+    await moved(longer, watch)
+    assert (await ingest_materials(of_job(longer), ample())).counts == {"embedded": 4, "ready": 1}
+    out = await extracted(longer, QUESTION, task_id=TASK, document=id_of(PAGES))
+    assert out["contexts"][0] == MAST

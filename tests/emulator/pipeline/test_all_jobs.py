@@ -1,0 +1,258 @@
+"""What holds of every job: two schedulers run it once, and what was killed is completed.
+
+Runs are killed by SIGKILL, in processes of their own, while they wait for an answer that never
+comes, or right after one of their commits. What kills at every commit do to a job is told beside
+its other tests: here are those that are not killed there, and all that ask others, one after the
+other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from pydantic import SecretStr
+
+from functions.jobs.index.job import JOB as INDEX
+from functions.jobs.ingest.job import JOB as INGEST
+from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
+from functions.jobs.repair.job import JOB as REPAIR
+from infra.deploy.discovery import ROOT, jobs
+from infra.local.places import SAMPLE
+from shared.clock import utc_now
+from shared.deps import Backend
+from shared.domain.material import id_of
+from shared.job import Busy, Report, run_job
+from shared.settings import Settings
+from shared.store.runs import RunState
+from tests.emulator.pipeline.test_repair import damage
+from tests.support.database_state import differences, digests, state_of
+from tests.support.fakes import openai, readwise, vertex
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.fakes.openai import FakeOpenAI
+from tests.support.fakes.readwise import FakeReadwise
+from tests.support.index_lists import assert_exact
+from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in
+from tests.support.materials import extracted
+from tests.support.stored_documents import leases
+from tests.support.stored_materials import QUERY, contents, pages, settings_with
+from tests.support.whole_sample import (
+    ORDER,
+    WordVertex,
+    credentials_file,
+    opened,
+    pinned,
+    settings_of,
+    shelve,
+)
+from tests.support.workspaces import of_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from shared.deps import Deps
+    from shared.job import Budget, Job
+
+pytestmark = pytest.mark.anyio
+
+CARREL: Final = [sys.executable, "-c", "from infra.cli import main; main()", "jobs", "run"]
+LEASE: Final = {"LEASE_SECONDS": "0.5"}
+WAIT: Final = 300.0
+"""Seconds until a run that does not get on is given up."""
+ANSWERS: Final = {
+    "ingest": 5,
+    "embed": 40,
+    "cards": 20,
+    "cluster": 5,
+    "extract": 60,
+    "health": 7,
+}
+"""How many answers a run gets before it is killed: of most jobs, something is stored by then."""
+COMMITS: Final = (1, 3, 4)
+"""After which repair is killed: it takes the lease; it mends some lists, and some more. All but the
+first begin by telling that one has died."""
+UNSTORED: Final = 36
+"""Of a hundred passages of materials, those beyond the two batches that are stored when the fourth
+is embedded: the third may be."""
+KILLED: Final = -9
+DYING: Final = """
+import asyncio, os, signal, sys
+from functions.jobs.repair.job import JOB
+from shared.job import run_job
+from shared.settings import Settings
+from tests.support.commit_hooks import WatchedBackend, after
+
+async def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(run_job(JOB, WatchedBackend(Settings(), after(int(sys.argv[1]), die))))
+"""
+
+
+@contextmanager
+def running(name: str, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """`carrel jobs run NAME` in a process of its own, which does not outlive the block."""
+    with subprocess.Popen(
+        [*CARREL, name],
+        cwd=ROOT,
+        env={**os.environ, **LEASE, **environment},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def killed(name: str, environment: Mapping[str, str], hangs: Callable[[], bool]) -> None:
+    """Run a job until it waits for an answer that does not come, and kill it there."""
+    async with asyncio.timeout(WAIT):
+        with running(name, environment) as process:
+            while not hangs():
+                assert process.poll() is None, f"{name} ended before it was killed"
+                with suppress(subprocess.TimeoutExpired):
+                    await asyncio.to_thread(process.wait, 0.02)
+    assert KILLED == process.returncode
+
+
+async def completed(job: Job, backend: Backend) -> Report:
+    """Run a job to its end, as soon as the lease of the run that was killed is over."""
+    async with asyncio.timeout(WAIT):
+        while isinstance(outcome := await run_job(job, backend), Busy):
+            pass
+    return outcome
+
+
+@pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)
+async def test_two_schedulers_that_fire_at_once_run_a_job_once(job: Job, project: str) -> None:
+    settings = Settings(google_cloud_project=project, ingest_path=str(SAMPLE))
+    backends = [Backend(settings, embedder=WordEmbedder()) for _ in range(2)]
+    deps = of_job(backends[0])
+    await put_in(deps, BAKING)
+    await deps.store.ingestion.save([in_chunks(SAILING)], deps.clock())
+    answered = asyncio.Event()
+
+    async def run(deps: Deps, budget: Budget) -> Report:
+        async with asyncio.timeout(WAIT):
+            await answered.wait()  # until the other scheduler knows what becomes of it
+        return await job.run(deps, budget)
+
+    async def fire(backend: Backend) -> Busy | Report:
+        outcome = await run_job(replace(job, run=run), backend)
+        answered.set()
+        return outcome
+
+    outcomes = await asyncio.gather(*map(fire, backends))
+    [report] = [each for each in outcomes if isinstance(each, Report)]
+    [record] = await deps.store.runs.latest(job.name, 2)
+    assert (RunState.FINISHED, dict(report.counts)) == (record.state, record.counts)
+    assert 0 < record.documents_read <= report.cost.documents_read
+    assert record.documents_written <= report.cost.documents_written > 0
+    assert set() == await leases(deps)
+    for backend in backends:
+        await backend.aclose()
+
+
+@pytest.mark.slow
+async def test_each_job_killed_at_work_and_run_again_ends_in_the_state_that_is_pinned(
+    project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credentials = str(credentials_file(tmp_path))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", credentials)
+    with FakeReadwise(page_size=20) as library, WordVertex() as models:
+        shelve(library)
+        library.later(days=1)
+        settings = settings_of(project, library, models)
+        for job in ORDER:
+            if job.name in ANSWERS:
+                hangs = hold(library, models, ANSWERS[job.name])
+                await killed(job.name, environment_of(settings), hangs)
+                let_go(library, models)
+            async with opened(settings, utc_now) as backend:
+                assert [] == (await completed(job, backend)).failures
+        async with opened(settings, utc_now) as backend:
+            found = digests(await state_of(of_job(backend)))
+    assert not (told := differences(pinned(), found)), told
+
+
+async def test_repair_killed_after_any_commit_and_run_again_mends_all_lists(
+    settings: Settings,
+) -> None:
+    chance = random.Random(7)  # noqa: S311 - no secret
+    async with opened(settings.model_copy(update={"ingest_path": str(SAMPLE)}), utc_now) as backend:
+        deps = of_job(backend)
+        for job in (INGEST, INDEX):
+            await completed(job, backend)
+        for _ in range(4):
+            await damage(deps, chance)
+        for commit in COMMITS:
+            assert KILLED == dying(settings, commit)
+        report = await completed(REPAIR, backend)
+        assert report.counts["mended"] > 0
+        await assert_exact(deps)
+
+
+async def test_materials_whose_embedding_was_killed_are_completed_by_the_next_run(
+    project: str,
+) -> None:
+    text = pages(100)
+    with FakeOpenAI() as model:
+        killing = settings_with(model, project, extract_materials_characters=500)
+        calmly = settings_with(model, f"{project}-calm")
+        async with opened(killing, utc_now) as backend, opened(calmly, utc_now) as calm:
+            expected = await extracted(calm, QUERY, materials=text)
+            await extracted(backend, QUERY, materials=text)
+            model.script.extend([openai.Reply()] * 3)
+            model.usual, begun = openai.HANG, len(model.calls) + 3
+            environment = environment_of(killing)
+            await killed(INGEST_MATERIALS.name, environment, lambda: len(model.calls) > begun)
+            model.usual = openai.Reply()
+            report = await completed(INGEST_MATERIALS, backend)
+            assert (1, True) == (report.counts["ready"], report.counts["embedded"] <= UNSTORED)
+            found = await extracted(backend, QUERY, document=id_of(text))
+            assert expected | {"known": True} == found
+            assert await contents(calm) == await contents(backend)
+
+
+def environment_of(settings: Settings) -> dict[str, str]:
+    """What makes a process one of the same deployment."""
+    fields = settings.model_dump(exclude_unset=True)
+    return {
+        name.upper(): value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+        for name, value in fields.items()
+    }
+
+
+def hold(library: FakeReadwise, models: WordVertex, answers: int) -> Callable[[], bool]:
+    """Let so many answers come, and then none; return what tells whether somebody waits for it."""
+    begun = len(models.calls) + answers
+    library.script.extend([readwise.Reply()] * answers + [readwise.HANG])
+    models.script.extend([vertex.Reply()] * answers)
+    models.usual = vertex.HANG
+    return lambda: not library.script or len(models.calls) > begun
+
+
+def let_go(library: FakeReadwise, models: WordVertex) -> None:
+    """Let answers come again."""
+    library.script.clear()
+    models.script.clear()
+    models.usual = vertex.Reply()
+
+
+def dying(settings: Settings, commit: int) -> int:
+    """What becomes of a run of repair that is killed after so many commits."""
+    return subprocess.run(
+        [sys.executable, "-c", DYING, str(commit)],
+        cwd=ROOT,
+        env={**os.environ, **environment_of(settings), "LEASE_SECONDS": "0.1"},
+        check=False,
+    ).returncode

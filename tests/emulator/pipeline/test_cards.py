@@ -1,0 +1,366 @@
+"""Cards gives every chunk that waits its card, whatever befalls the others."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.cards.generated import PROBE
+from functions.jobs.cards.job import JOB, cards, waiting
+from shared.deps import Backend
+from shared.domain.source import Section, Source
+from shared.errors import InvalidInput, PlatformFault, Unavailable
+from shared.job import Report, run_job
+from shared.store.cards import BY_HAND
+from tests.support.cards import (
+    NOON,
+    bring,
+    cards_of,
+    deps_of,
+    generator_of,
+    notes,
+    passage,
+    written,
+)
+from tests.support.fakes.vertex import MODEL, FakeVertex, Reply, answered, blocked, refusal, said
+from tests.support.knowledge import BAKING, write
+from tests.support.stored_documents import ample, chunks, chunks_by_content, nothing, one_step
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from datetime import datetime
+
+    from shared.deps import Deps
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+ODD = "number 3 "
+LONG = {"summary": "s" * 401, "takeaways": ["One.", "Two.", "Three."]}
+LATER = NOON + timedelta(hours=1)
+
+
+@pytest.fixture
+def server() -> Iterator[FakeVertex]:
+    """The language model."""
+    with FakeVertex() as vertex:
+        vertex.answers["Card"] = written
+        yield vertex
+
+
+@pytest.fixture
+async def model(settings: Settings, server: FakeVertex) -> AsyncIterator[Callable[..., Deps]]:
+    """Makes what a run is given that has a language model, at another time."""
+    generator = generator_of(server)
+    yield lambda moment=NOON: deps_of(settings, generator, moment)
+    await generator.aclose()
+
+
+def usual(number: int) -> dict[str, Any]:
+    return {**written(f"Notes on Bread\n\n{passage(number)}"), "model": MODEL, "generated_at": NOON}
+
+
+async def runs(model: Callable[..., Deps], count: int) -> tuple[Report, datetime]:
+    """Run it so often, each time an hour later; what the last run did, and when."""
+    moment, report = NOON, Report()
+    for number in range(count):
+        moment = NOON + timedelta(hours=number)
+        report = await cards(model(moment), ample())
+    return report, moment
+
+
+async def test_each_chunk_gets_the_card_that_the_model_writes(model: Callable[..., Deps]) -> None:
+    deps = model()
+    await bring(deps, notes(10))
+    report = await cards(deps, ample())
+    assert Report(Counter({"cards": 10, "by language model": 10})) == report
+    assert {passage(number): usual(number) for number in range(10)} == await cards_of(deps)
+    for data in (await chunks(deps)).values():
+        assert {"embed", "index", "extract"} == set(data["pending"])
+
+
+async def test_a_run_tells_what_the_model_was_given_and_wrote(
+    model: Callable[..., Deps], server: FakeVertex
+) -> None:
+    deps = model()
+    await bring(deps, notes(1))
+    server.script.append(answered(LONG, (100, 20, 3)))
+    server.script.append(answered(LONG | {"summary": "Short."}, (200, 30, 4)))
+    await cards(deps, ample())
+    assert (300, 57) == (deps.meter.input_tokens, deps.meter.output_tokens)
+
+
+async def test_a_run_that_a_model_breaks_off_tells_what_it_had_cost(
+    model: Callable[..., Deps], server: FakeVertex
+) -> None:
+    deps = model()
+    await bring(deps, notes(1))
+    server.script.append(answered(LONG, (100, 20, 3)))
+    server.usual = refusal(503, "UNAVAILABLE", retry_after="60")
+    with pytest.raises(Unavailable):
+        await cards(deps, ample())
+    assert (100, 23) == (deps.meter.input_tokens, deps.meter.output_tokens)
+
+
+@pytest.mark.parametrize(
+    "probed", [answered(written(PROBE), (40, 5, 0)), said("", tokens=(40, 5, 0))]
+)
+async def test_what_the_probe_costs_is_told_whatever_comes_of_it(
+    model: Callable[..., Deps], server: FakeVertex, probed: Reply
+) -> None:
+    deps = model()
+    await bring(deps, notes(1))
+    server.troubles["number 0 "] = said("", finish="SAFETY", tokens=(60, 2, 0))
+    server.troubles[PROBE] = probed
+    with suppress(PlatformFault):
+        await cards(deps, ample())
+    probes = sum(call.text.endswith(PROBE) for call in server.calls)
+    others = len(server.calls) - probes
+    assert (1, True) == (others, probes > 0)
+    expected = (60 * others + 40 * probes, 2 * others + 5 * probes)
+    assert expected == (deps.meter.input_tokens, deps.meter.output_tokens)
+
+
+async def test_a_chunk_costs_a_read_and_a_write(model: Callable[..., Deps]) -> None:
+    await bring(model(), notes(20))
+    deps = model()
+    await cards(deps, ample())
+    assert (21, 20) == (deps.meter.documents_read, deps.meter.documents_written)
+
+
+async def test_a_run_with_nothing_to_do_costs_one_read(
+    model: Callable[..., Deps], server: FakeVertex
+) -> None:
+    deps = model()
+    assert Report() == await cards(deps, ample())
+    assert (1, 0) == (deps.meter.documents_read, deps.meter.documents_written)
+    assert [] == server.calls
+
+
+async def test_without_a_language_model_the_texts_speak_for_themselves(settings: Settings) -> None:
+    deps = deps_of(settings)
+    await bring(deps, BAKING, notes(3))
+    report = await cards(deps, ample())
+    assert Report(Counter({"cards": 6, "extractive": 6})) == report
+    card = {"summary": passage(1), "takeaways": [], "model": "extractive", "generated_at": NOON}
+    assert card == (await cards_of(deps))[passage(1)]
+
+
+async def test_a_text_without_a_sentence_gets_no_card_and_loses_the_one_it_had(
+    settings: Settings,
+) -> None:
+    deps = deps_of(settings)
+    code = "```\nx = 1\n```"
+    await bring(deps, Source("code", "Code", sections=(Section(code),)))
+    ((name, _),) = (await chunks(deps)).items()
+    await write(deps, f"chunks/{name}", {"knowledge_card": {"summary": "Old."}})
+    await cards(deps, ample())
+    assert {} == await cards_of(deps)
+    assert 0 == await waiting(deps)
+
+
+async def test_a_short_text_is_no_matter_for_a_model(
+    model: Callable[..., Deps], server: FakeVertex
+) -> None:
+    deps = model()
+    await bring(deps, BAKING)
+    assert {"cards": 3, "extractive": 3} == (await cards(deps, ample())).counts
+    assert [] == server.calls
+
+
+async def test_a_text_that_changes_gets_another_card_and_the_others_keep_theirs(
+    model: Callable[..., Deps], server: FakeVertex
+) -> None:
+    await bring(model(), notes(2))
+    await cards(model(), ample())
+    server.calls.clear()
+    changed = Section(f"{passage(1)} It is eaten warm.")
+    sections = (notes(2).sections[0], changed)
+    await bring(model(), replace(notes(2), sections=sections, title="Bread", tags=("new",)))
+    deps = model(LATER)
+    assert {"cards": 1, "by language model": 1} == (await cards(deps, ample())).counts
+    assert [f"Bread\n\n{changed.text}"] == [call.text for call in server.calls]
+    times = {text: card["generated_at"] for text, card in (await cards_of(deps)).items()}
+    assert {passage(0): NOON, changed.text: LATER} == times
+
+
+async def test_a_chunk_that_is_rewritten_meanwhile_waits_for_the_card_of_what_it_says_now(
+    model: Callable[..., Deps], server: FakeVertex
+) -> None:
+    deps = model()
+    await bring(deps, notes(1))
+    ((name, _),) = (await chunks(deps)).items()
+    asked, rewritten = threading.Event(), threading.Event()
+
+    def slowly(text: str) -> object:
+        asked.set()
+        rewritten.wait(5)
+        return LONG | {"summary": "New." if "says now" in text else "Old."}
+
+    server.answers["Card"] = slowly
+    running = asyncio.create_task(cards(deps, ample()))
+    await asyncio.to_thread(asked.wait, 5)
+    new = f"This is what it says now. {passage(0)}"
+    await write(deps, f"chunks/{name}", {"content": new, "content_hash": "new"})
+    rewritten.set()
+    assert {"cards": 1, "by language model": 2} == (await running).counts
+    assert "New." == (await cards_of(deps))[new]["summary"]
+
+
+async def test_a_model_that_is_down_stops_the_run_and_is_held_against_no_chunk(
+    model: Callable[..., Deps], server: FakeVertex
+) -> None:
+    await bring(model(), notes(12))
+    for number in range(5):
+        server.script.extend([Reply()] * number)
+        server.usual = refusal(503, "UNAVAILABLE", retry_after="60")
+        with pytest.raises(Unavailable):
+            await cards(model(), ample())
+    assert all(
+        (data["tries"], data["parked"]) == ({}, {}) for data in (await chunks(model())).values()
+    )
+    server.usual = Reply()
+    await cards(model(), ample())
+    assert 12 == len(await cards_of(model()))
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (refusal(403, "PERMISSION_DENIED"), PlatformFault),
+        (refusal(400, "INVALID_ARGUMENT"), InvalidInput),
+        (said("No."), PlatformFault),
+    ],
+)
+async def test_a_model_that_is_set_up_wrongly_is_not_taken_for_bad_texts(
+    model: Callable[..., Deps], server: FakeVertex, reply: Reply, error: type[Exception]
+) -> None:
+    await bring(model(), notes(3))
+    server.usual = reply
+    with pytest.raises(error):
+        await cards(model(), ample())
+    assert {} == await cards_of(model())
+    assert all(data["tries"] == {} for data in (await chunks(model())).values())
+
+
+@pytest.mark.parametrize("reply", [blocked(), refusal(400, "INVALID_ARGUMENT")])
+async def test_a_text_that_the_model_refuses_gets_an_extractive_card_at_once(
+    model: Callable[..., Deps], server: FakeVertex, reply: Reply
+) -> None:
+    await bring(model(), notes(10))
+    server.troubles[ODD] = reply
+    report = await cards(model(), ample())
+    assert {"cards": 10, "by language model": 9, "extractive": 1} == report.counts
+    assert [] == report.failures
+    assert "extractive" == (await cards_of(model()))[passage(3)]["model"]
+
+
+async def test_a_model_whose_summary_is_too_long_is_told_and_tries_again(
+    model: Callable[..., Deps], server: FakeVertex
+) -> None:
+    await bring(model(), notes(1))
+    server.script.append(answered(LONG))
+    await cards(model(), ample())
+    assert MODEL == (await cards_of(model()))[passage(0)]["model"]
+    told = server.calls[1].body["contents"][-1]["parts"][0]["text"]
+    assert "summary: String should have at most 400 characters" in told
+
+
+async def test_a_text_that_is_answered_badly_is_put_off_and_gets_an_extractive_card_in_the_end(
+    model: Callable[..., Deps], server: FakeVertex
+) -> None:
+    await bring(model(), notes(10))
+    server.troubles[ODD] = answered(LONG)
+    report, _ = await runs(model, 4)
+    assert 1 == len(report.failures)
+    assert "twice answered" in report.failures[0].reason
+    odd = (await chunks_by_content(model()))[passage(3)]
+    assert ({"card": 4}, True) == (odd["tries"], "card" in odd["pending"])
+    report = await cards(model(NOON + timedelta(hours=5)), ample())
+    assert ([], {"cards": 1, "extractive": 1}) == (report.failures, report.counts)
+    assert 10 == len(await cards_of(model()))
+
+
+async def test_a_text_that_never_goes_through_is_parked_and_keeps_no_other_waiting(
+    settings: Settings, server: FakeVertex
+) -> None:
+    generator = generator_of(server)
+    await bring(deps_of(settings), notes(10))
+    server.troubles[ODD] = refusal(503, retry_after="3600")
+    report, moment = await runs(lambda moment: deps_of(settings, generator, moment), 5)
+    deps = deps_of(settings, generator, moment + timedelta(days=1))
+    assert 1 == len(report.failures)
+    assert 9 == len(await cards_of(deps))
+    odd = (await chunks_by_content(deps))[passage(3)]
+    assert "card" not in odd["pending"]
+    assert odd["parked"]["card"].startswith("UNAVAILABLE")
+    assert Report() == await cards(deps, ample())
+    server.troubles.clear()
+    assert JOB.parking is not None
+    assert 1 == await JOB.parking.retry(deps)
+    assert {"cards": 1, "by language model": 1} == (await cards(deps, ample())).counts
+    await generator.aclose()
+
+
+async def test_a_run_without_time_makes_nothing(model: Callable[..., Deps]) -> None:
+    await bring(model(), notes(3))
+    report = await cards(model(), nothing())
+    assert ({}, False) == (report.counts, report.finished)
+
+
+async def test_a_run_whose_time_ends_keeps_what_it_did(model: Callable[..., Deps]) -> None:
+    await bring(model(), notes(12))
+    done: list[int] = []
+    report = await cards(model(), one_step(done.append))
+    assert (8, False) == (report.counts["cards"], report.finished)
+    assert 4 == await waiting(model())
+    assert {"cards": 4, "by language model": 4} == (await cards(model(), ample())).counts
+
+
+async def test_the_probe_is_a_text_that_is_worked_on_as_any_other(
+    model: Callable[..., Deps], server: FakeVertex
+) -> None:
+    await bring(model(), notes(1))
+    server.troubles[ODD.replace("3", "0")] = blocked()
+    deps = model()
+    await cards(deps, ample())
+    assert server.calls[-1].text.endswith(PROBE)
+    assert deps.meter.output_tokens > 0
+
+
+async def test_cards_of_another_model_are_made_again_when_asked(
+    model: Callable[..., Deps], settings: Settings
+) -> None:
+    plain = deps_of(settings)
+    await bring(plain, notes(3), BAKING)
+    by_hand = {"model": BY_HAND, "summary": "Written by hand."}
+    await cards(plain, ample())
+    name = next(
+        name for name, data in (await chunks(plain)).items() if data["content"] == passage(2)
+    )
+    await write(plain, f"chunks/{name}", {"knowledge_card": by_hand})
+    assert JOB.renew is not None
+    assert (2, 2) == (await JOB.renew(model()), await waiting(plain))
+    assert {"cards": 2, "by language model": 2} == (await cards(model(LATER), ample())).counts
+    made_by = {text: card["model"] for text, card in (await cards_of(plain)).items()}
+    assert Counter({MODEL: 2, "extractive": 3, BY_HAND: 1}) == Counter(made_by.values())
+    assert 0 == await JOB.renew(model())
+    assert (2, BY_HAND) == (await JOB.renew(plain), made_by[passage(2)])
+
+
+async def test_it_runs_under_its_lease(settings: Settings, server: FakeVertex) -> None:
+    generator = generator_of(server)
+    backend = Backend(settings, generator=generator)
+    await bring(deps_of(settings), notes(2))
+    report = await run_job(JOB, backend)
+    assert isinstance(report, Report)
+    assert report.cost.output_tokens > 0
+    await backend.aclose()
+    await generator.aclose()

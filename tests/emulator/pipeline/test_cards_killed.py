@@ -1,0 +1,104 @@
+"""A run of cards is killed while it works, and the next one ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from functions.jobs.cards.job import JOB
+from infra.deploy.discovery import ROOT
+from shared.deps import Backend
+from shared.job import Report, run_job
+from shared.settings import Settings
+from tests.support.cards import bring, deps_of, generator_of, notes, written
+from tests.support.fakes.vertex import HANG, FakeVertex, Reply
+from tests.support.stored_documents import chunks
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+
+pytestmark = pytest.mark.anyio
+
+PASSAGES: Final = 20
+WAIT: Final = 300.0
+RUN: Final = """
+import asyncio, sys
+from google.oauth2.credentials import Credentials
+from functions.jobs.cards.job import JOB
+from shared.ai.vertex_generation import VertexGenerator
+from shared.deps import Backend
+from shared.job import run_job
+from shared.settings import Settings
+
+generator = VertexGenerator(
+    project="p", location="l", model="gemini-2.5-flash", base_url=sys.argv[1],
+    credentials=Credentials(token="t"),
+)
+asyncio.run(run_job(JOB, Backend(Settings(), generator=generator)))
+"""
+
+
+async def state(deps: Deps) -> dict[str, Any]:
+    """All that stands in chunks, but for the times at which it was written."""
+    found = await chunks(deps)
+    for data in found.values():
+        del data["created_at"], data["updated_at"]
+        data["pending"] = set(data["pending"])
+        data.get("knowledge_card", {}).pop("generated_at", None)
+    return found
+
+
+async def run(settings: Settings, server: FakeVertex) -> Report:
+    """Run the job to its end, later."""
+    generator = generator_of(server)
+    later = deps_of(settings).clock() + timedelta(days=36_500)
+    backend = Backend(settings, generator=generator, clock=lambda: later)
+    report = await run_job(JOB, backend)
+    assert isinstance(report, Report)
+    await backend.aclose()
+    await generator.aclose()
+    return report
+
+
+def killed(settings: Settings, server: FakeVertex, environment: dict[str, str]) -> None:
+    """Run the job in a process of its own until it hangs on the model, and kill it there."""
+    project = {"GOOGLE_CLOUD_PROJECT": settings.google_cloud_project}
+    answers = len(server.calls) + len(server.script)
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN, server.base_url],
+        cwd=ROOT,
+        env={**environment, **project},
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        over = time.monotonic() + WAIT
+        while len(server.calls) <= answers and time.monotonic() < over:
+            assert process.poll() is None
+        process.kill()
+
+
+@pytest.mark.parametrize("answered", [3, 13])
+async def test_what_was_killed_while_the_model_wrote_is_completed_by_the_next_run(
+    settings: Settings, answered: int
+) -> None:
+    calm = Settings(google_cloud_project=f"{settings.google_cloud_project}-calm")
+    with FakeVertex() as server:
+        server.answers["Card"] = written
+        for each in (calm, settings):
+            await bring(deps_of(each), notes(PASSAGES))
+        await run(calm, server)
+        server.script.extend([Reply()] * answered)
+        server.usual = HANG
+        killed(settings, server, dict(os.environ))
+        made = sum("knowledge_card" in data for data in (await chunks(deps_of(settings))).values())
+        server.script.clear()
+        server.usual = Reply()
+        report = await run(settings, server)
+    assert {3: 0, 13: 8}[answered] == made
+    assert PASSAGES - made == report.counts["cards"]
+    assert await state(deps_of(calm)) == await state(deps_of(settings))

@@ -1,0 +1,85 @@
+"""What the database refuses of a step's work keeps no other chunk waiting."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.domain.source import Section, Source
+from shared.errors import PlatformFault
+from shared.job import Report
+from shared.queue_work import Work, work_off
+from shared.store.database import MOST_BYTES
+from shared.store.steps import Done, Refused
+from tests.support.knowledge import in_chunks
+from tests.support.stored_documents import ample, documents
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.store.database import Write
+    from shared.store.steps import PendingChunk
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+NOTES = Source("notes", "Notes", sections=tuple(Section(f"Note {n}.") for n in range(10)))
+TOO_LONG = "x" * 1_100_000
+"""Longer than a document may be."""
+
+
+async def waiting(deps: Deps) -> list[PendingChunk]:
+    await deps.store.ingestion.save([in_chunks(NOTES)], NOON)
+    return await deps.store.steps.pending("card", NOON, 20)
+
+
+def beside(deps: Deps, name: str, text: str) -> Write:
+    reference = deps.store.database.document("notes", name)
+    return lambda batch: batch.set(reference, {"text": text})
+
+
+async def test_of_a_group_all_are_stored_but_what_fits_no_document(deps: Deps) -> None:
+    chunks = await waiting(deps)
+    odd = chunks[3].chunk_id
+    made = [Done(each, {"mark": TOO_LONG if each.chunk_id == odd else "well"}) for each in chunks]
+    with pytest.raises(Refused) as refused:
+        await deps.store.steps.done("card", made)
+    assert (9, [odd]) == (refused.value.stored, [each.chunk_id for each in refused.value.chunks])
+    stored = await documents(deps, "chunks")
+    assert {odd} == {name for name, data in stored.items() if "card" in data["pending"]}
+
+
+async def test_what_is_too_much_for_one_commit_is_stored_in_several(deps: Deps) -> None:
+    chunks = await waiting(deps)
+    text = "x" * (MOST_BYTES // 6)
+    made = [Done(each, {"mark": 1}, (beside(deps, each.chunk_id, text),)) for each in chunks]
+    assert len(chunks) == await deps.store.steps.done("card", made)
+    assert {each.chunk_id for each in chunks} == set(await documents(deps, "notes"))
+
+
+async def test_a_run_puts_off_what_is_refused_and_does_the_rest(deps: Deps) -> None:
+    chunks = await waiting(deps)
+    odd = chunks[0].chunk_id
+
+    async def make(chunk: PendingChunk) -> Done:
+        return Done(chunk, {"mark": TOO_LONG if chunk.chunk_id == odd else "well"})
+
+    async def probe() -> None:
+        """All is well."""
+
+    report = Report()
+    await work_off(Work("card", "cards", make, probe), deps, ample(), report)
+    assert {"cards": 9} == report.counts
+    (failure,) = report.failures
+    assert failure.name == odd
+    assert "too large" in failure.reason
+    assert 1 == (await documents(deps, "chunks"))[odd]["tries"]["card"]
+
+
+async def test_writes_that_are_too_much_at_once_are_committed_in_parts(deps: Deps) -> None:
+    text = "x" * (MOST_BYTES // 6)
+    writes = [beside(deps, str(n), text) for n in range(10)]
+    assert 10 == await deps.store.database.commit_what_holds(writes)
+    with pytest.raises(PlatformFault):
+        await deps.store.database.commit_what_holds([*writes, beside(deps, "odd", TOO_LONG)])

@@ -1,0 +1,316 @@
+"""The cluster job: topics are found, kept, filled and left, at a cost that follows the change."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from google.cloud.firestore import DELETE_FIELD
+
+from functions.jobs.cluster.due import MOVING, TOO_FEW
+from functions.jobs.cluster.job import JOB, cluster
+from functions.jobs.cluster.making import NO_TIME
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.job import Busy, Report, run_job
+from shared.store import Meter
+from shared.store.database import LeaseLost
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
+from tests.support.topic_chunks import (
+    SIZE,
+    THEMES,
+    about,
+    hasty,
+    loners,
+    put_in,
+    sizes,
+    standing,
+    take_out,
+    topics,
+    waiting,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.deps import Deps
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that is set."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def backend(settings: Settings, clock: Clock) -> AsyncIterator[Backend]:
+    opened = Backend(settings, clock=clock, embedder=WordEmbedder())
+    yield opened
+    await opened.aclose()
+
+
+async def run(deps: Deps) -> Report:
+    return await cluster(deps, ample())
+
+
+async def five_topics(deps: Deps) -> None:
+    """Seventy-five passages about five things, and three about nothing."""
+    await put_in(deps, *map(about, THEMES), loners(3))
+    await run(deps)
+
+
+async def topic_of(deps: Deps, theme: str) -> str:
+    """The id of the topic that most of a theme's passages belong to."""
+    found = [name for name, sources in (await topics(deps)).items() if theme in sources]
+    assert 1 == len(found)
+    return found[0]
+
+
+async def test_passages_about_one_thing_become_a_topic_and_strays_stay_outside(deps: Deps) -> None:
+    await five_topics(deps)
+    assert [{theme} for theme in sorted(THEMES)] == sorted((await topics(deps)).values(), key=str)
+
+
+async def test_every_topic_has_a_name_of_three_to_six_words_that_no_other_has(deps: Deps) -> None:
+    await five_topics(deps)
+    found = (await documents(deps, "clusters")).values()
+    assert {True} == {3 <= len(data["name"].split()) <= 6 for data in found}
+    assert len(THEMES) == len({data["name"] for data in found})
+
+
+async def test_a_topic_is_described_by_words_of_its_passages(deps: Deps) -> None:
+    await five_topics(deps)
+    cluster_id = await topic_of(deps, "bees")
+    found = await deps.store.clusters.get(cluster_id)
+    assert found
+    assert set(found.cluster.keywords) <= {*THEMES["bees"].split()}
+    assert (found.cluster.description or "").endswith("from On bees.")
+
+
+async def test_sizes_are_true_and_nothing_waits_but_the_index(deps: Deps) -> None:
+    await five_topics(deps)
+    said, counted = await sizes(deps)
+    assert (counted, 0) == (said, await waiting(deps))
+    members = [data for data in (await chunks(deps)).values() if data.get("cluster_id")]
+    assert {True} == {"index" in data["pending"] for data in members}
+
+
+async def test_a_run_with_nothing_to_do_costs_four_reads_and_no_write(
+    deps: Deps, backend: Backend
+) -> None:
+    await five_topics(deps)
+    meter = Meter()
+    assert Report() == await run(backend.deps(Caller(), meter))
+    assert (4, 0) == (meter.documents_read, meter.documents_written)
+
+
+async def test_an_empty_base_costs_one_read(deps: Deps, meter: Meter) -> None:
+    assert Report() == await run(deps)
+    assert (1, 0) == (meter.documents_read, meter.documents_written)
+
+
+async def test_of_few_passages_no_topics_are_made_and_the_run_says_why(deps: Deps) -> None:
+    await put_in(deps, about("bread"))
+    report = await run(deps)
+    assert (TOO_FEW, {}, 0) == (report.note, await topics(deps), await waiting(deps))
+
+
+async def test_few_passages_become_topics_once_there_are_enough(deps: Deps) -> None:
+    await put_in(deps, about("bread"))
+    await run(deps)
+    await put_in(deps, about("bees"), about("chess"))
+    await run(deps)
+    assert 3 == len(await topics(deps))
+
+
+async def test_a_new_passage_joins_its_topic_and_a_stray_joins_none(deps: Deps) -> None:
+    await five_topics(deps)
+    before = await topic_of(deps, "boats")
+    await put_in(deps, about("boats", range(SIZE + 1)), loners(4))
+    report = await run(deps)
+    said, counted = await sizes(deps)
+    assert (2, counted) == (report.counts["placed"], said)
+    assert {before: {"boats"}}.items() <= (await topics(deps)).items()
+    assert 0 == report.counts["topics"]
+
+
+async def test_a_passage_that_left_a_topic_no_longer_counts(deps: Deps) -> None:
+    await five_topics(deps)
+    await put_in(deps, about("boats", range(SIZE - 2)))
+    await run(deps)
+    said, counted = await sizes(deps)
+    assert counted == said
+
+
+async def test_a_topic_that_lost_all_its_passages_goes(deps: Deps) -> None:
+    await five_topics(deps)
+    gone = await topic_of(deps, "clouds")
+    await put_in(deps, about("clouds", range(3)))
+    await run(deps)
+    await take_out(deps, about("clouds"))
+    await run(deps)
+    assert gone not in await documents(deps, "clusters")
+
+
+async def test_many_new_passages_make_new_topics_and_the_old_ones_keep_their_ids_and_names(
+    deps: Deps,
+) -> None:
+    old = [about(theme) for theme in ("bread", "boats", "bees", "chess")]
+    await put_in(deps, *old)
+    await run(deps)
+    before = await documents(deps, "clusters")
+    await put_in(deps, about("clouds"))
+    report = await run(deps)
+    after = await documents(deps, "clusters")
+    assert (5, 5) == (report.counts["topics"], len(after))
+    assert before.keys() < after.keys()
+    kept = ("name", "description", "keywords", "created_at")
+    for name, data in before.items():
+        assert {key: data[key] for key in kept} == {key: after[name][key] for key in kept}
+
+
+async def test_without_time_to_read_all_passages_the_new_ones_find_their_topics_all_the_same(
+    deps: Deps,
+) -> None:
+    await five_topics(deps)
+    before = await topic_of(deps, "boats")
+    await put_in(deps, about("boats", range(SIZE + 12)))
+    report = await cluster(deps, hasty())
+    said, counted = await sizes(deps)
+    assert (False, NO_TIME, 0, 12) == (
+        report.finished, report.note, report.counts["topics"], report.counts["placed"],
+    )  # fmt: skip
+    assert (counted, 0) == (said, await waiting(deps))
+    assert counted[before] > SIZE
+    assert 5 == (await run(deps)).counts["topics"]
+
+
+async def test_without_time_to_make_the_first_topics_passages_go_on_waiting(deps: Deps) -> None:
+    await put_in(deps, *map(about, THEMES))
+    report = await cluster(deps, hasty())
+    assert (False, NO_TIME, {}) == (report.finished, report.note, +report.counts)
+    assert len(THEMES) * SIZE == await waiting(deps)
+
+
+async def test_a_chunk_whose_index_was_given_up_waits_for_it_again(deps: Deps) -> None:
+    await put_in(deps, *map(about, THEMES))
+    given_up = next(iter(await chunks(deps)))
+    parked = {"pending.index": DELETE_FIELD, "tries.index": 5, "parked.index": {"reason": "x"}}
+    await deps.store.database.document("chunks", given_up).update(parked)
+    await run(deps)
+    data = (await chunks(deps))[given_up]
+    assert (True, {}, {}) == ("index" in data["pending"], data["tries"], data["parked"])
+
+
+async def test_after_a_week_any_change_makes_the_topics_anew(deps: Deps, clock: Clock) -> None:
+    await five_topics(deps)
+    await put_in(deps, about("boats", range(SIZE + 1)))
+    assert 0 == (await run(deps)).counts["topics"]
+    clock.now += timedelta(days=7)
+    assert 5 == (await run(deps)).counts["topics"]
+    clock.now += timedelta(days=7)
+    assert Report() == await run(deps)
+
+
+async def test_making_topics_again_of_the_same_passages_moves_nothing(
+    deps: Deps, clock: Clock
+) -> None:
+    await five_topics(deps)
+    before = {name: data.get("cluster_id") for name, data in (await chunks(deps)).items()}
+    await deps.store.database.document("meta", "clustering").update({"changed": 1})
+    clock.now += timedelta(days=7)
+    report = await run(deps)
+    after = {name: data.get("cluster_id") for name, data in (await chunks(deps)).items()}
+    assert (before, 0) == (after, report.counts["placed"])
+
+
+async def test_the_order_in_which_passages_came_makes_no_difference(
+    deps: Deps, settings: Settings, clock: Clock
+) -> None:
+    await five_topics(deps)
+    other = settings.model_copy(
+        update={"google_cloud_project": f"{settings.google_cloud_project}-b"}
+    )
+    opened = Backend(other, clock=clock, embedder=WordEmbedder())
+    others = opened.deps(Caller(), Meter())
+    for source in reversed([*map(about, THEMES), loners(3)]):
+        await put_in(others, source)
+    await run(others)
+    assert await topics(deps) == await topics(others)
+    await opened.aclose()
+
+
+async def test_out_of_time_it_goes_on_where_it_stopped(deps: Deps) -> None:
+    await put_in(deps, *map(about, THEMES), loners(140))
+    first = await cluster(deps, one_step())
+    assert (False, 200) == (first.finished, first.counts["placed"])
+    second = await run(deps)
+    said, counted = await sizes(deps)
+    assert (True, 15, counted, 0) == (
+        second.finished, second.counts["placed"], said, await waiting(deps),
+    )  # fmt: skip
+
+
+async def test_without_time_it_changes_nothing(deps: Deps) -> None:
+    await put_in(deps, *map(about, THEMES))
+    report = await cluster(deps, nothing())
+    assert (False, {}) == (report.finished, await documents(deps, "clusters"))
+
+
+async def test_while_the_base_moves_to_another_model_topics_stay_what_they_are(
+    deps: Deps,
+) -> None:
+    await five_topics(deps)
+    await put_in(deps, about("boats", range(2 * SIZE)))
+    before = await standing(deps)
+    there = await deps.store.embedding_space.standing()
+    await deps.store.embedding_space.announce(there, WordEmbedder(), NOON)
+    assert MOVING == (await run(deps)).note
+    assert {**before, "meta/embedding": ...} == {**await standing(deps), "meta/embedding": ...}
+
+
+async def test_once_the_base_has_another_model_topics_are_made_anew_and_keep_their_ids(
+    deps: Deps,
+) -> None:
+    await five_topics(deps)
+    before = await topics(deps)
+    meta = deps.store.database.document("meta", "embedding")
+    await meta.update({"model": "other words"})
+    for chunk_id in await documents(deps, "chunks"):
+        reference = deps.store.database.document("chunks", chunk_id)
+        await reference.update({"embedding_model": "other words", "pending.cluster": NOON})
+    assert 5 == (await run(deps)).counts["topics"]
+    assert (before, 0) == (await topics(deps), await waiting(deps))
+    assert "other words" == (await documents(deps, "meta"))["clustering"]["model"]
+
+
+async def test_two_runs_at_once_are_one(deps: Deps, backend: Backend) -> None:
+    await put_in(deps, *map(about, THEMES))
+    lease = await deps.store.leases.acquire(JOB.name, 60, deps.clock, "cluster.x")
+    assert not isinstance(lease, datetime)
+    assert isinstance(await run_job(JOB, backend), Busy)
+
+
+async def test_a_run_that_lost_its_lease_writes_nothing(deps: Deps) -> None:
+    await put_in(deps, *map(about, THEMES))
+    await deps.store.leases.acquire(JOB.name, 60, deps.clock, "cluster.x")
+    await deps.store.database.document("leases", JOB.name).update({"holder": "another"})
+    with pytest.raises(LeaseLost):
+        await run(deps)
+    assert {} == await documents(deps, "clusters")

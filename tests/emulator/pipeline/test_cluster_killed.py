@@ -1,0 +1,167 @@
+"""A run that is killed after any of its commits is completed by the next."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from functions.jobs.cluster.job import cluster
+from infra.deploy.discovery import ROOT
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.store import Meter
+from shared.store.clusters import BY_HAND
+from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.stored_documents import ample
+from tests.support.topic_chunks import (
+    SIZE,
+    about,
+    loners,
+    put_in,
+    sizes,
+    standing,
+    take_out,
+    topics,
+    waiting,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from shared.deps import Deps
+    from shared.settings import Settings
+
+    Prepare = Callable[[Deps], Awaitable[None]]
+
+pytestmark = pytest.mark.anyio
+
+NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
+KILLED_RUN: Final = """
+import asyncio, os, signal, sys
+from functions.jobs.cluster.job import JOB
+from shared.job import run_job
+from shared.settings import Settings
+from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.fakes.embedder import WordEmbedder
+
+async def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+backend = WatchedBackend(Settings(), after(int(sys.argv[1]), die), embedder=WordEmbedder())
+asyncio.run(run_job(JOB, backend))
+"""
+
+
+class KilledError(Exception):
+    """The run ends here."""
+
+
+async def kill() -> None:
+    raise KilledError
+
+
+def noon() -> datetime:
+    return NOON
+
+
+async def three_topics(deps: Deps) -> None:
+    """A base whose topics are to be made for the first time."""
+    await put_in(deps, about("bread"), about("boats"), about("bees"), loners(3))
+
+
+async def another_topic(deps: Deps) -> None:
+    """One whose topics are to be made anew: one is new, one is half of what it was."""
+    await three_topics(deps)
+    await cluster(deps, ample())
+    await put_in(deps, about("bees", range(SIZE // 2)), about("chess"))
+
+
+async def a_few_more(deps: Deps) -> None:
+    """One where new passages are put among the topics, and a topic has lost all of its own."""
+    await put_in(deps, about("clouds", range(7)))
+    await three_topics(deps)
+    await cluster(deps, ample())
+    await take_out(deps, about("clouds"))
+    await put_in(deps, about("boats", range(SIZE + 2)))
+
+
+async def beside_a_topic_by_hand(deps: Deps) -> None:
+    """One whose topics are to be made anew, beside one that somebody named."""
+    await three_topics(deps)
+    await cluster(deps, ample())
+    for each in await deps.store.clusters.every():
+        if "bread" in (await topics(deps))[each.cluster.cluster_id]:
+            await deps.store.clusters.rename(each.cluster, BY_HAND)
+    await put_in(deps, about("bread", range(SIZE + 9)), about("chess"))
+
+
+async def undisturbed(prepare: Prepare, settings: Settings) -> tuple[dict[str, Any], int]:
+    """What a base ends up as, and after how many commits."""
+    async with opened(settings, "calm") as backend:
+        deps = backend.deps(Caller(), Meter())
+        await prepare(deps)
+        before = backend.commits
+        await cluster(deps, ample())
+        return await standing(deps), backend.commits - before
+
+
+class opened:  # noqa: N801 - used as a function
+    """A backend of a project of its own."""
+
+    def __init__(self, settings: Settings, suffix: str, **more: Any) -> None:
+        project = f"{settings.google_cloud_project}-{suffix}"
+        chosen = settings.model_copy(update={"google_cloud_project": project})
+        self._backend = WatchedBackend(chosen, clock=noon, embedder=WordEmbedder(), **more)
+
+    async def __aenter__(self) -> WatchedBackend:
+        return self._backend
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._backend.aclose()
+
+
+@pytest.mark.parametrize(
+    "prepare", [three_topics, another_topic, a_few_more, beside_a_topic_by_hand]
+)
+async def test_killed_after_any_commit_the_next_run_completes_it(
+    prepare: Prepare, settings: Settings
+) -> None:
+    expected, commits = await undisturbed(prepare, settings)
+    for number in range(1, commits):
+        async with (
+            opened(settings, str(number)) as backend,
+            opened(settings, str(number), around=after(number, kill)) as dying,
+        ):
+            deps = backend.deps(Caller(), Meter())
+            await prepare(deps)
+            with pytest.raises(KilledError):
+                await cluster(dying.deps(Caller(), Meter()), ample())
+            await cluster(deps, ample())
+            assert expected == await standing(deps), f"killed after commit {number} of {commits}"
+
+
+async def test_a_process_that_is_killed_again_and_again_gets_it_done(
+    settings: Settings, project: str
+) -> None:
+    backend = Backend(settings, embedder=WordEmbedder())
+    deps = backend.deps(Caller(), Meter())
+    await another_topic(deps)
+    assert [-signal.SIGKILL] * 3 == [killed_run(project, number) for number in (2, 3, 4)]
+    await cluster(deps, ample())
+    said, counted = await sizes(deps)
+    assert (counted, 4, 0) == (said, len(said), await waiting(deps))
+    await backend.aclose()
+
+
+def killed_run(project: str, commits: int) -> int:
+    """How a process ends whose run is killed after so many commits."""
+    environment = {"GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "0.1"}
+    command = [sys.executable, "-c", KILLED_RUN, str(commits)]
+    return subprocess.run(command, cwd=ROOT, env=os.environ | environment, check=False).returncode

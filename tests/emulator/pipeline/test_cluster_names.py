@@ -1,0 +1,198 @@
+"""Topics that a language model names, and what becomes of them where it cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from functions.jobs.cluster.job import cluster
+from functions.jobs.cluster.model_names import SHOWN, TopicName
+from shared.ai.generation import BadAnswer, Generated
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.errors import CarrelError, InvalidInput, Unavailable
+from shared.store import Meter
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.stored_documents import ample, documents
+from tests.support.topic_chunks import SIZE, THEMES, about, put_in
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.deps import Deps
+    from shared.job import Report
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+COST = {"input_tokens": 100, "output_tokens": 10}
+
+
+@dataclass
+class Namer:
+    """A language model that finds out which theme it is shown.
+
+    Attributes:
+        refuses: What it answers for a theme in place of a name.
+        asked: What it was asked.
+        same: Whether it calls everything alike.
+    """
+
+    refuses: dict[str, CarrelError] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    same: bool = False
+    model = "namer-1"
+
+    async def generate(self, instruction: str, text: str, schema: type[Any]) -> Generated[Any]:
+        assert instruction
+        self.asked.append(text)
+        [theme] = [name for name in THEMES if f"On {name}" in text]
+        if theme in self.refuses:
+            raise self.refuses[theme]
+        name = "All that there is" if self.same else f"All there is about {theme}"
+        words = THEMES[theme].split()[:5]
+        value = schema(name=name, description=f"It is about {theme}.", keywords=words)
+        return Generated(value, **COST)
+
+    async def aclose(self) -> None:
+        """Hold nothing."""
+
+
+@pytest.fixture
+def namer() -> Namer:
+    return Namer()
+
+
+@pytest.fixture
+async def backend(settings: Settings, namer: Namer) -> AsyncIterator[Backend]:
+    opened = Backend(settings, embedder=WordEmbedder(), generator=namer)
+    yield opened
+    await opened.aclose()
+
+
+async def run(deps: Deps) -> Report:
+    return await cluster(deps, ample())
+
+
+async def five_topics(deps: Deps) -> None:
+    await put_in(deps, *map(about, THEMES))
+
+
+async def names(deps: Deps) -> dict[str, tuple[str, str]]:
+    """Each topic's theme, told by its description or its keywords: its name, and who gave it."""
+    return {
+        next(
+            theme for theme, words in THEMES.items() if set(data["keywords"]) & set(words.split())
+        ): (data["name"], data["named_by"])
+        for data in (await documents(deps, "clusters")).values()
+    }
+
+
+async def test_the_model_names_each_topic_once_and_the_meter_counts_its_tokens(
+    deps: Deps, namer: Namer, meter: Meter
+) -> None:
+    await five_topics(deps)
+    report = await run(deps)
+    expected = {theme: (f"All there is about {theme}", "namer-1") for theme in THEMES}
+    assert (expected, 5) == (await names(deps), report.counts["named"])
+    await run(deps)
+    assert (5, 500, 50) == (len(namer.asked), meter.input_tokens, meter.output_tokens)
+
+
+async def test_the_model_sees_central_passages_and_the_words_they_share(
+    deps: Deps, namer: Namer
+) -> None:
+    await five_topics(deps)
+    await run(deps)
+    for text in namer.asked:
+        assert SHOWN == text.count("On ")
+        assert text.startswith("Words they share: ")
+
+
+async def test_a_topic_that_is_refused_keeps_a_name_of_its_words_and_is_not_asked_about_again(
+    deps: Deps, namer: Namer
+) -> None:
+    namer.refuses = {"bees": InvalidInput("Not allowed."), "chess": BadAnswer("No name.")}
+    await five_topics(deps)
+    report = await run(deps)
+    found = await names(deps)
+    assert ["words alone"] * 2 == [found[theme][1] for theme in ("bees", "chess")]
+    assert {True} == {3 <= len(name.split()) <= 6 for name, _ in found.values()}
+    assert (3, 2) == (report.counts["named"], len(report.failures))
+    assert [] == (await run(deps)).failures
+    assert 5 == len(namer.asked)
+
+
+async def test_what_a_refused_or_bad_answer_cost_is_counted(
+    deps: Deps, namer: Namer, meter: Meter
+) -> None:
+    namer.refuses = {
+        "bees": InvalidInput("Not allowed.", details={"input_tokens": 7, "output_tokens": 0}),
+        "chess": BadAnswer("No name.", details={"input_tokens": 30, "output_tokens": 5}),
+    }
+    await five_topics(deps)
+    await run(deps)
+    assert (337, 35) == (meter.input_tokens, meter.output_tokens)
+
+
+async def test_where_the_model_is_down_topics_have_names_of_words_until_it_is_back(
+    deps: Deps, namer: Namer
+) -> None:
+    namer.refuses = {theme: Unavailable("Down.", retry_after=5) for theme in THEMES}
+    await five_topics(deps)
+    report = await run(deps)
+    assert (["names"], True) == ([each.name for each in report.failures], report.finished)
+    assert {"words"} == {by for _, by in (await names(deps)).values()}
+    namer.refuses = {}
+    await run(deps)
+    assert {"namer-1"} == {by for _, by in (await names(deps)).values()}
+
+
+async def test_no_two_topics_have_one_name_even_where_the_model_repeats_itself(
+    deps: Deps, namer: Namer
+) -> None:
+    namer.same = True
+    await five_topics(deps)
+    await run(deps)
+    found = [name for name, _ in (await names(deps)).values()]
+    assert (5, 1) == (len(set(found)), found.count("All that there is"))
+
+
+async def test_topics_that_stay_nearly_the_same_keep_their_names_and_new_ones_are_named(
+    deps: Deps, namer: Namer
+) -> None:
+    await put_in(deps, *(about(theme) for theme in ("bread", "boats", "bees", "chess")))
+    await run(deps)
+    await put_in(deps, about("clouds"), about("boats", range(SIZE + 1)))
+    await run(deps)
+    assert 5 == len(namer.asked)
+    assert "On clouds" in namer.asked[-1]
+
+
+async def test_topics_named_by_words_are_named_by_a_model_once_there_is_one(
+    deps: Deps, settings: Settings
+) -> None:
+    without = Backend(settings, embedder=WordEmbedder())
+    await five_topics(deps)
+    await run(without.deps(Caller(), Meter()))
+    assert {"words"} == {by for _, by in (await names(deps)).values()}
+    await run(deps)
+    assert {"namer-1"} == {by for _, by in (await names(deps)).values()}
+    await without.aclose()
+
+
+@pytest.mark.parametrize("name", ["Two words", "One two three four five six seven", ""])
+def test_a_name_has_three_to_six_words(name: str) -> None:
+    answer = {"name": name, "description": "Something.", "keywords": list("abcde")}
+    with pytest.raises(ValidationError):
+        TopicName.model_validate(answer)
+
+
+def test_keywords_that_differ_in_case_alone_are_one() -> None:
+    words = ["Bread", "bread", "oven", "crust ", "flour", "yeast"]
+    answer = TopicName(name="Bread and its ovens", description="Bread.", keywords=words)
+    assert ["bread", "oven", "crust", "flour", "yeast"] == answer.keywords
+    assert isinstance(answer, BaseModel)

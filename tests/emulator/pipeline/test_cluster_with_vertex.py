@@ -1,0 +1,107 @@
+"""Topics named by Gemini, over the wire."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from google.oauth2.credentials import Credentials
+
+from functions.jobs.cluster.job import cluster
+from shared.ai.vertex_generation import VertexGenerator
+from shared.breaker import Breaker
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.store import Meter
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.fakes.vertex import HANG, MODEL, FakeVertex, refusal
+from tests.support.stored_documents import ample, documents
+from tests.support.topic_chunks import THEMES, about, put_in
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from shared.deps import Deps
+    from shared.settings import Settings
+    from tests.support.monotonic_clock import Monotonic
+
+pytestmark = pytest.mark.anyio
+
+
+def called(text: str) -> dict[str, Any]:
+    """What the model says of a topic."""
+    [theme] = [name for name in THEMES if f"On {name}" in text]
+    words = THEMES[theme].split()[:5]
+    return {"name": f"Everything about {theme}", "description": "All of it.", "keywords": words}
+
+
+@pytest.fixture
+def vertex() -> Iterator[FakeVertex]:
+    """The server."""
+    with FakeVertex() as server:
+        server.answers["TopicName"] = called
+        yield server
+
+
+@pytest.fixture
+async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Deps]:
+    """What a run may use where Gemini is the language model; passages about five things wait."""
+    generator = VertexGenerator(
+        project="p",
+        location="europe-west1",
+        model=MODEL,
+        credentials=Credentials(token="test-token"),  # type: ignore[no-untyped-call]
+        base_url=vertex.base_url,
+        time_limit=50,
+        breaker=Breaker("Vertex AI", pause=0),  # the next run is an hour away
+    )
+    backend = Backend(settings, embedder=WordEmbedder(), generator=generator)
+    deps = backend.deps(Caller(), Meter())
+    await put_in(deps, *map(about, THEMES))
+    yield deps
+    await generator.aclose()
+    await backend.aclose()
+
+
+async def named(deps: Deps) -> dict[str, str]:
+    """The topics' names, and who gave them."""
+    found = (await documents(deps, "clusters")).values()
+    return {data["name"]: data["named_by"] for data in found}
+
+
+async def test_each_topic_is_named_in_one_call(cloud: Deps, vertex: FakeVertex) -> None:
+    await cluster(cloud, ample())
+    assert {f"Everything about {theme}": MODEL for theme in THEMES} == await named(cloud)
+    assert 5 == len(vertex.calls)
+    assert cloud.meter.input_tokens > 0 < cloud.meter.output_tokens
+
+
+async def test_an_answer_of_the_wrong_shape_leaves_the_topic_a_name_of_its_words(
+    cloud: Deps, vertex: FakeVertex
+) -> None:
+    vertex.answers["TopicName"] = lambda text: called(text) | {"name": "Short"}
+    report = await cluster(cloud, ample())
+    assert {"words alone"} == set((await named(cloud)).values())
+    assert (5, 0) == (len(report.failures), report.counts["named"])
+
+
+@pytest.mark.usefixtures("sleepless")
+async def test_an_outage_leaves_names_of_words_until_the_next_run(
+    cloud: Deps, vertex: FakeVertex
+) -> None:
+    vertex.usual = refusal(503, "UNAVAILABLE")
+    assert ["names"] == [each.name for each in (await cluster(cloud, ample())).failures]
+    vertex.usual = type(vertex.usual)()
+    await cluster(cloud, ample())
+    assert {MODEL} == set((await named(cloud)).values())
+
+
+async def test_one_call_that_hangs_costs_the_others_nothing(
+    cloud: Deps, vertex: FakeVertex, monotonic: Monotonic
+) -> None:
+    vertex.script.append(HANG)
+    vertex.on_hang = partial(monotonic.turn_soon, 50)
+    await cluster(cloud, ample())
+    await cluster(cloud, ample())
+    assert {MODEL} == set((await named(cloud)).values())

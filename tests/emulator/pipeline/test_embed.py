@@ -1,0 +1,370 @@
+"""Embed gives every chunk that waits its vector, whatever befalls the others."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from google.cloud.firestore import DELETE_FIELD
+
+from functions.jobs.embed.job import JOB, embed, waiting
+from shared.ai.embedding import Purpose
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.domain.source import Section, Source
+from shared.errors import CarrelError, Conflict, InvalidInput, PlatformFault, Unavailable
+from shared.job import Budget, Report, run_job
+from shared.store import Meter
+from shared.store.database import LeaseLost
+from tests.support.knowledge import in_chunks, write
+from tests.support.stored_documents import (
+    ample,
+    chunks_by_content,
+    documents,
+    leases,
+    nothing,
+    one_step,
+    tombstones,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+    from shared.ai.embedding import Embedder, Vector
+    from shared.deps import Deps
+    from shared.settings import Settings
+
+REFUSAL = "VALIDATION_ERROR: The provider refuses this text."
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+NOTES = Source(
+    source_id="notes",
+    title="Notes",
+    sections=tuple(Section(f"Note {number}.") for number in range(10)),
+)
+OTHERS = dict.fromkeys(("index", "card", "extract"), NOON)
+"""What else waits on a new note: not embed's business."""
+EMBEDDED = OTHERS | {"cluster": NOON}
+"""What waits on a note that has its vector: it can be put among topics."""
+ODD = "Note 3."
+ODD_ID = in_chunks(NOTES).chunks[3].chunk_id
+
+
+@dataclass
+class Shelf:
+    """A provider with vectors of three numbers, which does what is asked before each batch."""
+
+    before: Callable[[Sequence[str]], Awaitable[None]]
+    model: str = "shelf-1"
+    dimension: int = 3
+    batch_size: int = 4
+    purposes: set[Purpose] = field(default_factory=set)
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        """The same direction for every text."""
+        self.purposes.add(purpose)
+        await self.before(texts)
+        return [(0.6, 0.8, 0.0)] * len(texts)
+
+    async def aclose(self) -> None:
+        """Hold nothing."""
+
+
+async def willing(_texts: Sequence[str]) -> None:
+    pass
+
+
+async def refusing_the_odd_one(texts: Sequence[str]) -> None:
+    for text in texts:
+        if ODD in text:
+            raise InvalidInput("The provider refuses this text.")
+
+
+def down_after(batches: int) -> Callable[[Sequence[str]], Awaitable[None]]:
+    left = iter(range(batches))
+
+    async def before(_texts: Sequence[str]) -> None:
+        if next(left, None) is None:
+            raise Unavailable("The provider is down.", retry_after=30)
+
+    return before
+
+
+@pytest.fixture
+async def notes(deps: Deps) -> Deps:
+    """A knowledge base of ten notes that wait."""
+    await deps.store.ingestion.save([in_chunks(NOTES)], NOON)
+    return deps
+
+
+@pytest.fixture
+async def opened(settings: Settings) -> AsyncIterator[Callable[..., Backend]]:
+    """Makes backends with another provider, or at another time, on the same database."""
+    backends: list[Backend] = []
+
+    def make(embedder: Embedder, moment: datetime = NOON) -> Backend:
+        backends.append(Backend(settings, embedder=embedder, clock=lambda: moment))
+        return backends[-1]
+
+    yield make
+    for backend in backends:
+        await backend.aclose()
+
+
+async def run(backend: Backend, budget: Budget | None = None) -> Report:
+    return await embed(backend.deps(Caller(), Meter()), budget or ample())
+
+
+async def test_vectors_are_of_unit_length_and_nothing_waits_for_one_any_more(
+    deps: Deps, notes: Deps
+) -> None:
+    report = await embed(notes, ample())
+    assert report == Report(Counter(embedded=10))
+    for data in (await documents(deps, "chunks")).values():
+        assert len(data["embedding"]) == 384
+        assert math.hypot(*data["embedding"]) == pytest.approx(1)
+        assert data["embedding_model"] == "all-MiniLM-L6-v2-onnx-int8"
+        assert (set(data["pending"]), data["tries"], data["parked"]) == (set(EMBEDDED), {}, {})
+    assert await waiting(notes) == 0
+
+
+async def test_the_database_is_stamped_with_its_model(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    shelf = Shelf(willing)
+    await run(opened(shelf))
+    assert await documents(notes, "meta") == {"embedding": {"model": "shelf-1", "dimension": 3}}
+    assert shelf.purposes == {Purpose.DOCUMENT}
+
+
+async def test_another_model_is_refused_and_nothing_is_written(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    await write(notes, "meta/embedding", {"model": "other", "dimension": 7})
+    before = await documents(notes, "chunks")
+    with pytest.raises(Conflict, match=r"embedded with other \(7 dimensions\)"):
+        await run(opened(Shelf(willing)))
+    assert before == await documents(notes, "chunks")
+    assert await documents(notes, "meta") == {"embedding": {"model": "other", "dimension": 7}}
+
+
+async def test_a_second_run_finds_nothing_to_do(notes: Deps, backend: Backend) -> None:
+    await embed(notes, ample())
+    meter = Meter()
+    report = await embed(backend.deps(Caller(), meter), ample())
+    assert report == Report()
+    assert (meter.documents_read, meter.documents_written) == (1, 0)
+
+
+async def test_a_note_edited_while_it_is_embedded_is_embedded_again(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    edit: dict[str, object] = {"content": "Note 3, edited."}
+
+    async def editing(texts: Sequence[str]) -> None:
+        if f"Notes {ODD}" in texts:
+            await write(notes, f"chunks/{ODD_ID}", edit)
+
+    report = await run(opened(Shelf(editing)))
+    assert report.counts == {"embedded": 10}
+    assert (await chunks_by_content(notes))["Note 3, edited."]["pending"] == EMBEDDED
+
+
+async def test_a_note_deleted_while_it_is_embedded_stays_deleted(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    async def deleting(texts: Sequence[str]) -> None:
+        if f"Notes {ODD}" in texts:
+            await notes.store.ingestion.save([in_chunks(replace(NOTES, sections=()))], NOON)
+
+    report = await run(opened(Shelf(deleting)))
+    assert report.failures == []
+    left = (await tombstones(notes)).values()
+    assert [False] * 10 == ["embedding" in data for data in left]
+    assert await waiting(notes) == 0
+
+
+async def test_a_refused_text_is_tried_again_later_and_stops_no_other(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    report = await run(opened(Shelf(refusing_the_odd_one)))
+    chunks = await chunks_by_content(notes)
+    odd = chunks.pop(ODD)
+    assert [failure.reason for failure in report.failures] == [REFUSAL]
+    assert (report.counts, report.finished) == ({"embedded": 9}, True)
+    assert all("embedding" in data for data in chunks.values())
+    assert odd["pending"] == OTHERS | {"embed": NOON + timedelta(minutes=2)}
+    assert (odd["tries"], odd["parked"]) == ({"embed": 1}, {})
+
+
+async def test_a_refused_text_is_left_alone_until_its_time_has_come(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    await run(opened(Shelf(refusing_the_odd_one)))
+    soon = NOON + timedelta(minutes=1)
+    assert await run(opened(Shelf(refusing_the_odd_one), soon)) == Report()
+    assert await waiting(notes) == 1
+
+
+async def test_a_text_that_is_accepted_later_gets_its_vector(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    await run(opened(Shelf(refusing_the_odd_one)))
+    await run(opened(Shelf(willing), NOON + timedelta(minutes=2)))
+    odd = (await chunks_by_content(notes))[ODD]
+    assert (set(odd["pending"]), odd["tries"], odd["parked"]) == (set(EMBEDDED), {}, {})
+    assert "embedding" in odd
+
+
+async def test_a_text_refused_five_times_is_parked_with_its_error(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    moment = NOON
+    for _ in range(5):
+        report = await run(opened(Shelf(refusing_the_odd_one), moment))
+        assert len(report.failures) == 1
+        moment += timedelta(hours=1)
+    odd = (await chunks_by_content(notes))[ODD]
+    assert (odd["pending"], odd["parked"]) == (OTHERS, {"embed": REFUSAL})
+    assert await run(opened(Shelf(refusing_the_odd_one), moment)) == Report()
+
+
+async def test_a_parked_text_that_is_edited_is_tried_anew(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    parked: dict[str, object] = {"tries": {"embed": 5}, "parked": {"embed": "refused"}}
+    await write(notes, f"chunks/{ODD_ID}", parked | {"pending": {"embed": DELETE_FIELD}})
+    assert await waiting(notes) == 9
+    await notes.store.ingestion.save([in_chunks(replace(NOTES, title="Renamed"))], NOON)
+    await run(opened(Shelf(willing)))
+    odd = (await chunks_by_content(notes))[ODD]
+    assert (odd["pending"], odd["tries"], odd["parked"]) == (EMBEDDED, {}, {})
+    assert "embedding" in odd
+
+
+async def test_a_provider_that_is_down_stops_the_run_and_loses_nothing(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    with pytest.raises(Unavailable, match="The provider is down"):
+        await run(opened(Shelf(down_after(2))))
+    chunks = (await documents(notes, "chunks")).values()
+    assert {True, False} == {"embedding" in data for data in chunks}
+    for data in chunks:
+        waits = EMBEDDED if "embedding" in data else OTHERS | {"embed": NOON}
+        assert (data["pending"], data["tries"]) == (waits, {})
+    await run(opened(Shelf(willing)))
+    assert await waiting(notes) == 0
+
+
+async def test_a_run_that_stops_gives_its_lease_back(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    with pytest.raises(Unavailable, match="The provider is down"):
+        await run_job(JOB, opened(Shelf(down_after(2))))
+    assert await leases(notes) == set()
+
+
+async def test_a_run_that_was_overtaken_stores_no_more_vectors(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    hours_later = opened(Shelf(willing), NOON + timedelta(hours=1))
+    other = hours_later.deps(Caller(), Meter()).store
+
+    async def overtaken(_texts: Sequence[str]) -> None:
+        await other.leases.acquire("embed", 30, hours_later.clock)
+
+    with pytest.raises(LeaseLost):
+        await run_job(JOB, opened(Shelf(overtaken, batch_size=20)))
+    assert await waiting(notes) == 10
+    assert await leases(notes) == {"embed"}
+
+
+async def test_a_run_without_time_embeds_nothing(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    report = await run(opened(Shelf(willing)), nothing())
+    assert (report.counts, report.finished) == ({}, False)
+    assert await waiting(notes) == 10
+
+
+async def test_a_run_whose_time_ends_keeps_what_it_did(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    stored = asyncio.Event()
+
+    async def after_the_first(texts: Sequence[str]) -> None:
+        if "Notes Note 0." not in texts and len(texts) == 4:
+            await stored.wait()
+
+    report = await run(opened(Shelf(after_the_first)), one_step(lambda _: stored.set()))
+    assert (report.counts, report.finished) == ({"embedded": 8}, False)
+    assert await waiting(notes) == 2
+    assert (await run(opened(Shelf(willing)))).counts == {"embedded": 2}
+
+
+async def test_progress_ends_at_what_was_announced(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    done: list[int] = []
+    announced = await waiting(notes)
+    await run(opened(Shelf(willing)), Budget(ample().deadline, done.append))
+    assert announced == sum(done) == 10
+
+
+def failing(error: CarrelError) -> Callable[[Sequence[str]], Awaitable[None]]:
+    """Fails for the odd text, and for every batch that holds it."""
+
+    async def before(texts: Sequence[str]) -> None:
+        if any(ODD in text for text in texts):
+            raise error
+
+    return before
+
+
+@pytest.mark.parametrize(
+    "error", [Unavailable("Not now.", retry_after=1), PlatformFault("A vector of nothing.")]
+)
+async def test_a_text_that_always_fails_stops_no_other(
+    notes: Deps, opened: Callable[..., Backend], error: CarrelError
+) -> None:
+    report = await run(opened(Shelf(failing(error))))
+    assert await waiting(notes) == 1
+    assert [failure.reason for failure in report.failures] == [f"{error.code}: {error.message}"]
+
+
+async def test_an_outage_is_held_against_no_text(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    for _ in range(6):
+        with pytest.raises(Unavailable, match="The provider is down"):
+            await run(opened(Shelf(down_after(0))))
+    chunks = (await documents(notes, "chunks")).values()
+    assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
+
+
+async def test_a_provider_that_refuses_everything_is_held_against_no_text(
+    notes: Deps, opened: Callable[..., Backend]
+) -> None:
+    async def refusing(_texts: Sequence[str]) -> None:
+        raise InvalidInput("No such dimension.")
+
+    with pytest.raises(InvalidInput, match="No such dimension"):
+        await run(opened(Shelf(refusing)))
+    chunks = (await documents(notes, "chunks")).values()
+    assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
+
+
+async def test_texts_that_always_fail_do_not_block_the_queue_when_they_are_alone(
+    deps: Deps, opened: Callable[..., Backend]
+) -> None:
+    odd = tuple(Section(f"{ODD} {number}") for number in range(4))
+    await deps.store.ingestion.save([in_chunks(Source("odd", "Odd", sections=odd))], NOON)
+    report = await run(opened(Shelf(failing(PlatformFault("A vector of nothing.")))))
+    assert len(report.failures) == 4

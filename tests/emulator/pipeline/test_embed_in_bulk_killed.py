@@ -1,0 +1,122 @@
+"""The embed job is killed wherever it talks to the cloud, and pays for no text twice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from infra.deploy.discovery import ROOT
+from shared.domain.source import Section, Source
+from tests.support.fakes import cloud_storage, vertex_batch
+from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.fakes.vertex_batch import FakeVertexBatch
+from tests.support.knowledge import in_chunks
+from tests.support.stored_documents import chunks_by_content, documents
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from shared.deps import Deps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+NOTES: Final = 12
+MAIN: Final = [sys.executable, "-c", "from infra.cli import main; main()"]
+VERTEX: Final[tuple[vertex_batch.Operation, ...]] = ("create", "get")
+STORAGE: Final[tuple[cloud_storage.Operation, ...]] = ("upload", "download", "delete")
+"""Requests whose answers a run waits for when it is killed. What they ask for is done."""
+
+
+@pytest.fixture
+def storage() -> Iterator[FakeCloudStorage]:
+    """Cloud Storage."""
+    with FakeCloudStorage("bulk") as server:
+        yield server
+
+
+@pytest.fixture
+def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
+    """Vertex AI."""
+    with FakeVertexBatch(storage) as server:
+        yield server
+
+
+@contextmanager
+def embedding(
+    project: str, vertex: FakeVertexBatch, log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """`carrel jobs run embed` in a process of its own, which does not outlive the block."""
+    host = vertex.base_url.removeprefix("http://")
+    environment = {
+        **os.environ,
+        "GOOGLE_CLOUD_PROJECT": project,
+        "EMBEDDING_PROVIDER": "vertex",
+        "VERTEX_BASE_URL": vertex.base_url,
+        "VERTEX_DIMENSION": "8",
+        "BULK_BUCKET": "gs://bulk/work",
+        "BULK_FROM": "10",
+        "LEASE_SECONDS": "1",
+        "STORAGE_EMULATOR_HOST": vertex.storage.base_url,
+        "GCE_METADATA_HOST": host,
+        "GCE_METADATA_IP": host,
+        "GOOGLE_APPLICATION_CREDENTIALS": "",
+        "CLOUDSDK_CONFIG": str(log.parent),
+    }
+    with (
+        log.open("ab") as told,
+        subprocess.Popen(
+            [*MAIN, "jobs", "run", "embed"],
+            cwd=ROOT,
+            env=environment,
+            stdout=told,
+            stderr=subprocess.STDOUT,
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def killed(waiting: deque[Any], project: str, vertex: FakeVertexBatch, log: Path) -> None:
+    """Run until the request arrives that is to hang, and kill the run there."""
+    with embedding(project, vertex, log) as process:
+        while process.poll() is None and waiting:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.02)
+        assert process.poll() is None, log.read_text()
+
+
+async def test_killed_at_every_request_the_embed_job_pays_for_no_text_twice(
+    deps: Deps, project: str, storage: FakeCloudStorage, vertex: FakeVertexBatch, tmp_path: Path
+) -> None:
+    sections = tuple(Section(f"Note {number}.") for number in range(NOTES))
+    notes = in_chunks(Source("notes", "Notes", sections=sections))
+    await deps.store.ingestion.save([notes], deps.clock())
+    log = tmp_path / "log"
+    for request in STORAGE[:1]:
+        storage.faults[request].append(cloud_storage.HANG)
+        killed(storage.faults[request], project, vertex, log)
+    for asked in VERTEX:
+        vertex.faults[asked].append(vertex_batch.HANG)
+        killed(vertex.faults[asked], project, vertex, log)
+    for request in STORAGE[1:]:
+        storage.faults[request].append(cloud_storage.HANG)
+        killed(storage.faults[request], project, vertex, log)
+    with embedding(project, vertex, log) as process:
+        assert process.wait(timeout=300) == 0, log.read_text()
+    assert len(vertex.jobs) == 1
+    assert {f"Notes Note {number}.": 1 for number in range(NOTES)} == vertex.paid
+    found = (await chunks_by_content(deps)).values()
+    assert [8] * NOTES == [len(data["embedding"]) for data in found]
+    assert {"embedding": {"model": "gemini-embedding-001", "dimension": 8}} == await documents(
+        deps, "meta"
+    )
+    assert storage.names("bulk") == []

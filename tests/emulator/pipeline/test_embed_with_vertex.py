@@ -1,0 +1,89 @@
+"""The embed job and a search with Vertex AI's client, against a server that speaks its wire."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from google.oauth2.credentials import Credentials
+
+from functions.jobs.embed.job import embed
+from functions.tools.search_kb.tool import In, search_kb
+from shared.ai.vertex_embedding import VertexEmbedder
+from shared.breaker import Breaker
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.errors import Unavailable
+from shared.job import Budget, Report
+from shared.store import Meter
+from tests.support.fakes.vertex import FakeVertex, Reply, refusal
+from tests.support.knowledge import BAKING, SAILING, in_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from shared.deps import Deps
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "test-token"
+
+
+@pytest.fixture
+def vertex() -> Iterator[FakeVertex]:
+    """The server."""
+    with FakeVertex() as server:
+        yield server
+
+
+@pytest.fixture
+async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Deps]:
+    """The capabilities of a deployment that embeds with Vertex AI; five chunks wait."""
+    embedder = VertexEmbedder(
+        project="p",
+        location="europe-west1",
+        credentials=Credentials(token=TOKEN),  # type: ignore[no-untyped-call]
+        base_url=vertex.base_url,
+        time_limit=50,
+        breaker=Breaker("Vertex AI", pause=0),  # the next run is a quarter of an hour away
+    )
+    backend = Backend(settings, embedder=embedder)
+    deps = backend.deps(Caller(), Meter())
+    await deps.store.ingestion.save([in_chunks(BAKING), in_chunks(SAILING)], deps.clock())
+    yield deps
+    await embedder.aclose()
+    await backend.aclose()
+
+
+async def run(deps: Deps) -> Report:
+    return await embed(deps, Budget(time.monotonic() + 3600))
+
+
+async def test_chunks_are_embedded_and_found(cloud: Deps) -> None:
+    assert (await run(cloud)).counts == {"embedded": 5}
+    text = in_chunks(SAILING).chunks[1].embedding_text
+    best = (await search_kb(In(query=text), cloud)).results[0]
+    assert (best.title, best.similarity) == ("Under Sail", 1.0)
+    assert await cloud.store.embedding_space.stamp() == ("gemini-embedding-001", 768)
+
+
+async def test_an_outage_stops_the_run_and_the_next_one_completes_it(
+    cloud: Deps, vertex: FakeVertex
+) -> None:
+    vertex.usual = refusal(503, "UNAVAILABLE", retry_after="60")
+    with pytest.raises(Unavailable) as caught:
+        await run(cloud)
+    assert caught.value.retry_after is not None
+    assert caught.value.retry_after >= 60
+    vertex.usual = Reply()
+    assert (await run(cloud)).counts == {"embedded": 5}
+
+
+async def test_a_text_that_the_model_refuses_is_put_off(cloud: Deps, vertex: FakeVertex) -> None:
+    vertex.refuses = "sourdough"
+    report = await run(cloud)
+    assert {"embedded": 4} == report.counts
+    [failure] = report.failures
+    assert failure.reason.startswith("VALIDATION_ERROR")

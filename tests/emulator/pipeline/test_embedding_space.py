@@ -1,0 +1,181 @@
+"""The guard that keeps vectors of different models apart."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.errors import Conflict
+from shared.store import Meter
+from shared.store.database import Stale
+from shared.store.embedding_space import Move, Moving
+from tests.support.stored_documents import documents
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.ai.embedding import Purpose, Vector
+    from shared.deps import Deps
+    from shared.settings import Settings
+    from shared.store.embedding_space import EmbeddingSpace
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+
+
+@dataclass
+class Named:
+    """An embedder of which only the name and the dimension matter."""
+
+    model: str = "model-1"
+    dimension: int = 3
+    batch_size: int = 1
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        """Never called."""
+        raise NotImplementedError(purpose, texts)
+
+    async def aclose(self) -> None:
+        """Hold nothing."""
+
+
+async def test_a_new_database_is_not_embedded(deps: Deps) -> None:
+    assert await deps.store.embedding_space.stamp() is None
+    assert await deps.store.embedding_space.expect(Named()) is False
+
+
+async def test_a_claim_stamps_the_database(deps: Deps) -> None:
+    await deps.store.embedding_space.claim(Named())
+    assert await deps.store.embedding_space.stamp() == ("model-1", 3)
+    assert await deps.store.embedding_space.expect(Named()) is True
+
+
+@pytest.mark.parametrize("other", [Named(model="model-2"), Named(dimension=4)])
+async def test_another_model_or_dimension_is_refused(deps: Deps, other: Named) -> None:
+    space = deps.store.embedding_space
+    await space.claim(Named())
+    with pytest.raises(Conflict, match=r"embedded with model-1 \(3 dimensions\)") as caught:
+        await space.expect(other)
+    assert caught.value.message.endswith("carrel jobs run reembed")
+    with pytest.raises(Conflict, match=r"embedded with model-1 \(3 dimensions\)"):
+        await space.claim(other)
+    assert await space.stamp() == ("model-1", 3)
+
+
+async def test_a_process_asks_once(deps: Deps, backend: Backend) -> None:
+    await deps.store.embedding_space.claim(Named())
+    meter = Meter()
+    await backend.deps(Caller(), meter).store.embedding_space.expect(Named())
+    assert meter.round_trips == 0
+
+
+async def test_of_two_models_that_claim_at_once_one_gets_it(deps: Deps, settings: Settings) -> None:
+    elsewhere = Backend(settings)
+    others = elsewhere.deps(Caller(), Meter()).store.embedding_space
+    outcomes = await asyncio.gather(
+        deps.store.embedding_space.claim(Named()),
+        others.claim(Named(model="model-2")),
+        return_exceptions=True,
+    )
+    await elsewhere.aclose()
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Conflict", "NoneType"]
+
+
+FORMER, PRESENT, OTHER = Named(), Named(model="model-2", dimension=4), Named(model="model-3")
+
+
+async def moving(deps: Deps) -> EmbeddingSpace:
+    """A database that moves from the former model to the present one; nobody knows of it yet."""
+    space = deps.store.embedding_space
+    await space.claim(FORMER)
+    await space.announce(await space.standing(), PRESENT, NOON)
+    return space
+
+
+def later(backend: Backend) -> EmbeddingSpace:
+    """What a process sees when what it trusts is too old."""
+    backend.connection.confirmed.clear()
+    return backend.deps(Caller(), Meter()).store.embedding_space
+
+
+async def test_a_move_is_announced_beside_the_stamp(deps: Deps) -> None:
+    space = await moving(deps)
+    standing = await space.standing()
+    assert (("model-1", 3), Move(("model-2", 4), NOON)) == (standing.space, standing.move)
+    assert ("model-1", 3) == await space.stamp()
+
+
+async def test_while_the_base_moves_nobody_compares_vectors(deps: Deps, backend: Backend) -> None:
+    await moving(deps)
+    for embedder in (FORMER, PRESENT):
+        with pytest.raises(Moving, match="being embedded anew, with model-2"):
+            await later(backend).expect(embedder)
+    with pytest.raises(Conflict, match="being embedded anew with model-2"):
+        await later(backend).expect(OTHER)
+
+
+async def test_vectors_of_the_new_model_are_stored_once_those_of_the_former_are_gone(
+    deps: Deps, backend: Backend
+) -> None:
+    space = await moving(deps)
+    for embedder in (FORMER, PRESENT):
+        with pytest.raises(Moving):
+            await later(backend).claim(embedder)
+    await space.clear()
+    await later(backend).claim(PRESENT)
+    with pytest.raises(Moving):
+        await later(backend).claim(FORMER)
+    with pytest.raises(Moving):
+        await later(backend).expect(PRESENT)
+
+
+async def test_a_run_joins_a_move_to_its_own_model_only(deps: Deps, backend: Backend) -> None:
+    await moving(deps)
+    assert Move(("model-2", 4), NOON) == await later(backend).join(PRESENT)
+    with pytest.raises(Moving):
+        await later(backend).join(FORMER)
+    with pytest.raises(Conflict):
+        await later(backend).join(OTHER)
+
+
+async def test_how_far_walks_have_come_is_remembered(deps: Deps) -> None:
+    space = await moving(deps)
+    await space.reach("clear_chunks", "chunks/a")
+    await space.reach("clear_traces", None)
+    standing = await space.standing()
+    assert standing.move
+    assert {"clear_chunks": "chunks/a", "clear_traces": None} == standing.move.places
+
+
+async def test_a_move_that_is_settled_leaves_the_new_stamp(deps: Deps, backend: Backend) -> None:
+    space = await moving(deps)
+    await space.settle(Move(("model-2", 4), NOON))
+    expected = {"embedding": {"model": "model-2", "dimension": 4}}
+    assert expected == await documents(deps, "meta")
+    assert await later(backend).expect(PRESENT) is True
+    with pytest.raises(Conflict, match=r"embedded with model-2 \(4 dimensions\)"):
+        await later(backend).expect(FORMER)
+
+
+async def test_of_two_moves_that_are_announced_at_once_one_is(deps: Deps) -> None:
+    space = await moving(deps)
+    standing = await space.standing()
+    await space.announce(standing, OTHER, NOON)
+    with pytest.raises(Stale):
+        await space.announce(standing, PRESENT, NOON)
+
+
+async def test_a_process_asks_again_after_a_while(deps: Deps, backend: Backend) -> None:
+    await deps.store.embedding_space.claim(FORMER)
+    for key in backend.connection.confirmed:
+        backend.connection.confirmed[key] -= 16
+    meter = Meter()
+    await backend.deps(Caller(), meter).store.embedding_space.expect(FORMER)
+    assert meter.documents_read == 1

@@ -1,0 +1,294 @@
+"""Health measures with the same queries each night, and warns where search finds less."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from functions.jobs.health.golden import MOST, WANTED
+from functions.jobs.health.job import JOB, health
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.domain.source import Section, Source
+from shared.job import Budget, Report, run_job
+from shared.store import Meter
+from shared.store.health import KEPT, Golden, Health
+from tests.support.commit_hooks import WatchedBackend
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import BAKING, SAILING, put_in, write
+from tests.support.stored_documents import ample, chunks, documents, nothing
+from tests.support.tasks import NOON
+from tests.support.workspaces import Day, of_job
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.deps import Deps
+    from shared.settings import Settings
+    from tests.support.commit_hooks import Results, Send
+
+pytestmark = pytest.mark.anyio
+
+NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+@pytest.fixture
+def day() -> Day:
+    return Day(NOON)
+
+
+@pytest.fixture
+def words() -> WordEmbedder:
+    return WordEmbedder()
+
+
+@pytest.fixture
+async def backend(settings: Settings, day: Day, words: WordEmbedder) -> AsyncIterator[Backend]:
+    opened = Backend(settings, clock=day, embedder=words)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+def deps(backend: Backend) -> Deps:
+    return of_job(backend)
+
+
+def shelf(count: int) -> Source:
+    """A source of chunks that all say something else."""
+    told = [
+        f"The {NUMBERS[each % 10]} sailor of boat {each} mended net {each * 7} beside pier {each}."
+        for each in range(count)
+    ]
+    return Source("shelf", "Logbook", sections=tuple(map(Section, told)))
+
+
+async def queries(deps: Deps) -> tuple[Golden, ...]:
+    return (await Health(deps.store.database).golden()).chosen
+
+
+async def test_a_sound_base_finds_what_it_is_asked_for(deps: Deps) -> None:
+    await put_in(deps, BAKING, SAILING)
+    done: list[int] = []
+    report = await health(deps, Budget(math.inf, done.append))
+    assert (Counter(queries=5, found=5), True) == (report.counts, report.finished)
+    assert "recall@10 1.00, MRR@10 1.00" in report.note
+    assert 5 == sum(done)
+    [night] = await Health(deps.store.database).nights()
+    assert ("2026-03-10", "words", 1.0) == (night.date, night.model, night.recall)
+    assert {each.chunk_id for each in await queries(deps)} == set(await chunks(deps))
+    assert {each.name for each in await queries(deps)} == night.ranks.keys()
+
+
+async def test_a_chunk_is_asked_for_by_what_its_card_says_in_other_words(deps: Deps) -> None:
+    first, *_ = await put_in(deps, BAKING)
+    card = {
+        "summary": "Dough needs work and warmth.",
+        "takeaways": ["Knead the dough until it is smooth", "Work it long, and give it time."],
+    }
+    await write(deps, f"chunks/{first.chunk_id}", {"knowledge_card": card})
+    await health(deps, ample())
+    asked = {each.chunk_id: each.query for each in await queries(deps)}
+    assert card["takeaways"][1] == asked[first.chunk_id]
+
+
+async def test_without_a_card_it_is_asked_for_by_a_sentence_of_its_own(deps: Deps) -> None:
+    text = "It rose. The baker folded the sticky rye dough around raisins. Then it was eaten."
+    [chunk] = await put_in(deps, Source("rye", "Rye", sections=(Section(text),)))
+    await health(deps, ample())
+    wanted = Golden("The baker folded the sticky rye dough around raisins.", chunk.chunk_id)
+    assert (wanted,) == await queries(deps)
+
+
+async def test_the_queries_stay_the_same_while_their_chunks_are_there(deps: Deps, day: Day) -> None:
+    await put_in(deps, shelf(60))
+    await health(deps, ample())
+    chosen = await queries(deps)
+    assert WANTED == len({each.chunk_id for each in chosen})
+    await put_in(deps, BAKING, SAILING)
+    await write(deps, f"chunks/{chosen[0].chunk_id}", {"knowledge_card": {"summary": "New."}})
+    for _ in range(3):
+        day.later(days=1)
+        await health(deps, ample())
+    assert chosen == await queries(deps)
+    nights = await Health(deps.store.database).nights()
+    assert [nights[0].ranks] * 4 == [night.ranks for night in nights]
+
+
+async def test_a_query_whose_chunk_is_gone_is_replaced_and_no_other(deps: Deps, day: Day) -> None:
+    await put_in(deps, shelf(60))
+    await health(deps, ample())
+    before = await queries(deps)
+    gone = {each.chunk_id for each in before[:2]}
+    kept = [
+        Section(data["content"]) for name, data in (await chunks(deps)).items() if name not in gone
+    ]
+    await put_in(deps, replace(shelf(0), sections=tuple(kept)))
+    day.later(days=1)
+    await health(deps, ample())
+    after = await queries(deps)
+    assert before[2:] == after[: WANTED - 2]
+    assert WANTED == len({each.chunk_id for each in after} - gone)
+    former, latter = await Health(deps.store.database).nights()
+    assert 0.0 == latter.gained(former)
+
+
+async def test_the_sample_is_the_same_for_the_same_base(settings: Settings) -> None:
+    samples = []
+    for number in range(2):
+        project = f"{settings.google_cloud_project}-{number}"
+        own = settings.model_copy(update={"google_cloud_project": project})
+        backend = Backend(own, embedder=WordEmbedder())
+        await put_in(of_job(backend), shelf(40))
+        await health(of_job(backend), ample())
+        samples.append(await queries(of_job(backend)))
+        await backend.aclose()
+    assert samples[0] == samples[1]
+
+
+async def test_what_somebody_gave_is_asked_too_and_never_overwritten(deps: Deps) -> None:
+    first, second, *_ = await put_in(deps, shelf(40))
+    given = [
+        {"query": "whose net was it?", "chunk_id": first.chunk_id},
+        {"query": "nobody knows", "chunk_id": "gone"},
+        *({"query": f"{number} nets", "chunk_id": second.chunk_id} for number in range(8)),
+    ]
+    await write(deps, "meta/golden_queries", {"given": given})
+    assert MOST == (await health(deps, ample())).counts["queries"]
+    assert given == (await documents(deps, "meta"))["golden_queries"]["given"]
+    assert MOST - 9 <= len(await queries(deps)) <= WANTED
+
+
+def said(printed: str) -> list[dict[str, Any]]:
+    """What was logged."""
+    return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+
+
+async def test_it_warns_with_numbers_alone_where_search_finds_less(
+    deps: Deps, day: Day, capfd: pytest.CaptureFixture[str]
+) -> None:
+    await put_in(deps, shelf(60))
+    for _ in range(3):
+        await health(deps, ample())
+        day.later(days=1)
+    assert [] == said(capfd.readouterr().err)
+    lost: dict[str, Any] = {"facets": [], "embedding": None}
+    for query in (await queries(deps))[:3]:
+        await deps.store.database.client.document(f"chunks/{query.chunk_id}").update(lost)
+    for term in await documents(deps, "lexicon"):
+        await deps.store.database.client.document(f"lexicon/{term}").delete()
+    report = await health(deps, ample())
+    assert WANTED - 3 == report.counts["found"]
+    [warning] = said(capfd.readouterr().err)
+    numbers = {name: value for name, value in warning.items() if name not in ("message", "time")}
+    assert "search_finds_less" == warning["message"]
+    assert {
+        "severity": "WARNING",
+        "recall_at_10": 0.85,
+        "mrr_at_10": numbers["mrr_at_10"],
+        "since_a_week": -0.15,
+        "queries": WANTED,
+    } == numbers
+
+
+async def test_no_word_of_a_query_is_logged_or_kept_of_the_run(
+    backend: Backend, deps: Deps, capfd: pytest.CaptureFixture[str]
+) -> None:
+    await put_in(deps, BAKING)
+    capfd.readouterr()
+    await run_job(JOB, backend)
+    printed = capfd.readouterr().err + str(await documents(deps, "runs"))
+    assert [] == [word for word in ("dough", "Knead", "sourdough", "oven") if word in printed]
+
+
+async def test_measured_again_on_the_same_day_the_later_measurement_counts(
+    deps: Deps, day: Day
+) -> None:
+    await put_in(deps, BAKING)
+    await health(deps, ample())
+    await put_in(deps, SAILING)
+    day.later(hours=1)
+    await health(deps, ample())
+    assert [5] == [len(night.ranks) for night in await Health(deps.store.database).nights()]
+
+
+async def test_thirty_nights_are_kept(deps: Deps, day: Day) -> None:
+    await put_in(deps, Source("rye", "Rye", sections=(Section("Rye bread keeps for many days."),)))
+    for _ in range(KEPT + 2):
+        day.later(days=1)
+        await health(deps, ample())
+    nights = await Health(deps.store.database).nights()
+    assert (KEPT, f"{day():%Y-%m-%d}") == (len(nights), nights[-1].date)
+
+
+async def test_where_search_goes_without_meaning_nothing_is_kept(
+    deps: Deps, words: WordEmbedder
+) -> None:
+    await put_in(deps, BAKING)
+    words.down = True
+    report = await health(deps, ample())
+    assert (Report(), "Search goes without meaning: nothing was measured.") == (
+        replace(report, note=""),
+        report.note,
+    )
+    assert [] == await Health(deps.store.database).nights()
+
+
+async def test_without_time_nothing_is_kept(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    assert Report(finished=False) == await health(deps, nothing())
+    assert [] == await Health(deps.store.database).nights()
+
+
+async def test_what_waits_to_be_found_is_not_chosen(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    some = min(await chunks(deps))
+    await write(deps, f"chunks/{some}", {"pending": {"embed": NOON}})
+    await health(deps, ample())
+    assert {*await chunks(deps)} - {some} == {each.chunk_id for each in await queries(deps)}
+
+
+async def test_an_empty_base_costs_a_handful_of_reads(backend: Backend) -> None:
+    meter = Meter()
+    assert Report() == await health(backend.deps(Caller(), meter), ample())
+    assert (0, True) == (meter.documents_written, meter.documents_read <= 5)
+
+
+async def test_a_night_costs_what_its_searches_cost(backend: Backend, day: Day) -> None:
+    deps = of_job(backend)
+    await put_in(deps, shelf(60))
+    await health(deps, ample())
+    day.later(days=1)
+    meter = Meter()
+    await health(backend.deps(Caller(), meter), ample())
+    assert 1 == meter.documents_written
+    assert meter.documents_read < WANTED * (50 + 30 + 20)
+
+
+async def test_killed_after_any_commit_the_next_run_measures_the_same(
+    settings: Settings, backend: Backend, day: Day
+) -> None:
+    class DiedError(Exception):
+        pass
+
+    async def die(_commit: int, send: Send) -> Results:
+        await send()
+        raise DiedError
+
+    await put_in(of_job(backend), shelf(30))
+    for _ in range(3):
+        dying = WatchedBackend(settings, die, clock=day, embedder=WordEmbedder())
+        with pytest.raises(DiedError):
+            await health(of_job(dying), ample())
+        await dying.aclose()
+    chosen = await queries(of_job(backend))
+    [night] = await Health(of_job(backend).store.database).nights()
+    await health(of_job(backend), ample())
+    assert chosen == await queries(of_job(backend))
+    [again] = await Health(of_job(backend).store.database).nights()
+    assert night.ranks == again.ranks

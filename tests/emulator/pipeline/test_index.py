@@ -1,0 +1,382 @@
+"""Index keeps the lists exact, whatever happens to the chunks."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.index.commits import MAX_BYTES, MAX_LISTS, commits
+from functions.jobs.index.job import JOB, PAGE, index, waiting
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.domain.facet import HAS_CARD, Facet, Kind, named
+from shared.domain.source import Section, Source
+from shared.errors import PlatformFault
+from shared.job import Budget, Report, run_job
+from shared.retrieval.terms import ANALYSIS
+from shared.store import Meter
+from shared.store.database import LeaseLost
+from shared.store.indexing import Change, Waiting
+from shared.store.marks import NOTHING, Indexed
+from shared.store.steps import Steps
+from tests.support.index_lists import NOON, History, Raced, assert_exact, assert_sound, stored_lists
+from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
+from tests.support.stored_documents import ample, chunks, documents, leases, nothing
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from shared.deps import Deps
+    from shared.store.index_lists import ListName
+
+pytestmark = pytest.mark.anyio
+
+NOTES = Source(
+    source_id="notes",
+    title="Notes",
+    sections=tuple(Section(f"Note {number}.") for number in range(10)),
+)
+ODD = in_chunks(NOTES).chunks[3]
+SEEDS = range(6)
+
+
+async def save(deps: Deps, *sources: Source) -> None:
+    """Put sources in, without indexing them."""
+    await deps.store.ingestion.save([in_chunks(source) for source in sources], NOON)
+
+
+@pytest.fixture
+async def notes(deps: Deps) -> Deps:
+    """A knowledge base of ten notes that wait."""
+    await save(deps, NOTES)
+    return deps
+
+
+def meanwhile(deps: Deps, race: Callable[[], Awaitable[object]]) -> Deps:
+    """Let something happen after the chunks were read and before they are committed."""
+    raced = Raced(deps.store.database)
+    raced.race = race
+    deps.store.indexing = raced
+    return deps
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_after_any_history_the_lists_are_those_made_from_scratch(
+    deps: Deps, seed: int
+) -> None:
+    history = History(deps, seed)
+    for _ in range(3):
+        for _ in range(6):
+            await history.event()
+        await history.index()
+        await assert_exact(deps)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_after_any_history_lists_that_were_cut_count_exactly_and_say_what_they_miss(
+    deps: Deps, seed: int
+) -> None:
+    history = History(deps, seed, cap=4, slack=2)
+    for _ in range(3):
+        for _ in range(6):
+            await history.event()
+        await history.index()
+        await assert_sound(deps)
+        lists = await stored_lists(deps)
+        assert all(len(data["postings"]) < 6 for data in lists.values())
+
+
+async def test_when_all_is_deleted_no_list_is_left(deps: Deps) -> None:
+    await put_in(deps, BAKING, SAILING)
+    await save(deps, replace(BAKING, sections=()), replace(SAILING, sections=()))
+    assert (await index(deps, ample())).counts == {"indexed": 5}
+    assert await stored_lists(deps) == {}
+    assert await documents(deps, "chunks") == {}
+    await assert_exact(deps)
+
+
+async def test_what_was_deleted_and_came_back_is_there_again(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    await save(deps, replace(BAKING, sections=()))
+    await save(deps, BAKING)
+    assert (await index(deps, ample())).counts == {"indexed": 3}
+    await assert_exact(deps)
+    assert len(await chunks(deps)) == 3
+
+
+async def test_a_chunk_edited_while_it_is_indexed_is_indexed_as_it_is_now(notes: Deps) -> None:
+    async def edit() -> None:
+        edited = {"content": "Note 3, edited.", "pending": {"index": NOON}}
+        await write(notes, f"chunks/{ODD.chunk_id}", edited)
+
+    report = await index(meanwhile(notes, edit), ample())
+    assert report == Report(Counter(indexed=10))
+    assert ("lexicon", "edit") in await stored_lists(notes)
+    await assert_exact(notes)
+
+
+async def test_a_chunk_deleted_while_it_is_indexed_goes_at_once(notes: Deps) -> None:
+    async def delete() -> None:
+        await save(notes, replace(NOTES, sections=NOTES.sections[:3] + NOTES.sections[4:]))
+
+    await index(meanwhile(notes, delete), ample())
+    assert len(await documents(notes, "chunks")) == 9
+    await assert_exact(notes)
+
+
+async def test_a_chunk_that_comes_back_while_it_is_taken_out_stays(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    await save(deps, replace(BAKING, sections=()))
+    await index(meanwhile(deps, lambda: save(deps, BAKING)), ample())
+    assert len(await chunks(deps)) == 3
+    await assert_exact(deps)
+
+
+async def test_a_second_run_finds_nothing_to_do(notes: Deps, backend: Backend) -> None:
+    await index(notes, ample())
+    meter = Meter()
+    assert await index(backend.deps(Caller(), meter), ample()) == Report()
+    # What waits, the analysis, the traces' long lists of words and of tags, extractions that went.
+    assert (meter.documents_read, meter.documents_written) == (5, 0)
+
+
+async def test_a_source_with_a_new_title_is_known_by_it(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    await put_in(deps, replace(BAKING, title="Loaves"))
+    lists = await stored_lists(deps)
+    assert lists["facets", Facet(Kind.SOURCE, "baking").id]["name"] == "Loaves"
+    await assert_exact(deps)
+
+
+async def test_a_tag_written_otherwise_is_known_as_it_is_written_now(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    await put_in(deps, replace(BAKING, tags=("FOOD",)))
+    assert (await stored_lists(deps))["facets", named(Kind.TAG, "food").id]["name"] == "FOOD"
+
+
+async def test_a_card_is_a_facet_once_it_is_there(deps: Deps) -> None:
+    first, *_ = await put_in(deps, BAKING)
+    card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
+    await write(deps, f"chunks/{first.chunk_id}", card)
+    await index(deps, ample())
+    lists = await stored_lists(deps)
+    assert {first.chunk_id} == lists["facets", HAS_CARD.id]["postings"].keys()
+    await assert_exact(deps)
+
+
+async def test_a_chunk_bears_itself_and_its_facets(deps: Deps) -> None:
+    first, *_ = await put_in(deps, replace(BAKING, sections=BAKING.sections[:1]))
+    found = (await chunks(deps))[first.chunk_id]["facets"]
+    assert [f"id:{first.chunk_id}"] == found[:1]
+    months = [name for name in found if name.startswith("month:")]
+    expected = ["author:ida loaf", "category:books", *months, "source:baking"]
+    assert [*expected, "tag:dough", "tag:food", "title:bread at home"] == sorted(found[1:])
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "a/b",
+        "100%",
+        "%2F",
+        "..",
+        ".",
+        "__x__",
+        "x" * 1_500,
+        "王" * 1_500,
+        "🍞",
+        " ",
+        "a`b",
+        "a.b\\",
+    ],
+)
+async def test_any_tag_is_indexed(deps: Deps, tag: str) -> None:
+    await save(deps, replace(BAKING, tags=(tag,), author=tag, category=tag, title=tag))
+    assert await index(deps, ample()) == Report(Counter(indexed=3))
+    await assert_exact(deps)
+    lists = await deps.store.index_lists.read([], [named(Kind.TAG, tag)])
+    assert [3] * bool(tag.strip()) == [postings.df for postings in lists.facets.values()]
+
+
+async def test_a_chunk_without_any_term_is_indexed_by_its_facets_alone(deps: Deps) -> None:
+    await save(deps, Source("marks", "???", sections=(Section("!!!"),)))
+    assert await index(deps, ample()) == Report(Counter(indexed=1))
+    await assert_exact(deps)
+    assert {name for name, _ in await stored_lists(deps)} == {"facets"}
+
+
+async def test_a_word_of_any_length_is_indexed(deps: Deps) -> None:
+    await save(deps, Source("_long", "A", sections=(Section(f"{'𐐀' * 64} {'x' * 3_000}"),)))
+    assert (await index(deps, ample())).failures == []
+    await assert_exact(deps)
+
+
+async def test_a_chunk_without_a_date_is_found_by_its_words(notes: Deps) -> None:
+    await write(notes, f"chunks/{ODD.chunk_id}", {"dated_at": None})
+    await index(notes, ample())
+    lists = await stored_lists(notes)
+    assert lists["lexicon", "3"]["df"] == 1
+    assert len(next(data for name, data in lists.items() if "month:" in name[1])["postings"]) == 9
+
+
+async def test_a_document_that_is_no_chunk_stops_no_other_and_is_parked(
+    notes: Deps, backend: Backend
+) -> None:
+    await write(notes, "chunks/stray", {"pending": {"index": NOON}, "content": "Whatever."})
+    reasons = []
+    for turn in range(6):
+        moment = NOON + timedelta(hours=turn)
+        later = Backend(backend.settings, clock=lambda moment=moment: moment)  # type: ignore[misc]
+        report = await index(later.deps(Caller(), Meter()), ample())
+        await later.aclose()
+        assert report.counts == ({} if turn else {"indexed": 10})
+        reasons += [failure.reason for failure in report.failures]
+    assert ["is no chunk as they are stored: KeyError('source_id')"] * 5 == reasons
+    assert list((await documents(notes, "chunks"))["stray"]["parked"]) == ["index"]
+    assert await waiting(notes) == 0
+
+
+@pytest.mark.parametrize(
+    "fields", [{"tags": [7]}, {"dated_at": "yesterday"}, {"knowledge_card": "?"}, {"tries": None}]
+)
+async def test_a_chunk_with_a_field_of_the_wrong_kind_stops_no_other(
+    notes: Deps, fields: dict[str, Any]
+) -> None:
+    await write(notes, f"chunks/{ODD.chunk_id}", fields)
+    report = await index(notes, ample())
+    assert 10 == report.counts["indexed"] + len(report.failures)
+    assert {ODD.chunk_id} >= {failure.name for failure in report.failures}
+    assert await index(notes, ample()) == Report()
+
+
+async def test_a_chunk_that_the_database_refuses_stops_no_other(notes: Deps) -> None:
+    await write(notes, f"chunks/{ODD.chunk_id}", {"padding": "x" * 1_047_900})
+    report = await index(notes, ample())
+    assert report.counts == {"indexed": 9}
+    assert [failure.name for failure in report.failures] == [ODD.chunk_id]
+    await write(notes, f"chunks/{ODD.chunk_id}", {"padding": "", "pending": {"index": NOON}})
+    assert (await index(notes, ample())).counts == {"indexed": 1}
+    odd = (await chunks(notes))[ODD.chunk_id]
+    assert ("index" in odd["pending"], odd["tries"], odd["parked"]) == (False, {}, {})
+    await assert_exact(notes)
+
+
+async def test_a_database_that_refuses_everything_is_held_against_no_chunk(notes: Deps) -> None:
+    class Refused(Raced):
+        async def apply(self, changes: Sequence[Change]) -> list[ListName]:
+            raise PlatformFault(f"{len(changes)} are too many.")
+
+    class Refusing(Steps):
+        async def failed(self, *_: object) -> None:
+            raise PlatformFault("Not this either.")
+
+    notes.store.indexing = Refused(notes.store.database)
+    notes.store.steps = Refusing(notes.store.database)
+    with pytest.raises(PlatformFault, match="Not this either"):
+        await index(notes, ample())
+
+
+async def otherwise_analysed(deps: Deps) -> None:
+    """Index what waits by the word "old" alone, as an earlier version might have."""
+    page = await deps.store.indexing.pending(NOON, 100)
+    old = Indexed(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
+    await deps.store.indexing.apply([Change(waiting, old) for waiting in page])
+    await deps.store.indexing.stamp(ANALYSIS - 1)
+
+
+async def test_texts_analysed_in_another_way_are_indexed_anew(
+    notes: Deps, backend: Backend
+) -> None:
+    await otherwise_analysed(notes)
+    assert {("lexicon", "old"), ("lexicon", "note")} == (await stored_lists(notes)).keys()
+    assert await index(notes, ample()) == Report(Counter(indexed=10))
+    await assert_exact(notes)
+    assert (await documents(notes, "meta"))["lexicon"]["analysis"] == ANALYSIS
+    assert await index(backend.deps(Caller(), Meter()), ample()) == Report()
+
+
+async def test_indexing_anew_that_was_stopped_is_completed_by_the_next_run(notes: Deps) -> None:
+    await otherwise_analysed(notes)
+    await index(notes, nothing())
+    assert await waiting(notes) == 10
+    await index(notes, ample())
+    await assert_exact(notes)
+
+
+async def test_chunks_with_more_than_a_commit_takes_are_indexed_in_several(deps: Deps) -> None:
+    tags = tuple(f"{number} {'王' * 1_000}" for number in range(6))
+    sections = tuple(Section(f"Note {number}.") for number in range(PAGE + 20))
+    await save(deps, replace(NOTES, tags=tags, sections=sections))
+    assert await index(deps, ample()) == Report(Counter(indexed=PAGE + 20))
+    await assert_exact(deps)
+
+
+def change(number: int, terms: int) -> Change:
+    """A new chunk with so many terms, all of which chunk 0 has too."""
+    wanted = Indexed(terms=dict.fromkeys(map(str, range(terms)), 1))
+    return Change(Waiting(f"chunk-{number}", None, NOTHING, 0, None), wanted)
+
+
+def test_changes_are_cut_into_commits_in_their_order() -> None:
+    changes = [change(number, 1_500) for number in range(200)]
+    cut = list(commits(changes))
+    assert changes == [each for commit in cut for each in commit]
+    assert 2 < len(cut) < 10
+
+
+def test_a_commit_changes_no_more_lists_than_are_written_in_seconds() -> None:
+    own = [Indexed(terms={f"{number} {word}": 1 for word in range(1_400)}) for number in range(5)]
+    cut = list(commits([replace(change(number, 1), wanted=own[number]) for number in range(5)]))
+    assert [2, 2, 1] == [len(commit) for commit in cut]
+    assert 2 * 1_400 <= MAX_LISTS < 3 * 1_400
+
+
+def test_what_the_cloud_indexes_of_a_commit_is_bounded_too() -> None:
+    facets = {f"tag:{number}": "tag" for number in range(9)}
+    borne = replace(change(1, 1).wanted, facets=facets)
+    cut = list(commits([replace(change(number, 1), wanted=borne) for number in range(200)]))
+    assert [145, 55] == [len(commit) for commit in cut]  # of ten entries of 6,200 bytes each
+
+
+def test_a_change_too_large_for_any_commit_stands_alone() -> None:
+    small, large = change(1, 1), change(2, MAX_BYTES // 100)
+    assert [[small], [large], [small]] == list(commits([small, large, small]))
+
+
+def test_nothing_to_change_is_no_commit() -> None:
+    assert [] == list(commits([]))
+
+
+async def test_a_run_that_was_overtaken_indexes_no_more(notes: Deps, backend: Backend) -> None:
+    hours_later = Backend(backend.settings, clock=lambda: backend.clock() + timedelta(hours=1))
+    other = hours_later.deps(Caller(), Meter()).store
+
+    async def overtaken() -> None:
+        await other.leases.acquire("index", 30, hours_later.clock)
+
+    async def run(deps: Deps, budget: Budget) -> Report:
+        return await index(meanwhile(deps, overtaken), budget)
+
+    with pytest.raises(LeaseLost):
+        await run_job(replace(JOB, run=run), backend)
+    assert await waiting(notes) == 10
+    assert await stored_lists(notes) == {}
+    assert await leases(notes) == {"index"}
+    await hours_later.aclose()
+
+
+async def test_a_run_without_time_indexes_nothing(notes: Deps) -> None:
+    assert await index(notes, nothing()) == Report(finished=False)
+    assert await waiting(notes) == 10
+
+
+async def test_progress_ends_at_what_was_announced(notes: Deps) -> None:
+    done: list[int] = []
+    announced = await waiting(notes)
+    await index(notes, Budget(math.inf, done.append))
+    assert announced == sum(done) == 10

@@ -1,0 +1,400 @@
+"""Ingest brings the database to what the files say, and writes only what differs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.embed.job import embed
+from functions.jobs.ingest.chunking import chunked
+from functions.jobs.ingest.job import ingest, readable
+from functions.jobs.ingest.readers.reading import read
+from shared.caller import Caller
+from shared.domain.source import Source
+from shared.errors import InvalidInput
+from shared.job import Budget, Failure, Report
+from shared.settings import Settings
+from shared.store import Meter
+from shared.store.chunk_documents import AT_FIRST
+from tests.support.source_files import book, export, lines, sources, written
+from tests.support.stored_documents import (
+    ample,
+    chunks,
+    chunks_by_content,
+    documents,
+    nothing,
+    one_step,
+    snapshots,
+    tombstones,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from google.cloud.firestore import DocumentSnapshot
+
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+REEF = "Reef the mainsail early."
+DOUGH = "Knead the dough well ..."
+TESTS = "Flaky tests erode trust."
+
+
+@pytest.fixture
+def settings(project: str, tmp_path: Path) -> Settings:
+    """The settings of a laptop that reads a folder of the test's."""
+    return Settings(google_cloud_project=project, ingest_path=str(tmp_path))
+
+
+def highlights(*texts: str) -> list[dict[str, Any]]:
+    return [{"id": place, "location": place, "text": text} for place, text in enumerate(texts)]
+
+
+async def ingested(deps: Deps) -> Report:
+    return await ingest(deps, ample())
+
+
+async def embedded(deps: Deps) -> None:
+    await ingested(deps)
+    await embed(deps, ample())
+
+
+async def settled(deps: Deps) -> None:
+    """Ingest, and let nothing wait any more, as when every job has run."""
+    await embedded(deps)
+    for chunk_id in await chunks(deps):
+        await deps.store.database.document("chunks", chunk_id).update({"pending": {}})
+
+
+async def chunk_snapshots(deps: Deps) -> dict[str, DocumentSnapshot[Any]]:
+    """The chunks' documents, by what they say."""
+    found = await snapshots(deps, "chunks")
+    names = await chunks(deps)
+    return {data["content"]: found[name] for name, data in names.items()}
+
+
+async def test_a_highlight_becomes_a_chunk_with_all_that_is_known_of_it(
+    deps: Deps, tmp_path: Path
+) -> None:
+    highlight = {
+        "id": 10,
+        "text": REEF,
+        "highlighted_at": "2024-05-31T16:41:53Z",
+        "url": "https://example.com/sails#10",
+        "readwise_url": "https://readwise.io/open/10",
+        "tags": [{"name": "safety"}],
+    }
+    fields = {
+        "author": "Ann Helm",
+        "source": "kindle",
+        "category": "books",
+        "book_tags": [{"name": "sea"}],
+        "source_url": "https://example.com/sails",
+        "readwise_url": "https://readwise.io/bookreview/7",
+    }
+    export(tmp_path, book(**fields, title="Sails", highlights=[highlight]))
+    await ingested(deps)
+    ((chunk_id, data),) = (await documents(deps, "chunks")).items()
+    assert chunk_id.startswith("readwise-7-")
+    bookkeeping = {"content_hash", "fingerprint", "created_at", "updated_at"}
+    assert {key: value for key, value in data.items() if key not in bookkeeping} == {
+        "source_id": "readwise-7",
+        "start": 0,
+        "end": len(REEF),
+        "title": "Sails",
+        "author": "Ann Helm",
+        "source": "kindle",
+        "category": "books",
+        "tags": ["sea", "safety"],
+        "content": REEF,
+        "position": 1,
+        "total": 1,
+        "readwise_url": "https://readwise.io/open/10",
+        "source_url": "https://example.com/sails",
+        "highlight_url": "https://example.com/sails#10",
+        "highlighted_at": datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC),
+        "dated_at": datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC),
+        "pending": dict.fromkeys(AT_FIRST, data["created_at"]),
+        "tries": {},
+        "parked": {},
+    }
+
+
+async def test_chunks_are_exact_slices_of_their_source_in_order(deps: Deps, tmp_path: Path) -> None:
+    paragraphs = (f"Paragraph {number} says \U0001f600 this. " * 40 for number in range(30))
+    written(tmp_path, "long.md", "# Long\n\n" + "\n\n".join(paragraphs))
+    export(tmp_path, book(highlights=highlights(REEF, DOUGH)))
+    texts = {each.source_id: each.text for each in read(tmp_path) if isinstance(each, Source)}
+    await ingested(deps)
+    found = list((await chunks(deps)).values())
+    assert [texts[each["source_id"]][each["start"] : each["end"]] for each in found] == [
+        each["content"] for each in found
+    ]
+    for source_id in texts:
+        own = sorted(each["position"] for each in found if each["source_id"] == source_id)
+        assert own == list(range(1, len(own) + 1))
+        assert {each["total"] for each in found if each["source_id"] == source_id} == {len(own)}
+    assert len(found) > 10
+
+
+async def test_what_is_unchanged_costs_one_read_a_source_and_no_write(
+    backend: Backend, tmp_path: Path
+) -> None:
+    records = [{"id": str(number), "text": f"Note {number}."} for number in range(40)]
+    written(tmp_path, "notes.jsonl", lines(*records))
+    await ingested(backend.deps(Caller(), Meter()))
+    meter = Meter()
+    report = await ingested(backend.deps(Caller(), meter))
+    assert report.counts == {"read": 40}
+    assert (meter.documents_read, meter.documents_written, meter.round_trips) == (41, 0, 3)
+
+
+async def test_an_edited_highlight_is_embedded_anew_and_its_neighbours_are_not_touched(
+    deps: Deps, tmp_path: Path
+) -> None:
+    export(tmp_path, book(highlights=highlights(REEF, DOUGH, TESTS)))
+    await embedded(deps)
+    before = await chunk_snapshots(deps)
+    edited = DOUGH.replace("well", "long")
+    export(tmp_path, book(highlights=highlights(REEF, edited, TESTS)))
+    report = await ingested(deps)
+    after = await chunk_snapshots(deps)
+    assert report.counts == {"read": 1, "sources": 1, "created": 1, "deleted": 1}
+    assert set(after) == {REEF, edited, TESTS}
+    assert set(after[edited].get("pending")) == set(AT_FIRST)
+    for text in (REEF, TESTS):
+        assert before[text].update_time == after[text].update_time
+
+
+async def test_chunks_that_an_edit_moves_keep_their_vectors(deps: Deps, tmp_path: Path) -> None:
+    export(tmp_path, book(highlights=highlights(REEF, TESTS)))
+    await settled(deps)
+    before = await chunks_by_content(deps)
+    export(tmp_path, book(highlights=highlights("Something new.", REEF, TESTS)))
+    await ingested(deps)
+    after = await chunks_by_content(deps)
+    assert [after[text]["position"] for text in (REEF, TESTS)] == [2, 3]
+    for text in (REEF, TESTS):
+        assert after[text]["start"] == before[text]["start"] + len("Something new.\n\n")
+        assert after[text]["embedding"] == before[text]["embedding"]
+        assert set(after[text]["pending"]) == {"index"}
+
+
+async def test_a_changed_title_is_embedded_anew_with_all_chunks(deps: Deps, tmp_path: Path) -> None:
+    export(tmp_path, book(highlights=highlights(REEF, DOUGH)), book(user_book_id=8))
+    await settled(deps)
+    changed = book(title="Walden Pond", highlights=highlights(REEF, DOUGH))
+    export(tmp_path, changed, book(user_book_id=8))
+    assert (await ingested(deps)).counts == {"read": 2, "sources": 1, "updated": 2}
+    after = await chunks_by_content(deps)
+    assert {text: (each["title"], set(each["pending"])) for text, each in after.items()} == {
+        REEF: ("Walden Pond", {"embed", "index"}),
+        DOUGH: ("Walden Pond", {"embed", "index"}),
+        "Simplify.": ("Walden", set()),
+    }
+
+
+async def test_changed_tags_are_indexed_and_nothing_is_embedded_anew(
+    deps: Deps, tmp_path: Path
+) -> None:
+    export(tmp_path, book(highlights=highlights(REEF)))
+    await settled(deps)
+    before = await chunks_by_content(deps)
+    export(tmp_path, book(book_tags=[{"name": "new"}], highlights=highlights(REEF)))
+    assert (await ingested(deps)).counts == {"read": 1, "sources": 1, "updated": 1}
+    after = await chunks_by_content(deps)
+    assert (after[REEF]["tags"], set(after[REEF]["pending"])) == (["new"], {"index"})
+    assert after[REEF]["embedding"] == before[REEF]["embedding"]
+
+
+async def test_a_chunk_gone_from_its_source_is_deleted(deps: Deps, tmp_path: Path) -> None:
+    export(tmp_path, book(highlights=highlights(REEF, DOUGH, TESTS)))
+    await ingested(deps)
+    export(tmp_path, book(highlights=highlights(REEF)))
+    assert (await ingested(deps)).counts["deleted"] == 2
+    assert set(await chunks_by_content(deps)) == {REEF}
+    assert (await documents(deps, "sources"))["readwise-7"]["chunk_count"] == 1
+
+
+async def test_a_deleted_book_goes_with_its_chunks(deps: Deps, tmp_path: Path) -> None:
+    export(tmp_path, book(highlights=highlights(REEF, DOUGH)), book(user_book_id=8))
+    await ingested(deps)
+    export(tmp_path, book(is_deleted=True, highlights=[]), book(user_book_id=8))
+    await ingested(deps)
+    assert set(await documents(deps, "sources")) == {"readwise-8"}
+    assert set(await chunks_by_content(deps)) == {"Simplify."}
+    assert len(await tombstones(deps)) == 2
+
+
+async def test_a_deleted_book_costs_no_write_once_it_is_gone(
+    backend: Backend, tmp_path: Path
+) -> None:
+    export(tmp_path, book())
+    await ingested(backend.deps(Caller(), Meter()))
+    export(tmp_path, book(is_deleted=True))
+    await ingested(backend.deps(Caller(), Meter()))
+    meter = Meter()
+    report = await ingested(backend.deps(Caller(), meter))
+    assert (report.counts, meter.documents_written) == ({"read": 1}, 0)
+
+
+async def test_a_file_that_is_gone_leaves_what_was_read_of_it(deps: Deps, tmp_path: Path) -> None:
+    gone = written(tmp_path, "gone.md", REEF)
+    written(tmp_path, "note.md", DOUGH)
+    await ingested(deps)
+    gone.unlink()
+    await ingested(deps)
+    assert set(await chunks_by_content(deps)) == {REEF, DOUGH}
+
+
+async def test_the_same_words_twice_are_two_chunks(deps: Deps, tmp_path: Path) -> None:
+    export(tmp_path, book(highlights=highlights(REEF, DOUGH, REEF)))
+    await ingested(deps)
+    found = (await chunks(deps)).values()
+    assert sorted(each["content"] for each in found) == [DOUGH, REEF, REEF]
+    assert sorted(each["position"] for each in found) == [1, 2, 3]
+
+
+async def test_a_book_larger_than_one_commit_goes_in_whole(deps: Deps, tmp_path: Path) -> None:
+    many = [f"Highlight {number}." for number in range(450)]
+    export(tmp_path, book(highlights=highlights(*many)))
+    assert (await ingested(deps)).counts == {"read": 1, "sources": 1, "created": 450}
+    assert set(await chunks_by_content(deps)) == set(many)
+    assert (await documents(deps, "sources"))["readwise-7"]["chunk_count"] == 450
+
+
+async def test_what_is_broken_is_reported_and_the_rest_goes_in(deps: Deps, tmp_path: Path) -> None:
+    written(tmp_path, "a.md", REEF)
+    written(tmp_path, "b.md", b"caf\xe9")
+    export(tmp_path, book(highlights=None), book(user_book_id=8))
+    report = await ingested(deps)
+    assert report.failures == [
+        Failure("b.md", "is not UTF-8: byte 0xe9 at position 3; save it as UTF-8"),
+        Failure("export.json: Walden", "has no `highlights`"),
+    ]
+    assert (report.finished, report.counts["read"]) == (True, 2)
+    assert set(await chunks_by_content(deps)) == {REEF, "Simplify."}
+
+
+async def test_what_went_in_but_for_a_part_is_a_warning(deps: Deps, tmp_path: Path) -> None:
+    written(tmp_path, "a.md", f"---\ndate: soon\n---\n{REEF}")
+    export(tmp_path, book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
+    report = await ingested(deps)
+    reason = "is not an ISO 8601 date such as 2024-05-31; kept without it"
+    assert report.failures == []
+    assert report.warnings == [
+        Failure("a.md", f"line 2: date: “soon” {reason}"),
+        Failure("export.json: Walden", f"highlights.0.highlighted_at: “later” {reason}"),
+    ]
+    assert set(await chunks_by_content(deps)) == {REEF, DOUGH}
+
+
+async def test_what_is_not_read_is_counted_by_its_kind(deps: Deps, tmp_path: Path) -> None:
+    names = [
+        "a.pdf",
+        "b.PDF",
+        "x/c.pdf",
+        "d.csv",
+        "e.csv",
+        "README",
+        "1. A title.md",
+        "2. No title",
+    ]
+    for name in [*names, ".hidden.pdf", ".obsidian/plugins/f.css"]:
+        written(tmp_path, name, REEF)
+    report = await ingested(deps)
+    assert report.note == "Not read: 3 .pdf, 2 .csv, 2 without an ending."
+    assert (report.counts["read"], report.failures) == (1, [])
+
+
+async def test_a_note_s_date_is_decided_when_it_is_first_stored(deps: Deps, tmp_path: Path) -> None:
+    path = written(tmp_path, "note.md", REEF)
+    os.utime(path, (0, datetime(2019, 3, 2, 12, tzinfo=UTC).timestamp()))
+    await ingested(deps)
+    os.utime(path)  # as a checkout does
+    assert (await ingested(deps)).counts == {"read": 1}
+    assert (await chunks_by_content(deps))[REEF]["dated_at"] == datetime(2019, 3, 2, 12, tzinfo=UTC)
+    for line, day in (("created: 2018-01-01", 1), ("created: 2018-01-02", 2), ("author: Ann", 2)):
+        written(tmp_path, "note.md", f"---\n{line}\n---\n{REEF}")
+        assert (await ingested(deps)).counts == {"read": 1, "sources": 1, "updated": 1}
+        stored = (await chunks_by_content(deps))[REEF]
+        assert stored["dated_at"] == datetime(2018, 1, day, tzinfo=UTC)
+
+
+async def test_inline_tags_of_stored_notes_embed_nothing_anew(deps: Deps, tmp_path: Path) -> None:
+    text = f"{REEF} #sailing"
+    (source,) = sources(written(tmp_path, "note.md", text))
+    await deps.store.ingestion.save([chunked(replace(source, tags=()))], deps.clock())
+    await embed(deps, ample())
+    before = await chunks_by_content(deps)
+    assert "embed" not in before[text]["pending"]
+    assert before[text]["tags"] == []
+    assert (await ingested(deps)).counts == {"read": 1, "sources": 1, "updated": 1}
+    after = await chunks_by_content(deps)
+    assert after[text]["tags"] == ["sailing"]
+    assert after[text]["pending"].keys() == before[text]["pending"].keys()
+    assert after[text]["pending"]["index"] > before[text]["pending"]["index"]
+    assert after[text]["embedding"] == before[text]["embedding"]
+
+
+async def test_what_no_database_takes_is_reported_and_the_rest_goes_in(
+    deps: Deps, tmp_path: Path
+) -> None:
+    line = {"id": "1", "author": "a" * 1_100_000, "text": DOUGH}
+    written(tmp_path, "a.jsonl", lines(line))
+    written(tmp_path, "b.md", REEF)
+    report = await ingested(deps)
+    assert [failure.name for failure in report.failures] == ["a.jsonl line 1"]
+    assert set(await chunks_by_content(deps)) == {REEF}
+
+
+async def test_many_long_tags_do_not_make_a_commit_too_large(deps: Deps, tmp_path: Path) -> None:
+    tags = [f"{number} {'t' * 1000}" for number in range(40)]
+    many = [f"Highlight {number}." for number in range(150)]
+    export(tmp_path, book(book_tags=tags, highlights=highlights(*many)))
+    async with asyncio.timeout(120):  # Firestore's client tries a refused commit for a minute
+        await ingested(deps)
+    assert set(await chunks_by_content(deps)) == set(many)
+
+
+async def test_a_run_without_time_writes_nothing_and_the_next_one_completes_it(
+    deps: Deps, tmp_path: Path
+) -> None:
+    written(tmp_path, "note.md", REEF)
+    assert await ingest(deps, nothing()) == Report(finished=False)
+    assert await documents(deps, "chunks") == {}
+    assert (await ingested(deps)).finished
+    assert set(await chunks_by_content(deps)) == {REEF}
+
+
+async def test_a_run_whose_time_ends_keeps_what_it_did(deps: Deps, tmp_path: Path) -> None:
+    records = [{"id": str(number), "text": f"Note {number}."} for number in range(40)]
+    written(tmp_path, "notes.jsonl", lines(*records))
+    report = await ingest(deps, one_step())
+    assert (report.finished, report.counts["created"]) == (False, 30)
+    assert (await ingested(deps)).counts == {"read": 40, "sources": 10, "created": 10}
+    assert len(await documents(deps, "sources")) == 40
+
+
+async def test_progress_ends_at_what_was_announced(deps: Deps, tmp_path: Path) -> None:
+    records = [{"id": str(number), "text": f"Note {number}."} for number in range(35)]
+    written(tmp_path, "notes.jsonl", lines(*records))
+    written(tmp_path, "broken.md", "")
+    done: list[int] = []
+    await ingest(deps, Budget(ample().deadline, done.append))
+    assert done == [30, 5]
+    assert await readable(deps) == 35
+
+
+async def test_without_a_path_there_is_nothing_to_ingest(backend: Backend, project: str) -> None:
+    deps = backend.deps(Caller(), Meter())
+    deps.settings = Settings(google_cloud_project=project)
+    with pytest.raises(InvalidInput, match="set INGEST_PATH"):
+        await ingested(deps)

@@ -1,0 +1,355 @@
+"""Ingest follows a Cloud Storage prefix: each file is read once, and what is gone is deleted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import SecretStr
+
+from functions.jobs.ingest.bucket.following import follow_bucket
+from functions.jobs.ingest.job import ingest, readable
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.job import Failure, Report
+from shared.settings import Settings
+from shared.store import Meter
+from tests.support.fakes.cloud_storage import FakeCloudStorage, Fault, Operation
+from tests.support.readwise_runs import followed, standing, texts
+from tests.support.source_files import lines, written
+from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from shared.deps import Deps
+
+pytestmark = pytest.mark.anyio
+
+BUCKET = "library"
+ADDRESS = f"gs://{BUCKET}/notes"
+REEF, DOUGH, TESTS = "Reef early.", "Knead well.", "Flaky tests erode trust."
+
+
+class Storage(FakeCloudStorage):
+    """Cloud Storage in which something else may happen before a request.
+
+    Attributes:
+        before: What happens once before the next request of a kind.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(BUCKET, page_size=3)
+        self.before: dict[Operation, Callable[[], object]] = {}
+
+    def arrive(self, operation: Operation) -> Fault:
+        self.before.pop(operation, lambda: None)()
+        return super().arrive(operation)
+
+
+@pytest.fixture
+def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
+    """Cloud Storage with an empty bucket, which lists three objects a page."""
+    with Storage() as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
+        yield server
+
+
+@pytest.fixture
+def settings(project: str, storage: Storage) -> Settings:  # noqa: ARG001 - must be there
+    """The settings of a laptop that follows the bucket."""
+    return Settings(google_cloud_project=project, ingest_bucket=ADDRESS)
+
+
+def put(storage: Storage, name: str, content: str | bytes) -> None:
+    storage.put(BUCKET, f"notes/{name}", content)
+
+
+def remove(storage: Storage, name: str) -> None:
+    storage.remove(BUCKET, f"notes/{name}")
+
+
+def records(**texts: str) -> str:
+    """JSON Lines of these records."""
+    return lines(*({"id": name, "text": text} for name, text in texts.items()))
+
+
+async def held(deps: Deps) -> list[str]:
+    """What the base says, in all."""
+    return sorted(each["content"] for each in (await chunks(deps)).values())
+
+
+async def test_files_of_every_kind_go_in(backend: Backend, deps: Deps, storage: Storage) -> None:
+    put(storage, "a.md", f"# Sails\n\n{REEF}")
+    put(storage, "deep/er/b.txt", DOUGH)
+    put(storage, "c.jsonl", records(x="One.", y="Two."))
+    put(storage, "d.json", '[{"user_book_id": 7, "highlights": [{"id": 1, "text": "Three."}]}]')
+    for name in ("e.pdf", ".hidden.md", ".git/f.md", "empty/"):
+        put(storage, name, "Not read.")
+    storage.put(BUCKET, "notes-2024/g.md", "Of another folder.")
+    report = await followed(backend)
+    assert Report(Counter({"sources": 5, "created": 5, "read": 5})) == report
+    assert [f"# Sails\n\n{REEF}", DOUGH, "One.", "Three.", "Two."] == await held(deps)
+    assert storage.calls["download"] == 4
+
+
+async def test_the_same_folder_on_disk_or_in_a_bucket_is_the_same_base(
+    backend: Backend, deps: Deps, storage: Storage, project: str, tmp_path: Path
+) -> None:
+    dated = f"---\ndate: 2024-05-31\n---\n{REEF}"
+    record = {"id": "x", "text": "One.", "date": "2024-05-31"}
+    notes = {"a.md": dated, "deep/b.txt": dated, "c.jsonl": lines(record)}
+    for name, content in notes.items():
+        put(storage, name, content)
+        written(tmp_path / "notes", name, content)
+    await followed(backend)
+    settings = Settings(google_cloud_project=f"{project}-disk", ingest_path=f"{tmp_path}/notes")
+    by_path = Backend(settings)
+    await followed(by_path)
+    assert await standing(by_path.deps(Caller(), Meter())) == await standing(deps)
+    await by_path.aclose()
+
+
+async def test_a_run_with_nothing_new_costs_one_read_and_a_listing(
+    backend: Backend, storage: Storage
+) -> None:
+    for number in range(40):
+        put(storage, f"{number}.md", f"Note {number}.")
+    await followed(backend)
+    storage.calls.clear()
+    meter = Meter()
+    assert Report() == await followed(backend, meter)
+    assert (meter.documents_read, meter.documents_written) == (1, 0)
+    assert (14, 0) == (storage.calls["list"], storage.calls["download"])
+
+
+async def test_one_new_file_costs_a_few_reads(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    for number in range(40):
+        put(storage, f"{number}.md", f"Note {number}.")
+    await followed(backend)
+    put(storage, "new.md", REEF)
+    storage.calls.clear()
+    meter = Meter()
+    await followed(backend, meter)
+    assert REEF in await held(deps)
+    # What is known, and the shard; the source, and its chunks, of which there are none.
+    assert meter.documents_read == 4
+    # What is about to be, twice two documents, of which one goes; a source and a chunk; what is.
+    assert meter.documents_written == 8
+    assert storage.calls["download"] == 1
+
+
+async def test_an_edit_is_followed_and_other_files_are_not_read_again(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    put(storage, "a.md", REEF)
+    put(storage, "b.md", DOUGH)
+    await followed(backend)
+    put(storage, "b.md", TESTS)
+    storage.calls.clear()
+    assert (await followed(backend)).counts["read"] == 1
+    assert [TESTS, REEF] == await held(deps)
+    assert storage.calls["download"] == 1
+
+
+async def test_what_is_gone_from_the_prefix_is_deleted(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    put(storage, "a.md", REEF)
+    put(storage, "b.md", DOUGH)
+    put(storage, "c.jsonl", records(x="One.", y="Two."))
+    await followed(backend)
+    remove(storage, "b.md")
+    remove(storage, "c.jsonl")
+    assert (await followed(backend)).failures == []
+    assert [REEF] == await held(deps)
+    assert len(await documents(deps, "sources")) == 1
+    put(storage, "b.md", DOUGH)
+    await followed(backend)
+    assert [DOUGH, REEF] == await held(deps)
+
+
+async def test_a_record_gone_from_its_file_is_deleted(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    put(storage, "c.jsonl", records(x="One.", y="Two."))
+    await followed(backend)
+    put(storage, "c.jsonl", records(y="Two.", z="Three."))
+    await followed(backend)
+    assert ["Three.", "Two."] == await held(deps)
+
+
+async def test_a_book_that_an_export_calls_deleted_goes(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    book = '{"user_book_id": %d, "is_deleted": %s, "highlights": [{"id": 1, "text": "Book %d."}]}'
+    put(storage, "d.json", f"[{book % (7, 'false', 7)}, {book % (8, 'false', 8)}]")
+    await followed(backend)
+    put(storage, "d.json", f"[{book % (7, 'true', 7)}, {book % (8, 'false', 8)}]")
+    await followed(backend)
+    assert ["Book 8."] == await held(deps)
+
+
+async def test_a_prefix_that_is_suddenly_empty_deletes_nothing(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    put(storage, "a.md", REEF)
+    await followed(backend)
+    remove(storage, "a.md")
+    reason = "is empty all at once; to have all that came of it deleted, put any file there"
+    assert [Failure(ADDRESS, reason)] == (await followed(backend)).failures
+    assert [REEF] == await held(deps)
+    put(storage, "meant.keep", "")
+    assert (await followed(backend)).failures == []
+    assert [] == await held(deps)
+
+
+async def test_an_empty_prefix_is_nothing_to_ingest(backend: Backend) -> None:
+    assert Report() == await followed(backend)
+
+
+async def test_what_goes_in_but_for_a_part_is_a_warning_once(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    put(storage, "a.md", f"---\ndate: soon\n---\n{REEF}")
+    reason = "line 2: date: “soon” is not an ISO 8601 date such as 2024-05-31; kept without it"
+    report = await followed(backend)
+    assert report.warnings == [Failure(f"{ADDRESS}/a.md", reason)]
+    assert (report.failures, await held(deps)) == ([], [REEF])
+    assert (await followed(backend)).warnings == []
+
+
+async def test_a_broken_file_is_reported_once_and_the_others_go_in(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    put(storage, "a.md", REEF)
+    put(storage, "b.md", b"caf\xe9")
+    put(storage, "c.jsonl", records(x="One.") + "{broken\n")
+    expected = {
+        (f"{ADDRESS}/b.md", "is not UTF-8: byte 0xe9 at position 3; save it as UTF-8"),
+        (
+            f"{ADDRESS}/c.jsonl line 2",
+            "is not JSON: Expecting property name enclosed in double quotes (column 2)",
+        ),
+    }
+    report = await followed(backend)
+    assert expected == {(each.name, each.reason) for each in report.failures}
+    assert ["One.", REEF] == await held(deps)
+    assert Report() == await followed(backend)
+
+
+async def test_a_file_in_which_something_broke_deletes_nothing(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    put(storage, "a.md", REEF)
+    put(storage, "c.jsonl", records(x="One.", y="Two."))
+    await followed(backend)
+    put(storage, "a.md", b"caf\xe9")
+    put(storage, "c.jsonl", records(z="Three.") + "{broken\n")
+    await followed(backend)
+    assert ["One.", REEF, "Three.", "Two."] == await held(deps)
+    put(storage, "c.jsonl", records(z="Three."))
+    remove(storage, "a.md")
+    await followed(backend)
+    assert ["Three."] == await held(deps)
+
+
+async def test_of_records_of_one_id_the_first_that_was_read_stays(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    put(storage, "old.jsonl", records(x="One."))
+    await followed(backend)
+    put(storage, "new.jsonl", records(x="Two.", y="Three."))
+    reason = "has the id of old.jsonl; keep one of the two"
+    assert [Failure(f"{ADDRESS}/new.jsonl line 1", reason)] == (await followed(backend)).failures
+    assert ["One.", "Three."] == await held(deps)
+    remove(storage, "old.jsonl")
+    await followed(backend)
+    assert ["Three."] == await held(deps)
+    await followed(backend)  # what was refused is read again, now that the id is free
+    assert ["Three.", "Two."] == await held(deps)
+
+
+async def test_a_file_that_is_renamed_keeps_its_records(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    put(storage, "old.jsonl", records(x="One.", y="Two."))
+    await followed(backend)
+    remove(storage, "old.jsonl")
+    put(storage, "new.jsonl", records(x="One.", y="Two."))
+    report = await followed(backend)
+    assert Report(Counter({"read": 2})) == report
+    assert ["One.", "Two."] == await held(deps)
+    remove(storage, "new.jsonl")
+    put(storage, "other.md", REEF)
+    await followed(backend)
+    assert [REEF] == await held(deps)
+
+
+async def test_a_record_that_moves_to_another_file_stays(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    names = [f"{number}.jsonl" for number in range(6)]
+    for name in names:
+        put(storage, name, records(**{name: name}))
+    await followed(backend)
+    for name, other in zip(names, [*names[1:], names[0]], strict=True):
+        put(storage, name, records(**{other: other}))
+    assert (await followed(backend)).failures == []
+    assert names == await held(deps)
+    assert Report() == await followed(backend)
+
+
+async def test_a_file_that_changes_while_it_is_read_is_read_by_the_next_run(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    put(storage, "a.md", REEF)
+    put(storage, "b.md", DOUGH)
+    storage.before["download"] = lambda: put(storage, "b.md", TESTS)
+    assert (await followed(backend)).failures == []
+    assert [REEF] == await held(deps)
+    await followed(backend)
+    assert [TESTS, REEF] == await held(deps)
+
+
+async def test_a_run_whose_time_ends_is_completed_by_the_next(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    for number in range(70):
+        put(storage, f"{number}.md", f"Note {number}.")
+    report = await ingest(deps, one_step())
+    assert (report.finished, report.counts["read"]) == (False, 30)
+    assert (await followed(backend)).counts == {"read": 40, "sources": 40, "created": 40}
+    assert len(await held(deps)) == 70
+    assert Report() == await followed(backend)
+
+
+async def test_a_run_without_time_lists_nothing(deps: Deps, storage: Storage) -> None:
+    assert Report(finished=False) == await ingest(deps, nothing())
+    assert {} == storage.calls
+
+
+async def test_where_readwise_is_followed_its_exports_are_left_alone(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    """Neither does an old one bring back what was edited, nor its deletion delete a book."""
+    put(storage, "a.md", REEF)
+    put(storage, "d.json", '[{"user_book_id": 7, "highlights": [{"id": 1, "text": "Three."}]}]')
+    await followed(backend)
+    token = {"readwise_token": SecretStr("of-another"), "readwise_url": "http://127.0.0.1:9"}
+    remove(storage, "d.json")
+    put(storage, "e.json", '[{"user_book_id": 8, "highlights": [{"id": 2, "text": "Four."}]}]')
+    with_token = backend.deps(Caller(), Meter())
+    with_token.settings = backend.settings.model_copy(update=token)
+    report = Report()
+    await follow_bucket(ADDRESS, with_token, ample(), report)
+    assert report.failures == []
+    assert {"readwise-7"} == {name for name in await texts(deps) if name.startswith("readwise")}
+
+
+async def test_a_bucket_of_unknown_size_announces_no_total(deps: Deps) -> None:
+    assert await readable(deps) == 0

@@ -1,0 +1,144 @@
+"""Whatever Cloud Storage answers, ingest asks again or says what is wrong, and deletes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from functions.jobs.ingest.bucket.objects import Objects
+from shared.errors import InvalidInput, Unavailable
+from shared.job import Failure
+from shared.settings import Settings
+from tests.support.fakes.cloud_storage import (
+    BROKEN,
+    CUT,
+    FORBIDDEN,
+    HANG,
+    THROTTLED,
+    FakeCloudStorage,
+    Fault,
+)
+from tests.support.readwise_runs import followed
+from tests.support.stored_documents import chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+BUCKET: Final = "library"
+ADDRESS: Final = f"gs://{BUCKET}/notes"
+
+
+@pytest.fixture
+def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
+    """Cloud Storage with two files in a bucket."""
+    with FakeCloudStorage(BUCKET) as server:
+        server.put(BUCKET, "notes/a.md", "Reef early.")
+        server.put(BUCKET, "notes/b.md", "Knead well.")
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
+        yield server
+
+
+@pytest.fixture
+def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG001 - must be there
+    """The settings of a laptop that follows the bucket."""
+    return Settings(google_cloud_project=project, ingest_bucket=ADDRESS)
+
+
+async def held(deps: Deps) -> list[str]:
+    """What the base says, in all."""
+    return sorted(each["content"] for each in (await chunks(deps)).values())
+
+
+async def downloaded(path: Path, **seconds: float) -> str:
+    """What is downloaded of a file, by a client in a hurry."""
+    async with Objects(ADDRESS, "p", **seconds) as objects:
+        listing = await objects.listing()
+        await objects.download("a.md", listing["a.md"].generation, path)
+    return await asyncio.to_thread(path.read_text)
+
+
+@pytest.mark.parametrize("fault", [BROKEN, THROTTLED, CUT])
+@pytest.mark.parametrize("operation", ["list", "download"])
+async def test_what_passes_is_asked_for_again(
+    storage: FakeCloudStorage, tmp_path: Path, operation: str, fault: Fault
+) -> None:
+    storage.faults[operation].append(fault)  # type: ignore[index]  # one of the literals
+    assert await downloaded(tmp_path / "a.md") == "Reef early."
+
+
+@pytest.mark.parametrize("operation", ["list", "download"])
+async def test_a_request_that_hangs_is_sent_again(
+    storage: FakeCloudStorage, tmp_path: Path, operation: str
+) -> None:
+    storage.faults[operation].append(HANG)  # type: ignore[index]  # one of the literals
+    assert await downloaded(tmp_path / "a.md", attempt_seconds=1) == "Reef early."
+
+
+@pytest.mark.parametrize("fault", [BROKEN, THROTTLED, HANG])
+@pytest.mark.parametrize("operation", ["list", "download"])
+async def test_what_does_not_pass_is_an_outage(
+    storage: FakeCloudStorage, tmp_path: Path, operation: str, fault: Fault
+) -> None:
+    storage.always[operation] = fault  # type: ignore[index]  # one of the literals
+    with pytest.raises(Unavailable, match="try again later"):
+        await downloaded(tmp_path / "a.md", attempt_seconds=0.2, retry_seconds=0.5)
+
+
+async def test_an_outage_deletes_nothing_and_the_next_run_goes_on(
+    backend: Backend, deps: Deps, storage: FakeCloudStorage
+) -> None:
+    await followed(backend)
+    storage.put(BUCKET, "notes/c.md", "Trim the jib.")
+    storage.always["list"] = FORBIDDEN
+    with pytest.raises(InvalidInput, match=r"roles/storage\.objectViewer"):
+        await followed(backend)
+    assert ["Knead well.", "Reef early."] == await held(deps)
+    storage.always.clear()
+    await followed(backend)
+    assert ["Knead well.", "Reef early.", "Trim the jib."] == await held(deps)
+
+
+async def test_a_listing_without_sizes_is_read(
+    backend: Backend, deps: Deps, storage: FakeCloudStorage
+) -> None:
+    storage.tells_sizes = False
+    assert (await followed(backend)).failures == []
+    assert ["Knead well.", "Reef early."] == await held(deps)
+
+
+async def test_a_name_that_would_write_on_a_terminal_is_told_without_that(
+    backend: Backend, storage: FakeCloudStorage
+) -> None:
+    storage.put(BUCKET, "notes/\x1b[2J\nForged: \x9b2J\u202egpj.md", b"\xe9")
+    reason = "is not UTF-8: byte 0xe9 at position 0; save it as UTF-8"
+    name = f"{ADDRESS}/[2J Forged: 2Jgpj.md"
+    assert [Failure(name, reason)] == (await followed(backend)).failures
+
+
+async def test_a_bucket_that_is_not_there_is_named(
+    backend: Backend, storage: FakeCloudStorage
+) -> None:
+    storage.buckets.clear()
+    with pytest.raises(InvalidInput, match="INGEST_BUCKET"):
+        await followed(backend)
+
+
+async def test_a_file_that_may_not_be_read_is_reported_and_tried_again(
+    backend: Backend, deps: Deps, storage: FakeCloudStorage
+) -> None:
+    storage.remove(BUCKET, "notes/b.md")
+    await followed(backend)
+    storage.put(BUCKET, "notes/b.md", "Knead well.")
+    storage.faults["download"].append(FORBIDDEN)
+    reason = "cannot be opened: this job may not read it"
+    assert [Failure(f"{ADDRESS}/b.md", reason)] == (await followed(backend)).failures
+    assert ["Reef early."] == await held(deps)
+    assert (await followed(backend)).failures == []
+    assert ["Knead well.", "Reef early."] == await held(deps)

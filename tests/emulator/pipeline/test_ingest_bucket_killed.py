@@ -1,0 +1,99 @@
+"""Runs that follow a bucket are killed after every commit, and the next one completes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from shared.caller import Caller
+from shared.job import Report
+from shared.settings import Settings
+from shared.store import Meter
+from tests.support.commit_hooks import WatchedBackend
+from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.killed_ingest import killed, kills
+from tests.support.readwise_runs import followed, standing
+from tests.support.source_files import lines
+from tests.support.stored_documents import chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+BUCKET: Final = "library"
+ADDRESS: Final = f"gs://{BUCKET}/notes"
+
+
+@pytest.fixture
+def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
+    """Cloud Storage with an empty bucket."""
+    with FakeCloudStorage(BUCKET) as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
+        yield server
+
+
+@pytest.fixture
+def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG001 - must be there
+    """The settings of a laptop that follows the bucket."""
+    return Settings(google_cloud_project=project, ingest_bucket=ADDRESS)
+
+
+def environment(project: str) -> dict[str, str]:
+    return {"GOOGLE_CLOUD_PROJECT": project, "INGEST_BUCKET": ADDRESS}
+
+
+def put(storage: FakeCloudStorage, name: str, text: str) -> None:
+    storage.put(BUCKET, f"notes/{name}", f"---\ndate: 2024-05-31\n---\n{text}")
+
+
+def put_records(storage: FakeCloudStorage, name: str, *ids: str) -> None:
+    records = ({"id": each, "text": f"Record {each}.", "date": "2024-05-31"} for each in ids)
+    storage.put(BUCKET, f"notes/{name}", lines(*records))
+
+
+def change(storage: FakeCloudStorage) -> None:
+    """Edit every file, and delete some."""
+    for number in range(35):
+        put(storage, f"{number}.md", f"Note {number}, again.")
+    put_records(storage, "renamed.jsonl", "a", "b", "c")
+    for name in ("0.md", "1.md", "records.jsonl"):
+        storage.remove(BUCKET, f"notes/{name}")
+
+
+async def test_a_run_that_is_killed_after_any_commit_is_completed_by_the_next(
+    settings: Settings, backend: Backend, deps: Deps, storage: FakeCloudStorage
+) -> None:
+    project = settings.google_cloud_project
+    calmly = settings.model_copy(update={"google_cloud_project": f"{project}-calm"})
+    for number in range(35):
+        put(storage, f"{number}.md", f"Note {number}.")
+    put_records(storage, "records.jsonl", "a", "b")
+    calm = WatchedBackend(calmly)
+    for each in (calm, backend):
+        await followed(each)
+    change(storage)
+    calm.commits = 0
+    await followed(calm)
+    assert calm.commits == kills(environment(project))
+    assert Report() == await followed(backend)
+    assert await standing(calm.deps(Caller(), Meter())) == await standing(deps)
+    await calm.aclose()
+
+
+async def test_what_a_killed_run_wrote_of_a_file_that_went_since_is_deleted(
+    settings: Settings, backend: Backend, deps: Deps, storage: FakeCloudStorage
+) -> None:
+    """Nothing but the run that was killed has ever seen the file."""
+    project = settings.google_cloud_project
+    put(storage, "a.md", "Reef early.")
+    put_records(storage, "records.jsonl", "a", "b")
+    assert killed(environment(project), commit=2)
+    assert len(await chunks(deps)) == 3
+    storage.remove(BUCKET, "notes/a.md")
+    put_records(storage, "records.jsonl", "b")
+    await followed(backend)
+    assert ["Record b."] == [each["content"] for each in (await chunks(deps)).values()]

@@ -1,0 +1,63 @@
+"""What was seen of a bucket is kept in documents that Firestore takes, however much it is."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from shared.store.bucket_sync import SHARDS, BucketSync, Held, digest, shard_of
+from tests.support.database_dump import everything
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.store import Meter
+
+pytestmark = pytest.mark.anyio
+
+ADDRESS: Final = "gs://library/notes"
+
+
+async def opened(deps: Deps, address: str = ADDRESS) -> BucketSync:
+    """What is kept, as a run finds it."""
+    sync = BucketSync(deps.store.database, address)
+    await sync.digests()
+    return sync
+
+
+async def test_a_file_of_many_records_is_kept_in_documents_of_less_than_a_megabyte(
+    deps: Deps,
+) -> None:
+    ids = [f"notes-{hashlib.sha256(b'%d' % number).hexdigest()[:32]}" for number in range(150_000)]
+    shard = shard_of("many.jsonl")
+    held = {"many.jsonl": Held(3, tuple(ids))}
+    await (await opened(deps)).keep({shard: held})
+    assert held == await (await opened(deps)).objects([shard])
+    paths = list(await everything(deps.store.database.client))
+    assert sum(path.startswith("buckets") for path in paths) == 5
+
+
+async def test_a_shard_that_is_kept_anew_leaves_nothing_of_before(deps: Deps) -> None:
+    sync = await opened(deps)
+    shard = shard_of("a.md")
+    await sync.keep({shard: {"a.md": Held(1, ("file-a",))}})
+    await sync.keep({shard: {"a.md": Held(2, ("file-a",), refused=True)}})
+    again = await opened(deps)
+    assert {"a.md": Held(2, ("file-a",), refused=True)} == await again.objects([shard])
+    assert {shard: digest({"a.md": 2})} == await again.digests()
+    await again.keep({shard: {}})
+    assert {} == await (await opened(deps)).digests()
+    found = await everything(deps.store.database.client)
+    assert len(found) == 1
+
+
+async def test_each_prefix_is_kept_apart(deps: Deps) -> None:
+    await (await opened(deps)).keep({shard_of("a.md"): {"a.md": Held(1, ("file-a",))}})
+    other = await opened(deps, "gs://library/other")
+    assert {} == await other.objects(range(SHARDS))
+
+
+async def test_shards_that_are_empty_cost_nothing_to_read(deps: Deps, meter: Meter) -> None:
+    await (await opened(deps)).objects(range(SHARDS))
+    assert meter.documents_read == 1

@@ -1,0 +1,58 @@
+"""Runs that follow Readwise are killed after every commit, and the next one completes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.store import Meter
+from tests.support.commit_hooks import WatchedBackend
+from tests.support.fakes.readwise import TOKEN, FakeReadwise
+from tests.support.killed_ingest import kills
+from tests.support.readwise_runs import followed, following, standing
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+
+pytestmark = pytest.mark.anyio
+
+BOOKS: Final = 65
+
+
+def change(readwise: FakeReadwise) -> None:
+    """Edit every book of a library, and delete from it."""
+    for number in range(1, BOOKS + 1):
+        readwise.highlight(number, 1, f"Thought {number}, again.")
+    readwise.delete_highlight(5, 0)
+    readwise.delete(35)
+
+
+async def test_a_run_that_is_killed_after_any_commit_is_completed_by_the_next(
+    project: str, deps: Deps
+) -> None:
+    with FakeReadwise(page_size=40) as readwise:
+        for number in range(1, BOOKS + 1):
+            readwise.put(number, f"Thought {number}.")
+        readwise.later(days=1)
+        calmly, stormily = following(readwise, f"{project}-calm"), following(readwise, project)
+        calm, stormy = WatchedBackend(calmly), Backend(stormily)
+        for backend in (calm, stormy):
+            await followed(backend)
+        readwise.later(days=1)
+        change(readwise)
+        readwise.later(days=1)
+        calm.commits = 0
+        await followed(calm)
+        environment = {
+            "GOOGLE_CLOUD_PROJECT": project,
+            "READWISE_URL": readwise.base_url,
+            "READWISE_TOKEN": TOKEN,
+        }
+        assert calm.commits == kills(environment)
+    expected = await standing(calm.deps(Caller(), Meter()), "meta")
+    assert expected == await standing(deps, "meta")
+    await calm.aclose()
+    await stormy.aclose()

@@ -1,0 +1,224 @@
+"""Two folders of one name keep their texts apart, and a text in two folders is stored once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.jobs.ingest.job import ingest
+from functions.jobs.ingest.readers.reading import read
+from shared.caller import Caller
+from shared.domain.source import Source
+from shared.settings import Settings
+from shared.store import Meter
+from shared.store.database import Stale
+from shared.store.roots import Root
+from tests.support.source_files import book, export, lines, written
+from tests.support.stored_documents import ample, chunks, documents
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shared.deps import Backend, Deps
+    from shared.job import Report
+
+pytestmark = pytest.mark.anyio
+
+
+async def ingested(deps: Deps, path: Path) -> Report:
+    deps.settings = Settings(
+        google_cloud_project=deps.settings.google_cloud_project, ingest_path=str(path)
+    )
+    report = await ingest(deps, ample())
+    assert report.failures == []
+    return report
+
+
+async def texts(deps: Deps) -> dict[str, str]:
+    """What is stored of each source, by its id."""
+    return {chunk["source_id"]: chunk["content"] for chunk in (await chunks(deps)).values()}
+
+
+def ids(path: Path) -> list[str]:
+    """The ids of a path's sources in an empty base."""
+    return [item.source_id for item in read(path) if isinstance(item, Source)]
+
+
+async def test_another_folder_of_a_name_overwrites_nothing(deps: Deps, tmp_path: Path) -> None:
+    first = written(tmp_path, "a/vault/Books/Noise.md", "First.").parents[1]
+    second = written(tmp_path, "b/vault/Books/Noise.md", "Second.").parents[1]
+    third = written(tmp_path, "c/vault/Books/Noise.md", "Third.").parents[1]
+    for folder in (first, second, third, first, second):
+        report = await ingested(deps, folder)
+    assert report.note == "Another folder is called vault: this one is vault-2."
+    assert sorted((await texts(deps)).values()) == ["First.", "Second.", "Third."]
+    assert (await texts(deps))[ids(first)[0]] == "First."
+
+
+async def test_lines_of_another_folder_of_a_name_overwrite_nothing(
+    deps: Deps, tmp_path: Path
+) -> None:
+    for folder in ("a", "b"):
+        line = lines({"id": "7", "text": f"In {folder}."})
+        await ingested(deps, written(tmp_path, f"{folder}/data/docs.jsonl", line).parent)
+    assert await texts(deps) == {"data-7": "In a.", "data-2-7": "In b."}
+
+
+async def test_a_folder_inside_an_ingested_one_belongs_to_that(deps: Deps, tmp_path: Path) -> None:
+    vault = written(tmp_path, "vault/Books/Noise.md", "Noise.").parents[1]
+    written(vault, "Top.md", "Top.")
+    await ingested(deps, vault)
+    report = await ingested(deps, vault / "Books")
+    assert report.counts == {"read": 1}
+    assert report.note == f"{vault / 'Books'} lies in {vault}, and is stored as part of vault."
+    assert set(await texts(deps)) == set(ids(vault))
+
+
+async def test_an_ingested_folder_keeps_its_ids_inside_another(deps: Deps, tmp_path: Path) -> None:
+    vault = written(tmp_path, "vault/Books/deep/Noise.md", "Noise.").parents[2]
+    written(vault, "Top.md", "Top.")
+    await ingested(deps, vault / "Books")
+    before = await texts(deps)
+    report = await ingested(deps, vault)
+    assert report.counts == {"read": 2, "sources": 1, "created": 1}
+    assert sorted((await texts(deps)).values()) == ["Noise.", "Top."]
+    assert before.items() < (await texts(deps)).items()
+    assert (await ingested(deps, vault / "Books/deep")).counts == {"read": 1}
+
+
+async def test_a_file_belongs_to_the_ingested_folder_it_lies_in(deps: Deps, tmp_path: Path) -> None:
+    file = written(tmp_path, "vault/Books/Noise.md", "Noise.")
+    await ingested(deps, file.parents[1])
+    assert (await ingested(deps, file)).counts == {"read": 1}
+
+
+async def test_a_single_file_does_not_make_its_folder_an_ingested_one(
+    deps: Deps, tmp_path: Path
+) -> None:
+    file = written(tmp_path, "home/note.md", "Alone.")
+    folder = written(tmp_path, "home/vault/note.md", "In a folder.").parent
+    await ingested(deps, file)
+    await ingested(deps, folder)
+    assert await texts(deps) == {ids(file)[0]: "Alone.", ids(folder)[0]: "In a folder."}
+    assert (await ingested(deps, file.parent)).counts == {"read": 2}
+
+
+async def test_a_single_file_overwrites_nothing_of_another_folder(
+    deps: Deps, tmp_path: Path
+) -> None:
+    folder = written(tmp_path, "a/notes/day.md", "First.").parent
+    await ingested(deps, folder)
+    other = written(tmp_path, "b/notes/day.md", "Second.")
+    await ingested(deps, other)
+    assert sorted((await texts(deps)).values()) == ["First.", "Second."]
+    assert (await ingested(deps, other.parent)).counts == {"read": 1}
+
+
+async def test_a_folder_that_moved_keeps_its_ids(deps: Deps, tmp_path: Path) -> None:
+    vault = written(tmp_path, "old/vault/Books/Noise.md", "Noise.").parents[1]
+    written(vault, "Top.md", "Top.")
+    await ingested(deps, vault / "Books")
+    await ingested(deps, vault)
+    moved = tmp_path / "new" / "vault"
+    moved.parent.mkdir()
+    shutil.move(vault, moved)
+    report = await ingested(deps, moved)
+    assert report.counts == {"read": 2}
+    assert report.note == f"{vault} is gone: {moved} takes over its name and its sources."
+    assert (await ingested(deps, moved)).note == ""
+
+
+async def test_a_second_folder_that_moved_keeps_its_number(deps: Deps, tmp_path: Path) -> None:
+    for name in ("a/vault", "b/vault", "c/vault-2"):
+        await ingested(deps, written(tmp_path, f"{name}/note.md", name).parent)
+    shutil.move(tmp_path / "b", tmp_path / "d")
+    shutil.rmtree(tmp_path / "c")
+    assert (await ingested(deps, tmp_path / "d/vault")).counts == {"read": 1}
+
+
+async def test_exports_need_no_name(deps: Deps, tmp_path: Path) -> None:
+    await ingested(deps, export(tmp_path, book()))
+    await ingested(deps, tmp_path)
+    assert "roots" not in await documents(deps, "meta")
+
+
+async def test_two_runs_at_once_do_not_get_one_name(backend: Backend, tmp_path: Path) -> None:
+    folders = [written(tmp_path, f"{name}/vault/note.md", f"In {name}.").parent for name in "abcd"]
+    await asyncio.gather(*(ingested(backend.deps(Caller(), Meter()), each) for each in folders))
+    stored = await texts(backend.deps(Caller(), Meter()))
+    assert sorted(stored.values()) == ["In a.", "In b.", "In c.", "In d."]
+
+
+async def test_roots_that_another_run_wrote_are_not_overwritten(deps: Deps, tmp_path: Path) -> None:
+    for number in (1, 2):
+        stored = await deps.store.roots.read()
+        await deps.store.roots.replace(stored, [Root(tmp_path, number)])
+        with pytest.raises(Stale):
+            await deps.store.roots.replace(stored, [Root(tmp_path, 3)])
+
+
+async def test_a_folder_name_that_is_not_utf_8_is_kept(deps: Deps, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9 \xc3\xb6")
+    try:
+        written(folder, "note.md", "Words.")
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    await ingested(deps, folder)
+    assert [root.path for root in (await deps.store.roots.read()).roots] == [folder]
+    assert (await ingested(deps, folder / "note.md")).note == ""
+
+
+FORMER: dict[str, str] = {
+    "file-vault-2023-01-02-sails-md-c53b781231": (
+        "f343f10fb17da9371ebc1b5bd67e87dbbd6a31769d54fae7d94d30dd5b1c91d0"
+    ),
+    "file-vault-Books-Noise-md-9e9adf0e28": (
+        "748a5db4677f694b032f992baadaf3a9f8325562185fea204d18794e0cf1c5e9"
+    ),
+    "vault-1": "dfb2d78a13a319f222a00fb8013875a01541be4e6751570616b918a9f2903ca9",
+    "file-vault-dough-txt-5944347f35": (
+        "2d9f98200e40ba0d55c1d98f3bfcc87e048a8dde0d964815ebd698af06bab3fb"
+    ),
+    "readwise-7": "b8afafb86be7a1d3182f0163750fa09031df8f504727dc891006577993162573",
+    "file-vault-tea-md-fcecdfd07b": (
+        "2b5ba10199f310b3123ef6c0e9b64b6a393a87e9646e50806fb880ad29e33b73"
+    ),
+}
+"""The ids and content hashes that the last version without `meta/roots` gave to `former_vault`."""
+
+
+def former_vault(folder: Path) -> Path:
+    """A folder with files of each kind; none has what that version did not know yet."""
+    tea = (
+        '---\ntitle: Tea\nauthor: Ann\ntags: [drinks, "#2024"]\ndate: 2024-05-31\nlayout: post\n'
+        "---\n\n# Heading #1\n\n"
+        "Steep it, see https://example.com/#steps and C# for three minutes.\n"
+    )
+    line = '{"id": "1", "text": "Line.", "date": "2024-05-31", "tags": ["a"]}\n'
+    highlight = {"text": "Simplify.", "highlighted_at": "2024-05-31T16:41:53Z"}
+    written(folder, "vault/tea.md", tea)
+    written(folder, "vault/2023-01-02 sails.md", "Reef early.\n\n```\n#include <sails.h>\n```\n")
+    written(folder, "vault/dough.txt", "Knead #well.")
+    written(folder, "vault/Books/Noise.md", "Noise.")
+    written(folder, "vault/docs.jsonl", line)
+    export(folder / "vault", book(highlights=[highlight]))
+    return folder / "vault"
+
+
+async def test_a_base_of_the_former_version_is_not_written_again(
+    backend: Backend, tmp_path: Path
+) -> None:
+    database = backend.deps(Caller(), Meter()).store.database
+    for source_id, content_hash in FORMER.items():
+        await database.document("sources", source_id).set({"content_hash": content_hash})
+    vault = former_vault(tmp_path)
+    meter = Meter()
+    assert (await ingested(backend.deps(Caller(), meter), vault)).counts == {"read": 6}
+    assert meter.documents_written == 1  # that this folder is called vault
+    meter = Meter()
+    assert (await ingested(backend.deps(Caller(), meter), vault)).counts == {"read": 6}
+    assert meter.documents_written == 0

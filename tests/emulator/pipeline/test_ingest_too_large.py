@@ -1,0 +1,161 @@
+"""What is too large for a document, or for memory, is named, and keeps nothing else out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from functions.jobs.ingest.chunking import BLOCK_CHARACTERS, blocks
+from functions.jobs.ingest.job import ingest
+from functions.jobs.ingest.readers.json_lines import LINE_BYTES
+from functions.jobs.ingest.readers.readwise_export import MAX_BYTES as MAX_EXPORT
+from functions.jobs.ingest.readers.text_files import MAX_BYTES as MAX_TEXT
+from functions.jobs.ingest.readwise.following import MARGIN
+from functions.jobs.ingest.readwise.parking import PARKING
+from shared.domain.source import Section, Source
+from shared.settings import Settings
+from shared.store.readwise_sync import MOST_TRIES
+from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.fakes.readwise import START, FakeReadwise
+from tests.support.readwise_runs import followed, following, progress, texts
+from tests.support.source_files import book, broken, export, lines, sources, written
+from tests.support.stored_documents import ample, documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from shared.deps import Backend, Deps
+    from shared.job import Failure
+
+pytestmark = pytest.mark.anyio
+
+BUCKET: Final = "library"
+LONG_TAGS: Final = [{"name": f"{number}" + "\N{BREAD}" * 1_400} for number in range(200)]
+"""A megabyte on one book: no chunk of it fits a document."""
+MANY: Final = [
+    {"id": place, "text": f"Thought {place}.", "tags": [f"t{place}.{n}" for n in range(20)]}
+    for place in range(201)
+]
+"""Each highlight fits; the tags of all of them outgrow what a source's document is indexed by."""
+TOO_LONG: Final = "has a passage that takes 1,122,728 bytes with its tags, of which 500,000 fit"
+TOO_MANY: Final = "has 4,020 different tags, of 40,010 bytes; 4,000 fit, of 300,000 bytes"
+
+
+@pytest.fixture
+def readwise() -> Iterator[FakeReadwise]:
+    """A library."""
+    with FakeReadwise() as library:
+        yield library
+
+
+@pytest.fixture
+def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
+    """Cloud Storage with a bucket."""
+    with FakeCloudStorage(BUCKET) as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
+        yield server
+
+
+def sparse(path: Path, size: int) -> Path:
+    """A file of this size that takes no space."""
+    with path.open("wb") as file:
+        file.truncate(size)
+    return path
+
+
+def reasons(failures: list[Failure]) -> dict[str, str]:
+    """What failed, and why, without what can be done about it."""
+    return {each.name: each.reason.partition(":")[0] for each in failures}
+
+
+async def test_a_book_that_fits_no_document_is_parked_and_keeps_none_of_the_others_out(
+    backend: Backend, deps: Deps, readwise: FakeReadwise, project: str
+) -> None:
+    backend.settings = following(readwise, project)
+    for number in range(1, 41):
+        readwise.put(number, "Reef early.")
+    readwise.put(7, book_tags=LONG_TAGS)
+    report = await followed(backend)
+    assert {"Readwise: Book 7": TOO_LONG} == reasons(report.failures)
+    assert Counter({"read": 39, "sources": 39, "created": 39}) == report.counts
+    assert START - MARGIN == (await progress(deps)).updated_after
+    for _ in range(MOST_TRIES - 1):
+        assert len((await followed(backend)).failures) == 1
+    assert {"Readwise: Book 7": TOO_LONG} == reasons(list(await PARKING.parked(deps, 10)))
+    assert 39 == len(await texts(deps))
+    readwise.later(hours=1)
+    readwise.put(7, book_tags=LONG_TAGS[:2])
+    assert (await followed(backend)).failures == []
+    assert 40 == len(await texts(deps))
+
+
+async def test_of_a_source_whose_tags_outgrow_its_document_nothing_is_written(
+    deps: Deps, tmp_path: Path
+) -> None:
+    deps.settings = Settings(
+        google_cloud_project=deps.settings.google_cloud_project, ingest_path=str(tmp_path)
+    )
+    export(tmp_path, book(user_book_id=1, title="Ledger", highlights=MANY), book())
+    report = await ingest(deps, ample())
+    assert {"Ledger (readwise-1)": TOO_MANY} == reasons(report.failures)
+    assert ["readwise-7"] == [
+        each["source_id"] for each in (await documents(deps, "chunks")).values()
+    ]
+    assert ["readwise-7"] == list(await documents(deps, "sources"))
+
+
+async def test_a_record_that_fits_no_document_is_as_good_as_broken(
+    backend: Backend, deps: Deps, storage: FakeCloudStorage, project: str
+) -> None:
+    """What was read of it before stays, the rest goes in, and the file is not read again."""
+    backend.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
+    first: dict[str, Any] = {"id": "a", "text": "Reef early."}
+    storage.put(BUCKET, "docs.jsonl", lines(first))
+    await followed(backend)
+    second = {"id": "b", "text": "Knead well."}
+    storage.put(BUCKET, "docs.jsonl", lines(first | {"tags": LONG_TAGS}, second))
+    report = await followed(backend)
+    assert [f"gs://{BUCKET}/docs.jsonl line 1"] == [each.name for each in report.failures]
+    assert [["Knead well."], ["Reef early."]] == sorted((await texts(deps)).values())
+    report = await followed(backend)
+    assert (report.failures, report.counts) == ([], Counter())
+
+
+async def test_an_object_that_is_too_large_is_not_downloaded(
+    backend: Backend, deps: Deps, storage: FakeCloudStorage, project: str
+) -> None:
+    backend.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
+    storage.put(BUCKET, "diary.md", b" " * (MAX_TEXT + 1))
+    storage.put(BUCKET, "note.md", "Reef early.")
+    failures = (await followed(backend)).failures
+    assert {f"gs://{BUCKET}/diary.md": "is larger than 32 MB"} == reasons(failures)
+    assert storage.calls["download"] == 1
+    assert [["Reef early."]] == list((await texts(deps)).values())
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "megabytes"), [("a.md", MAX_TEXT, 32), ("a.json", MAX_EXPORT, 64)]
+)
+def test_a_file_that_is_too_large_is_not_opened(
+    tmp_path: Path, name: str, limit: int, megabytes: int
+) -> None:
+    found = broken(sparse(tmp_path / name, limit + 1))
+    assert [(name, f"is larger than {megabytes} MB: split it")] == found
+
+
+def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path) -> None:
+    long = json.dumps({"id": "1", "text": "x" * 2 * LINE_BYTES}) + "\n"
+    path = written(tmp_path, "docs.jsonl", long + lines({"id": "2", "text": "Reef early."}) + long)
+    reason = "is larger than 8 MB: split it"
+    assert [("docs.jsonl line 1", reason), ("docs.jsonl line 3", reason)] == broken(path)
+    assert ["Reef early."] == [each.text for each in sources(path)]
+
+
+def test_long_sources_are_saved_a_few_at_a_time() -> None:
+    length = BLOCK_CHARACTERS // 2
+    long = [Source(name, name, sections=(Section("\n" * length),)) for name in "abcde"]
+    assert [2, 2, 1] == [len(block) for block in blocks(long)]

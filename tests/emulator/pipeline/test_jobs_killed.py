@@ -1,0 +1,162 @@
+"""Runs are killed again and again, and the database ends up as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from google.cloud.firestore_v1.base_query import FieldFilter
+
+from functions.jobs.embed.job import JOB as EMBED
+from functions.jobs.index.job import JOB as INDEX
+from functions.jobs.ingest.job import JOB as INGEST
+from infra.deploy.discovery import ROOT
+from shared.ai.local_embedding import LocalEmbedder
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.job import run_job
+from shared.settings import Settings
+from shared.store import Meter
+from tests.support.source_files import book, export
+from tests.support.stored_documents import documents, leases, snapshots
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+    from pathlib import Path
+
+    from shared.deps import Deps
+
+    Sign = Callable[[Deps], Awaitable[object]]
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+KILLS: Final = 3
+"""In ingest and in embed. Index is quick: it is killed twice."""
+MOMENT: Final = 0.2
+"""Seconds from a sign of work to the kill, at most: all kills come long before the work ends."""
+CARREL: Final = (sys.executable, "-c", "from infra.cli import main; main()")
+JOBS: Final = ("jobs", "run", "ingest", "embed", "index")
+MOMENTS: Final = {"created_at", "updated_at"}
+COLLECTIONS: Final = ("sources", "chunks", "lexicon", "facets", "meta", "leases")
+
+
+def bookshelf(folder: Path) -> Path:
+    """Ninety small books and, among them, one that takes several commits."""
+    sizes = [0] * 45 + [600] + [0] * 45
+    return export(folder, *(_book(number, size) for number, size in enumerate(sizes)))
+
+
+def _book(number: int, size: int) -> dict[str, Any]:
+    texts = ["Twice.", "Twice.", *(f"Thought {place}." for place in range(size))]
+    day = "2024-05-31T16:41:53Z"
+    highlights = [
+        {"id": place, "text": text, "highlighted_at": day} for place, text in enumerate(texts)
+    ]
+    return book(user_book_id=number, title=f"Book {number}", highlights=highlights)
+
+
+async def contents(deps: Deps) -> dict[str, dict[str, Any]]:
+    """All that stands in the database, but for the times at which it was written."""
+    return {
+        f"{collection}/{name}": {key: timeless(key, value) for key, value in data.items()}
+        for collection in COLLECTIONS
+        for name, data in (await documents(deps, collection)).items()
+    }
+
+
+def timeless(key: str, value: Any) -> Any:
+    """A field without its times: of steps that wait, their names; of moments, that there is one."""
+    if key == "pending":
+        return set(value)
+    return key if key in MOMENTS else value
+
+
+async def undisturbed(
+    path: Path, project: str, embedder: LocalEmbedder
+) -> dict[str, dict[str, Any]]:
+    """What the jobs make of `path` in a project of its own."""
+    settings = Settings(google_cloud_project=project, ingest_path=str(path))
+    backend = Backend(settings, embedder=embedder)
+    for job in (INGEST, EMBED, INDEX):
+        await run_job(job, backend)
+    made = await contents(backend.deps(Caller(), Meter()))
+    await backend.aclose()
+    return made
+
+
+@contextmanager
+def ingesting(path: Path, project: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`carrel jobs run ...` in a process of its own, which does not outlive the block."""
+    environment = {"GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "1", "INGEST_PATH": str(path)}
+    with (
+        (path.parent / "log").open("wb") as log,
+        subprocess.Popen(
+            [*CARREL, *JOBS],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def killed(deps: Deps, path: Path, sign: Sign, delay: float) -> str:
+    """Run until the sign changes, and then for `delay` seconds; tell which job was killed."""
+    before = await sign(deps)
+    with ingesting(path, deps.settings.google_cloud_project) as process:
+        while process.poll() is None and before == await sign(deps):
+            pass
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=delay)
+    (job,) = await leases(deps)
+    return job
+
+
+def lease_of(job: str) -> Sign:
+    """Changes when the job starts to work."""
+
+    async def sign(deps: Deps) -> object:
+        lease = (await snapshots(deps, "leases")).get(job)
+        return lease.update_time if lease else None
+
+    return sign
+
+
+async def vectors(deps: Deps) -> object:
+    """Changes when embed has stored its first vectors."""
+    chunks = deps.store.database.collection("chunks")
+    embedded = chunks.where(filter=FieldFilter("embedding_model", "==", LocalEmbedder.model))
+    return await deps.store.database.count(embedded)
+
+
+async def lists(deps: Deps) -> object:
+    """Changes when index has stored the lists of its first chunks; most are still to come."""
+    return (await documents(deps, "meta")).get("lexicon", {}).get("documents")
+
+
+async def test_what_was_killed_at_any_moment_is_completed_by_the_next_run(
+    deps: Deps, project: str, embedder: LocalEmbedder, tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("KILL_SEED", random.SystemRandom().randrange(2**32)))
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    path = bookshelf(tmp_path)
+    expected = await undisturbed(path, f"{project}-calm", embedder)
+    kills: Counter[str] = Counter()
+    for job, sign in (("ingest", lease_of("ingest")), ("embed", vectors)):
+        while kills[job] < KILLS:
+            kills[await killed(deps, path, sign, chance.uniform(0, MOMENT))] += 1
+    assert await killed(deps, path, lease_of("index"), chance.uniform(0, MOMENT / 2)) == "index"
+    assert await killed(deps, path, lists, 0) == "index"
+    with ingesting(path, project) as process:
+        assert process.wait(timeout=300) == 0, (path.parent / "log").read_text()
+    assert expected == await contents(deps), f"to repeat the moments: KILL_SEED={seed}"

@@ -1,0 +1,164 @@
+"""Working off chunks: what fails is put off, and what would fail for any chunk ends the run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.domain.source import Section, Source
+from shared.errors import InvalidInput, PlatformFault, Unavailable
+from shared.job import Budget, Failure, Report
+from shared.queue_work import Work, work_off
+from shared.store import Meter
+from shared.store.steps import MAX_TRIES, Done, PendingChunk
+from tests.support.knowledge import in_chunks
+from tests.support.stored_documents import ample, chunks, chunks_by_content, nothing, one_step
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
+ODD = "Note 3."
+
+
+@dataclass
+class Maker:
+    """Marks chunks, unless something is wrong with one or with all.
+
+    Attributes:
+        wrong: What is raised for a chunk that says so.
+        passing: Errors of the next attempts, whatever the chunk.
+        down: What the probe raises.
+        made: What was worked on, in order.
+        probes: How often it was probed.
+    """
+
+    wrong: dict[str, Exception] = field(default_factory=dict)
+    passing: list[Exception] = field(default_factory=list)
+    down: Exception | None = None
+    made: list[str] = field(default_factory=list)
+    probes: int = 0
+
+    async def make(self, chunk: PendingChunk) -> Done:
+        self.made.append(chunk.content)
+        if self.passing:
+            raise self.passing.pop(0)
+        if chunk.content in self.wrong:
+            raise self.wrong[chunk.content]
+        return Done(chunk, {"marked": True})
+
+    async def probe(self) -> None:
+        self.probes += 1
+        if self.down:
+            raise self.down
+
+
+def at(settings: Settings, moment: datetime = NOON) -> Deps:
+    return Backend(settings, clock=lambda: moment).deps(Caller(), Meter())
+
+
+@pytest.fixture
+async def notes(settings: Settings) -> Deps:
+    """Ten notes that wait."""
+    deps = at(settings)
+    sections = tuple(Section(f"Note {number}.") for number in range(10))
+    source = in_chunks(Source("notes", "Notes", sections=sections))
+    await deps.store.ingestion.save([source], NOON)
+    return deps
+
+
+async def run(deps: Deps, maker: Maker, budget: Budget | None = None) -> Report:
+    report = Report()
+    work = Work(step="card", counted="card", make=maker.make, probe=maker.probe, at_once=4)
+    await work_off(work, deps, budget or ample(), report)
+    return report
+
+
+async def marked(deps: Deps) -> int:
+    return sum("marked" in data for data in (await chunks(deps)).values())
+
+
+async def test_all_that_waits_is_made_and_waits_no_more(notes: Deps) -> None:
+    done: list[int] = []
+    maker = Maker()
+    report = await run(notes, maker, Budget(ample().deadline, done.append))
+    assert Report(Counter(card=10)) == report
+    assert 10 == await marked(notes) == sum(done)
+    assert 0 == maker.probes
+    assert 0 == await notes.store.steps.count_pending("card")
+
+
+async def test_what_fails_is_put_off_and_stops_no_other(notes: Deps, settings: Settings) -> None:
+    maker = Maker({ODD: InvalidInput("Not this one.")})
+    report = await run(notes, maker)
+    ((name, odd),) = [(n, d) for n, d in (await chunks(notes)).items() if d["content"] == ODD]
+    assert [Failure(name, "VALIDATION_ERROR: Not this one.")] == report.failures
+    assert ({"card": 9}, 1) == (report.counts, maker.probes)
+    assert ({"card": 1}, NOON + timedelta(minutes=2)) == (odd["tries"], odd["pending"]["card"])
+    assert Report() == await run(at(settings, NOON + timedelta(minutes=1)), Maker())
+    assert {"card": 1} == (await run(at(settings, NOON + timedelta(minutes=2)), Maker())).counts
+
+
+async def test_an_error_that_nobody_thought_of_stops_no_other_either(
+    notes: Deps, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = await run(notes, Maker({ODD: ValueError("what a reader wrote")}))
+    assert ["INTERNAL_ERROR: ValueError"] == [each.reason for each in report.failures]
+    assert 9 == await marked(notes)
+    assert "what a reader wrote" not in capsys.readouterr().err
+
+
+async def test_what_fails_five_times_is_parked(notes: Deps, settings: Settings) -> None:
+    maker = Maker({ODD: PlatformFault("It cannot be read.")})
+    for number in range(MAX_TRIES):
+        assert 1 == len((await run(at(settings, NOON + timedelta(hours=number)), maker)).failures)
+    odd = (await chunks_by_content(notes))[ODD]
+    assert {"card": "INTERNAL_ERROR: It cannot be read."} == odd["parked"]
+    assert Report() == await run(at(settings, NOON + timedelta(days=9)), maker)
+
+
+@pytest.mark.parametrize("failures", [1, 3, 4])
+async def test_what_would_fail_for_any_chunk_ends_the_run_and_is_held_against_none(
+    notes: Deps, failures: int
+) -> None:
+    wrong: dict[str, Exception] = {f"Note {n}.": PlatformFault("No.") for n in range(failures)}
+    with pytest.raises(Unavailable, match="It is down"):
+        await run(notes, Maker(wrong, down=Unavailable("It is down.")))
+    found = (await chunks(notes)).values()
+    assert all((data["tries"], data["parked"]) == ({}, {}) for data in found)
+    assert 4 - failures <= await marked(notes) < 10
+
+
+async def test_an_outage_that_is_over_is_held_against_no_chunk(notes: Deps) -> None:
+    maker = Maker(passing=[Unavailable("It was down.") for _ in range(3)])
+    report = await run(notes, maker)
+    assert Report(Counter(card=10)) == report
+    assert 13 == len(maker.made)
+
+
+async def test_a_chunk_for_which_it_is_never_available_is_put_off(notes: Deps) -> None:
+    maker = Maker({ODD: Unavailable("Too slow.")})
+    report = await run(notes, maker)
+    assert ["UNAVAILABLE: Too slow."] == [each.reason for each in report.failures]
+    assert (2, 2) == (maker.made.count(ODD), maker.probes)
+
+
+async def test_a_run_without_time_does_nothing(notes: Deps) -> None:
+    maker = Maker()
+    report = await run(notes, maker, nothing())
+    assert (False, [], {}) == (report.finished, maker.made, report.counts)
+
+
+async def test_a_run_whose_time_ends_keeps_what_it_made(notes: Deps) -> None:
+    report = await run(notes, Maker(), one_step())
+    assert (False, 4) == (report.finished, report.counts["card"])
+    assert 4 == await marked(notes)

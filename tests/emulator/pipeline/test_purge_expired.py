@@ -1,0 +1,168 @@
+"""Purge deletes what says itself when it may go, and nothing before its time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.purge.job import SWEEPS, purge, waiting
+from shared.caller import Caller
+from shared.job import Report
+from shared.store import Meter
+from shared.store.expiry import EXPIRING
+from tests.support.commit_hooks import WatchedBackend, before
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import write
+from tests.support.stored_documents import ample, documents, nothing
+from tests.support.tasks import NOON, add, did
+from tests.support.workspaces import Day, of_job, stored
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.deps import Backend, Deps
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+TODO = "users/anna/tasks/{}"
+
+
+@pytest.fixture
+async def backend(settings: Settings) -> AsyncIterator[Backend]:
+    watched = WatchedBackend(settings, embedder=WordEmbedder())
+    yield watched
+    await watched.aclose()
+
+
+def at(backend: Backend, **later: float) -> Deps:
+    """What a job may use that runs so much after noon."""
+    moment = NOON + timedelta(**later)
+    backend.clock = lambda: moment
+    return of_job(backend)
+
+
+async def test_a_deleted_to_do_goes_after_thirty_days_and_no_other(backend: Backend) -> None:
+    first, second, third = await add(backend, "bake", "sail", "read")
+    await did(backend, "delete_task", task_id=first)
+    await did(backend, "complete_task", task_id=second)
+    await did(backend, "delete_task", task_id=third, now=NOON + timedelta(days=1))
+    assert 0 == (await purge(at(backend, days=30, seconds=-1), ample())).counts["todos"]
+    deps = at(backend, days=30)
+    assert (1, Report(Counter(todos=1))) == (await waiting(deps), await purge(deps, ample()))
+    assert {"2", "3"} == set(await documents(deps, "users/anna/tasks"))
+    assert Report(Counter(todos=1)) == await purge(at(backend, days=31), ample())
+
+
+async def test_a_number_is_not_used_again_when_its_to_do_is_gone(backend: Backend) -> None:
+    [first] = await add(backend, "bake")
+    await did(backend, "delete_task", task_id=first)
+    await purge(at(backend, days=31), ample())
+    assert {} == await documents(of_job(backend), "users/anna/tasks")
+    [second] = await add(backend, "sail")
+    assert first != second
+
+
+async def test_a_to_do_that_changes_after_it_was_found_stays(settings: Settings) -> None:
+    backend = WatchedBackend(settings, embedder=WordEmbedder())
+    [first] = await add(backend, "bake")
+    await did(backend, "delete_task", task_id=first)
+    await backend.aclose()
+
+    async def restore() -> None:
+        changed = {"purge_at": None, "state": "open"}
+        reference = backend.connection.client.document(TODO.format(1))
+        await reference.update(changed)
+
+    backend = WatchedBackend(settings, before(1, restore), embedder=WordEmbedder())
+    assert 0 == (await purge(at(backend, days=31), ample())).counts["todos"]
+    assert {"1"} == set(await documents(of_job(backend), "users/anna/tasks"))
+    await backend.aclose()
+
+
+async def test_an_answer_is_forgotten_once_it_has_expired(backend: Backend) -> None:
+    await did(backend, "add_task", title="bake", idempotency_key="one")
+    path = "users/anna/replays"
+    assert Report() == await purge(at(backend, days=2, seconds=-1), ample())
+    assert 1 == len(await documents(of_job(backend), path))
+    assert Report(Counter(replays=1)) == await purge(at(backend, days=2), ample())
+    assert {} == await documents(of_job(backend), path)
+
+
+async def test_records_of_runs_and_leases_of_the_dead_are_deleted(backend: Backend) -> None:
+    deps = at(backend)
+    for day in (-31, -1, 1):
+        expiry = {"expires_at": NOON + timedelta(days=day)}
+        await write(deps, f"runs/{day}", expiry)
+        await write(deps, f"leases/{day}", expiry)
+    assert Report(Counter(runs=2, leases=1)) == await purge(deps, ample())
+    left = (set(await documents(deps, "runs")), set(await documents(deps, "leases")))
+    assert ({"1"}, {"-1", "1"}) == left
+
+
+async def test_nothing_to_delete_costs_a_few_reads_and_no_write(backend: Backend) -> None:
+    await add(backend, "bake", "sail")
+    meter = Meter()
+    assert Report() == await purge(backend.deps(Caller(), meter), ample())
+    assert 0 == meter.documents_written
+    assert meter.documents_read <= len(SWEEPS) + 3
+
+
+async def filled(deps: Deps, count: int) -> None:
+    """Put as many of every kind into the database that have expired."""
+    batch, client = deps.store.database.client.batch(), deps.store.database.client
+    for kind in EXPIRING:
+        for number in range(count):
+            parent = f"users/user-{number}/" if kind.of_users else ""
+            fields = {kind.field: NOON - timedelta(days=40)}
+            batch.set(client.document(f"{parent}{kind.collection}/{number}"), fields)
+    await batch.commit()
+
+
+async def test_a_run_without_time_does_a_little_and_the_next_goes_on(backend: Backend) -> None:
+    deps, count = at(backend), 18
+    await filled(deps, count)
+    reports = [await purge(deps, nothing())]
+    while not reports[-1].finished:
+        reports.append(await purge(deps, nothing()))
+    commits = sum(-(-count // kind.together) for kind in EXPIRING)
+    assert commits + 1 == len(reports)
+    counts = sum((report.counts for report in reports), Counter[str]())
+    assert Counter({kind.name: count for kind in EXPIRING}) == counts
+    assert {} == await stored(deps)
+
+
+async def test_after_every_commit_what_is_left_is_what_has_not_expired(settings: Settings) -> None:
+    class DiedError(Exception):
+        pass
+
+    backend = WatchedBackend(settings, clock=Day(NOON), embedder=WordEmbedder())
+    await filled(of_job(backend), 18)
+    await write(of_job(backend), TODO.format(7), {"purge_at": NOON + timedelta(days=1)})
+    deaths = 0
+
+    async def die_after_the_first(_commit: int, send: Any) -> list[Any]:
+        await send()
+        raise DiedError
+
+    while True:
+        dying = WatchedBackend(settings, die_after_the_first, clock=Day(NOON))
+        try:
+            await purge(of_job(dying), ample())
+        except DiedError:
+            deaths += 1
+        else:
+            break
+        finally:
+            await dying.aclose()
+    assert sum(-(-18 // kind.together) for kind in EXPIRING) == deaths
+    assert {TODO.format(7)} == set(await stored(of_job(backend)))
+    await backend.aclose()
+
+
+def test_every_kind_is_deleted_under_its_own_name() -> None:
+    names = [sweep.name for sweep in SWEEPS]
+    assert sorted(set(names)) == sorted(names)

@@ -1,0 +1,207 @@
+"""Purge removes extractions that hang on no chunk, and shows what repeated one that is gone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from functions.jobs.index.job import index
+from functions.jobs.purge.job import purge
+from functions.jobs.purge.rounds import EVERY
+from shared.domain.extraction import Extraction, Pitfall
+from shared.job import Report
+from shared.store.extracted import extracted, topic_writes
+from shared.store.extraction_documents import document
+from shared.store.extraction_upkeep import PAGE
+from tests.support.commit_hooks import WatchedBackend, before
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.index_lists import NOON
+from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
+from tests.support.stored_documents import ample, documents, nothing
+from tests.support.workspaces import Day, of_job
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.deps import Backend, Deps
+    from shared.domain.chunk import Chunk
+    from shared.settings import Settings
+    from tests.support.commit_hooks import Results, Send
+
+pytestmark = pytest.mark.anyio
+
+GALE: Final = Pitfall(title="Gales", description="A short chain drags.")
+
+
+@pytest.fixture
+def day() -> Day:
+    return Day(NOON)
+
+
+@pytest.fixture
+async def backend(settings: Settings, day: Day) -> AsyncIterator[Backend]:
+    opened = WatchedBackend(settings, clock=day, embedder=WordEmbedder())
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+def deps(backend: Backend) -> Deps:
+    return of_job(backend)
+
+
+def extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
+    """What somebody read out of a chunk."""
+    plain = Extraction(
+        extraction_id=name,
+        content=GALE,
+        topics=("weather",),
+        quote=chunk.content,
+        source_id=chunk.source_id,
+        chunk_id=chunk.chunk_id,
+        confidence=0.8,
+        model="m",
+        extracted_at=NOON,
+    )
+    return replace(plain, **more)
+
+
+async def hang(deps: Deps, *extractions: Extraction) -> None:
+    """Have extractions hang on their chunks, one on each."""
+    for each in extractions:
+        known = extracted([each])
+        await write(deps, f"chunks/{each.chunk_id}", {"extracted": known})
+        await write(deps, f"extractions/{each.extraction_id}", document(each, (1.0,), "words"))
+        await deps.store.database.commit(topic_writes(deps.store.database, {}, known))
+
+
+async def shown(deps: Deps) -> dict[str, bool]:
+    """Which extractions there are, and whether lists show them."""
+    found = await documents(deps, "extractions")
+    return {name: bool(data["facets"]) for name, data in found.items()}
+
+
+async def of_topics(deps: Deps) -> dict[str, int]:
+    """How many extractions topics count."""
+    return {data["name"]: data["total"] for data in (await documents(deps, "topics")).values()}
+
+
+async def test_what_hangs_on_no_chunk_is_removed_and_not_counted_any_more(
+    deps: Deps, day: Day
+) -> None:
+    first, second = await put_in(deps, SAILING)
+    await hang(deps, extraction("one", first), extraction("two", second))
+    await deps.store.database.client.document(f"chunks/{first.chunk_id}").delete()
+    assert Report(Counter(extractions=1)) == await purge(deps, ample())
+    assert ({"two": True}, {"weather": 1}) == (await shown(deps), await of_topics(deps))
+    await deps.store.database.client.document(f"chunks/{second.chunk_id}").update({"extracted": {}})
+    day.now += EVERY
+    await purge(deps, ample())
+    day.now += EVERY
+    await purge(deps, ample())
+    assert ({}, {}) == (await shown(deps), await of_topics(deps))
+    assert {} == await documents(deps, "gone_extractions")
+
+
+async def test_what_hangs_on_a_chunk_stays_even_where_that_waits_to_be_forgotten(
+    deps: Deps,
+) -> None:
+    first, second = await put_in(deps, SAILING)
+    await hang(deps, extraction("one", first), extraction("two", second))
+    await deps.store.ingestion.save([in_chunks(replace(SAILING, sections=()))], NOON)
+    assert Report() == await purge(deps, ample())
+    assert {"one", "two"} == set(await shown(deps))
+    await index(deps, ample())
+    assert {} == await shown(deps)
+
+
+async def test_the_surest_that_repeated_one_that_is_gone_is_shown_in_its_place(
+    deps: Deps,
+) -> None:
+    first, *_ = await put_in(deps, SAILING)
+    others = await put_in(deps, BAKING)
+    sure = (0.5, 0.9, 0.7)
+    repeating = [
+        extraction(f"again-{rank}", chunk, duplicate_of="one", confidence=rank)
+        for rank, chunk in zip(sure, others, strict=True)
+    ]
+    await hang(deps, extraction("one", first), *repeating)
+    assert {"weather": 1} == await of_topics(deps)
+    await deps.store.ingestion.save([in_chunks(replace(SAILING, sections=()))], NOON)
+    report = await index(deps, ample())
+    assert (1, []) == (report.counts["shown"], report.failures)
+    assert {"again-0.5": False, "again-0.7": False, "again-0.9": True} == await shown(deps)
+    assert {"weather": 1} == await of_topics(deps)
+    found = await documents(deps, "extractions")
+    assert {"again-0.9"} == {found[name]["duplicate_of"] for name in ("again-0.5", "again-0.7")}
+
+
+async def test_an_orphan_that_is_written_again_meanwhile_stays(
+    settings: Settings, deps: Deps, day: Day
+) -> None:
+    first, second = await put_in(deps, SAILING)
+    await hang(deps, extraction("one", first), extraction("two", second))
+    for chunk in (first, second):
+        gone: dict[str, Any] = {"extracted": {}}
+        await deps.store.database.client.document(f"chunks/{chunk.chunk_id}").update(gone)
+
+    async def again() -> None:
+        await write(deps, f"chunks/{first.chunk_id}", {"extracted": {"one": {"type": "warning"}}})
+        await write(deps, "extractions/one", {"quote": "again"})
+
+    raced = WatchedBackend(settings, before(1, again), clock=day, embedder=WordEmbedder())
+    # The round through all chunks has its first commit before.
+    await purge(of_job(raced), nothing())
+    await purge(of_job(raced), ample())
+    await raced.aclose()
+    assert {"one": True} == await shown(deps)
+
+
+async def test_a_round_goes_on_page_by_page(deps: Deps) -> None:
+    orphan = {"type": "warning", "topics": [], "facets": ["warning"], "chunk_id": "gone"}
+    batch = deps.store.database.client.batch()
+    for number in range(PAGE + 5):
+        batch.set(deps.store.database.document("extractions", f"orphan-{number}"), orphan)
+    await batch.commit()
+    reports = [await purge(deps, nothing())]
+    while not reports[-1].finished:
+        reports.append(await purge(deps, nothing()))
+    removed = [report.counts["extractions"] for report in reports]
+    assert [PAGE, 5] == [count for count in removed if count]
+    assert {} == await shown(deps)
+
+
+async def test_killed_after_any_commit_the_next_run_ends_in_the_same_state(
+    settings: Settings, deps: Deps, day: Day
+) -> None:
+    class DiedError(Exception):
+        pass
+
+    async def die(_commit: int, send: Send) -> Results:
+        await send()
+        raise DiedError
+
+    first, second = await put_in(deps, SAILING)
+    others = await put_in(deps, BAKING)
+    repeating = [extraction(f"{n}", each, duplicate_of="one") for n, each in enumerate(others)]
+    await hang(deps, extraction("one", first), extraction("two", second), *repeating)
+    await deps.store.database.client.document(f"chunks/{first.chunk_id}").delete()
+    deaths = 0
+    for _ in range(2):
+        while True:
+            dying = WatchedBackend(settings, die, clock=day, embedder=WordEmbedder())
+            try:
+                await purge(of_job(dying), ample())
+            except DiedError:
+                deaths += 1
+            else:
+                break
+            finally:
+                await dying.aclose()
+        day.now += EVERY
+    assert deaths > 3
+    assert {"0": True, "1": False, "2": False, "two": True} == await shown(deps)
+    assert {"weather": 2} == await of_topics(deps)

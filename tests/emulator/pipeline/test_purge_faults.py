@@ -1,0 +1,113 @@
+"""What fails in a purge keeps nothing else from being deleted; a database that is down ends it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from google.api_core.exceptions import InvalidArgument, ServiceUnavailable
+
+from functions.jobs.purge.job import JOB, purge
+from shared.errors import Unavailable
+from shared.job import run_job
+from shared.store import Meter
+from shared.store.database import Database, LeaseLost
+from tests.support.commit_hooks import WatchedBackend, after, before
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import write
+from tests.support.stored_documents import ample
+from tests.support.tcp_proxy import emulator_at, emulator_proxy
+from tests.support.workspaces import Day, bring, of_job, stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared.settings import Settings
+    from tests.support.commit_hooks import Around, Results, Send
+
+pytestmark = pytest.mark.anyio
+
+
+async def idle_tasks(settings: Settings, *names: str) -> Day:
+    """Tasks that are idle since long; the day on which they are."""
+    day = Day()
+    backend = WatchedBackend(settings, clock=day, embedder=WordEmbedder())
+    for name in names:
+        await bring(backend, name)
+        day.later(minutes=1)
+    await write(of_job(backend), "users/anna/tasks/1", {"purge_at": day()})
+    await backend.aclose()
+    day.later(days=91)
+    return day
+
+
+SECOND_TASK: Final = 6
+"""The commit after those that erase the first task: it begins to erase the second, if any."""
+
+
+def failing_at(number: int, error: Exception) -> Around:
+    """Let one commit fail."""
+
+    async def around(commit: int, send: Send) -> Results:
+        if commit == number:
+            raise error
+        return await send()
+
+    return around
+
+
+@pytest.mark.parametrize("kind", [ServiceUnavailable, InvalidArgument])
+async def test_a_task_that_fails_keeps_no_other_from_being_erased(
+    settings: Settings, kind: Callable[[str], Exception]
+) -> None:
+    day = await idle_tasks(settings, "first", "second", "third")
+    watched = WatchedBackend(settings, failing_at(SECOND_TASK, kind("no")), clock=day)
+    report = await purge(of_job(watched), ample())
+    assert ["rag_tasks/second"] == [failure.name for failure in report.failures]
+    assert (2, 1, True) == (report.counts["tasks"], report.counts["todos"], report.finished)
+    left = await stored(of_job(watched), "users/reader/rag_tasks")
+    assert {"second"} == {path.split("/")[3] for path in left}
+    report = await purge(of_job(watched), ample())
+    assert (1, []) == (report.counts["tasks"], report.failures)
+    await watched.aclose()
+
+
+async def test_a_sweep_that_fails_keeps_no_other_from_running(settings: Settings) -> None:
+    day = await idle_tasks(settings, "only")
+    error = InvalidArgument("too much")  # type: ignore[no-untyped-call]
+    watched = WatchedBackend(settings, failing_at(SECOND_TASK, error), clock=day)
+    report = await purge(of_job(watched), ample())
+    assert ["todos"] == [failure.name for failure in report.failures]
+    assert (0, 1) == (report.counts["todos"], report.counts["tasks"])
+    await watched.aclose()
+
+
+async def test_a_database_that_goes_away_ends_the_run(settings: Settings) -> None:
+    day = await idle_tasks(settings, "first", "second")
+    async with emulator_proxy() as proxy:
+        watched = WatchedBackend(settings, after(4, proxy.hang), clock=day)
+        with emulator_at(proxy.host):
+            deps = of_job(watched)
+            deps.store.database = Database(watched.connection.client, Meter(), request_seconds=3.0)
+        with pytest.raises(Unavailable):
+            await purge(deps, ample())
+        assert 4 <= watched.commits <= 5
+        await proxy.mend()
+        await watched.aclose()
+
+
+async def test_a_run_that_lost_its_lease_stops(settings: Settings) -> None:
+    day = await idle_tasks(settings, "only")
+
+    async def take() -> None:
+        other = {"holder": "another", "expires_at": day() + timedelta(hours=1)}
+        await write(of_job(calm), "leases/purge", other)
+
+    calm = WatchedBackend(settings, clock=day)
+    raced = WatchedBackend(settings, before(3, take), clock=day)
+    with pytest.raises(LeaseLost):
+        await run_job(JOB, raced)
+    assert await stored(of_job(calm), "users/reader/rag_tasks")
+    for backend in (calm, raced):
+        await backend.aclose()

@@ -1,0 +1,163 @@
+"""Purge is killed after any commit: nothing hangs in the air, and the next run completes it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from functions.jobs.purge.idle_tasks import erase_idle
+from functions.jobs.purge.job import purge
+from infra.deploy.discovery import ROOT
+from shared.job import Budget, Report
+from tests.support.database_dump import everything, orphans
+from tests.support.stored_documents import ample
+from tests.support.workspaces import Day, bring, erasure_of, of_job, opened, stored
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+COMMITS: Final = (1, 2, 4, 5, 8)
+"""After which a run ends. Five erase a task; the next five are those of another."""
+RUN_PURGE: Final = "from infra.cli import main; main(['jobs', 'run', 'purge'])"
+KILLED_PURGE: Final = """
+import asyncio, os, signal, sys
+from dataclasses import replace
+from functions.jobs.purge.job import JOB, purge
+from shared.deps import Backend
+from shared.job import Budget, run_job
+from shared.settings import Settings
+
+class Dying(Budget):
+    commits = 0
+
+    @property
+    def spent(self):
+        Dying.commits += 1
+        if Dying.commits == int(sys.argv[1]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+async def run(deps, budget):
+    return await purge(deps, Dying(budget.deadline))
+
+asyncio.run(run_job(replace(JOB, run=run), Backend(Settings())))
+"""
+
+
+class StoppedError(Exception):
+    """The run ends here."""
+
+
+class Stopping(Budget):
+    """Ends a run after so many commits, as a kill does."""
+
+    __slots__ = ("left",)
+    left: list[int]
+
+    @classmethod
+    def after(cls, commits: int) -> Stopping:
+        budget = cls(ample().deadline)
+        object.__setattr__(budget, "left", list(range(commits - 1)))
+        return budget
+
+    @property
+    def spent(self) -> bool:
+        if not self.left:
+            raise StoppedError
+        self.left.pop()
+        return False
+
+
+async def two_tasks(backend: Backend, day: Day) -> dict[str, int]:
+    """Two idle tasks and one that is in use; how many documents lie below each path."""
+    for task in ("older", "younger"):
+        await bring(backend, task, idempotency_key=task)
+        day.later(minutes=1)
+    day.later(days=89)
+    await bring(backend, "used", idempotency_key="used")
+    day.later(days=2)
+    return Counter(path.split("/")[3] for path in await stored(of_job(backend), "users/"))
+
+
+async def assert_sound(deps: Deps) -> None:
+    contents = await everything(deps.store.database.client)
+    assert [] == orphans(contents)
+
+
+async def test_after_every_commit_all_hangs_under_a_task_and_the_next_run_completes_it(
+    settings: Settings,
+) -> None:
+    for commits in COMMITS:
+        project = f"{settings.google_cloud_project}-{commits}"
+        day = Day()
+        async with opened(
+            settings.model_copy(update={"google_cloud_project": project}), day
+        ) as backend:
+            await two_tasks(backend, day)
+            deps = of_job(backend)
+            before = await stored(deps, "users/")
+            with pytest.raises(StoppedError):
+                await erase_idle(deps, Stopping.after(commits), Report())
+            await assert_sound(deps)
+            left = await stored(deps, "users/")
+            report = Report()
+            await erase_idle(deps, ample(), report)
+            used = {path: at for path, at in before.items() if at == left.get(path)}
+            ended = await stored(deps, "users/")
+            assert report.counts.total() == len(left) - len(ended)
+            assert 2 * 9 == len(before) - len(ended)
+            assert ended == {path: used[path] for path in ended}
+
+
+async def test_a_run_that_died_before_it_deleted_anything_is_completed(
+    settings: Settings,
+) -> None:
+    day = Day()
+    async with opened(settings, day) as backend:
+        await bring(backend, "notes")
+        deps = of_job(backend)
+        assert await erasure_of(deps, "notes").begin()
+        day.later(minutes=1)
+        assert 1 == (await purge(deps, ample())).counts["tasks"]
+        assert {} == await stored(deps, "users/")
+
+
+@pytest.mark.slow
+async def test_a_process_that_is_killed_again_and_again_gets_it_done(
+    settings: Settings, project: str
+) -> None:
+    day = Day()
+    day.later(days=-92)
+    async with opened(settings, day) as backend:
+        await two_tasks(backend, day)
+        deps = of_job(backend)
+        for commits in (3, 1):
+            assert -signal.SIGKILL == python(project, KILLED_PURGE, str(commits)).returncode
+            await assert_sound(deps)
+        run = python(project, RUN_PURGE)
+        assert (0, "") == (run.returncode, run.stderr)
+        # Of the older one, whatever was deleted before is gone with those who counted it.
+        told = "purge: 2 tasks, 1 documents, 2 parts, 4 passages, 1 answers"
+        assert any(line.startswith(told) for line in run.stdout.splitlines())
+        left = await stored(deps, "users/reader/rag_tasks")
+        assert {"used"} == {path.split("/")[3] for path in left}
+
+
+def python(project: str, *code: str) -> subprocess.CompletedProcess[str]:
+    """What Python code does in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", *code],
+        cwd=ROOT,
+        env={**os.environ, "GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "0.1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

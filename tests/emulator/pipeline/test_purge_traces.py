@@ -1,0 +1,302 @@
+"""Purge erases traces that were withdrawn long ago, whole, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.purge.job import purge, waiting
+from functions.jobs.purge.withdrawn_traces import PAGE, RESTORABLE
+from shared.job import Report
+from shared.store.trace_erasure import FOLLOWERS
+from tests.support.commit_hooks import WatchedBackend, before
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import write
+from tests.support.stored_documents import ample, nothing
+from tests.support.stored_traces import assert_exact
+from tests.support.tasks import NOON
+from tests.support.traces import (
+    DOWN,
+    STRANGER,
+    ask,
+    clock_at,
+    contribute,
+    did,
+    found,
+    refused,
+    sample,
+    stored,
+    vote,
+    votes,
+)
+from tests.support.workspaces import Day, of_job
+from tests.support.workspaces import stored as written
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.deps import Backend, Deps
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def backend(settings: Settings) -> AsyncIterator[Backend]:
+    opened = WatchedBackend(settings, clock=Day(NOON), embedder=WordEmbedder())
+    yield opened
+    await opened.aclose()
+
+
+def later(backend: Backend, **passed: float) -> Deps:
+    """What a job may use that runs so much after noon."""
+    backend.clock = clock_at(NOON + timedelta(**passed))
+    return of_job(backend)
+
+
+async def purged(backend: Backend, **passed: float) -> Counter[str]:
+    """What a run deletes that goes well, but for answers, which expire too."""
+    report = await purge(later(backend, **passed), ample())
+    assert (True, []) == (report.finished, report.failures)
+    return Counter({name: n for name, n in report.counts.items() if name != "replays"})
+
+
+async def withdraw(backend: Backend, trace_id: str, user: str = "anna", **more: Any) -> None:
+    await did(backend, "withdraw_trace", user, trace_id=trace_id, **more)
+
+
+async def below_traces(backend: Backend) -> set[str]:
+    """Where something stands of any trace."""
+    return {path for path in await written(of_job(backend)) if path.startswith("trace")}
+
+
+async def test_a_trace_goes_thirty_days_after_it_was_withdrawn_with_all_that_hangs_on_it(
+    backend: Backend,
+) -> None:
+    trace_id = await contribute(backend, 0, "anna")
+    await did(backend, "amend_trace", "anna", trace_id=trace_id, solution_text="Try again.")
+    await votes(backend, trace_id, 3)
+    await vote(backend, trace_id, "ben", **DOWN, feedback_text="It fails.")
+    stays = await contribute(backend, 1, "anna")
+    await vote(backend, stays, "ben")
+    await withdraw(backend, trace_id)
+    assert Counter() == await purged(backend, days=30)
+    before = await written(of_job(backend))
+    deps = later(backend, days=30, seconds=1)
+    assert 1 == await waiting(deps)
+    assert Report(Counter(traces=1, revisions=1, votes=4)) == await purge(deps, ample())
+    after = await written(of_job(backend))
+    assert [] == [path for path in after if trace_id in path]
+    changed = {path for path, at in before.items() if after.get(path, at) != at}
+    assert {"contributors/anna"} == changed
+    assert {path for path in before if trace_id not in path} == after.keys()
+    assert f"traces/{stays}/votes/ben" in after
+    assert Counter() == await purged(backend, days=60)
+
+
+async def test_nobody_is_rid_of_a_bad_name_by_withdrawing_what_earned_it(
+    backend: Backend,
+) -> None:
+    trace_id = await contribute(backend, 0, "anna")
+    await votes(backend, trace_id, 2)
+    await votes(backend, trace_id, 5, kind="critic", **DOWN)
+    record = await of_job(backend).store.traces.record("anna")
+    await withdraw(backend, trace_id)
+    await purged(backend, days=31)
+    assert record == await of_job(backend).store.traces.record("anna")
+    kept = (await stored(backend, "contributors"))["anna"]
+    assert {"up": 2, "down": 5, "erased_up": 2, "erased_down": 5} == kept
+
+
+async def test_what_was_put_back_stays(backend: Backend) -> None:
+    trace_id = await contribute(backend, 0, "anna")
+    await withdraw(backend, trace_id)
+    later(backend, days=29)
+    await withdraw(backend, trace_id, withdrawn=False)
+    assert Counter() == await purged(backend, days=90)
+    assert [trace_id] == await found(backend, query=sample(0)["title"])
+
+
+async def test_one_that_is_put_back_in_the_same_moment_stays_whole(settings: Settings) -> None:
+    calm = WatchedBackend(settings, clock=Day(NOON), embedder=WordEmbedder())
+    trace_id = await contribute(calm, 0, "anna")
+    await votes(calm, trace_id, 2)
+    await withdraw(calm, trace_id)
+    whole = await below_traces(calm)
+
+    async def put_back() -> None:
+        calm.clock = clock_at(NOON + timedelta(days=40))
+        await withdraw(calm, trace_id, withdrawn=False)
+
+    raced = WatchedBackend(settings, before(1, put_back), embedder=WordEmbedder())
+    assert 0 == (await purged(raced, days=31))["traces"]
+    await raced.aclose()
+    assert whole <= await below_traces(calm)
+    assert {"up": 2} == (await stored(calm, "contributors"))["anna"]
+    await assert_exact(calm)
+    await calm.aclose()
+
+
+async def test_once_it_goes_it_cannot_be_put_back_or_voted_on(backend: Backend) -> None:
+    trace_id = await contribute(backend, 0, "anna")
+    await vote(backend, trace_id, "ben")
+    await withdraw(backend, trace_id)
+    deps = later(backend, days=31)
+    while f"traces/{trace_id}" in await below_traces(backend):
+        assert not (await purge(deps, nothing())).finished
+    assert f"traces/{trace_id}/votes/ben" in await below_traces(backend)
+    for user, name, more in (
+        ("anna", "withdraw_trace", {"withdrawn": False}),
+        ("anna", "get_trace", {}),
+        ("ben", "vote_trace", {"vote_type": "none"}),
+    ):
+        error = await refused(backend, name, user, trace_id=trace_id, **more)
+        assert "NOT_FOUND" == error.code
+    await purged(backend, days=31)
+    assert not [path for path in await below_traces(backend) if trace_id in path]
+
+
+async def chain(backend: Backend, length: int, user: str = "anna") -> list[str]:
+    """Traces of which each replaces the one before."""
+    made: list[str] = []
+    for number in range(length):
+        more = {"supersedes": made[-1]} if made else {}
+        made.append(await contribute(backend, number, user, **more))
+    return made
+
+
+async def links(backend: Backend) -> dict[str, tuple[str | None, str | None]]:
+    """What each trace replaces, and is replaced by."""
+    fields = await stored(backend, "traces")
+    return {name: (data["supersedes"], data["superseded_by"]) for name, data in fields.items()}
+
+
+async def test_the_gap_in_a_row_of_replaced_traces_is_closed(backend: Backend) -> None:
+    first, second, third = await chain(backend, 3)
+    await withdraw(backend, second)
+    assert 1 == (await purged(backend, days=31))["traces"]
+    assert {first: (None, third), third: (first, None)} == await links(backend)
+    await assert_exact(backend)
+    await withdraw(backend, third)
+    assert {first: (None, None), third: (first, None)} == await links(backend)
+    await withdraw(backend, third, withdrawn=False)
+    assert {first: (None, third), third: (first, None)} == await links(backend)
+    await assert_exact(backend)
+
+
+async def test_what_a_row_began_with_can_go_too(backend: Backend) -> None:
+    first, second = await chain(backend, 2)
+    await withdraw(backend, first)
+    assert 1 == (await purged(backend, days=31))["traces"]
+    assert {second: (None, None)} == await links(backend)
+
+
+async def test_what_was_hidden_behind_one_that_goes_is_found_again(backend: Backend) -> None:
+    first, second, third = await chain(backend, 3)
+    await withdraw(backend, second)
+    later(backend, days=20)
+    await withdraw(backend, third)
+    assert {first: (None, second), second: (first, None), third: (second, None)} == await links(
+        backend
+    )
+    assert 1 == (await purged(backend, days=31))["traces"]
+    assert {first: (None, None), third: (first, None)} == await links(backend)
+    assert [first] == (await found(backend, query=sample(0)["title"]))[:1]
+    await assert_exact(backend)
+    later(backend, days=32)
+    await withdraw(backend, third, withdrawn=False)
+    assert {first: (None, third), third: (first, None)} == await links(backend)
+    await assert_exact(backend)
+
+
+async def test_what_was_hidden_behind_it_and_withdrawn_too_stays_hidden(backend: Backend) -> None:
+    first, second, third = await chain(backend, 3)
+    for trace_id in (second, third):
+        await withdraw(backend, trace_id)
+    later(backend, days=20)
+    await withdraw(backend, first)
+    assert 2 == (await purged(backend, days=31))["traces"]
+    assert {first: (None, None)} == await links(backend)
+    assert [] == await found(backend, query=sample(0)["title"])
+    await assert_exact(backend)
+
+
+async def test_the_claim_of_somebody_else_to_replace_it_ends(backend: Backend) -> None:
+    old = await contribute(backend, 0, "anna")
+    new = await contribute(backend, 1, "anna", supersedes=old)
+    theirs = await contribute(backend, 2, "ben", supersedes=new)
+    await vote(backend, theirs, "carl")
+    await withdraw(backend, new)
+    assert 1 == (await purged(backend, days=31))["traces"]
+    assert {old: (None, None), theirs: (None, None)} == await links(backend)
+    read = await did(backend, "get_trace", STRANGER, trace_id=theirs)
+    assert (1, False) == (read["upvotes"], "supersedes" in read)
+
+
+async def test_however_many_claim_to_replace_it_none_names_it_afterwards(
+    backend: Backend,
+) -> None:
+    trace_id = await contribute(backend, 0, "anna")
+    await withdraw(backend, trace_id)
+    deps = of_job(backend)
+    for number in range(FOLLOWERS + 2):
+        claim = {"supersedes": trace_id, "contributor": f"user-{number}"}
+        await write(deps, f"traces/claim-{number:03}", claim)
+    assert 1 == (await purged(backend, days=31))["traces"]
+    claims = {data["supersedes"] for data in (await stored(backend, "traces")).values()}
+    assert {None} == claims
+
+
+async def test_more_than_are_read_at_once_are_all_erased(backend: Backend) -> None:
+    deps = of_job(backend)
+    trace_id = await contribute(backend)
+    data = (await stored(backend, "traces"))[trace_id]
+    for number in range(PAGE + 3):
+        withdrawn = {"withdrawn_at": NOON, "indexed": {}, "facets": [], "contributor": "anna"}
+        await write(deps, f"traces/old-{number}", data | withdrawn)
+    assert Counter(traces=PAGE + 3) == await purged(backend, days=31)
+
+
+async def test_a_trace_that_cannot_be_read_keeps_no_other_from_being_erased(
+    backend: Backend,
+) -> None:
+    deps = of_job(backend)
+    for number in range(PAGE + 1):
+        broken = {"withdrawn_at": NOON - RESTORABLE, "title": number}
+        await write(deps, f"traces/broken-{number}", broken)
+    trace_id = await contribute(backend, 0, "anna")
+    await withdraw(backend, trace_id)
+    report = await purge(later(backend, days=31), ample())
+    assert (1, PAGE + 1) == (report.counts["traces"], len(report.failures))
+    assert {"is not as it is stored"} == {failure.reason for failure in report.failures}
+    assert trace_id not in await stored(backend, "traces")
+
+
+async def test_without_an_embedder_what_would_be_found_again_waits(settings: Settings) -> None:
+    embedder = WordEmbedder()
+    backend = WatchedBackend(settings, clock=Day(NOON), embedder=embedder)
+    _, second, third = await chain(backend, 3)
+    for trace_id in (second, third):
+        await withdraw(backend, trace_id)
+    embedder.down = True
+    report = await purge(later(backend, days=31), ample())
+    assert (1, [f"traces/{second}"]) == (
+        report.counts["traces"],
+        [failure.name for failure in report.failures],
+    )
+    embedder.down = False
+    assert 1 == (await purged(backend, days=31))["traces"]
+    await assert_exact(backend)
+    await backend.aclose()
+
+
+async def test_a_vote_that_comes_while_it_is_read_is_refused(backend: Backend) -> None:
+    """Nobody votes on what is withdrawn: there is no race to lose."""
+    trace_id = await contribute(backend, 0, "anna")
+    await withdraw(backend, trace_id)
+    answer = await ask(backend, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
+    assert answer.error
+    assert "NOT_FOUND" == answer.error.code

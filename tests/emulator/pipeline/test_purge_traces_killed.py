@@ -1,0 +1,112 @@
+"""Purge dies after any commit, and the next run erases what it left of a trace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import pytest
+
+from functions.jobs.purge.job import purge
+from shared.deps import Backend
+from shared.settings import Settings
+from tests.support.database_dump import everything, orphans
+from tests.support.dying_process import mortals
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.stored_documents import ample
+from tests.support.stored_traces import assert_exact
+from tests.support.traces import contribute, did, stored, vote, votes
+from tests.support.workspaces import Day, of_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tests.support.dying_process import Mortals
+
+pytestmark = pytest.mark.anyio
+
+LEASE: Final = {"lease_seconds": 0.001}
+"""So that whoever comes after the dead need not wait."""
+
+
+@pytest.fixture
+def dying() -> Iterator[Mortals]:
+    with mortals() as them:
+        yield them
+
+
+def opened(fields: dict[str, Any], days_ago: int = 0) -> Backend:
+    """A database, as of so many days ago."""
+    day = Day()
+    day.later(days=-days_ago)
+    return Backend(Settings(**fields), clock=day, embedder=WordEmbedder())
+
+
+async def fill(fields: dict[str, Any]) -> None:
+    """Three traces of which each replaced the one before, the second withdrawn, and one more."""
+    backend = opened(fields, days_ago=31)
+    made = [await contribute(backend, 0, "anna")]
+    made += [await contribute(backend, 1, "anna", supersedes=made[0])]
+    await did(backend, "amend_trace", "anna", trace_id=made[1], solution_text="Try again.")
+    await votes(backend, made[1], 2)
+    made += [await contribute(backend, 2, "anna", supersedes=made[1])]
+    await vote(backend, made[2], "ben")
+    other = await contribute(backend, 3, "ben")
+    for trace_id, user in ((made[1], "anna"), (other, "ben")):
+        await did(backend, "withdraw_trace", user, trace_id=trace_id)
+    await backend.aclose()
+
+
+async def state(backend: Backend) -> tuple[Any, ...]:
+    """What there is of each kind, what the traces are to each other, and how they fare."""
+    contents = await everything(backend.connection.client)
+    assert [] == orphans(contents)
+    await assert_exact(backend)
+    traces = await stored(backend, "traces")
+    titles = {name: data["title"] for name, data in traces.items()}
+    links = {
+        (data["title"], titles.get(data["supersedes"]), titles.get(data["superseded_by"]))
+        for data in traces.values()
+    }
+    kinds = Counter(path.split("/")[0] for path in contents)
+    del kinds["runs"]
+    return kinds, links, await stored(backend, "contributors")
+
+
+async def survives(dying: Mortals, fields: dict[str, Any], commits: int) -> bool:
+    """Whether a run gets to its end that is killed after so many commits."""
+    order = partial(dying.survives, fields, commits, job="purge")
+    return await anyio.to_thread.run_sync(order)
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param([2, 5], id="two"),
+        pytest.param(range(1, 100), id="every", marks=pytest.mark.slow),
+    ],
+)
+async def test_killed_after_any_commit_the_next_run_ends_in_the_same_state(
+    dying: Mortals, project: str, points: Iterable[int]
+) -> None:
+    calm = LEASE | {"google_cloud_project": project}
+    await fill(calm)
+    backend = opened(calm)
+    await purge(of_job(backend), ample())
+    wanted = await state(backend)
+    await backend.aclose()
+    for commits in points:
+        fields = LEASE | {"google_cloud_project": f"{project}-{commits}"}
+        await fill(fields)
+        done = await survives(dying, fields, commits)
+        backend = opened(fields)
+        assert (await purge(of_job(backend), ample())).failures == []
+        found = await state(backend)
+        del found[0]["leases"]
+        assert (commits, wanted) == (commits, found)
+        await backend.aclose()
+        if done:
+            break
+    assert done == (commits > 6)

@@ -1,0 +1,166 @@
+"""Moves to another model are killed at each commit, and by the system, and complete anyway."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from functions.jobs.embed.job import JOB as EMBED
+from functions.jobs.reembed.job import reembed
+from infra.deploy.discovery import ROOT
+from shared.deps import Backend
+from shared.job import Report, run_job
+from shared.settings import Settings
+from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.knowledge import write
+from tests.support.model_migration import (
+    Watch,
+    begin,
+    contents,
+    fill,
+    former,
+    move,
+    of_job,
+    present,
+)
+from tests.support.stored_documents import ample, snapshots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from shared.ai.local_embedding import LocalEmbedder
+
+pytestmark = pytest.mark.anyio
+
+COMMAND: Final = [sys.executable, "-c", "from infra.cli import main; main()"]
+KILLS: Final = 3
+MOMENT: Final = 0.15
+"""Seconds from a sign of work to the kill, at most."""
+LONG_AGO: Final = datetime(2024, 5, 31, tzinfo=UTC)
+
+
+class Killed(BaseException):
+    """No code of ours survives it."""
+
+
+async def die() -> None:
+    raise Killed
+
+
+@pytest.fixture
+def watch() -> Watch:
+    """What time it is."""
+    return Watch()
+
+
+async def prepared(project: str, watch: Watch) -> Settings:
+    """A base of the former model whose move was announced long enough ago."""
+    settings = Settings(google_cloud_project=project)
+    backend = Backend(settings, embedder=former(), clock=watch)
+    await fill(backend)
+    newer = Backend(settings, embedder=present(), clock=watch)
+    await begin(newer)
+    await backend.aclose()
+    await newer.aclose()
+    return settings
+
+
+async def test_killed_after_each_commit_a_move_ends_as_an_undisturbed_one(
+    project: str, watch: Watch
+) -> None:
+    calm, wild = await prepared(f"{project}-calm", watch), await prepared(project, watch)
+    watch.later()
+    undisturbed = Backend(calm, embedder=present(), clock=watch)
+    await move(undisturbed)
+    model, deaths = present(), 0
+    while True:
+        backend = WatchedBackend(wild, after(1, die), embedder=model, clock=watch)
+        try:
+            report = await reembed(of_job(backend), ample())
+        except Killed:
+            deaths += 1
+        else:
+            break
+        finally:
+            await backend.aclose()
+    assert (report, deaths > 12) == (Report(), True)
+    again = Backend(wild, embedder=model, clock=watch)
+    assert unnamed(await contents(undisturbed)) == unnamed(await contents(again))
+    assert max(model.paid.values()) == 2  # the batch that was being embedded meanwhile
+    await again.aclose()
+    await undisturbed.aclose()
+
+
+def unnamed(found: dict[str, dict[str, object]]) -> list[str]:
+    """The same without what is named by chance: traces and arrivals."""
+    chance = {"arrival", "facets", "contributor", "tally", "indexed"}
+    return sorted(
+        f"{path.split('/')[0]} {sorted((k, str(v)) for k, v in each.items() if k not in chance)}"
+        for path, each in found.items()
+        if path.split("/")[0] in {"chunks", "traces", "extractions", "meta"}
+    )
+
+
+@contextmanager
+def moving(project: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`carrel jobs run reembed` in a process of its own, which does not outlive the block."""
+    environment = {**os.environ, "GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "1"}
+    command = [*COMMAND, "jobs", "run", "reembed"]
+    with (
+        log.open("ab") as told,
+        subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=told, stderr=subprocess.STDOUT
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+async def test_killed_by_the_system_a_move_is_completed_by_the_next_run(
+    project: str, embedder: LocalEmbedder, tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("KILL_SEED", random.SystemRandom().randrange(2**32)))
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    settings = Settings(google_cloud_project=project)
+    older = Backend(settings, embedder=former())
+    await fill(older)
+    announced = {"model": embedder.model, "dimension": embedder.dimension, "since": LONG_AGO}
+    change = {"moving_to": announced | {"cleared": False, "places": {}}}
+    await write(of_job(older), "meta/embedding", change)
+    log = tmp_path / "log"
+    for _ in range(KILLS):
+        before = await progress(older)
+        with moving(project, log) as process:
+            while process.poll() is None and before == await progress(older):
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(0.02)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=chance.uniform(0, MOMENT))
+    with moving(project, log) as process:
+        assert process.wait(timeout=300) == 0, log.read_text()
+    newer = Backend(settings, embedder=embedder)
+    found = await contents(newer)
+    space = {"model": embedder.model, "dimension": embedder.dimension}
+    assert found["meta/embedding"] == space, f"to repeat the moments: KILL_SEED={seed}"
+    vectors = [each for path, each in found.items() if path.startswith(("chunks/", "traces/"))]
+    assert {embedder.model} == {each["embedding_model"] for each in vectors}
+    assert not [each for each in vectors if "embed" in each.get("pending", ())]
+    assert isinstance(await run_job(EMBED, newer), Report)
+    await older.aclose()
+    await newer.aclose()
+
+
+async def progress(backend: Backend) -> object:
+    """Changes with each step of a move."""
+    return [each.update_time for each in (await snapshots(of_job(backend), "meta")).values()]

@@ -1,0 +1,209 @@
+"""Every job over the whole sample, by the real clients: Readwise, Gemini and its embeddings.
+
+What the jobs make of it is pinned in `sample_state.json`: each document, with its short fields as
+they are and digests of the others, without times. Where that is to change, write it anew:
+
+    WRITE_SAMPLE_STATE=1 pytest tests/emulator/pipeline/test_whole_sample.py
+
+and read what differs. All of it is the same on any machine: vectors are whole numbers scaled to
+unit length, other numbers are rounded, and topics do not hang on last bits (those of the sample
+stay what they are when each number of the vectors is changed by a millionth).
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.support.database_state import (
+    NOT_KEPT,
+    differences,
+    digests,
+    state_of,
+    without_history,
+    written,
+)
+from tests.support.fakes.readwise import BROKEN, FakeReadwise, throttled
+from tests.support.stored_documents import snapshots
+from tests.support.whole_sample import (
+    ORDER,
+    PINNED,
+    WordVertex,
+    credentials_file,
+    exported,
+    opened,
+    pinned,
+    run_all,
+    run_one,
+    settings_of,
+    shelve,
+)
+from tests.support.workspaces import Day, of_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from shared.settings import Settings
+    from tests.support.database_state import State
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+SHELVED: Final = datetime(2026, 12, 1, 4, tzinfo=UTC)
+"""When the library came to be; its highlights are older."""
+HANDFUL: Final = 8
+MOST_READ: Final = {"purge": 15, "repair": 2_000, "health": 2_000}
+"""Documents that a run with nothing to do reads at most, lease and all, where that is no handful:
+purge looks once for each of the eleven things that it deletes; repair compares all lists with all
+documents, and health searches, which is what they are for."""
+WRITTEN: Final = 3
+"""Its lease, taken and given back, and what is known of the run."""
+GOLDEN: Final = 20
+"""Queries that health embeds each night."""
+PATIENT, PYRAMID, BENCHMARK = 48210317, 49618240, 50911359
+"""Books."""
+LONG: Final = 4
+"""The place of a highlight that becomes two passages."""
+FRIDAY: Final = 2
+"""The place of one that holds what a passage of another book repeats."""
+REPEATED: Final = 3
+"""What is shown once these are gone: that, and what the long one says before and after its edit."""
+
+
+@pytest.fixture
+def day() -> Day:
+    """The day after the library was made."""
+    return Day(SHELVED)
+
+
+@pytest.fixture
+def readwise(day: Day) -> Iterator[FakeReadwise]:
+    """The sample's library, on pages of twenty highlights."""
+    with FakeReadwise(page_size=20, now=SHELVED) as server:
+        shelve(server)
+        later(server, day, days=1)
+        yield server
+
+
+@pytest.fixture
+def vertex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WordVertex]:
+    """Gemini and its embeddings."""
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(credentials_file(tmp_path)))
+    with WordVertex() as server:
+        yield server
+
+
+@pytest.fixture
+def settings(project: str, readwise: FakeReadwise, vertex: WordVertex) -> Settings:
+    """A deployment of one's own."""
+    return settings_of(project, readwise, vertex)
+
+
+def later(readwise: FakeReadwise, day: Day, **passed: float) -> None:
+    """Let time pass, for all."""
+    readwise.later(**passed)
+    day.now = readwise.now
+
+
+async def kept(settings: Settings, day: Day) -> State:
+    """What a base holds now."""
+    async with opened(settings, day) as backend:
+        return await state_of(of_job(backend))
+
+
+async def times(settings: Settings, day: Day) -> dict[str, Any]:
+    """When each document was written that no run alone is about."""
+    async with opened(settings, day) as backend:
+        deps = of_job(backend)
+        names = [each.id async for each in deps.store.database.client.collections()]
+        return {
+            f"{name}/{key}": snapshot.update_time
+            for name in names
+            if name not in NOT_KEPT
+            for key, snapshot in (await snapshots(deps, name)).items()
+        }
+
+
+def change(readwise: FakeReadwise) -> None:
+    """Edit the end of a highlight, delete one and add one."""
+    [book] = [each for each in exported() if each["user_book_id"] == PATIENT]
+    long = {k: v for k, v in book["highlights"][LONG].items() if k != "updated_at"}
+    ending = "And so we learned to test less, and never what does not hurt."
+    readwise.highlight(place=LONG, **long | {"text": f"{long['text'][:-200]} {ending}"})
+    readwise.delete_highlight(PYRAMID, FRIDAY)
+    slow = "First ask what a slow machine waits for, then measure that, and only then change code."
+    why = "It is slow because a cache that is never measured only grows. What does yours wait for?"
+    readwise.highlight(BENCHMARK, 9, f"{slow} {why}", highlighted_at="2026-12-02T10:00:00Z")
+
+
+async def test_the_library_is_the_sample_as_readwise_tells_it(readwise: FakeReadwise) -> None:
+    readwise.page_size = 1_000
+    by_id = sorted(exported(), key=lambda book: int(book["user_book_id"]))
+    assert by_id == readwise.export()["results"]
+
+
+async def test_the_whole_sample_ends_in_the_state_that_is_pinned(
+    settings: Settings, day: Day
+) -> None:
+    reports = await run_all(settings, day)
+    assert {} == {name: each.failures for name, each in reports.items() if each.failures}
+    found = digests(await kept(settings, day))
+    if os.environ.get("WRITE_SAMPLE_STATE"):
+        PINNED.write_text(written(found), encoding="utf-8")
+    assert not (told := differences(pinned(), found)), f"{told}\n\n{__doc__}"
+
+
+async def test_run_again_the_jobs_read_a_handful_write_nothing_and_ask_no_model(
+    settings: Settings, day: Day, readwise: FakeReadwise, vertex: WordVertex
+) -> None:
+    await run_all(settings, day)
+    later(readwise, day, days=1)
+    before, asked, listed = await times(settings, day), len(vertex.calls), len(readwise.calls)
+    for job in ORDER:
+        report = await run_one(job, settings, day)
+        assert ([], True) == (report.failures, report.finished)
+        cost, of_health = report.cost, job.name == "health"
+        told = f"{job.name} read {cost.documents_read}, and wrote {cost.documents_written}"
+        assert MOST_READ.get(job.name, HANDFUL) >= cost.documents_read, told
+        assert WRITTEN + 2 * of_health >= cost.documents_written, told  # the night, under its lease
+        assert (0, 0) == (cost.input_tokens, cost.output_tokens), told
+        asked += of_health * GOLDEN
+        assert asked == len(vertex.calls), f"{job.name} asked a model"
+    assert 1 == len(readwise.calls) - listed
+    after = await times(settings, day)
+    assert ["meta/health"] == [
+        name for name in after | before if after.get(name) != before.get(name)
+    ]
+
+
+async def test_what_changed_in_the_library_leads_to_the_state_of_a_base_made_of_it_afresh(
+    settings: Settings, day: Day, readwise: FakeReadwise, vertex: WordVertex, project: str
+) -> None:
+    await run_all(settings, day)
+    later(readwise, day, days=8)  # so late that topics are made anew for any change
+    change(readwise)
+    later(readwise, day, hours=1)
+    reports = await run_all(settings, day)
+    assert (2, 2) == (reports["ingest"].counts["created"], reports["ingest"].counts["deleted"])
+    assert REPEATED == sum(each.counts["shown"] for each in reports.values())
+    fresh = settings_of(f"{project}-fresh", readwise, vertex)
+    await run_all(fresh, day)
+    expected, found = [without_history(await kept(each, day)) for each in (fresh, settings)]
+    assert not (told := differences(expected, found)), told
+
+
+async def test_among_repeated_pages_refusals_faults_and_babble_the_sample_ends_in_the_same_state(
+    settings: Settings, day: Day, readwise: FakeReadwise, vertex: WordVertex
+) -> None:
+    vertex.moody = readwise.repeats = True
+    readwise.page_size = 7
+    readwise.script.extend([throttled(), BROKEN, throttled("0")])
+    reports = await run_all(settings, day)
+    assert {} == {name: each.failures for name, each in reports.items() if each.failures}
+    sent = {(call.path, call.text) for call in vertex.calls}
+    assert (0, True) == (len(readwise.script), len(vertex.calls) > 1.5 * len(sent))
+    found = digests(await kept(settings, day))
+    assert not (told := differences(pinned(), found)), told

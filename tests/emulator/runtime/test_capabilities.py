@@ -1,0 +1,88 @@
+"""A function gets what it declares to need, and no more: here as in the cloud."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.caller import Caller, Tier
+from shared.calling import call
+from shared.errors import PlatformFault
+from shared.job import Job, Report, run_job
+from shared.needs import Need
+from shared.store.changes import put
+from shared.tool import Arguments, Effect, Result, Tool
+from tests.support.tool_calls import request_of
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+    from shared.job import Budget
+
+pytestmark = pytest.mark.anyio
+
+
+class Nothing(Arguments):
+    """Nothing."""
+
+
+class Done(Result):
+    """Nothing either."""
+
+
+async def embed(_args: Nothing, deps: Deps) -> Done:
+    """Ask for a vector."""
+    await deps.query_vector("bread")
+    return Done()
+
+
+async def write(_args: Nothing, deps: Deps) -> Done:
+    """Write a document."""
+    database = deps.store.database
+    seen = await database.get(database.document("notes", "one"))
+    await database.commit([put(seen, {"text": "milk"})])
+    return Done()
+
+
+def tool(run: Any, effect: Effect = Effect.READ, *needs: Need) -> Tool[Any, Any]:
+    return Tool(
+        name="do_this",
+        title="Do this",
+        description="",
+        input=Nothing,
+        output=Done,
+        run=run,
+        effect=effect,
+        tier=Tier.REGISTERED,
+        needs=frozenset(needs),
+    )
+
+
+async def code_of(wanted: Tool[Any, Any], backend: Backend) -> str | None:
+    """The error's code that a call ends with; None if it ends well."""
+    answer = await call(wanted, request_of(wanted, Caller.of("anna"), {}), backend)
+    return answer.error.code if answer.error else None
+
+
+async def test_a_tool_embeds_only_if_it_says_so(backend: Backend) -> None:
+    assert "INTERNAL_ERROR" == await code_of(tool(embed), backend)
+    assert await code_of(tool(embed, Effect.READ, Need.EMBEDDING), backend) is None
+
+
+async def test_a_tool_that_declares_to_read_cannot_write(backend: Backend, deps: Deps) -> None:
+    assert "INTERNAL_ERROR" == await code_of(tool(write), backend)
+    note = await deps.store.database.get(deps.store.database.document("notes", "one"))
+    assert not note.exists
+    assert await code_of(tool(write, Effect.WRITE), backend) is None
+
+
+async def test_a_job_asks_a_model_only_if_it_says_so(backend: Backend) -> None:
+    async def run(deps: Deps, _budget: Budget) -> Report:
+        return Report(note=str(deps.generator))
+
+    async def nothing(_deps: Deps) -> int:
+        return 0
+
+    job = Job(name="ask", title="Ask", run=run, total=nothing, schedule="")
+    with pytest.raises(PlatformFault, match="does not declare that it needs: generation"):
+        await run_job(job, backend)

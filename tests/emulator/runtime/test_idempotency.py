@@ -1,0 +1,161 @@
+"""A call that is sent twice: done once, answered twice."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.call import CallAnswer, CallRequest
+from shared.caller import Caller
+from shared.calling import call
+from tests.support.note_tools import TOOLS, Note, Written
+from tests.support.tool_calls import request_of
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+WRITE, READ, *_ = TOOLS
+
+
+async def write(
+    backend: Backend,
+    user: str = "anna",
+    task: str | None = None,
+    **arguments: Any,
+) -> CallAnswer:
+    """Call it as the gateway does."""
+    return await call(WRITE, request_of(WRITE, Caller.of(user, task=task), arguments), backend)
+
+
+async def notes(backend: Backend, user: str = "anna") -> list[str]:
+    request = CallRequest(
+        call_id="r", arguments={}, caller=Caller.of(user), deadline=time.time() + 20
+    )
+    answer = await call(READ, request, backend)
+    assert answer.result
+    texts: list[str] = answer.result["texts"]
+    return texts
+
+
+async def test_the_same_call_again_is_answered_as_the_first_time(backend: Backend) -> None:
+    first = await write(backend, text="one", idempotency_key="k")
+    await write(backend, text="between")
+    again = await write(backend, text="one", idempotency_key="k")
+    assert first.result == again.result == {"number": 1}
+    assert (None, True) == (first.receipt.replayed, again.receipt.replayed)
+    assert 0 == again.receipt.documents_written
+    assert ["one", "between"] == await notes(backend)
+
+
+async def test_a_replayed_answer_is_worded_as_the_first_one(backend: Backend) -> None:
+    worded = replace(WRITE, text=lambda written: f"There are {written.number} notes.")
+    wanted = request_of(WRITE, Caller.of("anna"), {"text": "one", "idempotency_key": "k"})
+    first, again = [await call(worded, wanted, backend) for _ in range(2)]
+    assert "There are 1 notes." == first.text == again.text
+
+
+async def test_a_replayed_call_says_what_the_first_one_cost(backend: Backend) -> None:
+    prices = [
+        (await write(backend, text="three", idempotency_key="k")).receipt.price for _ in range(2)
+    ]
+    assert [5, 5] == prices
+
+
+async def test_the_same_key_with_other_arguments_is_a_conflict_that_does_nothing(
+    backend: Backend,
+) -> None:
+    await write(backend, text="one", idempotency_key="k")
+    other = await write(backend, text="two", idempotency_key="k")
+    assert other.error
+    assert "CONFLICT" == other.error.code
+    assert ["one"] == await notes(backend)
+
+
+async def test_the_same_key_in_another_task_is_a_conflict(backend: Backend) -> None:
+    await write(backend, task="one", text="one", idempotency_key="k")
+    other = await write(backend, task="two", text="one", idempotency_key="k")
+    assert other.error
+    assert "CONFLICT" == other.error.code
+
+
+async def test_without_a_key_nothing_is_remembered(backend: Backend) -> None:
+    for _ in range(2):
+        assert (await write(backend, text="one")).receipt.replayed is None
+    assert ["one", "one"] == await notes(backend)
+
+
+async def test_keys_of_different_users_are_different_keys(backend: Backend) -> None:
+    for user in ("anna", "ben"):
+        answer = await write(backend, user, text=user, idempotency_key="k")
+        assert answer.receipt.replayed is None
+    assert (["anna"], ["ben"]) == (await notes(backend), await notes(backend, "ben"))
+
+
+async def test_a_call_sent_many_times_at_once_is_done_once(backend: Backend) -> None:
+    same = [write(backend, text="one", idempotency_key="k") for _ in range(8)]
+    others = [write(backend, text=f"other {n}") for n in range(4)]
+    answers = await asyncio.gather(*same, *others)
+    assert [None] * 12 == [answer.error for answer in answers]
+    assert 1 == (await notes(backend)).count("one")
+    assert 5 == len(await notes(backend))
+    assert 1 == len({str(answer.result) for answer in answers[:8]})
+
+
+async def test_a_call_that_was_done_but_broke_before_it_answered_is_answered_the_second_time(
+    backend: Backend,
+) -> None:
+    asked = {"text": "one", "then": "break", "idempotency_key": "k"}
+    first = await write(backend, **asked)
+    assert first.error
+    again = await write(backend, **asked)
+    assert ({"number": 1}, True) == (again.result, again.receipt.replayed)
+    assert ["one"] == await notes(backend)
+
+
+async def test_a_call_that_was_refused_is_tried_again_with_the_same_key(backend: Backend) -> None:
+    refused = await write(backend, text="one", then="refuse", idempotency_key="k")
+    assert refused.error
+    assert (await write(backend, text="one", idempotency_key="k")).result == {"number": 1}
+
+
+async def test_a_commit_whose_answer_is_lost_is_known_to_have_landed(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = backend.connection.client._firestore_api  # noqa: SLF001 - where the network begins
+    commit = api.commit
+
+    async def commit_twice(**request: Any) -> Any:
+        await commit(**request)  # Google's client sends it again where the answer is lost
+        return await commit(**request)
+
+    for arguments in ({"text": "one"}, {"text": "two", "idempotency_key": "k"}):
+        monkeypatch.setattr(api, "commit", commit_twice)
+        answer = await write(backend, **arguments)
+        monkeypatch.undo()
+        assert (None, None) == (answer.error, answer.receipt.replayed)
+    assert ["one", "two"] == await notes(backend)
+
+
+async def test_fifty_calls_at_once_are_all_done(backend: Backend) -> None:
+    answers = await asyncio.gather(*(write(backend, text=f"{n}") for n in range(50)))
+    assert [None] * 50 == [answer.error for answer in answers]
+    assert {str(n) for n in range(50)} == set(await notes(backend))
+
+
+async def test_a_call_commits_once(backend: Backend) -> None:
+    async def write_twice(_args: Note, deps: Deps) -> Written:
+        await deps.commit([], Written(number=1))
+        return await deps.commit([], Written(number=2))
+
+    request = CallRequest(
+        call_id="c", arguments={"text": "x"}, caller=Caller.of("anna"), deadline=time.time() + 9
+    )
+    answer = await call(replace(WRITE, run=write_twice), request, backend)
+    assert answer.error
+    assert "INTERNAL_ERROR" == answer.error.code

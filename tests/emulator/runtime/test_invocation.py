@@ -1,0 +1,339 @@
+"""One call of a tool: whatever happens becomes an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import Field, ValidationError
+
+from shared.call import CallAnswer, CallRequest, WireError
+from shared.caller import Caller, Tier
+from shared.calling import call
+from shared.errors import Conflict, InvalidInput, PlatformFault, RateLimited, Unavailable
+from shared.needs import Need
+from shared.parsing import parse
+from shared.store import Meter
+from shared.tool import Arguments, Effect, Result, Tool
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+    from tests.support.monotonic_clock import Monotonic
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "what-nobody-may-read"
+
+
+class In(Arguments):
+    """A number of times."""
+
+    word: str = Field(description="What to say.")
+    times: int = Field(default=1, ge=1, le=3, description="How often.")
+    tier: Tier = Field(default=Tier.PUBLIC, description="An enumeration.")
+
+
+class Out(Result):
+    """What was said."""
+
+    words: list[str] = Field(description="The word, again and again.")
+
+
+async def repeat(args: In, _deps: Deps) -> Out:
+    return Out(words=[args.word] * args.times)
+
+
+async def look_around(_args: In, deps: Deps) -> Out:
+    await asyncio.gather(deps.store.chunks.get("a"), deps.store.chunks.get("b"))
+    await deps.store.clusters.get_all(["c"])
+    note = deps.store.database.document("notes", "a")
+    await deps.store.database.commit([lambda batch: batch.set(note, {})])
+    return Out(words=[])
+
+
+TOOL = Tool(
+    name="repeat_word",
+    title="Repeat a word",
+    description="For the model.",
+    input=In,
+    output=Out,
+    run=repeat,
+    effect=Effect.READ,
+    tier=Tier.PUBLIC,
+)
+
+
+def hanging(monotonic: Monotonic) -> Tool[In, Out]:
+    """It never answers, and a minute is over at once."""
+
+    async def hang(_args: In, _deps: Deps) -> Out:
+        monotonic.turn(60)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    return replace(TOOL, run=hang)
+
+
+def writing(tool: Tool[In, Out]) -> Tool[In, Out]:
+    return replace(tool, effect=Effect.WRITE)
+
+
+def raising(error: Exception) -> Tool[In, Out]:
+    async def fail(_args: In, _deps: Deps) -> Out:
+        raise error
+
+    return replace(TOOL, run=fail)
+
+
+def request(seconds: float = 60, **arguments: Any) -> CallRequest:
+    return CallRequest(
+        call_id="call-7", arguments=arguments, caller=Caller(), deadline=time.time() + seconds
+    )
+
+
+async def refused(tool: Tool[In, Out], wanted: CallRequest, backend: Backend) -> dict[str, Any]:
+    answer = await call(tool, wanted, backend)
+    assert answer.result is None
+    assert answer.error is not None
+    return answer.error.model_dump(exclude_none=True)
+
+
+async def test_a_result_comes_with_a_receipt(backend: Backend) -> None:
+    answer = await call(TOOL, request(word="so", times=2), backend)
+    assert answer.result == {"words": ["so", "so"]}
+    assert answer.error is None
+    assert answer.receipt.milliseconds > 0
+
+
+async def test_a_receipt_counts_documents_and_how_deep_a_call_went(backend: Backend) -> None:
+    tool = replace(TOOL, run=look_around, effect=Effect.WRITE)
+    receipt = (await call(tool, request(word="so"), backend)).receipt
+    assert (receipt.documents_read, receipt.documents_written, receipt.round_trips) == (3, 1, 3)
+
+
+async def test_a_receipt_times_the_parts_that_a_call_needed_and_leaves_out_the_others(
+    backend: Backend,
+) -> None:
+    async def embed(_args: In, deps: Deps) -> Out:
+        await deps.query_vector("bread")
+        return Out(words=[])
+
+    tool = replace(TOOL, run=embed, needs=frozenset({Need.EMBEDDING}))
+    first, again = [(await call(tool, request(word="so"), backend)).receipt for _ in range(2)]
+    assert first.embedding_ms is not None
+    assert 0 < first.embedding_ms <= first.milliseconds
+    assert (None, None, None) == (first.bm25_ms, first.price, again.embedding_ms)
+
+
+async def test_a_part_that_takes_several_turns_is_timed_together(backend: Backend) -> None:
+    deps = backend.deps(Caller(), Meter())
+    for _ in range(2):
+        with deps.timed("bm25"):
+            await asyncio.sleep(0.002)
+    assert deps.milliseconds["bm25"] >= 4
+
+
+async def test_a_receipt_says_what_the_handler_charged(backend: Backend) -> None:
+    async def charge(_args: In, deps: Deps) -> Out:
+        deps.charge(30)
+        deps.charge(12)
+        return Out(words=[])
+
+    answer = await call(replace(TOOL, run=charge, price=100), request(word="so"), backend)
+    assert 42 == answer.receipt.price
+
+
+def too_late(error: dict[str, Any]) -> str:
+    """The message of an error, having checked that it names the time, which began before."""
+    pattern = r"repeat_word did not finish within (60|5\d\.\d|5\d) s"
+    message, count = re.subn(pattern, "It did not finish", error["message"])
+    assert 1 == count, error
+    return message
+
+
+async def test_a_read_that_takes_too_long_is_gone_on_without(
+    backend: Backend, monotonic: Monotonic
+) -> None:
+    error = await refused(hanging(monotonic), request(60, word="so"), backend)
+    assert "It did not finish: go on without it, or call it again in 5 s." == too_late(error)
+    assert ("UNAVAILABLE", {"tool": "repeat_word"}) == (error["code"], error["details"])
+    assert 5 == error["retry_after"]
+
+
+async def test_a_write_that_takes_too_long_before_it_writes_did_nothing(
+    backend: Backend, monotonic: Monotonic
+) -> None:
+    error = await refused(writing(hanging(monotonic)), request(60, word="so"), backend)
+    assert {"tool": "repeat_word", "outcome": "nothing_done"} == error["details"]
+    assert "It did not finish. Nothing was stored: call it again in 5 s." == too_late(error)
+
+
+async def test_what_a_write_that_takes_too_long_did_is_unknown(
+    backend: Backend, monotonic: Monotonic
+) -> None:
+    async def write_and_hang(args: In, deps: Deps) -> Out:
+        await look_around(args, deps)
+        return await hanging(monotonic).run(args, deps)
+
+    tool = writing(replace(TOOL, run=write_and_hang))
+    error = await refused(tool, request(60, word="so"), backend)
+    assert {"tool": "repeat_word", "outcome": "unknown"} == error["details"]
+    expected = (
+        "It did not finish. Whether it did anything is unknown: look before you call it again."
+    )
+    assert expected == too_late(error)
+
+
+async def test_a_call_whose_deadline_has_passed_is_not_begun(backend: Backend) -> None:
+    error = await refused(writing(TOOL), request(-3600, word="so"), backend)
+    assert {"tool": "repeat_word", "outcome": "nothing_done"} == error["details"]
+    assert error["message"] == (
+        "repeat_word was not run, as its time was up. Nothing was stored: call it again in 5 s."
+    )
+
+
+async def test_what_a_read_needs_and_cannot_have_is_told_with_how_to_go_on(
+    backend: Backend,
+) -> None:
+    failure = Unavailable("The oven is off.", details={"oven": "off"}, retry_after=9)
+    error = await refused(raising(failure), request(word="so"), backend)
+    assert ({"oven": "off"}, 9) == (error["details"], error["retry_after"])
+    assert error["message"] == (
+        "The oven is off. Go on without repeat_word, or call it again in 9 s."
+    )
+
+
+@pytest.mark.parametrize("outcome", ["nothing_done", "unknown"])
+async def test_a_write_may_know_what_became_of_it(backend: Backend, outcome: str) -> None:
+    failure = Unavailable("The oven is off.", details={"outcome": outcome})
+    error = await refused(writing(raising(failure)), request(word="so"), backend)
+    assert ({"outcome": outcome}, 5) == (error["details"], error["retry_after"])
+
+
+async def test_a_write_that_does_not_say_what_became_of_it_is_not_to_be_trusted(
+    backend: Backend,
+) -> None:
+    async def write_and_fail(args: In, deps: Deps) -> Out:
+        await look_around(args, deps)
+        raise Unavailable("Off.")
+
+    tool = writing(replace(TOOL, run=write_and_fail))
+    error = await refused(tool, request(word="so"), backend)
+    assert {"outcome": "unknown"} == error["details"]
+    assert "Off. Whether repeat_word did anything is unknown: look before" in error["message"]
+
+
+async def test_a_time_out_that_is_not_the_calls_is_a_fault(backend: Backend) -> None:
+    error = await refused(raising(TimeoutError(SECRET)), request(word="so"), backend)
+    assert error["code"] == "INTERNAL_ERROR"
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError(SECRET), PlatformFault(SECRET, details={"where": SECRET})]
+)
+async def test_of_a_fault_of_ours_only_the_calls_id_is_told(
+    backend: Backend, error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = await refused(raising(error), request(word="so"), backend)
+    assert (told["code"], told["details"]) == ("INTERNAL_ERROR", {"call_id": "call-7"})
+    assert "call-7" in told["message"]
+    assert SECRET not in json.dumps(told) + capsys.readouterr().err
+
+
+async def test_a_fault_is_logged_with_the_lines_it_passed(
+    backend: Backend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await refused(raising(RuntimeError(SECRET)), request(word="so"), backend)
+    logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    fault = next(entry for entry in logged if entry["message"] == "fault")
+    assert (fault["severity"], fault["error"], fault["call_id"]) == (
+        "ERROR",
+        "RuntimeError",
+        "call-7",
+    )
+    assert fault["stack"][-1].endswith(" fail")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [Conflict("It is taken.", details={"word": "taken"}), RateLimited("Wait.", retry_after=9)],
+)
+async def test_a_failure_is_told_as_it_is(backend: Backend, failure: Conflict) -> None:
+    assert failure.to_wire() == await refused(raising(failure), request(word="so"), backend)
+
+
+async def test_what_is_wrong_with_the_arguments_is_told_for_each(backend: Backend) -> None:
+    error = await refused(TOOL, request(times=9, wrod="so"), backend)
+    assert error["code"] == "VALIDATION_ERROR"
+    assert error["details"] == {
+        "word": "required, but missing",
+        "times": "Input should be less than or equal to 3",
+        "wrod": "not a parameter; repeat_word takes word, times, tier",
+    }
+    assert error["message"].startswith("repeat_word was not run. word: required, but missing; ")
+
+
+async def test_arguments_are_not_logged(
+    backend: Backend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await call(TOOL, request(word=SECRET), backend)
+    await call(TOOL, request(times=SECRET, **{SECRET: 1}), backend)
+    assert SECRET not in capsys.readouterr().err
+
+
+async def test_what_goes_well_is_the_gateways_to_log(
+    backend: Backend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await call(TOOL, request(word="so"), backend)
+    assert "" == capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"word": "so", "times": "2"}, "times"),
+        ({"word": "so", "times": True}, "times"),
+        ({"word": "so", "times": 2.5}, "times"),
+        ({"word": 1}, "word"),
+        ({"word": None}, "word"),
+        ({"word": "so", "tier": "royal"}, "tier"),
+    ],
+)
+def test_types_are_not_guessed(arguments: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse(In, arguments, "repeat_word")
+    assert list(caught.value.details) == [field]
+
+
+def test_an_enumeration_is_its_string() -> None:
+    parsed = parse(In, {"word": "so", "tier": "registered"}, "repeat_word")
+    assert In(word="so", tier=Tier.REGISTERED) == parsed
+
+
+WRONG = WireError(code="NOT_FOUND", message="There is none.", details={})
+
+
+@pytest.mark.parametrize("parts", [{}, {"result": {}, "error": WRONG}])
+def test_an_answer_is_a_result_or_an_error(parts: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="a result or an error"):
+        CallAnswer(**parts)
+
+
+async def test_of_many_problems_the_first_are_told_and_the_others_counted(backend: Backend) -> None:
+    odd = {f"{number}{'x' * 500}": 0 for number in range(50)}
+    error = await refused(TOOL, request(word="so", **odd), backend)
+    assert 20 == len(error["details"])
+    assert all(len(name) <= 80 for name in error["details"])
+    assert len(error["message"]) < 4_000
+
+
+async def test_too_many_arguments_are_not_even_looked_at(backend: Backend) -> None:
+    many = {f"k{n}": 0 for n in range(100_000)}
+    for arguments in (many, {"word": many}, {"word": [many]}):
+        error = await refused(TOOL, request(**arguments), backend)
+        assert {"arguments": "an object has more than 100 fields"} == error["details"]

@@ -1,0 +1,156 @@
+"""A job runs under its lease, one run at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.errors import Unavailable
+from shared.job import Budget, Busy, Failure, Job, Report, run_job
+from shared.settings import Settings
+from shared.store import Meter
+from shared.store.database import LeaseLost
+from tests.support.stored_documents import documents, leases
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from shared.deps import Deps
+
+pytestmark = pytest.mark.anyio
+
+
+async def nothing_waits(_deps: Deps) -> int:
+    return 0
+
+
+def job(run: Callable[[Deps, Budget], Awaitable[Report]], timeout: float = 60.0) -> Job:
+    return Job(
+        name="dusting",
+        title="Dust the shelves",
+        run=run,
+        total=nothing_waits,
+        schedule="0 4 * * *",
+        timeout=timeout,
+    )
+
+
+async def dust(deps: Deps, name: str) -> None:
+    shelf = deps.store.database.document("shelves", name)
+    await deps.store.database.commit([lambda batch: batch.set(shelf, {})])
+
+
+async def test_a_run_reports_and_leaves_no_lease(deps: Deps, backend: Backend) -> None:
+    done: list[int] = []
+
+    async def run(deps: Deps, budget: Budget) -> Report:
+        assert await leases(deps) == {"dusting"}
+        budget.progress(2)
+        budget.progress(1)
+        return Report(failures=[Failure("shelf 3", "too high")], finished=False)
+
+    report = await run_job(job(run), backend, done.append)
+    assert report == Report(failures=[Failure("shelf 3", "too high")], finished=False)
+    assert done == [2, 1]
+    assert await leases(deps) == set()
+
+
+async def test_a_run_has_the_time_its_job_declares(backend: Backend) -> None:
+    left: list[float] = []
+
+    async def run(_deps: Deps, budget: Budget) -> Report:
+        left.append(budget.deadline - time.monotonic())
+        assert not budget.spent
+        return Report()
+
+    await run_job(job(run, timeout=1000), backend)
+    assert 900 < left[0] <= 1000
+    assert Budget(time.monotonic()).spent
+
+
+async def test_of_two_runs_at_once_one_works_and_the_other_is_told(
+    deps: Deps, backend: Backend
+) -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def run(deps: Deps, _budget: Budget) -> Report:
+        started.set()
+        await ended.wait()
+        await dust(deps, "a")
+        return Report()
+
+    first = asyncio.create_task(run_job(job(run), backend))
+    await started.wait()
+    second = await run_job(job(run), backend)
+    ended.set()
+    assert isinstance(second, Busy)
+    assert second.until > datetime.now(UTC)
+    assert await first == Report()
+    assert set(await documents(deps, "shelves")) == {"a"}
+    assert await leases(deps) == set()
+
+
+async def test_a_run_that_cannot_go_on_gives_its_lease_back(deps: Deps, backend: Backend) -> None:
+    async def run(deps: Deps, _budget: Budget) -> Report:
+        await dust(deps, "a")
+        raise Unavailable("No duster.")
+
+    with pytest.raises(Unavailable, match="No duster"):
+        await run_job(job(run), backend)
+    assert set(await documents(deps, "shelves")) == {"a"}
+    assert await leases(deps) == set()
+
+
+async def test_a_run_that_was_overtaken_stops_and_leaves_the_lease_to_the_other(
+    deps: Deps, backend: Backend, settings: Settings
+) -> None:
+    later = Backend(settings, clock=lambda: datetime.now(UTC) + timedelta(hours=1))
+    other = later.deps(Caller(), Meter()).store
+
+    async def run(deps: Deps, _budget: Budget) -> Report:
+        await dust(deps, "before")
+        await other.leases.acquire("dusting", 30, later.clock)
+        await dust(deps, "after")
+        return Report()
+
+    with pytest.raises(LeaseLost):
+        await run_job(job(run), backend)
+    await later.aclose()
+    assert set(await documents(deps, "shelves")) == {"before"}
+    assert await leases(deps) == {"dusting"}
+
+
+async def test_a_run_that_commits_nothing_keeps_its_lease(deps: Deps, project: str) -> None:
+    hasty = Backend(Settings(google_cloud_project=project, lease_seconds=0.3))
+
+    async def run(deps: Deps, _budget: Budget) -> Report:
+        taken = await documents(deps, "leases")
+        while taken == await documents(deps, "leases"):
+            pass
+        return Report()
+
+    async with asyncio.timeout(120):
+        assert await run_job(job(run), hasty) == Report()
+    await hasty.aclose()
+    assert await leases(deps) == set()
+
+
+async def test_what_a_dead_run_left_is_taken_over_when_its_lease_has_expired(
+    deps: Deps, backend: Backend, settings: Settings
+) -> None:
+    await deps.store.leases.acquire("dusting", 30, deps.clock)
+
+    async def run(_deps: Deps, _budget: Budget) -> Report:
+        return Report()
+
+    later = Backend(settings, clock=lambda: datetime.now(UTC) + timedelta(seconds=31))
+    outcomes = [await run_job(job(run), each) for each in (backend, later)]
+    await later.aclose()
+    assert [type(outcome) for outcome in outcomes] == [Busy, Report]
+    assert await leases(deps) == set()

@@ -1,0 +1,172 @@
+"""The log-based metrics find what the log lines of real calls hold."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.gateway.call_log import log_call
+from functions.gateway.catalog import Catalog
+from infra.local.inline import InlineDispatcher
+from shared.apart import set_apart
+from shared.call import CallRequest
+from shared.caller import Caller
+from shared.job import Failure, Job, Report, run_job
+from shared.logs import log
+from tests.support.knowledge import BAKING, put_in
+from tests.support.log_metrics import METRICS, entry_of, labels_of, values_of
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+    from shared.job import Budget
+
+pytestmark = pytest.mark.anyio
+
+every_metric = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric["name"])
+CALLER = Caller.of("ada", task="essay")
+
+
+@pytest.fixture
+async def shelf(deps: Deps) -> None:
+    """A book to find."""
+    await put_in(deps, BAKING)
+
+
+async def called(backend: Backend, name: str, arguments: dict[str, Any]) -> None:
+    """Call a tool, and log the call."""
+    tool = Catalog.load().get(name, CALLER)
+    assert tool
+    request = CallRequest(
+        call_id="c-1", arguments=arguments, caller=CALLER, deadline=time.time() + 30
+    )
+    began = time.monotonic()
+    answer = await InlineDispatcher(backend).call(tool, request)
+    log_call(tool, request, answer, seconds=time.monotonic() - began)
+
+
+@pytest.mark.usefixtures("shelf")
+async def test_a_search_counts_in_all_of_them(
+    backend: Backend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await called(backend, "search_kb", {"query": "how to knead"})
+    [line] = capsys.readouterr().err.splitlines()
+    values = values_of(line)
+    of_calls = [each["name"] for each in METRICS if '"tool_call"' in each["filter"]]
+    assert of_calls == list(values)
+    assert 1 == values.pop("tool_calls_total")
+    whole = values.pop("tool_latency_seconds")
+    assert 0 < whole < 30
+    assert all(0 < part <= whole for part in values.values())
+
+
+@pytest.mark.usefixtures("shelf")
+@pytest.mark.parametrize(("mode", "part"), [("lexical", "bm25"), ("semantic", "embedding")])
+async def test_a_search_that_needs_one_of_them_is_timed_for_this_alone(
+    backend: Backend, capsys: pytest.CaptureFixture[str], mode: str, part: str
+) -> None:
+    await called(backend, "search_kb", {"query": "how to knead", "mode": mode})
+    [line] = capsys.readouterr().err.splitlines()
+    whole = {"tool_calls_total", "tool_latency_seconds"}
+    assert whole | {f"{part}_latency_seconds"} == values_of(line).keys()
+
+
+async def test_a_call_that_fails_counts_with_its_code(
+    backend: Backend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await called(backend, "get_chunk", {"chunk_id": "none-of-ours"})
+    [line] = capsys.readouterr().err.splitlines()
+    total, latency, *_ = METRICS
+    assert {"tool": "get_chunk", "outcome": "error", "code": "NOT_FOUND"} == labels_of(
+        total, entry_of(line)
+    )
+    assert {"tool": "get_chunk", "outcome": "error"} == labels_of(latency, entry_of(line))
+    assert {"tool_calls_total", "tool_latency_seconds"} == values_of(line).keys()
+
+
+async def test_a_run_of_a_job_counts_with_its_time_and_its_failures(
+    backend: Backend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def run(_deps: Deps, _budget: Budget) -> Report:
+        return Report(failures=[Failure("shelf 3", "too high")])
+
+    async def nothing(_deps: Deps) -> int:
+        return 0
+
+    await run_job(Job(name="dust", title="Dust", run=run, total=nothing, schedule=""), backend)
+    [line] = capsys.readouterr().err.splitlines()
+    values = values_of(line)
+    assert {"job_runs_total", "job_duration_seconds", "job_failures"} == values.keys()
+    assert (1, 1) == (values["job_runs_total"], values["job_failures"])
+    [runs] = [each for each in METRICS if each["name"] == "job_runs_total"]
+    assert {"job": "dust", "outcome": "finished"} == labels_of(runs, entry_of(line))
+
+
+async def test_a_search_that_finds_less_than_before_counts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log.warning("search_finds_less", recall_at_10=0.5)
+    [line] = capsys.readouterr().err.splitlines()
+    assert {"search_finds_less_total": 1} == values_of(line)
+
+
+async def test_what_a_job_sets_apart_counts(deps: Deps, capsys: pytest.CaptureFixture[str]) -> None:
+    async def breaks() -> None:
+        raise ValueError("not as it was stored")
+
+    assert not await set_apart("shelf 3", breaks(), deps, Report())
+    [line] = capsys.readouterr().err.splitlines()
+    assert {"set_apart_total": 1} == values_of(line)
+
+
+async def test_a_line_says_who_called_what_for_how_much_and_nothing_of_what_was_said(
+    backend: Backend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await called(backend, "get_stats", {"a secret": "a secret"})
+    [line] = capsys.readouterr().err.splitlines()
+    entry = entry_of(line)
+    assert {
+        "tool": "get_stats",
+        "call_id": "c-1",
+        "user": "ada",
+        "task": hashlib.sha256(b"ada/essay").hexdigest()[:16],
+        "outcome": "error",
+        "code": "VALIDATION_ERROR",
+        "price": 0,
+        "arguments": {"(unknown)": len('"a secret"')},
+        "documents_read": 0,
+        "documents_written": 0,
+        "round_trips": 0,
+    }.items() <= entry["jsonPayload"].items()
+    assert ("INFO", "secret" in line) == (entry["severity"], False)
+
+
+def test_other_lines_count_in_none() -> None:
+    assert {} == values_of('{"message": "tool_unreachable", "tool": "get_chunk", "seconds": 1}')
+
+
+@every_metric
+def test_every_label_is_declared_and_extracted(metric: dict[str, Any]) -> None:
+    declared = [label["key"] for label in metric["metricDescriptor"]["labels"]]
+    assert declared == list(metric["labelExtractors"])
+
+
+@every_metric
+def test_a_metric_is_what_its_name_says(metric: dict[str, Any]) -> None:
+    kind = metric["metricDescriptor"]
+    told = (kind["metricKind"], kind["valueType"], kind["unit"], "valueExtractor" in metric)
+    expected = {
+        "total": ("DELTA", "INT64", "1", False),
+        "seconds": ("DELTA", "DISTRIBUTION", "s", True),
+        "failures": ("DELTA", "DISTRIBUTION", "1", True),
+    }
+    assert expected[metric["name"].rpartition("_")[2]] == told
+
+
+@every_metric
+def test_the_longest_call_there_may_be_has_a_bucket(metric: dict[str, Any]) -> None:
+    if options := metric.get("bucketOptions"):
+        buckets = options["exponentialBuckets"]
+        assert 61 < buckets["scale"] * buckets["growthFactor"] ** buckets["numFiniteBuckets"]

@@ -1,0 +1,74 @@
+"""Answers that are kept, found by what they belong to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.caller import Caller
+from shared.calling import call
+from shared.store.replays import Replays
+from tests.support.note_tools import TOOLS, Note, Written
+from tests.support.tool_calls import request_of
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+    from shared.store import Meter
+
+pytestmark = pytest.mark.anyio
+
+WRITE, *_ = TOOLS
+NOTES = "rag_tasks/notes"
+
+
+async def answer(backend: Backend, about: str | None, key: str, user: str = "anna") -> None:
+    """Have an answer kept that belongs to this."""
+
+    async def run(args: Note, deps: Deps) -> Written:
+        assert deps.once
+        deps.once.about = about
+        return await deps.commit([], Written(number=len(args.text)))
+
+    tool = replace(WRITE, run=run)
+    arguments = {"text": key, "idempotency_key": key}
+    answered = await call(tool, request_of(tool, Caller.of(user), arguments), backend)
+    assert answered.error is None
+
+
+async def test_answers_are_found_by_what_they_belong_to(
+    backend: Backend, deps: Deps, meter: Meter
+) -> None:
+    for about, key in ((NOTES, "one"), ("rag_tasks/other", "two"), (None, "three"), (NOTES, "4")):
+        await answer(backend, about, key)
+    await answer(backend, NOTES, "of somebody else", user="ben")
+    database = deps.store.database
+    found = await Replays(database, "anna").about(NOTES, limit=10)
+    assert (2, 1) == (len(found), meter.round_trips)
+    assert {"anna"} == {each.reference.path.split("/")[1] for each in found}
+    assert [{"about": NOTES}] * 2 == [each.to_dict() for each in found]
+    assert 1 == len(await Replays(database, "anna").about(NOTES, limit=1))
+
+
+async def test_an_answer_is_found_with_the_time_by_which_it_can_be_deleted_unchanged(
+    backend: Backend, deps: Deps
+) -> None:
+    await answer(backend, NOTES, "one")
+    replays, database = Replays(deps.store.database, "anna"), deps.store.database
+    [found] = await replays.about(NOTES, limit=10)
+    option = database.client.write_option(last_update_time=found.update_time)
+    await database.commit([lambda batch: batch.delete(found.reference, option)])
+    assert [] == await replays.about(NOTES, limit=10)
+
+
+async def test_an_answer_of_before_belongs_to_nothing(backend: Backend, deps: Deps) -> None:
+    await answer(backend, NOTES, "one")
+    replays = Replays(deps.store.database, "anna")
+    [found] = await replays.about(NOTES, limit=1)
+    stored = await found.reference.get()
+    old = {name: value for name, value in (stored.to_dict() or {}).items() if name != "about"}
+    await found.reference.set(old)
+    replay = await replays.get(found.id)
+    assert replay
+    assert replay.about is None

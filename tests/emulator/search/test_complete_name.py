@@ -1,0 +1,143 @@
+"""`complete_name`, against the emulator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+
+from functions.tools.complete_name.tool import TOOL, In, complete_name
+from shared.store.common_names import MOST
+from tests.support.knowledge import write
+from tests.support.many_sources import cost, metered, shelve, source
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+
+async def library(deps: Deps) -> None:
+    """Three sources by two authors."""
+    austen: dict[str, Any] = {"author": "Jane Austen", "tags": ("novel", "Deep-Work")}
+    eyre = source("eyre-1", "a", title="Jane Eyre", author="Charlotte Brontë", tags=("novel",))
+    emma = source("emma-9", "a", "b", "c", title="Emma", **austen)
+    park = source("park-5", "a", title="Mansfield Park", **austen)
+    await shelve(deps, eyre, emma, park)
+    described = {"description": "", "keywords": [], "x": 0.0, "y": 0.0}
+    await write(deps, "clusters/c-1", described | {"name": "Marriage and money", "size": 4})
+    await write(deps, "clusters/c-2", described | {"name": "Manners", "size": 1})
+
+
+@pytest.mark.parametrize(
+    ("kind", "prefix", "expected"),
+    [
+        ("tag", "", ["novel", "Deep-Work"]),
+        ("tag", "NO", ["novel"]),
+        ("tag", "work", ["Deep-Work"]),
+        ("tag", "ovel", []),
+        ("author", "jan", ["Jane Austen"]),
+        ("author", "bront", ["Charlotte Brontë"]),
+        ("author", "jane  a", ["Jane Austen"]),
+        ("category", "b", ["books"]),
+        ("source", "", ["Emma", "Jane Eyre", "Mansfield Park"]),
+        ("source", "park", ["Mansfield Park"]),
+        ("source", "emma-", ["Emma"]),
+        ("cluster", "ma", ["Marriage and money", "Manners"]),
+        ("cluster", "money", ["Marriage and money"]),
+        ("cluster", "c-2", ["Manners"]),
+        ("tag", "(", []),
+    ],
+)
+async def test_names_that_begin_so_come_commonest_first(
+    deps: Deps, kind: Any, prefix: str, expected: list[str]
+) -> None:
+    await library(deps)
+    out = await complete_name(In(kind=kind, prefix=prefix), deps)
+    assert ([each.name for each in out.names], out.total) == (expected, len(expected))
+
+
+async def test_sources_and_clusters_come_with_their_ids_and_other_names_with_none(
+    deps: Deps,
+) -> None:
+    await library(deps)
+    kinds: list[Any] = ["source", "cluster", "tag"]
+    outs = [await complete_name(In(kind=kind, limit=1), deps) for kind in kinds]
+    assert [each.model_dump() for out in outs for each in out.names] == [
+        {"name": "Emma", "id": "emma-9", "count": 3},
+        {"name": "Marriage and money", "id": "c-1", "count": 4},
+        {"name": "novel", "id": None, "count": 5},
+    ]
+
+
+async def test_what_is_beyond_the_limit_is_counted(deps: Deps) -> None:
+    await library(deps)
+    out = await complete_name(In(kind="source", limit=2), deps)
+    assert (len(out.names), out.total) == (2, 3)
+
+
+async def test_an_empty_base_has_no_names(deps: Deps) -> None:
+    out = await complete_name(In(kind="source", prefix="a"), deps)
+    assert (out.names, out.total) == ([], 0)
+
+
+async def test_rare_names_are_found_behind_the_commonest(deps: Deps) -> None:
+    tags = tuple(f"common {n}" for n in range(MOST))
+    await shelve(deps, source("a", "x", "y", tags=tags))
+    await shelve(deps, source("rare-id", title="Rare Title", tags=("rare tag",)))
+    for n in range(MOST):
+        name = f"source:filler{n}"
+        data = {"kind": "source", "key": f"filler{n}", "name": f"Filler {n}", "df": 9}
+        await write(deps, f"facets/{name}", data)
+    for kind, prefix, expected in [
+        ("tag", "Rare", "rare tag"),
+        ("source", "rare t", "Rare Title"),
+        ("source", "rare-", "Rare Title"),
+    ]:
+        arguments: dict[str, Any] = {"kind": kind, "prefix": prefix}
+        out = await complete_name(In(**arguments), deps)
+        assert [each.name for each in out.names] == [expected]
+
+
+@pytest.mark.parametrize("kind", ["tag", "author", "category", "source"])
+async def test_a_rare_name_is_found_by_a_beginning_that_becomes_very_long(
+    deps: Deps, kind: str
+) -> None:
+    long = "\ufdfa" * 200
+    said: dict[str, Any] = {"author": long, "category": long, "tags": (long,)}
+    await shelve(deps, source("long", title=long, **said), source("other", title="\ufdfa bread"))
+    for n in range(MOST):
+        data = {"kind": kind, "key": f"filler{n}", "name": f"Filler {n}", "df": 9}
+        await write(deps, f"facets/{kind}:filler{n}", data)
+    out = await complete_name(In.model_validate({"kind": kind, "prefix": long}), deps)
+    assert [long] == [each.name for each in out.names]
+
+
+async def test_of_many_rare_names_the_total_tells_that_there_are_more(deps: Deps) -> None:
+    await shelve(deps, source("a", "x", "y", tags=tuple(f"common {n}" for n in range(MOST))))
+    await shelve(deps, source("b", tags=tuple(f"rare {n}" for n in range(3))))
+    out = await complete_name(In(kind="tag", prefix="rare", limit=2), deps)
+    assert (len(out.names), out.total) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"kind": "month"}, {"kind": "tag", "limit": 101}, {"kind": "tag", "prefix": "x" * 201}],
+)
+def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        In(**arguments)
+
+
+async def test_names_are_read_once_a_minute(deps: Deps, backend: Backend) -> None:
+    await library(deps)
+    for prefix, expected in [("n", (1, 2)), ("no", (0, 0))]:
+        own, meter = metered(backend)
+        await complete_name(In(kind="tag", prefix=prefix), own)
+        assert expected == cost(meter)
+
+
+def test_it_serves_the_gateway_alone() -> None:
+    assert TOOL.internal
+    assert set(TOOL.completes) == {"tag", "author", "category", "source", "cluster"}

@@ -1,0 +1,75 @@
+"""Queries that the embedding provider answers with something that is no vector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.tools.search_kb.tool import TOOL
+from shared.ai.embedding import Purpose, unit_vector
+from shared.caller import Caller
+from shared.calling import call
+from tests.support.extractions import decision, got, hold, of, refused
+from tests.support.fakes.embedder import DIMENSION, WordEmbedder
+from tests.support.knowledge import SAILING, put_in
+from tests.support.tool_calls import request_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.ai.embedding import Vector
+    from shared.call import CallAnswer
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+
+class Malformed(WordEmbedder):
+    """Embeds passages, and answers these numbers for any query."""
+
+    def __init__(self, numbers: Sequence[float]) -> None:
+        super().__init__()
+        self._numbers = numbers
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        if purpose is Purpose.QUERY:
+            return [unit_vector(self._numbers, DIMENSION) for _ in texts]
+        return await super().embed(texts, purpose)
+
+
+@pytest.fixture(params=[[0.0] * DIMENSION, [1.0], [float("nan")] * DIMENSION])
+def embedder(request: pytest.FixtureRequest) -> Malformed:
+    """No direction, the wrong length, no number."""
+    return Malformed(request.param)
+
+
+async def search(backend: Backend, **arguments: Any) -> CallAnswer:
+    return await call(TOOL, request_of(TOOL, Caller(), arguments), backend)
+
+
+async def test_a_search_goes_by_words_and_says_so_and_the_log_says_what_happened(
+    deps: Deps, backend: Backend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chunks = await put_in(deps, SAILING)
+    answer = await search(backend, query="anchor")
+    assert answer.result is not None, answer.error
+    assert [chunks[1].chunk_id] == [each["chunk_id"] for each in answer.result["results"]]
+    assert answer.result["message"].endswith("Words alone were searched.")
+    assert "question_not_embedded" in capsys.readouterr().err
+
+
+async def test_a_search_by_meaning_alone_fails(deps: Deps, backend: Backend) -> None:
+    await put_in(deps, SAILING)
+    answer = await search(backend, query="anchor", mode="semantic")
+    assert answer.error is not None
+    assert "INTERNAL_ERROR" == answer.error.code
+
+
+async def test_extractions_are_not_listed_by_meaning_but_without_a_query(
+    deps: Deps, backend: Backend
+) -> None:
+    [chunk, *_] = await put_in(deps, SAILING)
+    await hold(deps, of(chunk, decision(), "sailing"))
+    assert "INTERNAL_ERROR" == (await refused(backend, "get_decisions", query="anchor")).code
+    assert 1 == len((await got(backend, "get_decisions"))["results"])

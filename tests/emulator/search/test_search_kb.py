@@ -1,0 +1,212 @@
+"""`search_kb`: what each mode finds, and what a hit says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.tools.search_kb import advice
+from functions.tools.search_kb.ranked import NEAREST
+from functions.tools.search_kb.tool import In, search_kb
+from shared.errors import Conflict
+from shared.store.ingestion import ChunkedSource
+from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, index_all, put_in, write
+from tests.support.search_brute_force import change, cut_lists, ids, many, one, walk
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+
+pytestmark = pytest.mark.anyio
+
+REEF = "Reef the mainsail before the wind grows too strong for the boat."
+"""The fourth passage of the two books."""
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic", "lexical"])
+async def test_the_passage_that_answers_comes_first(deps: Deps, mode: str) -> None:
+    chunks = await put_in(deps, BAKING, SAILING)
+    [page] = await walk(deps, query="how strong wind for the mainsail?", mode=mode)
+    assert (page.results[0].chunk_id, page.matches) == (chunks[3].chunk_id, True)
+
+
+async def test_meaning_finds_what_words_do_not(deps: Deps) -> None:
+    chunks = await put_in(deps, BAKING, SAILING)
+    query = "storm at sea on a yacht"
+    [by_words] = await walk(deps, query=query, mode="lexical")
+    [by_meaning] = await walk(deps, query=query, mode="semantic")
+    assert [] == by_words.results
+    assert {chunk.chunk_id for chunk in chunks[3:]} == set(ids([by_meaning])[:2])
+
+
+async def test_words_alone_find_only_passages_that_hold_one(deps: Deps) -> None:
+    chunks = await put_in(deps, BAKING, SAILING)
+    [page] = await walk(deps, query="anchors and ovens", mode="lexical")
+    assert {chunks[2].chunk_id, chunks[4].chunk_id} == set(ids([page]))
+
+
+async def test_a_hit_says_what_there_is_to_say(deps: Deps) -> None:
+    chunk = (await put_in(deps, BAKING))[0]
+    card = {"summary": "Knead and rest.", "takeaways": ["Wait."]}
+    await write(deps, "clusters/c1", {"name": "Baking bread", "size": 1})
+    await change(deps, chunk.chunk_id, knowledge_card=card, cluster_id=["c1"])
+    hit = (await search_kb(In(query="how long to knead doughs", limit=1), deps)).results[0]
+    assert hit.similarity is not None
+    assert 0 < hit.similarity < 1
+    assert hit.model_dump(mode="json", exclude={"similarity", "date"}) == {
+        "rank": 1,
+        "chunk_id": chunk.chunk_id,
+        "source_id": "baking",
+        "title": "Bread at Home",
+        "author": "Ida Loaf",
+        "source": "kindle",
+        "tags": ["food", "dough"],
+        "chunk_info": "1/3",
+        "snippet": chunk.content,
+        "summary": "Knead and rest.",
+        "matched_terms": ["Knead", "dough"],
+        "found_by": ["semantic", "lexical"],
+        "cluster": {"cluster_id": "c1", "name": "Baking bread"},
+        "takeaways": None,
+        "content": None,
+        "readwise_url": "https://readwise.io/open/11",
+        "source_url": "https://example.com/bread",
+        "highlight_url": "https://example.com/bread#11",
+    }
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic", "lexical"])
+async def test_a_hit_names_its_topic_in_every_mode(deps: Deps, mode: str) -> None:
+    [chunk] = await put_in(deps, one("Knead the dough."))
+    await write(deps, "clusters/c1", {"name": "Baking bread", "size": 1})
+    await change(deps, chunk.chunk_id, cluster_id=["c1"])
+    [page] = await walk(deps, query="knead the dough", mode=mode)
+    assert page.results[0].cluster
+    assert page.results[0].cluster.name == "Baking bread"
+
+
+async def test_full_detail_gives_content_and_takeaways(deps: Deps) -> None:
+    chunk = (await put_in(deps, BAKING))[0]
+    await change(deps, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]})
+    out = await search_kb(In.model_validate({"query": "knead", "detail": "full"}), deps)
+    assert (chunk.content, ["Wait."]) == (out.results[0].content, out.results[0].takeaways)
+
+
+async def test_a_search_of_cards_gives_takeaways(deps: Deps) -> None:
+    chunk = (await put_in(deps, BAKING))[0]
+    await change(deps, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]})
+    out = await search_kb(In(query="bread", search_cards_only=True), deps)
+    assert [(chunk.chunk_id, ["Wait."])] == [(hit.chunk_id, hit.takeaways) for hit in out.results]
+
+
+async def test_a_hit_says_what_found_it(deps: Deps) -> None:
+    chunks = await put_in(deps, BAKING, SAILING)
+    [by_meaning] = await walk(deps, query="anchor", mode="semantic")
+    [by_words] = await walk(deps, query="anchor", mode="lexical")
+    [by_both] = await walk(deps, query="anchor")
+    assert {("semantic",)} == {tuple(hit.found_by) for hit in by_meaning.results}
+    assert [(chunks[4].chunk_id, ["lexical"], None)] == [
+        (hit.chunk_id, hit.found_by, hit.similarity) for hit in by_words.results
+    ]
+    assert ["semantic", "lexical"] == by_both.results[0].found_by
+    assert {("semantic",)} == {tuple(hit.found_by) for hit in by_both.results[1:]}
+
+
+async def test_an_excerpt_shows_the_match_and_not_the_beginning(deps: Deps) -> None:
+    text = " ".join(["Bread and more bread."] * 40) + " Then an albatross came by. " + "More. " * 60
+    await put_in(deps, one(text))
+    hit = (await search_kb(In(query="albatrosses"), deps)).results[0]
+    assert "Then an albatross came by." in hit.snippet
+    assert ["albatross"] == hit.matched_terms
+
+
+async def test_a_passage_without_a_vector_is_found_by_its_words(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    await deps.store.ingestion.save([in_chunks(SAILING)], deps.clock())
+    await index_all(deps)
+    hit = (await search_kb(In(query="reef the mainsail"), deps)).results[0]
+    assert (REEF, None, ["lexical"]) == (hit.snippet, hit.similarity, hit.found_by)
+
+
+async def test_a_passage_that_is_not_yet_indexed_is_found_by_its_meaning(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    await deps.store.ingestion.save([in_chunks(SAILING)], deps.clock())
+    await embed_all(deps)
+    out = await search_kb(In(query="when should one reduce sail in strong wind?"), deps)
+    assert (REEF, ["semantic"]) == (out.results[0].snippet, out.results[0].found_by)
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic", "lexical"])
+@pytest.mark.parametrize("filters", [{}, {"category": "documents"}])
+async def test_what_was_deleted_is_gone_before_the_index_knows(
+    deps: Deps, mode: str, filters: dict[str, str]
+) -> None:
+    chunks = await put_in(deps, SAILING, one("Strong wind fills a mainsail.", category="documents"))
+    await deps.store.ingestion.save([ChunkedSource(SAILING, [])], deps.clock())
+    pages = await walk(deps, query="mainsail, strong wind", mode=mode, filters=filters, limit=1)
+    assert ([chunks[2].chunk_id], True) == (ids(pages), pages[0].matches)
+    assert len(pages[0].results) == 1
+
+
+async def test_nothing_matches_where_all_that_did_was_deleted(deps: Deps) -> None:
+    await put_in(deps, BAKING, SAILING)
+    await deps.store.ingestion.save([ChunkedSource(SAILING, [])], deps.clock())
+    [page] = await walk(deps, query="mainsail", mode="lexical")
+    assert ([], False) == (page.results, page.matches)
+    assert page.message
+
+
+@pytest.mark.parametrize("mode", ["semantic", "hybrid"])
+async def test_where_nothing_matches_only_a_few_are_shown(deps: Deps, mode: str) -> None:
+    await put_in(deps, BAKING, SAILING)
+    [page] = await walk(deps, query="lattice quantum chromodynamics", mode=mode)
+    assert (False, NEAREST, advice.NOTHING_MATCHES) == (
+        page.matches,
+        len(page.results),
+        page.message,
+    )
+    [page] = await walk(deps, 2, query="lattice quantum chromodynamics", mode=mode)
+    assert (False, 2) == (page.matches, len(page.results))
+
+
+async def test_a_base_embedded_with_another_model_is_refused(deps: Deps) -> None:
+    await write(deps, "meta/embedding", {"model": "other", "dimension": 7})
+    with pytest.raises(Conflict, match=r"embedded with other \(7 dimensions\)"):
+        await search_kb(In(query="anything"), deps)
+
+
+async def test_words_are_searched_whatever_the_base_is_embedded_with(deps: Deps) -> None:
+    chunks = await put_in(deps, SAILING)
+    await write(deps, "meta/embedding", {"model": "other", "dimension": 7})
+    [page] = await walk(deps, query="anchor", mode="lexical")
+    assert [chunks[1].chunk_id] == ids([page])
+
+
+async def test_no_more_hits_than_asked_for(deps: Deps) -> None:
+    await put_in(deps, BAKING, SAILING)
+    assert len((await search_kb(In(query="bread", limit=2), deps)).results) == 2
+
+
+async def test_the_query_is_trimmed(deps: Deps) -> None:
+    await put_in(deps, BAKING)
+    assert (await search_kb(In(query="  bread \n"), deps)).query == "bread"
+
+
+async def test_no_source_takes_more_than_two_places_while_others_are_worth_one(deps: Deps) -> None:
+    loud = many([f"Anchor, anchor and chain, part {number}." for number in range(6)], "loud")
+    quiet = [one(f"Anchor, anchor and chain {place}.", place) for place in ("here", "there")]
+    await put_in(deps, loud, *quiet)
+    [page] = await walk(deps, query="anchor and chain")
+    sources = [hit.source_id for hit in page.results]
+    assert {"loud": 2, "here": 1, "there": 1} == {name: sources[:4].count(name) for name in sources}
+    assert ["loud"] * 4 == sources[4:]
+
+
+async def test_a_term_whose_list_was_cut_still_counts_for_what_filters_leave(deps: Deps) -> None:
+    texts = [f"anchor anchor anchor {number}" for number in range(10)]
+    await put_in(deps, many(texts), one("A long text in which one anchor lies.", tags=("rare",)))
+    await cut_lists(deps, "lexicon", cap=5)
+    for mode in ("lexical", "hybrid"):
+        [page] = await walk(deps, query="anchor", mode=mode, filters={"tags": ["rare"]})
+        assert [("Notes", True)] == [(hit.title, page.matches) for hit in page.results]
+        assert "lexical" in page.results[0].found_by

@@ -1,0 +1,82 @@
+"""`search_kb` finds, over all pages, exactly what brute force over the passages finds."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.ai.embedding import Purpose
+from shared.search.meaning import DENSE_POOL
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.search_brute_force import (
+    WORDS,
+    by_both,
+    by_meaning,
+    by_words,
+    cut_lists,
+    ids,
+    newest_first,
+    passes,
+    random_base,
+    random_filters,
+    walk,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.deps import Deps
+    from tests.support.search_brute_force import Stored
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+@pytest.mark.parametrize("cut", [None, "facets", "lexicon"])
+async def test_all_pages_together_hold_what_passes_and_fits(deps: Deps, cut: str | None) -> None:
+    chance = random.Random(f"base {cut}")  # noqa: S311 - no secret
+    base = await random_base(deps, chance)
+    if cut:
+        await cut_lists(deps, cut, cap=6)
+    for _ in range(40):
+        await _check(deps, base, chance)
+
+
+async def _check(deps: Deps, base: Sequence[Stored], chance: random.Random) -> None:
+    filters = random_filters(chance)
+    cards_only = chance.random() < 0.3
+    mode = chance.choice(("semantic", "lexical", "hybrid", None))
+    left = [each for each in base if passes(each.chunk, filters, cards_only=cards_only)]
+    if (not filters and not cards_only) or len(left) > DENSE_POOL:
+        return
+    query = " ".join(chance.choices(WORDS, k=3))
+    arguments: dict[str, Any] = {"filters": filters, "search_cards_only": cards_only}
+    arguments |= {"query": query, "mode": mode} if mode else {}
+    limit = chance.choice((1, 7, 50))
+    pages = await walk(deps, limit, **arguments)
+    expected = await _expected(deps, left, base, query, mode)
+    if not pages[0].matches:
+        expected = expected[: min(limit, 3)]
+    assert expected == ids(pages)
+    assert [*range(1, len(expected) + 1)] == [hit.rank for page in pages for hit in page.results]
+
+
+async def _expected(
+    deps: Deps, left: Sequence[Stored], base: Sequence[Stored], query: str, mode: str | None
+) -> list[str]:
+    [vector] = await deps.embedder.embed([query], Purpose.QUERY)
+    match mode:
+        case None:
+            return newest_first(left)
+        case "semantic":
+            return by_meaning(left, vector)
+        case "lexical":
+            return by_words(left, base, query)
+    return by_both(left, base, query, vector)

@@ -1,0 +1,203 @@
+"""`search_kb`: what a call reads, and how many of its requests wait for one another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.tools.search_kb.tool import In, search_kb
+from infra.deploy.query_recorder import recording
+from shared.caller import Caller
+from shared.search.meaning import DENSE_POOL
+from shared.search.plan import FEW
+from shared.search.pool import FILTERED_POOL
+from shared.store import Meter
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import put_in, write
+from tests.support.search_brute_force import change, cut_lists, many, one
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+TOTALS = 1
+"""The document of the totals, which every search reads beside its lists."""
+WAITING = 1
+"""Where nothing matches, one more look, in a trip of its own: how much waits to be indexed."""
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+READER = Caller.of("reader")
+
+
+async def cost(backend: Backend, caller: Caller = READER, /, **arguments: Any) -> tuple[int, int]:
+    """Round trips and documents read, of a call that writes nothing."""
+    meter = Meter()
+    await search_kb(In.model_validate(arguments), backend.deps(caller, meter))
+    assert 0 == meter.documents_written
+    return meter.round_trips, meter.documents_read
+
+
+async def shelf(deps: Deps, passages: int = DENSE_POOL + 10) -> None:
+    """A book about anchors, one page of it about storms too."""
+    texts = [f"anchor {number}" for number in range(passages)]
+    await put_in(deps, many(texts, author="Ann", tags=("sea",)), one("An anchor in a storm."))
+
+
+async def test_a_search_by_meaning_is_one_round_trip(deps: Deps, backend: Backend) -> None:
+    await shelf(deps)
+    asked = {"query": "anchor", "mode": "semantic"}
+    assert (1, TOTALS + DENSE_POOL) == await cost(backend, **asked)
+
+
+async def test_a_search_by_words_reads_a_list_for_each_and_then_its_page(
+    deps: Deps, backend: Backend
+) -> None:
+    await shelf(deps)
+    asked = {"query": "the anchors in storms", "mode": "lexical", "limit": 5}
+    assert (2, TOTALS + 2 + 5) == await cost(backend, **asked)
+
+
+async def test_a_hybrid_search_compares_what_words_found(deps: Deps, backend: Backend) -> None:
+    await shelf(deps)
+    trips, read = await cost(backend, query="anchor storm")
+    assert 2 == trips
+    assert TOTALS + 2 + DENSE_POOL <= read <= TOTALS + 2 + DENSE_POOL + 30
+
+
+async def test_a_hybrid_search_sends_one_vector_query(deps: Deps, backend: Backend) -> None:
+    """What only words found is read by id: a vector query prefiltered by ids takes seconds."""
+    await shelf(deps)
+    with recording() as shapes:
+        await cost(backend, query="anchor storm")
+    assert 1 == len(shapes)
+
+
+async def test_the_first_search_of_a_process_asks_for_the_model_before(
+    deps: Deps, backend: Backend
+) -> None:
+    await shelf(deps)
+    backend.connection.confirmed.clear()
+    asked = {"query": "anchor", "mode": "semantic"}
+    assert (2, TOTALS + DENSE_POOL + 1) == await cost(backend, **asked)
+
+
+async def test_filters_that_leave_few_read_these(deps: Deps, backend: Backend) -> None:
+    await shelf(deps)
+    filters = {"source": "notes"}
+    assert (2, TOTALS + 1 + 2 + 1) == await cost(backend, query="anchor", filters=filters)
+
+
+async def test_a_filter_that_leaves_many_reads_the_nearest(deps: Deps, backend: Backend) -> None:
+    await shelf(deps, FEW + 20)
+    asked = {"query": "bell", "filters": {"tags": ["sea"]}}
+    assert (2 + 1, TOTALS + 1 + 1 + DENSE_POOL + WAITING) == await cost(backend, **asked)
+
+
+async def test_filters_that_leave_many_read_all_that_the_narrowest_leaves(
+    deps: Deps, backend: Backend
+) -> None:
+    await shelf(deps, FEW + 20)
+    filters = {"tags": ["sea"], "category": "books"}
+    asked = {"query": "bell", "filters": filters}
+    assert (2 + 1, TOTALS + 1 + 2 + FEW + 20 + WAITING) == await cost(backend, **asked)
+
+
+async def test_two_broad_filters_read_the_nearest_where_enough_of_these_pass(
+    deps: Deps, backend: Backend
+) -> None:
+    both, more = [f"anchor {number}" for number in range(FEW + 10)], ["anchor"] * 40
+    await put_in(
+        deps,
+        many(both, "both", author="Ann", tags=("sea",)),
+        many(more, "tagged", tags=("sea",)),
+        many(more, "written", author="Ann"),
+    )
+    asked = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}}
+    assert (2 + 1, TOTALS + 1 + 2 + FILTERED_POOL + WAITING) == await cost(backend, **asked)
+
+
+async def test_two_broad_filters_read_all_that_passes_where_what_is_near_does_not(
+    deps: Deps, backend: Backend
+) -> None:
+    both, more = (
+        [f"anchor {number}" for number in range(FEW + 10)],
+        ["a bell"] * (FILTERED_POOL + 10),
+    )
+    await put_in(
+        deps,
+        many(both, "both", author="Ann", tags=("sea",)),
+        many(more, "tagged", tags=("sea",)),
+        many(more, "written", author="Ann"),
+    )
+    asked = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}, "mode": "semantic"}
+    assert TOTALS + 2 + FILTERED_POOL + FEW + 10 + WAITING == (await cost(backend, **asked))[1]
+
+
+async def test_a_stranger_makes_us_read_the_nearest_only(deps: Deps, backend: Backend) -> None:
+    both, more = (
+        [f"anchor {number}" for number in range(FEW + 10)],
+        ["a bell"] * (FILTERED_POOL + 10),
+    )
+    await put_in(
+        deps,
+        many(both, "both", author="Ann", tags=("sea",)),
+        many(more, "tagged", tags=("sea",)),
+        many(more, "written", author="Ann"),
+    )
+    asked = {"query": "bell", "filters": {"tags": ["sea"], "author": "Ann"}, "mode": "semantic"}
+    assert TOTALS + 2 + FILTERED_POOL + WAITING == (await cost(backend, Caller(), **asked))[1]
+
+
+async def test_a_filter_of_days_reads_the_lists_of_their_months(
+    deps: Deps, backend: Backend
+) -> None:
+    await shelf(deps, 3)
+    filters = {"date_range": {"start": "2024-01-31", "end": "2024-03-01"}}
+    assert (1 + 1, TOTALS + 3 + WAITING) == await cost(
+        backend, query="...", filters=filters, mode="lexical"
+    )
+
+
+async def test_a_list_reads_its_page_beside_its_lists(deps: Deps, backend: Backend) -> None:
+    await shelf(deps)
+    asked = {"filters": {"tags": ["sea"], "author": "ann"}, "limit": 7}
+    assert (2, TOTALS + 2 + 7) == await cost(backend, **asked)
+
+
+async def test_a_list_by_days_alone_is_one_round_trip(deps: Deps, backend: Backend) -> None:
+    await shelf(deps)
+    asked = {"filters": {"period": "today"}, "limit": 7}
+    assert (1, 7 + 1) == await cost(backend, **asked)
+
+
+async def test_one_filter_is_listed_by_the_server_where_its_list_was_cut(
+    deps: Deps, backend: Backend
+) -> None:
+    await shelf(deps)
+    await cut_lists(deps, "facets", cap=20)
+    asked = {"filters": {"tags": ["sea"], "period": "last_3_days"}, "limit": 7}
+    trips, read = await cost(backend, **asked)
+    assert 2 == trips
+    assert read <= TOTALS + 3 + 7 + 1
+
+
+@pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid", None])
+@pytest.mark.parametrize("filters", [{}, {"tags": ["sea"]}, {"author": "Ann", "tags": ["sea"]}])
+async def test_no_search_is_deeper_than_three_round_trips(
+    deps: Deps, backend: Backend, mode: str | None, filters: dict[str, Any]
+) -> None:
+    [chunk, *_] = await put_in(deps, many(["anchor 1", "anchor 2"], author="Ann", tags=("sea",)))
+    await write(deps, "clusters/c1", {"name": "At Sea", "size": 1})
+    await change(deps, chunk.chunk_id, cluster_id=["c1"])
+    asked = {"query": "anchor", "mode": mode} if mode else {}
+    if asked or filters:
+        trips, _ = await cost(backend, filters=filters, **asked)
+        assert trips <= 3

@@ -1,0 +1,220 @@
+"""`search_kb`: filters, alone and together, with a query and without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.tools.search_kb.tool import In, search_kb
+from shared.deps import Backend
+from shared.errors import InvalidInput
+from shared.search.plan import FEW
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import in_chunks, put_in
+from tests.support.search_brute_force import change, cut_lists, hits, ids, many, one, walk
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.deps import Deps
+    from shared.domain.source import Source
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime(2024, 3, 15, 12, tzinfo=UTC)
+MODES = ["semantic", "lexical", "hybrid", None]
+PLACES = ("today", "yesterday", "week", "month", "february", "last_year", "old")
+DATES = dict(
+    zip(
+        PLACES,
+        (
+            datetime(2024, 3, 15, 0, tzinfo=UTC),
+            datetime(2024, 3, 14, 23, 59, 59, 999_999, tzinfo=UTC),
+            datetime(2024, 3, 9, 0, tzinfo=UTC),
+            datetime(2024, 2, 15, 0, tzinfo=UTC),
+            datetime(2024, 2, 1, 0, tzinfo=UTC),
+            datetime(2023, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+            datetime(2019, 5, 1, tzinfo=UTC),
+        ),
+        strict=True,
+    )
+)
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+@pytest.fixture
+async def backend(settings: Settings, embedder: WordEmbedder) -> AsyncIterator[Backend]:
+    """A process in which it is always the same day."""
+    opened = Backend(settings, embedder=embedder, clock=lambda: NOW)
+    yield opened
+    await opened.aclose()
+
+
+async def found(deps: Deps, mode: str | None, **arguments: Any) -> set[str]:
+    """The sources of all that is found."""
+    asked = {"query": "anchor", "mode": mode} if mode else {}
+    return {hit.source_id for hit in hits(await walk(deps, 50, **asked, **arguments))}
+
+
+async def library(deps: Deps) -> None:
+    """Two books and an article, which all speak of anchors."""
+    book = one("An anchor.", "a", author="Ida Loaf", tags=("Sea", "iron"), title="On Anchors")
+    other = one("An anchor too.", "b", author="Ann Bo", tags=("sea", "gift"), title="Ropes")
+    article = one("Anchor or not.", "c", author=None, tags=("news",), category="articles")
+    [first, second, _] = await put_in(deps, book, other, article)
+    await change(deps, first.chunk_id, cluster_id=["c2", "c1"])
+    await change(deps, second.chunk_id, knowledge_card={"summary": "S.", "takeaways": []})
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"tags": ["SEA"]}, "ab"),
+        ({"tags": ["gift", "news"]}, "bc"),
+        ({"tags": ["nobody", "news"]}, "c"),
+        ({"author": "ida  LOAF"}, "a"),
+        ({"source": "on anchors"}, "a"),
+        ({"source": "b"}, "b"),
+        ({"category": "Books"}, "ab"),
+        ({"cluster_id": "c1"}, "a"),
+        ({"tags": ["sea"], "author": "Ann Bo", "category": "books", "source": "ropes"}, "b"),
+        ({"tags": ["sea"], "author": "Ann Bo", "source": "a"}, ""),
+        ({"tags": ["sea"], "cluster_id": "c2", "period": "today"}, "a"),
+        ({"tags": ["sea"], "period": "last_month"}, ""),
+    ],
+)
+async def test_filters_select(
+    deps: Deps, mode: str | None, filters: dict[str, Any], expected: str
+) -> None:
+    await library(deps)
+    assert set(expected) == await found(deps, mode, filters=filters)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_only_passages_with_a_card_are_found(deps: Deps, mode: str | None) -> None:
+    await library(deps)
+    assert {"b"} == await found(deps, mode, search_cards_only=True)
+    assert set() == await found(deps, mode, search_cards_only=True, filters={"author": "Ida Loaf"})
+
+
+@pytest.mark.parametrize("mode", [None, "lexical", "hybrid"])
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"period": "today"}, PLACES[:1]),
+        ({"period": "yesterday"}, PLACES[1:2]),
+        ({"period": "last_3_days"}, PLACES[:2]),
+        ({"period": "last_7_days"}, PLACES[:3]),
+        ({"period": "last_30_days"}, PLACES[:4]),
+        ({"period": "last_month"}, PLACES[3:5]),
+        ({"period": "last_year"}, PLACES[5:6]),
+        ({"date_range": {"start": "2024-03-14", "end": "2024-03-14"}}, PLACES[1:2]),
+        ({"date_range": {"start": "2024-03-15"}}, PLACES[:1]),
+        ({"date_range": {"end": "2023-12-31"}}, PLACES[5:]),
+        ({"date_range": {"start": "2019-05-01", "end": "2024-02-01"}}, PLACES[4:]),
+        ({"date_range": {"start": "2030-01-01"}}, ()),
+        ({"date_range": {"end": "2024-03-13"}, "period": "last_7_days"}, PLACES[2:3]),
+        ({"date_range": {"end": "2020-01-01"}, "period": "today"}, ()),
+        ({"date_range": {"start": "2024-02-01"}, "category": "books"}, PLACES[:5]),
+        ({"date_range": {"start": "2019-01-01"}, "category": "books"}, PLACES),
+    ],
+)
+async def test_days_are_days_of_utc(
+    deps: Deps, mode: str | None, filters: dict[str, Any], expected: tuple[str, ...]
+) -> None:
+    sources = [one(f"An anchor of {place}.", place) for place in PLACES]
+    await put_in(deps, *(_dated(source, DATES[source.source_id]) for source in sources))
+    assert set(expected) == await found(deps, mode, filters=filters)
+
+
+async def test_a_range_that_ends_before_it_starts_is_refused(deps: Deps) -> None:
+    filters = {"date_range": {"start": "2024-02-02", "end": "2024-02-01"}}
+    with pytest.raises(InvalidInput, match="ends before it starts"):
+        await search_kb(In.model_validate({"query": "anchor", "filters": filters}), deps)
+
+
+async def test_without_a_query_the_newest_comes_first(deps: Deps) -> None:
+    sources = [_dated(one(f"Of {place}.", place), DATES[place]) for place in reversed(PLACES)]
+    await put_in(deps, *sources)
+    pages = await walk(deps, 3, filters={"category": "books"})
+    assert list(PLACES) == [hit.source_id for hit in hits(pages)]
+    assert [*range(1, 8)] == [hit.rank for hit in hits(pages)]
+    assert {(None, ())} == {(hit.similarity, tuple(hit.found_by)) for hit in hits(pages)}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("filters", [{"tags": ["b"]}, {"tags": ["a"], "author": "Ann"}])
+async def test_what_was_edited_is_found_by_what_it_is_now(
+    deps: Deps, mode: str | None, filters: dict[str, Any]
+) -> None:
+    """The lists still say what it was: by them alone it would pass."""
+    before = one("An anchor.", "edited", tags=("a", "b"), author="Ann")
+    await put_in(deps, before, one("An anchor here.", "kept", tags=("a", "b"), author="Ann"))
+    after = replace(before, tags=("c",))
+    await deps.store.ingestion.save([in_chunks(after)], deps.clock())
+    assert {"kept"} == await found(deps, mode, filters=filters)
+
+
+@pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
+async def test_a_filter_finds_what_300_others_are_nearer_than(deps: Deps, mode: str) -> None:
+    loud = many([f"anchor anchor anchor {number}" for number in range(300)], "loud", tags=("big",))
+    far = "a long story of bread in which at last one anchor is let down " * 3
+    await put_in(deps, loud, one(far, "far", tags=("rare", "big")))
+    assert {"far"} == await found(deps, mode, filters={"tags": ["rare"]})
+    assert {"far"} == await found(deps, mode, filters={"tags": ["big"], "source": "far"})
+    await cut_lists(deps, "lexicon", cap=50)
+    assert {"far"} == await found(deps, mode, filters={"tags": ["rare"]})
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_two_filters_find_what_neither_list_holds_any_more(
+    deps: Deps, mode: str | None
+) -> None:
+    """Both lists were cut to their newest, and 300 passages that pass one of them are nearer."""
+    loud = many(["anchor anchor " * 2 + f"{number}" for number in range(150)], "x", tags=("big",))
+    more = many(["anchor anchor " * 2 + f"{number}" for number in range(150)], "y", author="Ann")
+    far = "a long story of bread in which at last one anchor is let down " * 3
+    both = _dated(one(far, "far", tags=("big",), author="Ann"), DATES["old"])
+    await put_in(deps, loud, more, both)
+    await cut_lists(deps, "facets", cap=20)
+    assert {"far"} == await found(deps, mode, filters={"tags": ["big"], "author": "Ann"})
+
+
+@pytest.mark.parametrize("mode", ["semantic", "hybrid"])
+async def test_two_filters_that_leave_many_find_them_though_others_are_nearer(
+    deps: Deps, mode: str
+) -> None:
+    near = many([f"anchor anchor {number}" for number in range(250)], "near", tags=("big",))
+    far = [f"bread and butter and jam {number}" for number in range(FEW + 90)]
+    await put_in(deps, near, many(far, "far", tags=("big",), author="Ann"))
+    assert {"far"} == await found(deps, mode, filters={"tags": ["big"], "author": "ann"})
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("filters", [{"source": "a long book"}, {"source": "book"}])
+async def test_a_source_of_many_passages_is_found_by_title_and_id(
+    deps: Deps, mode: str | None, filters: dict[str, Any]
+) -> None:
+    texts = [f"anchor of {number}" for number in range(FEW + 10)]
+    await put_in(deps, many(texts, "book", title="A Long Book"), one("anchor", "other"))
+    pages = await walk(
+        deps, 50, filters=filters, **({"query": "anchor", "mode": mode} if mode else {})
+    )
+    assert {"book"} == {hit.source_id for hit in hits(pages)}
+    if mode in (None, "lexical"):
+        assert FEW + 10 == len(set(ids(pages)))
+
+
+def _dated(source: Source, moment: datetime) -> Source:
+    sections = [replace(section, highlighted_at=moment) for section in source.sections]
+    return replace(source, sections=tuple(sections))

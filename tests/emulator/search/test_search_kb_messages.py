@@ -1,0 +1,279 @@
+"""`search_kb`: what it says where it finds nothing, or less than was hoped for."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.tools.search_kb import advice
+from functions.tools.search_kb.tool import TOOL, In, search_kb
+from shared.call import CallRequest
+from shared.caller import Caller
+from shared.calling import call
+from shared.errors import InvalidInput, Unavailable
+from shared.search.ranking import MAX_TERMS, Mode
+from shared.store import Meter
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import SAILING, in_chunks, index_all, put_in, write
+from tests.support.search_brute_force import change, cut_lists, ids, many, one
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from functions.tools.search_kb.tool import Out
+    from shared.ai.embedding import Purpose, Vector
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+OUT_OF_TIME = "The search by meaning did not finish in time. Words alone were searched."
+MODES = ["semantic", "lexical", "hybrid"]
+WEIRD = [
+    "⚓️ 🧑‍🚀👩‍👩‍👧",
+    "مرساة السفينة",
+    "\u202eanchor\u202c",
+    "anchor\x00chain",
+    "\x00",
+    "...",
+    "a/b/../c __x__ . ..",
+    "東京の錨 한국어 ที่บ้าน",
+    "\u0301" * 300,
+    "x" * 2_000,
+    "\U0010ffff\ufffe",
+]
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+async def search(deps: Deps, **arguments: Any) -> Out:
+    """One page."""
+    return await search_kb(In.model_validate(arguments), deps)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_an_empty_base_says_how_to_fill_it(deps: Deps, mode: str) -> None:
+    out = await search(deps, query="anything", mode=mode)
+    assert ([], False, None, advice.EMPTY) == (
+        out.results, out.matches, out.next_cursor, out.message,
+    )  # fmt: skip
+
+
+async def test_a_base_that_is_not_embedded_is_searched_by_words(deps: Deps) -> None:
+    await deps.store.ingestion.save([in_chunks(SAILING)], deps.clock())
+    await index_all(deps)
+    out = await search(deps, query="anchor")
+    assert 1 == len(out.results)
+    assert "Nothing has been embedded yet. Words alone were searched." == out.message
+    by_meaning = await search(deps, query="anchor", mode="semantic")
+    assert ([], "Nothing has been embedded yet.") == (by_meaning.results, by_meaning.message)
+
+
+async def test_without_its_embedding_provider_a_search_goes_by_words(
+    deps: Deps, embedder: WordEmbedder
+) -> None:
+    chunks = await put_in(deps, SAILING)
+    embedder.down = True
+    out = await search(deps, query="anchor")
+    assert ([chunks[1].chunk_id], True) == (ids([out]), out.matches)
+    assert out.message == (
+        "The embedding provider cannot be reached right now. Words alone were searched."
+    )
+    with pytest.raises(Unavailable):
+        await search(deps, query="anchor", mode="semantic")
+
+
+async def test_a_known_query_needs_no_provider(deps: Deps, embedder: WordEmbedder) -> None:
+    await put_in(deps, SAILING)
+    found = await search(deps, query="anchor")
+    embedder.down = True
+    assert found == await search(deps, query="anchor")
+
+
+async def test_where_no_passage_holds_the_words_it_says_so(deps: Deps) -> None:
+    await put_in(deps, SAILING)
+    out = await search(deps, query="zymurgy", mode="lexical")
+    assert ([], False, advice.NO_WORDS) == (out.results, out.matches, out.message)
+    filters = {"category": SAILING.category}
+    out = await search(deps, query="zymurgy", mode="lexical", filters=filters)
+    assert ([], False, advice.NO_WORDS_HERE) == (out.results, out.matches, out.message)
+
+
+@pytest.mark.parametrize("query", [None, "anchor"])
+async def test_where_nothing_passes_it_says_what_to_relax(deps: Deps, query: str | None) -> None:
+    await put_in(deps, one("anchor", tags=("sea",)), one("anchor", "b", author="Ann"))
+    out = await search(deps, query=query, filters={"tags": ["sea"], "author": "Ann"})
+    assert ([], False, advice.NOTHING_PASSES) == (out.results, out.matches, out.message)
+
+
+@pytest.mark.parametrize("query", [None, "anchor"])
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"tags": ["foood"]}, "There is no tag 'foood'. Nearest: 'Food'."),
+        ({"author": "Loaf"}, "There is no author 'Loaf'. Nearest: 'Ida Loaf'."),
+        ({"source": "on anchor"}, "There is no source 'on anchor'. Nearest: 'On Anchors'."),
+        ({"category": "book"}, "There is no category 'book'. Nearest: 'books'."),
+        ({"cluster_id": "c11"}, "There is no cluster 'c11'. Nearest: c1 (At Sea)."),
+        ({"tags": ["zzzz"]}, "There is no tag 'zzzz', nor any like it."),
+        ({"tags": ["\x00", "\u202e'"]}, "There is no tag '\\x00', nor any"),
+    ],
+)
+async def test_what_no_passage_bears_is_named_with_the_nearest(
+    deps: Deps, query: str | None, filters: dict[str, Any], expected: str
+) -> None:
+    fields: dict[str, Any] = {"author": "Ida Loaf", "tags": ("Food",), "title": "On Anchors"}
+    [chunk] = await put_in(deps, one("An anchor.", **fields))
+    await write(deps, "clusters/c1", {"name": "At Sea", "size": 1})
+    await change(deps, chunk.chunk_id, cluster_id=["c1"])
+    out = await search(deps, query=query, filters=filters)
+    assert ([], False) == (out.results, out.matches)
+    assert out.message
+    assert out.message.startswith(expected)
+
+
+async def test_a_topic_is_suggested_once_by_its_id_and_its_name(deps: Deps) -> None:
+    [chunk] = await put_in(deps, one("An anchor."))
+    await write(deps, "clusters/sailing", {"name": "Sailing", "size": 1})
+    await change(deps, chunk.chunk_id, cluster_id=["sailing"])
+    out = await search(deps, query="anchor", filters={"cluster_id": "sailling"})
+    assert out.message
+    assert 1 == out.message.count("sailing (Sailing)")
+
+
+async def test_of_several_tags_the_known_ones_work(deps: Deps) -> None:
+    chunks = await put_in(deps, one("An anchor.", tags=("food",)), one("An anchor too.", "b"))
+    out = await search(deps, query="anchor", filters={"tags": ["qqqq", "FOOD", "fod"]})
+    assert ([chunks[0].chunk_id], True) == (ids([out]), out.matches)
+    assert out.message == (
+        "There is no tag 'qqqq', nor any like it. There is no tag 'fod'. Nearest: 'food'."
+    )
+
+
+async def test_no_card_yet_is_said(deps: Deps) -> None:
+    await put_in(deps, SAILING)
+    out = await search(deps, query="anchor", search_cards_only=True)
+    assert out.message
+    assert out.message.startswith("No passage has a knowledge card yet")
+
+
+@pytest.mark.parametrize("empty", [{}, {"filters": {}}, {"filters": {"date_range": {}}}])
+async def test_neither_query_nor_filters_is_refused(deps: Deps, empty: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="takes a query, filters or both"):
+        await search(deps, **empty)
+
+
+async def test_a_list_that_was_cut_is_admitted(deps: Deps) -> None:
+    """Words whose lists were cut may miss what broad filters leave: it is said, not hidden."""
+    loud = many([f"anchor anchor anchor {number}" for number in range(150)], "loud")
+    await put_in(deps, loud, many([f"one anchor in {n} words" for n in range(130)], tags=("big",)))
+    await cut_lists(deps, "lexicon", cap=20)
+    out = await search(deps, query="anchor", mode="lexical", filters={"tags": ["big"]})
+    assert out.message
+    assert advice.TRUNCATED in out.message
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_query_of_stop_words_is_answered_by_meaning_or_not_at_all(
+    deps: Deps, mode: str
+) -> None:
+    await put_in(deps, many(["What is it that it is?", "An anchor."]))
+    out = await search(deps, query="what is it?", mode=mode)
+    if mode == "lexical":
+        assert ([], advice.COMMON_WORDS) == (out.results, out.message)
+    else:
+        assert "What is it that it is?" == out.results[0].snippet
+        assert [] == out.results[0].matched_terms
+
+
+async def test_of_a_long_query_a_bounded_number_of_words_is_read(deps: Deps, meter: Meter) -> None:
+    words = [f"w{number}" for number in range(300)]
+    [chunk] = await put_in(deps, one(" ".join(words)))
+    read = meter.documents_read
+    out = await search(deps, query=" ".join(words), mode="lexical")
+    assert [chunk.chunk_id] == ids([out])
+    assert MAX_TERMS + 2 == meter.documents_read - read
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("query", WEIRD)
+async def test_a_weird_query_is_searched_or_refused(
+    backend: Backend, mode: str, query: str
+) -> None:
+    await put_in(backend.deps(Caller(), Meter()), one("An anchor ⚓️ 東京."))
+    answer = await _called(backend, {"query": query, "mode": mode})
+    assert answer.result or (answer.error and answer.error.code == "VALIDATION_ERROR")
+
+
+@pytest.mark.parametrize("name", [*WEIRD, "\ud800"])
+async def test_a_weird_filter_passes_nothing_or_is_refused(backend: Backend, name: str) -> None:
+    await put_in(backend.deps(Caller(), Meter()), one("An anchor ⚓️ 東京."))
+    for filters in ({"tags": [name]}, {"author": name}, {"source": name}, {"cluster_id": name}):
+        for asked in ({}, {"query": "anchor"}):
+            answer = await _called(backend, {"filters": filters, **asked})
+            refused = answer.error and answer.error.code == "VALIDATION_ERROR"
+            assert refused or (answer.result and answer.result["results"] == [])
+
+
+@pytest.mark.parametrize("query", ["\ud800", "anchor \udc00 chain"])
+async def test_half_a_character_is_refused_in_words(backend: Backend, query: str) -> None:
+    for mode in MODES:
+        answer = await _called(backend, {"query": query, "mode": mode})
+        assert answer.error
+        assert "VALIDATION_ERROR" == answer.error.code
+
+
+async def test_weird_names_of_passages_can_be_filtered_by(deps: Deps) -> None:
+    for name in WEIRD:
+        if name.strip("\x00\u0301."):
+            wanted = name[:400].replace("\x00", " ")
+            await put_in(deps, one("An anchor.", "weird", tags=(wanted,), author=wanted))
+            for mode in MODES:
+                filters = {"tags": [wanted.upper()], "author": wanted}
+                out = await search(deps, query="anchor", mode=mode, filters=filters)
+                assert 1 == len(out.results)
+
+
+async def _called(backend: Backend, arguments: dict[str, Any]) -> Any:
+    wanted = CallRequest(
+        call_id="c", arguments=arguments, caller=Caller(), deadline=time.time() + 20
+    )
+    return await call(TOOL, wanted, backend)
+
+
+async def test_where_nothing_matches_it_is_said_how_much_cannot_be_found_yet(deps: Deps) -> None:
+    await put_in(deps, one("An anchor."))
+    await deps.store.ingestion.save([in_chunks(many(["a", "b"]))], deps.clock())
+    out = await search(deps, query="bell", mode="lexical")
+    assert out.message
+    assert "2 passages still wait to be indexed." in out.message
+
+
+async def test_words_answer_where_embedding_takes_too_long(
+    deps: Deps, embedder: WordEmbedder
+) -> None:
+    await put_in(deps, SAILING)
+    embedder.silent, deps.deadline = True, time.time()
+    out = await search(deps, query="anchor chain")
+    assert (True, OUT_OF_TIME) == (out.matches, out.message)
+    assert [[Mode.LEXICAL]] == [hit.found_by for hit in out.results]
+
+
+async def test_words_answer_where_comparing_takes_too_long(deps: Deps) -> None:
+    """With a filter, vectors are compared in the second round trip."""
+
+    class LastMomentEmbedder(WordEmbedder):
+        async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+            deps.deadline = time.time()
+            return await super().embed(texts, purpose)
+
+    await put_in(deps, SAILING)
+    deps.embedder = LastMomentEmbedder()
+    out = await search(deps, query="anchor chain", filters={"source": SAILING.title})
+    assert (True, OUT_OF_TIME) == (out.matches, out.message)
+    assert [[Mode.LEXICAL]] == [hit.found_by for hit in out.results]

@@ -1,0 +1,236 @@
+"""`search_kb`: pages, while the base stays as it is and while it changes."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.tools.search_kb.tool import In, search_kb
+from shared.errors import InvalidInput
+from shared.paging import MAX_BYTES, read_cursor, write_cursor
+from shared.search.meaning import DENSE_POOL
+from shared.search.plan import FEW
+from shared.search.pool import MAX_LEXICAL_HITS, UNCHECKED_POOL
+from shared.search.shown import SHOWN
+from shared.store.ingestion import ChunkedSource
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import embed_all, in_chunks, index_all, put_in
+from tests.support.search_brute_force import WORDS, change, cut_lists, hits, ids, many, one, walk
+
+if TYPE_CHECKING:
+    from functions.tools.search_kb.tool import Out
+    from shared.deps import Deps
+    from shared.domain.source import Source
+
+pytestmark = pytest.mark.anyio
+
+WAYS: list[dict[str, Any]] = [
+    {"query": "anchor storm", "mode": "semantic"},
+    {"query": "anchor storm", "mode": "lexical"},
+    {"query": "anchor storm", "mode": "hybrid"},
+    {"query": "anchor storm", "filters": {"tags": ["sea"]}},
+    {"filters": {"tags": ["sea"]}},
+    {"filters": {"period": "last_30_days"}},
+]
+FORGED: list[list[Any]] = [
+    [],
+    [None],
+    ["!"],
+    ["AAAAA"],
+    ["é"],
+    [5],
+    [{"a": 1}],
+    [True, False, "x"],
+    [0, 10**30, "x"],
+    [0, -(10**30), "x"],
+    [0, 0, ""],
+    [0, 0, "a/b"],
+    [0, 0, "."],
+    [0, 0, "__x__"],
+    [0, 0, "x" * 1_600],
+    [-5, 0, "x"],
+]
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+async def page(deps: Deps, **arguments: Any) -> Out:
+    """One page."""
+    return await search_kb(In.model_validate(arguments), deps)
+
+
+def passage(number: int, chance: random.Random) -> Source:
+    """A passage that speaks of an anchor in a storm, among other things."""
+    text = " ".join(["anchor storm", *chance.choices(WORDS, k=8), str(number)])
+    return one(text, f"s{number}", tags=("sea",))
+
+
+async def remove(deps: Deps, source: Source) -> None:
+    """Delete a source, without a word to the index."""
+    await deps.store.ingestion.save([ChunkedSource(source, [])], deps.clock())
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_stays_is_shown_once_while_others_come_and_go(
+    deps: Deps, way: dict[str, Any]
+) -> None:
+    chance = random.Random(str(way))  # noqa: S311 - no secret
+    sources = [passage(number, chance) for number in range(14)]
+    staying = {chunk.chunk_id for chunk in await put_in(deps, *sources[:9])}
+    await put_in(deps, *sources[9:])
+    shown: list[str] = []
+    cursor = None
+    for number in range(100, 200):
+        found = await page(deps, limit=2, cursor=cursor, **way)
+        shown += [hit.chunk_id for hit in found.results]
+        cursor = found.next_cursor
+        if cursor is None:
+            break
+        await _disturb(deps, number, chance, sources)
+    assert len(shown) == len(set(shown))
+    assert staying <= set(shown)
+
+
+async def _disturb(deps: Deps, number: int, chance: random.Random, sources: list[Source]) -> None:
+    """A passage comes, one goes and one gets a card."""
+    [chunk] = await put_in(deps, passage(number, chance))
+    if len(sources) > 9:
+        await remove(deps, sources.pop())
+    await change(deps, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": []})
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_page_is_full_though_what_came_first_is_gone(
+    deps: Deps, way: dict[str, Any]
+) -> None:
+    chance = random.Random(1)  # noqa: S311 - no secret
+    sources = [passage(number, chance) for number in range(12)]
+    await put_in(deps, *sources)
+    best = [hit.source_id for hit in (await page(deps, limit=12, **way)).results]
+    for source in sources:
+        if source.source_id in best[:5]:
+            await remove(deps, source)
+    found = await page(deps, limit=5, **way)
+    assert best[5:10] == [hit.source_id for hit in found.results]
+    assert found.matches
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_limit_and_detail_may_change_between_pages(deps: Deps, way: dict[str, Any]) -> None:
+    chance = random.Random(2)  # noqa: S311 - no secret
+    await put_in(deps, *(passage(number, chance) for number in range(9)))
+    whole = await page(deps, limit=9, **way)
+    first = await page(deps, limit=2, **way)
+    second = await page(deps, limit=50, detail="full", cursor=first.next_cursor, **way)
+    assert ids([whole]) == ids([first, second])
+    assert [*range(1, 10)] == [hit.rank for hit in hits([first, second])]
+    assert all(hit.content for hit in second.results)
+    assert second.next_cursor is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"query": "anchors storm"},
+        {"mode": "semantic"},
+        {"filters": {"tags": ["sea", "land"]}},
+        {"search_cards_only": True},
+        {"query": None},
+    ],
+)
+async def test_a_cursor_belongs_to_its_arguments(deps: Deps, other: dict[str, Any]) -> None:
+    chance = random.Random(3)  # noqa: S311 - no secret
+    await put_in(deps, *(passage(number, chance) for number in range(3)))
+    arguments = {"query": "anchor storm", "filters": {"tags": ["sea"]}, "limit": 1}
+    cursor = (await page(deps, **arguments)).next_cursor
+    with pytest.raises(InvalidInput, match="other arguments"):
+        await page(deps, **(arguments | other), cursor=cursor)
+
+
+@pytest.mark.parametrize("way", [WAYS[1], WAYS[4], WAYS[5]])
+async def test_a_damaged_cursor_is_refused_or_harmless(deps: Deps, way: dict[str, Any]) -> None:
+    chance = random.Random(4)  # noqa: S311 - no secret
+    await put_in(deps, *(passage(number, chance) for number in range(3)))
+    cursor = (await page(deps, limit=1, **way)).next_cursor
+    assert cursor
+    for place in range(0, len(cursor), 3):
+        damaged = cursor[:place] + chance.choice("AQgw_z9-") + cursor[place + 1 :]
+        for given in (damaged, cursor[:place] or "A"):
+            await _refused_or_harmless(deps, given, way)
+
+
+@pytest.mark.parametrize("way", [WAYS[1], WAYS[4], WAYS[5]])
+async def test_a_forged_cursor_is_refused_or_harmless(deps: Deps, way: dict[str, Any]) -> None:
+    chance = random.Random(4)  # noqa: S311 - no secret
+    await put_in(deps, *(passage(number, chance) for number in range(2)))
+    for position in FORGED:
+        forged = write_cursor(In.model_validate(way), position)
+        await _refused_or_harmless(deps, forged, way)
+
+
+def test_the_cursor_of_the_deepest_ranking_can_be_handed_back() -> None:
+    shown = [f"{number:08x}" for number in range(max(MAX_LEXICAL_HITS, FEW + UNCHECKED_POOL))]
+    args = In.model_validate({"query": "anchor", "cursor": write_cursor(In(query="anchor"), shown)})
+    assert shown == read_cursor(args, args.cursor, SHOWN)
+
+
+async def _refused_or_harmless(deps: Deps, cursor: str, way: dict[str, Any]) -> None:
+    try:
+        found = await page(deps, limit=1, cursor=cursor, **way)
+    except InvalidInput as refusal:
+        assert "cursor" in refusal.message  # noqa: PT017 - either is right
+    else:
+        assert len(found.results) <= 1
+
+
+@pytest.mark.parametrize("way", [WAYS[0], WAYS[1], WAYS[2], WAYS[4]])
+async def test_full_hits_come_in_pages_that_can_be_read(deps: Deps, way: dict[str, Any]) -> None:
+    chance = random.Random(5)  # noqa: S311 - no secret
+    long = [" ".join(["anchor", "storm", *chance.choices(WORDS, k=430)]) for _ in range(30)]
+    await put_in(
+        deps, *(one(text, f"s{number}", tags=("sea",)) for number, text in enumerate(long))
+    )
+    pages = await walk(deps, 50, detail="full", **way)
+    assert len(pages) > 1
+    for each in pages:
+        assert sum(len(hit.model_dump_json().encode()) for hit in each.results) <= MAX_BYTES
+    assert 30 == len(ids(pages)) == len(set(ids(pages)))
+    assert [*range(1, 31)] == [hit.rank for hit in hits(pages)]
+    assert set(long) == {hit.content for hit in hits(pages)}
+
+
+@pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
+@pytest.mark.parametrize("cap", [None, 50])
+async def test_one_can_page_to_the_end_of_a_deep_ranking(
+    deps: Deps, mode: str, cap: int | None
+) -> None:
+    enough = MAX_LEXICAL_HITS if mode == "lexical" else DENSE_POOL
+    texts = [f"anchor storm {number}" for number in range(max(enough, FEW) + 20)]
+    await put_in(deps, many(texts, "deep", tags=("sea",), author="Ann"))
+    if cap:
+        await cut_lists(deps, "facets", cap)
+    ways: list[dict[str, Any]] = [{}, {"tags": ["sea"]}, {"tags": ["sea"], "author": "Ann"}]
+    for filters in ways:
+        shown = ids(await walk(deps, 50, query="anchor storm", mode=mode, filters=filters))
+        assert len(shown) == len(set(shown))
+        assert enough <= len(shown)
+
+
+async def test_a_list_whose_dates_are_all_the_same_is_walked_whole(deps: Deps) -> None:
+    sources = [one(f"Passage {number}.", f"s{number:02}", tags=("x",)) for number in range(25)]
+    await deps.store.ingestion.save(list(map(in_chunks, sources)), deps.clock())
+    await embed_all(deps)
+    await index_all(deps)
+    for alone in ({"tags": ["x"]}, {"period": "today"}):
+        assert 25 == len(set(ids(await walk(deps, 4, filters=alone))))
+    await cut_lists(deps, "facets", cap=10)
+    ways: list[dict[str, Any]] = [{"tags": ["x"]}, {"tags": ["x"], "category": "books"}]
+    for filters in ways:
+        shown = ids(await walk(deps, 4, filters=filters))
+        assert 25 == len(shown) == len(set(shown))

@@ -1,0 +1,139 @@
+"""Passages listed by date, from the lists and by the server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.domain.facet import Kind, named
+from shared.periods import Span
+from shared.search.corpus import knowledge
+from shared.search.listing import EXAMINED
+from shared.search.listing import newest as newest_in
+from shared.search.selection import Group, Selection
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import in_chunks, put_in
+from tests.support.search_brute_force import FIRST_DAY, cut_lists, many, one
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.domain.chunk import Chunk
+    from shared.domain.source import Source
+    from shared.search.listing import Listing
+    from shared.store import Meter
+    from shared.store.documents import Place
+
+pytestmark = pytest.mark.anyio
+
+SEA = Group("tags", {"sea": (named(Kind.TAG, "sea"),)})
+ANN = Group("author", {"Ann": (named(Kind.AUTHOR, "Ann"),)})
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+def dated(day: int, source_id: str, **fields: object) -> Source:
+    """A passage of a certain day."""
+    source = one(f"Passage {source_id}.", source_id, **fields)
+    moment = FIRST_DAY + timedelta(days=day)
+    return replace(source, sections=(replace(source.sections[0], highlighted_at=moment),))
+
+
+async def newest(
+    selection: Selection, limit: int, after: Place | None, deps: Deps
+) -> Listing[Chunk]:
+    """What the knowledge base has, by date."""
+    return await newest_in(selection, limit, after, knowledge(deps.store))
+
+
+async def pages(deps: Deps, selection: Selection, limit: int) -> list[Listing[Chunk]]:
+    """All pages."""
+    found: list[Listing[Chunk]] = []
+    after: Place | None = None
+    while not found or after:
+        found.append(await newest(selection, limit, after, deps))
+        after = found[-1].next
+    return found
+
+
+def sources(listings: list[Listing[Chunk]]) -> list[str]:
+    """The sources of what is listed."""
+    return [chunk.source_id for listing in listings for chunk in listing.documents]
+
+
+async def test_a_date_that_the_lists_do_not_know_yet_neither_repeats_nor_loses(deps: Deps) -> None:
+    shelf = [dated(day, f"s{day}", tags=("sea",)) for day in range(6)]
+    await put_in(deps, *shelf)
+    first = await newest(Selection((SEA,)), 2, None, deps)
+    for number, day in ((2, 50), (4, -50)):
+        later = in_chunks(dated(day, f"s{number}", tags=("sea",)))
+        await deps.store.ingestion.save([later], deps.clock())
+    rest = [first]
+    while rest[-1].next:
+        rest.append(await newest(Selection((SEA,)), 2, rest[-1].places[-1], deps))
+    assert ["s5", "s4", "s3", "s2", "s1", "s0"] == sources(rest)
+
+
+async def test_past_many_that_are_gone_a_page_takes_few_round_trips_and_loses_none(
+    deps: Deps, meter: Meter
+) -> None:
+    left = [dated(day, f"s{day}", tags=("sea",)) for day in range(5)]
+    gone = many([f"Part {number}." for number in range(120)], "gone", tags=("sea",))
+    await put_in(deps, *left, gone)
+    await deps.store.ingestion.save([in_chunks(replace(gone, sections=()))], deps.clock())
+    before = meter.round_trips
+    found = [await newest(Selection((SEA,)), 2, None, deps)]
+    assert 8 >= meter.round_trips - before
+    while found[-1].next:
+        found.append(await newest(Selection((SEA,)), 2, found[-1].next, deps))
+    assert ["s4", "s3", "s2", "s1", "s0"] == sources(found)
+
+
+async def test_no_day_lists_nothing_and_reads_nothing(deps: Deps, meter: Meter) -> None:
+    await put_in(deps, dated(0, "s0", tags=("sea",)))
+    read = meter.documents_read
+    no_day = Span(date(2024, 2, 2), date(2024, 2, 1))
+    for selection in (Selection(span=no_day), Selection((SEA,), no_day)):
+        assert [] == (await newest(selection, 5, None, deps)).documents
+    assert read == meter.documents_read
+
+
+async def test_of_a_list_that_was_cut_the_newest_come_from_it(deps: Deps, meter: Meter) -> None:
+    await put_in(deps, *(dated(day, f"s{day}", tags=("sea",)) for day in range(12)))
+    await cut_lists(deps, "facets", cap=5)
+    late = Span(first=FIRST_DAY.date() + timedelta(days=9))
+    read = meter.documents_read
+    assert ["s11", "s10"] == sources([await newest(Selection((SEA,), late), 2, None, deps)])
+    assert 2 + 2 == meter.documents_read - read
+
+
+async def test_a_page_that_is_short_goes_on(deps: Deps) -> None:
+    """Both lists were cut, and the newest that pass one filter do not pass the other."""
+    loud = many([f"Part {number}." for number in range(EXAMINED + 5)], "loud", tags=("sea",))
+    quiet = many([f"Page {number}." for number in range(EXAMINED + 9)], "quiet", author="Ann")
+    both = [dated(day, f"s{day}", tags=("sea",), author="Ann") for day in range(3)]
+    await put_in(deps, loud, quiet, *both)
+    await cut_lists(deps, "facets", cap=20)
+    found = await pages(deps, Selection((SEA, ANN)), 2)
+    assert [0, 2, 1] == [len(each.documents) for each in found]
+    assert ["s2", "s1", "s0"] == sources(found)
+
+
+async def test_the_last_page_knows_that_it_is_the_last(deps: Deps) -> None:
+    await put_in(deps, *(dated(day, f"s{day}", tags=("sea",)) for day in range(4)))
+    found = await pages(deps, Selection((SEA,)), 2)
+    assert [2, 2] == [len(each.documents) for each in found]
+    found = await pages(deps, Selection(span=Span(first=FIRST_DAY.date())), 2)
+    assert [2, 2] == [len(each.documents) for each in found]
+
+
+async def test_what_no_passage_bears_is_told(deps: Deps) -> None:
+    await put_in(deps, dated(0, "s0", tags=("sea",)))
+    listing = await newest(Selection((SEA, ANN)), 2, None, deps)
+    assert ([], ((ANN, "Ann"),)) == (listing.documents, listing.unknown)

@@ -1,0 +1,187 @@
+"""A question's ranking: what it holds, and how wide it looks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.domain.facet import Kind, named
+from shared.errors import Unavailable
+from shared.search.corpus import Corpus, knowledge
+from shared.search.meaning import DENSE_POOL, NoMeaning
+from shared.search.plan import FEW
+from shared.search.pool import MAX_LEXICAL_HITS
+from shared.search.ranking import Late, Mode, Question
+from shared.search.ranking import rank as rank_in
+from shared.search.selection import Group, Selection
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import in_chunks, index_all, put_in
+from tests.support.search_brute_force import bm25, cut_lists, many, one, stored
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shared.ai.embedding import Vector
+    from shared.deps import Deps
+    from shared.domain.chunk import Chunk
+    from shared.domain.facet import Facet
+    from shared.search.ranking import Ranking
+    from shared.store.documents import Documents, Neighbour
+    from shared.store.index_lists import Lists
+    from tests.fakes.monotonic import Monotonic
+
+pytestmark = pytest.mark.anyio
+
+SEA = named(Kind.TAG, "sea")
+ANN = named(Kind.AUTHOR, "Ann")
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+def question(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> Question:
+    """What is looked for, among what bears all of these facets."""
+    groups = tuple(Group("tags", {facet.id: (facet,)}) for facet in facets)
+    return Question(text, mode, Selection(groups))
+
+
+async def rank(asked: Question, deps: Deps) -> Ranking[Chunk]:
+    """What the knowledge base has on it."""
+    return await rank_in(asked, knowledge(deps.store), deps)
+
+
+async def test_every_hit_of_a_hybrid_search_has_both_scores(deps: Deps) -> None:
+    await put_in(deps, many(["rye anchor", "anchor oven mast", "bread"]), one("anchor rye rye"))
+    found = await rank(question("anchor rye"), deps)
+    expected = bm25(await stored(deps), "anchor rye")
+    assert pytest.approx(expected) == {hit.id: hit.bm25 for hit in found.hits}
+    assert all(hit.similarity is not None for hit in found.hits)
+    assert (frozenset({"anchor", "rye"}), 4) == (found.terms, found.documents)
+
+
+async def test_the_scores_are_those_of_the_text_where_lists_were_cut(deps: Deps) -> None:
+    texts = [f"anchor anchor {number}" for number in range(30)]
+    await put_in(deps, many([*texts, "rye and one anchor"], tags=("sea",)))
+    expected = bm25(await stored(deps), "anchor rye")
+    await cut_lists(deps, "lexicon", cap=3)
+    ways = (Mode.HYBRID, ()), (Mode.HYBRID, (SEA,)), (Mode.LEXICAL, (SEA,))
+    for mode, facets in ways:
+        found = await rank(question("anchor rye", mode, *facets), deps)
+        assert pytest.approx(expected) == {hit.id: hit.bm25 for hit in found.hits}
+
+
+async def test_what_lacks_a_vector_is_neither_near_nor_far(deps: Deps) -> None:
+    """Its words decide: with more of them than any other it comes first."""
+    await put_in(deps, many([f"anchor {word}" for word in ("rye", "oven", "mast", "rope")]))
+    await deps.store.ingestion.save([in_chunks(one("anchor anchor storm"))], deps.clock())
+    await index_all(deps)
+    found = await rank(question("anchor storm"), deps)
+    assert ("notes", None) == (found.hits[0].id[:5], found.hits[0].similarity)
+
+
+async def test_a_pool_is_as_deep_as_it_says(deps: Deps) -> None:
+    texts = [f"anchor {number}" for number in range(MAX_LEXICAL_HITS + 10)]
+    await put_in(deps, many(texts, tags=("sea",), author="Ann"))
+    depths = {
+        (mode, len(facets)): len((await rank(question("anchor", mode, *facets), deps)).hits)
+        for mode in (Mode.SEMANTIC, Mode.LEXICAL)
+        for facets in ((), (SEA,), (SEA, ANN))
+    }
+    assert {
+        (Mode.SEMANTIC, 0): DENSE_POOL,
+        (Mode.SEMANTIC, 1): DENSE_POOL,
+        (Mode.SEMANTIC, 2): FEW,
+        (Mode.LEXICAL, 0): MAX_LEXICAL_HITS,
+        (Mode.LEXICAL, 1): MAX_LEXICAL_HITS,
+        (Mode.LEXICAL, 2): MAX_LEXICAL_HITS,
+    } == depths
+
+
+async def test_what_broad_filters_may_hide_of_a_common_word_is_admitted(deps: Deps) -> None:
+    loud = many([f"anchor anchor {number}" for number in range(FEW + 10)], "loud")
+    quiet = many([f"an anchor of page {number}" for number in range(FEW + 10)], tags=("sea",))
+    await put_in(deps, loud, quiet)
+    assert not (await rank(question("anchor", Mode.LEXICAL, SEA), deps)).truncated
+    await cut_lists(deps, "lexicon", cap=20)
+    assert (await rank(question("anchor", Mode.LEXICAL, SEA), deps)).truncated
+    assert not (await rank(question("anchor", Mode.LEXICAL), deps)).truncated
+    assert not (await rank(question("anchor", Mode.HYBRID, SEA), deps)).truncated
+
+
+async def test_an_unknown_filter_ends_the_search(deps: Deps) -> None:
+    await put_in(deps, one("anchor", tags=("sea",)))
+    found = await rank(question("anchor", Mode.HYBRID, SEA, ANN), deps)
+    assert ((), [ANN.id]) == (found.hits, [value for _, value in found.unknown])
+    assert not found.matches
+
+
+async def test_the_provider_s_outage_is_told(deps: Deps, embedder: WordEmbedder) -> None:
+    await put_in(deps, one("anchor"))
+    embedder.down = True
+    found = await rank(question("anchor"), deps)
+    assert NoMeaning.PROVIDER_UNAVAILABLE is found.without_meaning
+    assert (True, 1) == (found.matches, len(found.hits))
+    assert (await rank(question("anchor", Mode.LEXICAL), deps)).without_meaning is None
+    with pytest.raises(Unavailable):
+        await rank(question("anchor", Mode.SEMANTIC), deps)
+
+
+class SlowDocuments:
+    """Documents whose vectors are compared by the server in time, but here never."""
+
+    def __init__(self, documents: Documents[Chunk], monotonic: Monotonic) -> None:
+        self.get_all = documents.get_all
+        self.searched = asyncio.Event()
+        self._documents = documents
+        self._monotonic = monotonic
+
+    async def nearest(
+        self, vector: Vector, limit: int, facets: Sequence[str] = ()
+    ) -> list[Neighbour[Chunk]]:
+        neighbours = await self._documents.nearest(vector, limit, facets)
+        self.searched.set()
+        return neighbours
+
+    async def similarities(
+        self,
+        vector: Vector,  # noqa: ARG002 - they are never compared
+        ids: Sequence[str],  # noqa: ARG002 - the same
+    ) -> list[Neighbour[Chunk]]:
+        self._monotonic.turn_soon(60)
+        await asyncio.Event().wait()
+        return []
+
+
+async def test_meaning_answers_where_words_take_too_long(deps: Deps, monotonic: Monotonic) -> None:
+    await put_in(deps, one("anchor"))
+    base = knowledge(deps.store)
+    documents = SlowDocuments(base.documents, monotonic)
+
+    class SlowLists:
+        async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> Lists:  # noqa: ARG002
+            await documents.searched.wait()
+            monotonic.turn_soon(60)
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    deps.deadline = time.time() + 100
+    ranking = await rank_in(question("anchor"), Corpus(documents, SlowLists()), deps)
+    assert (Late.WORDS, None, True) == (ranking.late, ranking.without_meaning, ranking.matches)
+    assert [(0.0, True)] == [(hit.bm25, hit.near) for hit in ranking.hits]
+
+
+async def test_what_is_not_compared_in_time_is_shown(deps: Deps, monotonic: Monotonic) -> None:
+    await put_in(deps, many([f"anchor {number}" for number in range(DENSE_POOL)]))
+    await put_in(deps, one("It is a storm, and far from anything else that is here."))
+    base = knowledge(deps.store)
+    deps.deadline = time.time() + 100
+    corpus = Corpus(SlowDocuments(base.documents, monotonic), base.lists)
+    ranking = await rank_in(question("anchor storm"), corpus, deps)
+    assert Late.COMPARISON is ranking.late
+    assert ["notes"] == [hit.id[:5] for hit in ranking.hits if hit.similarity is None]

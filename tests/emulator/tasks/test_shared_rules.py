@@ -1,0 +1,36 @@
+"""What the tools of the to-do list share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.caller import Caller
+from shared.errors import Unauthorized
+from shared.store import Meter
+from shared.tasks.contract import ENVELOPE, Problem, own_tasks
+from tests.support.tasks import TOOLS
+
+if TYPE_CHECKING:
+    from shared.deps import Backend
+
+
+@pytest.mark.anyio
+async def test_nobody_has_no_tasks(backend: Backend) -> None:
+    with pytest.raises(Unauthorized):
+        own_tasks(backend.deps(Caller(), Meter()))
+
+
+def test_all_six_answer_in_one_shape() -> None:
+    assert [ENVELOPE] * 6 == [tool.envelope for tool in TOOLS.values()]
+
+
+def test_an_item_fails_with_the_same_codes_as_a_call() -> None:
+    declared = ENVELOPE.schema({})["properties"]["error"]["anyOf"][0]["properties"]["code"]
+    assert declared["enum"] == Problem.model_json_schema()["properties"]["code"]["enum"]
+
+
+def test_every_field_with_a_code_of_its_own_is_some_tools() -> None:
+    fields = {name for tool in TOOLS.values() for name in tool.input.model_fields}
+    assert ENVELOPE.fields.keys() <= fields

@@ -1,0 +1,259 @@
+"""`amend_trace`, against the emulator."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.traces import (
+    ANNA,
+    STRANGER,
+    ask,
+    contribute,
+    did,
+    found,
+    refused,
+    said,
+    sample,
+    stored,
+    tags,
+    take_back,
+    votes,
+)
+
+if TYPE_CHECKING:
+    from shared.deps import Backend
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+TEXTS = ("title", "context_text", "solution_text", "tags")
+
+
+async def amend(backend: Backend, trace_id: str, **new: Any) -> dict[str, Any]:
+    return await did(backend, "amend_trace", trace_id=trace_id, **new)
+
+
+async def read(backend: Backend, trace_id: str) -> dict[str, Any]:
+    return await did(backend, "get_trace", STRANGER, trace_id=trace_id)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        {"title": "Another title"},
+        {"context_text": "Another problem."},
+        {"solution_text": "Another solution."},
+        {"tags": ["another", "python"]},
+        {"tags": []},
+        sample(1),
+    ],
+)
+async def test_what_is_given_changes_and_the_rest_stays(
+    backend: Backend, new: dict[str, Any]
+) -> None:
+    trace_id = await contribute(backend)
+    result = await amend(backend, trace_id, **new)
+    assert (sorted(new), 2) == (sorted(result["changed"]), result["revision"])
+    now = await read(backend, trace_id)
+    assert sample(0, **new) == {name: now[name] for name in TEXTS}
+    assert 2 == now["revision"]
+
+
+async def test_it_answers_with_the_trace_as_it_stands_now(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    result = await amend(backend, trace_id, title="  New\ttitle ", tags=["Two Words"])
+    assert {
+        "trace_id": trace_id,
+        "title": "New title",
+        "tags": ["two-words"],
+        "status": "pending",
+        "revision": 2,
+        "changed": ["title", "tags"],
+        "undo": {"tool": "amend_trace", "arguments": {"trace_id": trace_id, "revision": 1}},
+    } == result
+
+
+async def test_it_is_confirmed_in_words(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    text = await said(backend, "amend_trace", trace_id=trace_id, title="New title")
+    assert all(part in text for part in (trace_id, "New title", "title", '"revision": 1'))
+
+
+async def test_it_is_found_by_what_it_says_now(backend: Backend) -> None:
+    trace_id = await contribute(backend, tags=["old"])
+    await contribute(backend, 3, "ben", tags=["old"])
+    await amend(backend, trace_id, **sample(1, tags=["new"]))
+    assert trace_id == (await found(backend, query="background task vanishes silently"))[0]
+    assert [trace_id] == await found(backend, query="add_done_callback", limit=1)
+    assert [trace_id] == await found(backend, tags=["new"])
+    assert trace_id not in await found(backend, tags=["old"])
+    assert trace_id not in await found(backend, query="billing rates editable install", limit=1)
+    assert {"new": 1, "old": 1} == await tags(backend)
+
+
+async def test_an_earlier_revision_is_brought_back(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    await amend(backend, trace_id, **sample(1))
+    await amend(backend, trace_id, **sample(2))
+    for revision, number in ((2, 1), (1, 0), (3, 2)):
+        result = await amend(backend, trace_id, revision=revision)
+        assert sorted(TEXTS) == sorted(result["changed"])
+        now = await read(backend, trace_id)
+        assert sample(number) == {name: now[name] for name in TEXTS}
+    assert 6 == (await read(backend, trace_id))["revision"]
+
+
+async def test_amending_can_be_undone_and_that_too(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    amended = await amend(backend, trace_id, solution_text="Worse.", tags=["x"])
+    undone = await take_back(backend, amended)
+    now = await read(backend, trace_id)
+    assert sample(0) == {name: now[name] for name in TEXTS}
+    await take_back(backend, undone)
+    assert "Worse." == (await read(backend, trace_id))["solution_text"]
+
+
+@pytest.mark.parametrize("revision", [2, 3, 99])
+async def test_a_revision_that_never_was_is_not_found(backend: Backend, revision: int) -> None:
+    trace_id = await contribute(backend)
+    await amend(backend, trace_id, title="Two")
+    error = await refused(backend, "amend_trace", trace_id=trace_id, revision=revision)
+    assert ("NOT_FOUND", {"revision"}) == (error.code, set(error.details))
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"title": sample(0)["title"]},
+        {"title": f"  {sample(0)['title']} "},
+        {"tags": ["PYTHON", "packaging", "pytest", "python", "src-layout"]},
+        sample(0),
+    ],
+)
+async def test_what_it_says_already_changes_nothing(backend: Backend, same: dict[str, Any]) -> None:
+    trace_id = await contribute(backend)
+    await votes(backend, trace_id, 4)
+    before = await stored(backend, "traces")
+    answer = await ask(backend, "amend_trace", trace_id=trace_id, **same)
+    assert answer.result
+    assert ([], 1, "validated") == (
+        answer.result["changed"],
+        answer.result["revision"],
+        answer.result["status"],
+    )
+    assert "undo" not in answer.result
+    assert "Nothing changed" in str(answer.text)
+    assert before == await stored(backend, "traces")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"title": "New", "revision": 1}, {"title": None}])
+async def test_there_must_be_texts_or_a_revision_and_not_both(
+    backend: Backend, arguments: dict[str, Any]
+) -> None:
+    trace_id = await contribute(backend)
+    error = await refused(backend, "amend_trace", trace_id=trace_id, **arguments)
+    assert "VALIDATION_ERROR" == error.code
+    assert error.details
+    assert all(name in error.message for name in ("texts", "tags", "revision"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"title": ""}, "title"),
+        ({"title": "x" * 201}, "title"),
+        ({"context_text": " \n"}, "context_text"),
+        ({"solution_text": "x" * 50_001}, "solution_text"),
+        ({"tags": ["c++"]}, "tags.0"),
+        ({"tags": [f"t{number}" for number in range(21)]}, "tags"),
+        ({"revision": 0}, "revision"),
+        ({"revision": "1"}, "revision"),
+        ({"supersedes": "x"}, "supersedes"),
+    ],
+)
+async def test_what_is_wrong_is_named_by_its_field(
+    backend: Backend, wrong: dict[str, Any], field: str
+) -> None:
+    trace_id = await contribute(backend)
+    error = await refused(backend, "amend_trace", trace_id=trace_id, **wrong)
+    assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
+    assert 1 == (await read(backend, trace_id))["revision"]
+
+
+@pytest.mark.parametrize("title", ["\x1f", "\u200b"], ids=ascii)
+async def test_a_title_cannot_be_amended_away(backend: Backend, title: str) -> None:
+    trace_id = await contribute(backend)
+    error = await refused(backend, "amend_trace", trace_id=trace_id, title=title)
+    assert ("VALIDATION_ERROR", {"title"}) == (error.code, set(error.details))
+
+
+async def test_only_who_contributed_may_amend(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    error = await refused(backend, "amend_trace", "ben", trace_id=trace_id, title="Mine")
+    assert ("FORBIDDEN", {"trace_id": trace_id}) == (error.code, error.details)
+    assert "vote_trace" in error.message
+    error = await refused(backend, "amend_trace", "ben", trace_id="missing", title="Mine")
+    assert "NOT_FOUND" == error.code
+    await did(backend, "withdraw_trace", trace_id=trace_id)
+    error = await refused(backend, "amend_trace", "ben", trace_id=trace_id, title="Mine")
+    assert "NOT_FOUND" == error.code
+
+
+async def test_what_is_withdrawn_is_put_back_first(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    await did(backend, "withdraw_trace", trace_id=trace_id)
+    error = await refused(backend, "amend_trace", trace_id=trace_id, title="New")
+    assert ("CONFLICT", {"trace_id": trace_id}) == (error.code, error.details)
+    assert "withdraw_trace" in error.message
+
+
+async def test_the_date_is_that_of_the_last_amendment(backend: Backend) -> None:
+    backend.clock = lambda: NOON
+    older, newer = (
+        await contribute(backend, 0, tags=["x"]),
+        await contribute(backend, 1, tags=["x"]),
+    )
+    backend.clock = lambda: NOON + timedelta(days=3)
+    await amend(backend, older, title="New")
+    now = await read(backend, older)
+    assert ("2026-03-13", "2026-03-10") == (now["date"], now["created_at"])
+    assert [older, newer] == await found(backend, tags=["x"])
+
+
+async def test_amending_many_times_at_once_keeps_every_revision(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    await asyncio.gather(*(amend(backend, trace_id, title=f"Title {n}") for n in range(6)))
+    kept = await stored(backend, f"traces/{trace_id}/revisions")
+    now = await read(backend, trace_id)
+    assert {str(number) for number in range(1, 7)} == kept.keys()
+    assert 7 == now["revision"]
+    titles = {data["title"] for data in kept.values()} | {now["title"]}
+    assert {sample(0)["title"], *(f"Title {n}" for n in range(6))} == titles
+
+
+async def test_the_same_call_sent_twice_amends_once(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    asked = {"trace_id": trace_id, "title": "New", "idempotency_key": "k"}
+    both = await asyncio.gather(*(ask(backend, "amend_trace", **asked) for _ in range(2)))
+    assert [2, 2] == [each.result["revision"] for each in both if each.result]
+    assert 2 == (await read(backend, trace_id))["revision"]
+
+
+async def test_it_costs_three_round_trips_and_four_where_an_earlier_text_is_brought_back(
+    backend: Backend,
+) -> None:
+    trace_id = await contribute(backend)
+    answer = await ask(backend, "amend_trace", trace_id=trace_id, title="New")
+    assert answer.receipt.round_trips <= 3
+    answer = await ask(backend, "amend_trace", trace_id=trace_id, revision=1)
+    assert answer.receipt.round_trips <= 4
+
+
+async def test_who_amended_is_not_told(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    answer = await ask(backend, "amend_trace", trace_id=trace_id, title="New")
+    assert ANNA not in answer.model_dump_json()

@@ -1,0 +1,295 @@
+"""`contribute_trace`, against the emulator: what is stored, found and answered."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.search import marking
+from shared.traces import near_duplicate, screened
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.traces import (
+    STRANGER,
+    ask,
+    contribute,
+    did,
+    found,
+    refused,
+    sample,
+    stored,
+    tags,
+    take_back,
+)
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from shared.deps import Backend
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_it_answers_with_an_id_a_status_and_a_way_back(backend: Backend) -> None:
+    result = await did(backend, "contribute_trace", **sample(1))
+    trace_id = result["trace_id"]
+    assert {
+        "trace_id": trace_id,
+        "status": "pending",
+        "duplicate": False,
+        "title": "asyncio background task disappears without an error",
+        "tags": ["python", "asyncio"],
+        "similar": [],
+        "yours": True,
+        "undo": {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id}},
+    } == result
+
+
+async def test_it_says_that_it_was_submitted(backend: Backend) -> None:
+    answer = await ask(backend, "contribute_trace", **sample(1))
+    assert answer.result
+    assert answer.text
+    submitted = (
+        f"Trace submitted successfully (ID: {answer.result['trace_id']}). Status: pending — it will"
+        " be validated after community review."
+    )
+    assert answer.text.startswith(submitted)
+    assert "withdraw_trace" in answer.text
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"query": "why did the work I started in the event loop vanish silently"},
+        {"query": "add_done_callback"},
+        {"tags": ["asyncio"]},
+        {"query": "TaskGroup", "tags": ["asyncio", "python"]},
+    ],
+    ids=["meaning", "words", "tags", "both"],
+)
+async def test_it_is_found_at_once(backend: Backend, search: dict[str, Any]) -> None:
+    for number in (0, 2, 5, 15):
+        await contribute(backend, number, tags=["python", "other"])
+    trace_id = await contribute(backend, 1)
+    assert trace_id == (await found(backend, **search))[0]
+
+
+async def test_its_tags_count_as_words(backend: Backend) -> None:
+    trace_id = await contribute(backend, 1, tags=["quokka"])
+    assert [trace_id] == await found(backend, query="quokka")
+
+
+async def test_texts_are_kept_to_the_letter(backend: Backend) -> None:
+    texts: dict[str, Any] = {
+        "title": "Größe: 熟成 🧀 👩🏽‍🍳 שלום",
+        "context_text": "  indented\n\tand tabbed\r\n\n  ends so  \n",
+        "solution_text": "\u05d0\u05d1\u200f, e\u0301 and é, \\n, <b>&amp;</b>, '\"\n```x```",
+    }
+    trace_id = await contribute(backend, **texts)
+    result = await did(backend, "get_trace", STRANGER, trace_id=trace_id)
+    assert texts == {name: result[name] for name in texts}
+
+
+async def test_a_title_is_one_line(backend: Backend) -> None:
+    result = await did(
+        backend, "contribute_trace", **sample(0, title="  two\n lines,\u2028three \t words ")
+    )
+    assert "two lines, three words" == result["title"]
+
+
+@pytest.mark.parametrize(
+    "longest",
+    [
+        {"title": "x" * 200},
+        {"title": "x"},
+        {"context_text": "a" * 50_000},
+        {"solution_text": "ä b" * 16_666 + "ab"},
+        {"solution_text": "x"},
+        {"tags": [f"t{number}" for number in range(20)]},
+        {"tags": [f"t{number % 20}" for number in range(60)]},
+        {"tags": ["a" * 60]},
+        {"tags": []},
+    ],
+)
+async def test_the_bounds_are_within(backend: Backend, longest: dict[str, Any]) -> None:
+    trace_id = await contribute(backend, **longest)
+    result = (await stored(backend, "traces"))[trace_id]
+    wanted = longest | ({"tags": list(dict.fromkeys(longest["tags"]))} if "tags" in longest else {})
+    assert wanted == {name: result[name] for name in wanted}
+
+
+async def test_two_long_texts_of_ever_new_words_fit_in_one_commit(backend: Backend) -> None:
+    words = [f"wörd{number}ჰ" for number in range(9_000)]
+    context, solution = " ".join(words[:4_500])[:50_000], " ".join(words[4_500:])[:50_000]
+    trace_id = await contribute(backend, context_text=context, solution_text=solution)
+    assert [trace_id] == await found(backend, query="wörd7ჰ")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"title": ""}, "title"),
+        ({"title": " \n\t\u3000"}, "title"),
+        ({"title": "x" * 201}, "title"),
+        ({"title": None}, "title"),
+        ({"title": 5}, "title"),
+        ({"context_text": ""}, "context_text"),
+        ({"context_text": " \n "}, "context_text"),
+        ({"context_text": "x" * 50_001}, "context_text"),
+        ({"solution_text": "\u2003\u2028"}, "solution_text"),
+        ({"solution_text": "x" * 50_001}, "solution_text"),
+        ({"solution_text": ["x"]}, "solution_text"),
+        ({"tags": [f"t{number}" for number in range(21)]}, "tags"),
+        ({"tags": "python"}, "tags"),
+        ({"tags": ["ok", 5]}, "tags.1"),
+        ({"supersedes": "a/b"}, "supersedes"),
+        ({"supersedes": ""}, "supersedes"),
+        ({"idempotency_key": ""}, "idempotency_key"),
+        ({"contributor": "ben"}, "contributor"),
+        ({"user_id": "ben"}, "user_id"),
+    ],
+)
+async def test_what_is_wrong_is_named_by_its_field(
+    backend: Backend, wrong: dict[str, Any], field: str
+) -> None:
+    error = await refused(backend, "contribute_trace", **sample(0, **wrong))
+    assert "VALIDATION_ERROR" == error.code
+    assert field in error.details
+    assert {} == await stored(backend, "traces")
+
+
+async def test_what_is_missing_is_named(backend: Backend) -> None:
+    error = await refused(backend, "contribute_trace")
+    assert {"title", "context_text", "solution_text"} == set(error.details)
+
+
+@pytest.mark.parametrize("nothing", ["\x1f", "\u200b\u200e\u2060\ufeff\u00ad"], ids=ascii)
+@pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
+async def test_what_nobody_sees_is_no_text(backend: Backend, field: str, nothing: str) -> None:
+    error = await refused(backend, "contribute_trace", **sample(0, **{field: nothing}))
+    assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
+
+
+@pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
+async def test_half_a_character_is_refused(backend: Backend, field: str) -> None:
+    error = await refused(backend, "contribute_trace", **sample(0, **{field: "half \ud83c"}))
+    assert "VALIDATION_ERROR" == error.code
+
+
+@pytest.mark.parametrize("character", ["\0", "\x08", "\x1b[2J"], ids=ascii)
+@pytest.mark.parametrize("field", ["title", "solution_text"])
+async def test_what_a_terminal_would_obey_reaches_no_reader(
+    backend: Backend, field: str, character: str
+) -> None:
+    """What others read must not move their cursor."""
+    arguments = sample(0, **{field: f"before {character} after"})
+    error = await refused(backend, "contribute_trace", **arguments)
+    assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
+
+
+@pytest.mark.parametrize(
+    "character",
+    ["\u202e", "\u2066", "\U000e0041", "\U000e01f0", "\u200b", "\u2062", "\ufe01\ufe02"],
+    ids=ascii,
+)
+@pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
+async def test_what_turns_a_text_around_or_is_not_seen_reaches_no_reader(
+    backend: Backend, field: str, character: str
+) -> None:
+    """Code could be made to look like other code, and models read what people do not see."""
+    error = await refused(backend, "contribute_trace", **sample(0, **{field: f"a{character}b"}))
+    assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
+
+
+async def test_the_same_call_twice_at_once_has_one_effect(backend: Backend) -> None:
+    asked = sample(0, idempotency_key="k")
+    answers = await asyncio.gather(
+        *(ask(backend, "contribute_trace", **asked) for _ in range(4)),
+        ask(backend, "contribute_trace", "ben", **sample(1, idempotency_key="k")),
+    )
+    assert [None] * 5 == [answer.error for answer in answers]
+    assert 1 == len({str(answer.result) for answer in answers[:4]})
+    assert 2 == len(await stored(backend, "traces"))
+    assert 1 == (await tags(backend))["packaging"]
+    again = await ask(backend, "contribute_trace", **asked)
+    assert (answers[0].result, answers[0].text, True) == (
+        again.result,
+        again.text,
+        again.receipt.replayed,
+    )
+
+
+async def test_a_key_that_was_used_for_another_trace_is_a_conflict(backend: Backend) -> None:
+    await contribute(backend, 0, idempotency_key="k")
+    error = await refused(backend, "contribute_trace", **sample(1, idempotency_key="k"))
+    assert "CONFLICT" == error.code
+    assert 1 == len(await stored(backend, "traces"))
+
+
+@pytest.mark.parametrize("embedder", [WordEmbedder()])
+async def test_nothing_is_stored_while_the_provider_is_down(
+    backend: Backend, embedder: WordEmbedder
+) -> None:
+    embedder.down = True
+    answer = await ask(backend, "contribute_trace", **sample(0))
+    assert answer.error
+    assert ("UNAVAILABLE", "nothing_done") == (answer.error.code, answer.error.details["outcome"])
+    assert answer.error.retry_after
+    assert {} == await stored(backend, "traces")
+    embedder.down = False
+    await contribute(backend, 0)
+
+
+async def test_it_costs_three_round_trips(backend: Backend) -> None:
+    await contribute(backend, 0)
+    answer = await ask(backend, "contribute_trace", **sample(1))
+    assert answer.receipt.round_trips <= 3
+    # The trace, the totals, the answer, two tags and each of its words.
+    lists = [name for name, data in (await stored(backend, "trace_lexicon")).items()]
+    assert answer.receipt.documents_written <= 5 + len(lists)
+    keyed = await ask(backend, "contribute_trace", **sample(2, idempotency_key="k"))
+    assert keyed.receipt.round_trips <= 4
+
+
+async def test_contributing_can_be_undone(backend: Backend) -> None:
+    result = await did(backend, "contribute_trace", **sample(0))
+    await take_back(backend, result)
+    assert ({}, []) == (await tags(backend), await found(backend, query=sample(0)["title"]))
+
+
+async def test_many_contribute_at_once_and_nothing_is_lost(backend: Backend) -> None:
+    made = await asyncio.gather(*(contribute(backend, n, f"user{n}") for n in range(12)))
+    assert 12 == len(set(made))
+    wanted = [tag for n in range(12) for tag in sample(n)["tags"]]
+    assert {tag: wanted.count(tag) for tag in wanted} == await tags(backend)
+    for number, trace_id in enumerate(made):
+        assert trace_id in await found(backend, query=sample(number)["title"])
+
+
+async def test_texts_are_screened_and_compared_off_the_event_loop(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other callers of the same process would wait for that."""
+    threads: dict[str, set[threading.Thread]] = {}
+
+    def record_threads(module: ModuleType, name: str) -> None:
+        function, calls = (
+            getattr(module, name),
+            threads.setdefault(f"{module.__name__}.{name}", set()),
+        )
+
+        def recorded(*arguments: Any) -> Any:
+            calls.add(threading.current_thread())
+            return function(*arguments)
+
+        monkeypatch.setattr(module, name, recorded)
+
+    record_threads(screened, "findings")
+    record_threads(marking, "terms")
+    record_threads(near_duplicate, "terms")
+    trace_id = await contribute(backend, 1)
+    await did(backend, "amend_trace", trace_id=trace_id, **sample(2))
+    assert all(threads.values())
+    assert threading.current_thread() not in set().union(*threads.values())

@@ -1,0 +1,167 @@
+"""`contribute_trace` with `supersedes`: one trace in the place of another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.traces import (
+    SPAM,
+    STRANGER,
+    contribute,
+    did,
+    found,
+    refused,
+    said,
+    sample,
+    stored,
+    take_back,
+    votes,
+)
+
+if TYPE_CHECKING:
+    from shared.deps import Backend
+
+pytestmark = pytest.mark.anyio
+
+
+async def withdraw(backend: Backend, trace_id: str, *, withdrawn: bool = True) -> None:
+    await did(backend, "withdraw_trace", trace_id=trace_id, withdrawn=withdrawn)
+
+
+async def shown(backend: Backend, *trace_ids: str) -> list[bool]:
+    """Which of these are found: by words and by tags alike."""
+    by_words = await found(backend, query="oranges", limit=50)
+    by_tags = await found(backend, tags=["orange"], limit=50)
+    assert set(by_words) == set(by_tags)
+    return [each in by_tags for each in trace_ids]
+
+
+async def chain(backend: Backend, length: int) -> list[str]:
+    """Traces of which each replaces the one before."""
+    made: list[str] = []
+    for number in range(length):
+        more = {"supersedes": made[-1]} if made else {}
+        title = f"Oranges {sample(number)['title']}"
+        made.append(await contribute(backend, number, title=title, tags=["orange"], **more))
+    return made
+
+
+async def test_what_one_replaces_of_one_s_own_is_no_longer_found(backend: Backend) -> None:
+    old, new = await chain(backend, 2)
+    assert [False, True] == await shown(backend, old, new)
+    assert old == (await did(backend, "get_trace", STRANGER, trace_id=old))["trace_id"]
+
+
+async def test_it_is_found_again_when_its_successor_is_withdrawn(backend: Backend) -> None:
+    old, new = await chain(backend, 2)
+    await withdraw(backend, new)
+    assert [True, False] == await shown(backend, old, new)
+    assert "superseded_by" not in await did(backend, "get_trace", STRANGER, trace_id=old)
+    await withdraw(backend, new, withdrawn=False)
+    assert [False, True] == await shown(backend, old, new)
+
+
+async def test_undoing_the_contribution_brings_it_back(backend: Backend) -> None:
+    [old] = await chain(backend, 1)
+    result = await did(backend, "contribute_trace", **sample(1, tags=["orange"], supersedes=old))
+    assert old == result["supersedes"]
+    await take_back(backend, result)
+    assert [True] == await shown(backend, old)
+
+
+async def test_of_a_chain_only_the_last_is_found(backend: Backend) -> None:
+    made = await chain(backend, 3)
+    assert [False, False, True] == await shown(backend, *made)
+    await withdraw(backend, made[2])
+    assert [False, True, False] == await shown(backend, *made)
+    await withdraw(backend, made[1])
+    assert [True, False, False] == await shown(backend, *made)
+    await withdraw(backend, made[2], withdrawn=False)
+    await withdraw(backend, made[1], withdrawn=False)
+    assert [False, False, True] == await shown(backend, *made)
+
+
+async def test_behind_one_that_is_replaced_itself_nothing_comes_back(backend: Backend) -> None:
+    made = await chain(backend, 3)
+    await withdraw(backend, made[1])
+    assert [False, False, True] == await shown(backend, *made)
+    text = await said(backend, "withdraw_trace", trace_id=made[1], withdrawn=False)
+    assert f"replaced by the trace {made[2]}" in text
+    assert [False, False, True] == await shown(backend, *made)
+
+
+async def test_what_is_replaced_names_its_successor_to_whoever_replaces_it_again(
+    backend: Backend,
+) -> None:
+    [old] = await chain(backend, 1)
+    new = await contribute(backend, 1, title="Oranges", tags=["orange"], supersedes=old)
+    error = await refused(backend, "contribute_trace", **sample(2, supersedes=old))
+    assert ("CONFLICT", ["supersedes"]) == (error.code, list(error.details))
+    assert f"is replaced by {new}" in error.message
+
+
+async def test_somebody_else_s_stands_beside_it(backend: Backend) -> None:
+    [old] = await chain(backend, 1)
+    new = await contribute(
+        backend, 1, "ben", title="Oranges again", tags=["orange"], supersedes=old
+    )
+    assert [True, True] == await shown(backend, old, new)
+    assert "superseded_by" not in await did(backend, "get_trace", STRANGER, trace_id=old)
+    assert old == (await did(backend, "get_trace", STRANGER, trace_id=new))["supersedes"]
+    await did(backend, "withdraw_trace", "ben", trace_id=new)
+    await did(backend, "withdraw_trace", "ben", trace_id=new, withdrawn=False)
+    assert [True, True] == await shown(backend, old, new)
+
+
+async def test_what_does_not_exist_cannot_be_replaced(backend: Backend) -> None:
+    [only] = await chain(backend, 1)
+    error = await refused(backend, "contribute_trace", **sample(1, supersedes="missing"))
+    assert ("NOT_FOUND", [only]) == (error.code, list(await stored(backend, "traces")))
+    assert "search_traces" in error.message
+
+
+async def test_what_somebody_else_withdrew_does_not_exist(backend: Backend) -> None:
+    [old] = await chain(backend, 1)
+    await withdraw(backend, old)
+    error = await refused(backend, "contribute_trace", "ben", **sample(1, supersedes=old))
+    assert "NOT_FOUND" == error.code
+
+
+async def test_one_s_own_that_is_withdrawn_cannot_be_replaced(backend: Backend) -> None:
+    [old] = await chain(backend, 1)
+    await withdraw(backend, old)
+    error = await refused(backend, "contribute_trace", **sample(1, supersedes=old))
+    assert "CONFLICT" == error.code
+    assert "is withdrawn" in error.message
+
+
+async def test_a_better_wording_of_one_s_own_trace_may_replace_it(backend: Backend) -> None:
+    """What says the same as the very trace that it replaces is no duplicate of it."""
+    [old] = await chain(backend, 1)
+    better: dict[str, Any] = {"title": f"Oranges: {sample(0)['title']}", "tags": ["orange"]}
+    new = await contribute(backend, 0, **better, supersedes=old)
+    assert [False, True] == await shown(backend, old, new)
+
+
+async def test_a_flagged_one_is_not_shed_by_replacing_it(backend: Backend) -> None:
+    [old] = await chain(backend, 1)
+    await votes(backend, old, 2, **SPAM)
+    error = await refused(backend, "contribute_trace", **sample(1, supersedes=old))
+    assert ("CONFLICT", "amend it" in error.message) == (error.code, True)
+
+
+async def test_a_flagged_one_is_not_shed_by_putting_its_successor_back(backend: Backend) -> None:
+    made = await chain(backend, 2)
+    await withdraw(backend, made[1])
+    await votes(backend, made[0], 2, **SPAM)
+    error = await refused(backend, "withdraw_trace", trace_id=made[1], withdrawn=False)
+    assert ("CONFLICT", {"supersedes": made[0]}) == (error.code, error.details)
+
+
+async def test_a_flagged_one_is_not_copied_by_naming_another(backend: Backend) -> None:
+    flagged, other = await contribute(backend), await contribute(backend, 1, "ben")
+    await votes(backend, flagged, 2, **SPAM)
+    answer = await did(backend, "contribute_trace", **sample(0, supersedes=other))
+    assert (True, flagged) == (answer["duplicate"], answer["trace_id"])

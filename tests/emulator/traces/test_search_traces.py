@@ -1,0 +1,344 @@
+"""`search_traces`: what it finds, what it says, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.caller import Caller
+from shared.domain.trace import Trace, Writing
+from shared.store import Meter
+from shared.traces.index_entry import index_entry
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.traces import (
+    ANNA,
+    DOWN,
+    SPAM,
+    STRANGER,
+    ask,
+    clock_at,
+    contribute,
+    did,
+    found,
+    ids,
+    refused,
+    said,
+    sample,
+    vote,
+    votes,
+)
+
+if TYPE_CHECKING:
+    from shared.deps import Backend
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+NOTHING = "No traces found matching your query."
+
+
+async def search(backend: Backend, **arguments: Any) -> dict[str, Any]:
+    return await did(backend, "search_traces", STRANGER, **arguments)
+
+
+async def shelf(backend: Backend, *numbers: int, user: str = ANNA) -> list[str]:
+    """These samples, in order."""
+    return [await contribute(backend, number, user) for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [
+        ("asyncio create_task sometimes just stops without exception", 1),
+        ("import file mismatch", 3),
+        ("container takes long to stop, no SIGTERM", 6),
+        ("the whole table is scanned in spite of my index", 12),
+    ],
+)
+async def test_the_trace_that_answers_comes_first(
+    backend: Backend, query: str, number: int
+) -> None:
+    made = dict(zip((0, 1, 3, 6, 12, 22), await shelf(backend, 0, 1, 3, 6, 12, 22), strict=True))
+    result = await search(backend, query=query)
+    assert (made[number], True) == (result["results"][0]["trace_id"], result["matches"])
+
+
+async def test_a_hit_says_what_there_is_to_say(backend: Backend) -> None:
+    backend.clock = lambda: NOON
+    [trace_id] = await shelf(backend, 16)
+    await votes(backend, trace_id, 4)
+    [hit] = (await search(backend, query="file in .gitignore shows up in git status"))["results"]
+    score = hit.pop("score")
+    assert 0.5 < score < 1
+    assert {
+        "trace_id": trace_id,
+        "title": sample(16)["title"],
+        "tags": ["git", "gitignore"],
+        "status": "validated",
+        "trust": 0.34,
+        "upvotes": 4,
+        "downvotes": 0,
+        "date": "2026-03-10",
+        "rank": 1,
+        "context": " ".join(sample(16)["context_text"].split()),
+    } == {name: value for name, value in hit.items() if name != "solution"}
+    assert sample(16)["solution_text"].split()[:8] == hit["solution"].split()[:8]
+    assert len(hit["solution"]) <= 200
+
+
+async def test_hits_are_a_numbered_list_to_be_read(backend: Backend) -> None:
+    long: dict[str, Any] = {
+        "context_text": "word " * 60,
+        "solution_text": "First.\n\n  Then:\n```\nrun it\n```",
+    }
+    trace_id = await contribute(backend, title="Fix the frobnicator", tags=["a", "b"], **long)
+    other = await contribute(backend, 1, title="The frobnicator hums", tags=[])
+    await votes(backend, trace_id, 4)
+    query = "fix the frobnicator"
+    hits = (await search(backend, query=query))["results"]
+    text = await said(backend, "search_traces", STRANGER, query=query)
+    context = " ".join(["word"] * 39) + " word…"
+    head, first, second = text.split("\n\n")
+    assert 'Found 2 results for "fix the frobnicator":' == head
+    scores = f"score: {hits[0]['score']:.2f}, trust: 0.34, 4 up, 0 down"
+    assert [
+        f"1. Fix the frobnicator ({scores}, validated)",
+        "   Tags: a, b",
+        f"   Context: {context}",
+        "   Solution: First. Then: ``` run it ```",
+        f"   ID: {trace_id}",
+    ] == first.splitlines()
+    title, tags, *_, last = second.splitlines()
+    assert (
+        f"2. The frobnicator hums (score: {hits[1]['score']:.2f}, trust: 0.00, no votes yet)"
+        == title
+    )
+    assert ("   Tags: none", f"   ID: {other}") == (tags, last)
+
+
+async def test_a_list_by_tags_alone_has_no_scores(backend: Backend) -> None:
+    await shelf(backend, 0, 1)
+    text = await said(backend, "search_traces", STRANGER, tags=["python"])
+    assert "score" not in text
+    assert text.startswith("Found 2 results")
+    assert "trust: 0.00" in text
+
+
+async def test_where_nothing_is_there_is_nothing_to_find(backend: Backend) -> None:
+    for asked in ({"query": "anything"}, {"tags": ["python"]}, {"query": "x", "tags": ["y"]}):
+        answer = await ask(backend, "search_traces", STRANGER, **asked)
+        assert answer.result
+        assert ([], False) == (answer.result["results"], answer.result["matches"])
+        assert str(answer.text).startswith(NOTHING)
+
+
+async def test_what_nothing_matches_is_told_and_the_nearest_are_few(backend: Backend) -> None:
+    await shelf(backend, *range(8))
+    answer = await ask(backend, "search_traces", STRANGER, query="lattice quantum chromodynamics")
+    assert answer.result
+    assert (False, 3) == (answer.result["matches"], len(answer.result["results"]))
+    assert "next_cursor" not in answer.result
+    assert str(answer.text).startswith(NOTHING)
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"query": ""}, {"query": " \n"}, {"tags": []}, {"query": "", "tags": []}]
+)
+async def test_one_must_ask_for_something(backend: Backend, asked: dict[str, Any]) -> None:
+    error = await refused(backend, "search_traces", STRANGER, **asked)
+    assert ("VALIDATION_ERROR", "Please provide a query, tags, or both to search.") == (
+        error.code,
+        error.message,
+    )
+    assert "query" in error.details
+
+
+async def test_tags_must_all_be_borne(backend: Backend) -> None:
+    made = await shelf(backend, 0, 1, 2, 6)
+    assert set(made[:3]) == set(await found(backend, tags=["python"]))
+    assert set(made[1:3]) == set(await found(backend, tags=["python", "asyncio"]))
+    assert [made[2]] == await found(backend, tags=["Asyncio", "FASTAPI", "python", "python"])
+    assert [] == await found(backend, tags=["docker", "python"])
+
+
+async def test_tags_narrow_a_query(backend: Backend) -> None:
+    made = await shelf(backend, 0, 1, 2, 6)
+    everything = await search(backend, query="async web server freezes", tags=["docker"])
+    assert [made[3]] == ids([everything])
+    assert made[2] == (await found(backend, query="async web server freezes", tags=["python"]))[0]
+
+
+async def test_tags_alone_list_the_latest_first(backend: Backend) -> None:
+    made: list[str] = []
+    for number in range(4):
+        backend.clock = clock_at(NOON + timedelta(hours=number))
+        made.append(await contribute(backend, number, tags=["x"]))
+    assert made[::-1] == await found(backend, tags=["x"])
+
+
+async def test_an_unknown_tag_is_named_with_the_nearest_that_there_are(backend: Backend) -> None:
+    await shelf(backend, 0, 1)
+    for asked in ({"tags": ["asynkio", "python"]}, {"tags": ["asynkio"], "query": "task"}):
+        answer = await ask(backend, "search_traces", STRANGER, **asked)
+        assert answer.result
+        assert [] == answer.result["results"]
+        for text in (answer.result["message"], str(answer.text)):
+            assert NOTHING in text
+            assert "'asynkio'" in text
+            assert "'asyncio'" in text
+            assert "'python'" not in text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": 51}, "limit"),
+        ({"limit": "5"}, "limit"),
+        ({"query": "x" * 1_001}, "query"),
+        ({"query": 5}, "query"),
+        ({"tags": "python"}, "tags"),
+        ({"tags": ["c++"]}, "tags.0"),
+        ({"tags": [""]}, "tags.0"),
+        ({"tags": [f"t{number}" for number in range(21)]}, "tags"),
+        ({"cursor": "!"}, "cursor"),
+        ({"cursor": "x" * 4_001}, "cursor"),
+        ({"include_flagged": "yes"}, "include_flagged"),
+        ({"user_id": "anna"}, "user_id"),
+    ],
+)
+async def test_what_is_wrong_is_named_by_its_field(
+    backend: Backend, wrong: dict[str, Any], field: str
+) -> None:
+    error = await refused(backend, "search_traces", STRANGER, **({"query": "x"} | wrong))
+    assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
+
+
+@pytest.mark.parametrize(
+    "query", ["\0", "\u200b", "%s \\ ' \"", "の", "🧀", "x" * 1_000, "a b " * 250]
+)
+async def test_no_query_breaks_it(backend: Backend, query: str) -> None:
+    await shelf(backend, 0)
+    assert (await search(backend, query=query))["query"] == query.strip()
+
+
+async def test_half_a_character_is_refused(backend: Backend) -> None:
+    error = await refused(backend, "search_traces", STRANGER, query="half \ud83c")
+    assert "VALIDATION_ERROR" == error.code
+
+
+async def test_only_a_flagged_one_would_match_and_so_nothing_does(backend: Backend) -> None:
+    """What is hidden is no reason to call the rest a match."""
+    made = await shelf(backend, *range(5, 12))
+    flagged = await contribute(backend, 1)
+    await votes(backend, flagged, 2, **SPAM)
+    query = "coroutine garbage collected by asyncio: weak reference"
+    result = await search(backend, query=query)
+    assert (False, True) == (result["matches"], set(ids([result])) <= set(made))
+    assert len(result["results"]) <= 3
+    assert result["message"].startswith(NOTHING)
+    assert flagged == (await found(backend, query=query, include_flagged=True))[0]
+
+
+async def plant(backend: Backend, title: str) -> str:
+    """Store a trace past the search for duplicates."""
+    deps = backend.deps(Caller.of(ANNA), Meter())
+    trace = Trace(
+        trace_id=title.replace(" ", "-"),
+        writing=Writing(title=title, context_text="It jams.", solution_text="Oil it."),
+        contributor=ANNA,
+        created_at=deps.clock(),
+        updated_at=deps.clock(),
+    )
+    found = await index_entry(trace, deps)
+    await deps.store.database.commit(deps.store.traces.contributed(trace, found))
+    return trace.trace_id
+
+
+@pytest.mark.parametrize("embedder", [WordEmbedder()])
+async def test_trust_breaks_a_tie(backend: Backend, embedder: WordEmbedder) -> None:
+    assert not embedder.down
+    made = [await plant(backend, title) for title in ("a b c", "b c a", "c a b", "b a c")]
+    await votes(backend, made[2], 4)
+    await votes(backend, made[0], 4, **DOWN)
+    await vote(backend, made[3], "ben")
+    assert [made[2], made[3], made[1], made[0]] == await found(backend, query="c b")
+
+
+async def test_of_two_that_fit_alike_the_trusted_one_comes_first(backend: Backend) -> None:
+    """However few there are: a hair's breadth of relevance is no reason against 19 votes."""
+    made = [await plant(backend, f"The frobnicator of type {name}") for name in ("A", "B two")]
+    hits = (await search(backend, query="frobnicator of type A jams"))["results"]
+    assert made == ids([{"results": hits}])
+    assert hits[0]["score"] - hits[1]["score"] < 0.06
+    await votes(backend, made[1], 12)
+    await votes(backend, made[0], 7, **DOWN)
+    assert made[::-1] == await found(backend, query="frobnicator of type A jams")
+
+
+async def test_a_popular_trace_that_does_not_fit_never_beats_one_that_does(
+    backend: Backend,
+) -> None:
+    made = await shelf(backend, 0, 1, 2, 3, 6)
+    fitting, *others = made[1], made[0], made[2], made[3], made[4]
+    for other in others:
+        await asyncio.gather(*(vote(backend, other, f"friend{each}") for each in range(12)))
+    await asyncio.gather(*(vote(backend, fitting, f"foe{each}", **DOWN) for each in range(7)))
+    backend.clock = lambda: NOON + timedelta(days=4_000)
+    for query in (
+        "asyncio background task disappears without an error",
+        "Task was destroyed but it is pending!",
+        "strong reference to a task",
+    ):
+        assert fitting == (await found(backend, query=query))[0]
+
+
+async def test_what_was_not_asked_for_is_not_told(backend: Backend) -> None:
+    await shelf(backend, 0)
+    result = await search(backend, query="pytest", limit=1)
+    assert "message" not in result
+    assert "next_cursor" not in result
+
+
+@pytest.mark.parametrize("user", [STRANGER, "ben", ANNA])
+async def test_everybody_finds_the_same(backend: Backend, user: str | None) -> None:
+    await shelf(backend, 0, 1, 2)
+    own = await did(backend, "search_traces", user, query="python tests")
+    assert own == await search(backend, query="python tests")
+
+
+@pytest.mark.parametrize("embedder", [WordEmbedder()])
+async def test_while_the_provider_is_down_words_alone_are_searched(
+    backend: Backend, embedder: WordEmbedder
+) -> None:
+    made = await shelf(backend, 0, 1, 2)
+    await votes(backend, made[1], 2, **SPAM)
+    embedder.down = True
+    answer = await ask(backend, "search_traces", STRANGER, query="editable install")
+    by_tags = await found(backend, tags=["python"])
+    both = await found(backend, query="asyncio", tags=["python"])
+    embedder.down = False
+    assert answer.result, answer.error
+    assert (made[0], True) == (answer.result["results"][0]["trace_id"], answer.result["matches"])
+    assert "score" not in answer.result["results"][0]
+    assert "embedding provider" in answer.result["message"]
+    assert "score" not in str(answer.text)
+    assert {made[0], made[2]} == set(by_tags)
+    assert [made[2]] == both
+
+
+async def test_it_takes_three_round_trips_at_most(backend: Backend) -> None:
+    await shelf(backend, 0, 1, 2)
+    for asked in (
+        {"query": "python tests"},
+        {"query": "python tests", "tags": ["python"]},
+        {"tags": ["python", "asyncio"]},
+        {"tags": ["nothing-bears-this"]},
+        {"query": "python", "tags": ["nothing-bears-this"]},
+    ):
+        receipt = (await ask(backend, "search_traces", STRANGER, **asked)).receipt
+        assert receipt.round_trips <= 3, asked
+        assert 0 == receipt.documents_written

@@ -1,0 +1,55 @@
+"""`search_traces` where voters warn of most of what is near: that hides nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.clock import utc_now
+from shared.domain.trace import Trace, Writing
+from shared.domain.trust import Status, Tally
+from shared.traces.index_entry import index_entry
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.traces import found
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+
+pytestmark = pytest.mark.anyio
+
+WARNED = Tally(downvotes=9, down=450, alarm=450)
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+async def plant(deps: Deps, name: str, text: str, tally: Tally) -> None:
+    now = utc_now()
+    trace = Trace(
+        trace_id=name,
+        writing=Writing(title=text, context_text=text, solution_text=name, tags=("python",)),
+        contributor="somebody",
+        created_at=now,
+        updated_at=now,
+    )
+    voted = replace(trace, tally=tally)
+    entry = await index_entry(voted, deps)
+    await deps.store.database.commit(deps.store.traces.contributed(voted, entry))
+
+
+@pytest.mark.parametrize("tags", [[], ["python"]])
+async def test_what_is_flagged_crowds_nothing_out(
+    backend: Backend, deps: Deps, tags: list[str]
+) -> None:
+    assert Status.FLAGGED is WARNED.status
+    for number in range(60):
+        await plant(deps, f"spam-{number}", "the tap drips and leaks", WARNED)
+    for number in range(75):
+        await plant(deps, f"other-{number}", f"something else {number}", Tally())
+    await plant(deps, "good", "a tap leaks", Tally())
+    assert "good" == (await found(backend, query="the tap drips and leaks", tags=tags))[0]

@@ -1,0 +1,168 @@
+"""Walks through all pages of `search_traces`: nothing is lost and nothing comes twice."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.traces import (
+    SPAM,
+    STRANGER,
+    ask,
+    clock_at,
+    contribute,
+    did,
+    ids,
+    refused,
+    votes,
+    walk,
+)
+
+if TYPE_CHECKING:
+    from shared.deps import Backend
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
+QUERY: dict[str, Any] = {"query": "anchor"}
+TAGS: dict[str, Any] = {"tags": ["sea"]}
+BOTH: dict[str, Any] = {"query": "anchor", "tags": ["sea"]}
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+async def harbour(backend: Backend, count: int, **other: Any) -> list[str]:
+    """Traces that all hold a word and bear a tag, some of the same moment."""
+    made: list[str] = []
+    for number in range(count):
+        backend.clock = clock_at(NOON + timedelta(hours=number // 3))
+        texts = {"title": f"anchor {number}", "tags": ["sea", f"t{number}"]} | other
+        made.append(await contribute(backend, number, **texts))
+    return made
+
+
+async def pages_of(backend: Backend, **asked: Any) -> list[dict[str, Any]]:
+    return await walk(backend, "search_traces", STRANGER, **asked)
+
+
+@pytest.mark.parametrize("asked", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
+@pytest.mark.parametrize("limit", [1, 4, 12, 50])
+async def test_a_walk_meets_every_trace_once(
+    backend: Backend, asked: dict[str, Any], limit: int
+) -> None:
+    made = await harbour(backend, 12)
+    pages = await pages_of(backend, **asked, limit=limit)
+    assert sorted(made) == sorted(ids(pages))
+    hits = [hit for page in pages for hit in page["results"]]
+    assert list(range(1, 13)) == [hit["rank"] for hit in hits]
+    assert all(len(page["results"]) <= limit for page in pages)
+
+
+@pytest.mark.parametrize("asked", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
+async def test_the_order_is_that_of_one_long_page(backend: Backend, asked: dict[str, Any]) -> None:
+    await harbour(backend, 9)
+    backend.clock = lambda: NOON
+    [whole] = await pages_of(backend, **asked, limit=50)
+    assert ids([whole]) == ids(await pages_of(backend, **asked, limit=2))
+
+
+@pytest.mark.parametrize("asked", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
+async def test_what_comes_and_goes_meanwhile_does_not_disturb_a_walk(
+    backend: Backend, asked: dict[str, Any]
+) -> None:
+    made = await harbour(backend, 9)
+    first = await did(backend, "search_traces", STRANGER, **asked, limit=3)
+    seen = ids([first])
+    gone = next(each for each in made if each not in seen)
+    await did(backend, "withdraw_trace", trace_id=gone)
+    await did(backend, "withdraw_trace", trace_id=seen[0])
+    backend.clock = lambda: NOON + timedelta(days=1)
+    await contribute(backend, 20, title="anchor of late", tags=["sea"])
+    rest = await walk(
+        backend, "search_traces", STRANGER, **asked, limit=50, cursor=first["next_cursor"]
+    )
+    later = ids(rest)
+    assert set(made) - {gone} - set(seen) <= set(later)
+    assert not {gone, *seen} & set(later)
+
+
+@pytest.mark.parametrize("asked", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
+async def test_flagged_and_replaced_ones_leave_no_gap(
+    backend: Backend, asked: dict[str, Any]
+) -> None:
+    made = await harbour(backend, 9)
+    for hidden in (made[8], made[7], made[4]):
+        await votes(backend, hidden, 2, **SPAM)
+    new = await contribute(backend, 20, title="anchor anew", tags=["sea"], supersedes=made[3])
+    shown = {*made, new} - {made[8], made[7], made[4], made[3]}
+    for limit in (1, 2, 50):
+        pages = await pages_of(backend, **asked, limit=limit)
+        assert (sorted(shown), len(shown)) == (sorted(ids(pages)), len(ids(pages)))
+        assert list(range(1, 7)) == [hit["rank"] for page in pages for hit in page["results"]]
+    flagged = await pages_of(backend, **asked, limit=2, include_flagged=True)
+    assert sorted({*made, new} - {made[3]}) == sorted(ids(flagged))
+
+
+async def test_a_page_that_only_skips_flagged_ones_does_not_say_that_nothing_fits(
+    backend: Backend,
+) -> None:
+    made = await harbour(backend, 6)
+    for hidden in made[3:]:
+        await votes(backend, hidden, 2, **SPAM)
+    answer = await ask(backend, "search_traces", STRANGER, **TAGS, limit=1)
+    assert answer.result
+    if "next_cursor" in answer.result:
+        assert "No traces found" not in str(answer.text)
+
+
+async def test_a_page_says_how_to_go_on(backend: Backend) -> None:
+    await harbour(backend, 3)
+    answer = await ask(backend, "search_traces", STRANGER, **QUERY, limit=2)
+    assert answer.result
+    assert answer.result["next_cursor"] in str(answer.text)
+
+
+async def test_a_cursor_belongs_to_its_call(backend: Backend) -> None:
+    await harbour(backend, 4)
+    cursors = [
+        (await did(backend, "search_traces", STRANGER, **asked, limit=1))["next_cursor"]
+        for asked in (QUERY, TAGS, BOTH)
+    ]
+    for cursor, other in zip(cursors, (BOTH, QUERY, TAGS), strict=True):
+        error = await refused(backend, "search_traces", STRANGER, **other, cursor=cursor)
+        assert ("VALIDATION_ERROR", {"cursor"}) == (error.code, set(error.details))
+    damaged = cursors[0][:-3] + "AAA"
+    error = await refused(backend, "search_traces", STRANGER, **QUERY, cursor=damaged)
+    assert {"cursor"} == set(error.details)
+
+
+async def test_a_cursor_from_before_flagged_ones_were_asked_for_does_not_go_on(
+    backend: Backend,
+) -> None:
+    await harbour(backend, 3)
+    cursor = (await did(backend, "search_traces", STRANGER, **QUERY, limit=1))["next_cursor"]
+    error = await refused(
+        backend, "search_traces", STRANGER, **QUERY, include_flagged=True, cursor=cursor
+    )
+    assert {"cursor"} == set(error.details)
+
+
+async def test_long_titles_and_texts_are_paged_by_whole_hits(backend: Backend) -> None:
+    wide = "🧀" * 200
+    tags = ["sea", *(f"{number:02}{'x' * 58}" for number in range(19))]
+    made = [
+        await contribute(backend, number, title=f"{number} anchor {wide}"[:200], tags=tags)
+        for number in range(24)
+    ]
+    for asked in (QUERY, TAGS):
+        pages = await pages_of(backend, **asked, limit=50)
+        assert len(pages) > 1
+        assert sorted(made) == sorted(ids(pages))
+        assert all(len(str(page).encode()) < 100_000 for page in pages)

@@ -1,0 +1,209 @@
+"""Traces in the database: the lists by which they are found, exact after any history."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from shared.caller import Caller
+from shared.store import Meter
+from shared.store.database import Stale
+from shared.store.marks import read_mark
+from shared.store.trace_documents import to_trace
+from shared.traces.index_entry import MAX_TERMS, trace_mark
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.stored_traces import assert_exact
+from tests.support.traces import DOWN, ask, contribute, did, samples, stored, vote
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+    from shared.store import Store
+
+pytestmark = pytest.mark.anyio
+
+WORDS: Final = (
+    "rye",
+    "wheat",
+    "oven",
+    "sail",
+    "anchor",
+    "storm",
+    "Ångström",
+    "a_name",
+    "熟成",
+    "x",
+)
+TAGS: Final = ("food", "sea", "a.b", "..", "-", "0", "__x__", "x" * 60)
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+class History:
+    """What happens to the traces of one contributor, by chance."""
+
+    def __init__(self, backend: Backend, seed: int) -> None:
+        """Let it happen here."""
+        self.backend = backend
+        self.chance = random.Random(seed)  # noqa: S311 - no secret
+        self.made: list[str] = []
+
+    async def event(self) -> None:
+        """Something; now and then two things at once."""
+        count = self.chance.choice((1, 1, 1, 2, 3))
+        await asyncio.gather(*(self._one() for _ in range(count)))
+
+    async def _one(self) -> None:
+        if not self.made:
+            await self.contribute()
+            return
+        happens = self.chance.choice(
+            (self.contribute, self.amend, self.amend, self.back, self.hide, self.show, self.vote)
+        )
+        await happens()
+
+    async def contribute(self) -> None:
+        """A new trace, which may take the place of another."""
+        former = {"supersedes": self.chance.choice(self.made)} if self._often() else {}
+        result = await self._call("contribute_trace", **self._texts(), **former)
+        if result and not result["duplicate"]:
+            self.made.append(result["trace_id"])
+
+    async def amend(self) -> None:
+        """Some of its fields change."""
+        texts = self._texts()
+        wanted = self.chance.sample(sorted(texts), self.chance.randint(1, len(texts)))
+        await self._change("amend_trace", **{name: texts[name] for name in wanted})
+
+    async def back(self) -> None:
+        """An earlier revision comes back, if there was one."""
+        await self._change("amend_trace", revision=self.chance.randint(1, 3))
+
+    async def hide(self) -> None:
+        """It is withdrawn."""
+        await self._change("withdraw_trace")
+
+    async def show(self) -> None:
+        """It is put back."""
+        await self._change("withdraw_trace", withdrawn=False)
+
+    async def vote(self) -> None:
+        """Somebody votes, which the lists do not know of."""
+        trace_id = self.chance.choice(self.made)
+        await ask(self.backend, "vote_trace", "ben", trace_id=trace_id, **DOWN)
+
+    async def _change(self, name: str, **arguments: Any) -> None:
+        await self._call(name, trace_id=self.chance.choice(self.made), **arguments)
+
+    async def _call(self, name: str, **arguments: Any) -> dict[str, Any] | None:
+        answer = await ask(self.backend, name, **arguments)
+        assert answer.error is None or answer.error.code in {"NOT_FOUND", "CONFLICT"}
+        return answer.result
+
+    def _often(self) -> bool:
+        return bool(self.made) and self.chance.random() < 0.3
+
+    def _texts(self) -> dict[str, Any]:
+        chance = self.chance
+        return {
+            "title": " ".join(chance.choices(WORDS, k=3)),
+            "context_text": " ".join(chance.choices(WORDS, k=chance.randint(1, 12))),
+            "solution_text": f"{chance.getrandbits(64):x} {' '.join(chance.choices(WORDS, k=4))}",
+            "tags": chance.sample(TAGS, chance.randint(0, 4)),
+        }
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_after_any_history_the_lists_are_those_made_from_scratch(
+    backend: Backend, seed: int
+) -> None:
+    history = History(backend, seed)
+    for _ in range(6):
+        for _ in range(6):
+            await history.event()
+        await assert_exact(backend)
+
+
+async def test_a_text_of_nothing_but_stop_words_is_none_of_the_documents(backend: Backend) -> None:
+    texts: dict[str, Any] = {
+        "title": "the",
+        "context_text": "and",
+        "solution_text": "of it",
+        "tags": [],
+    }
+    trace_id = await contribute(backend, **texts)
+    await assert_exact(backend)
+    await did(backend, "amend_trace", trace_id=trace_id, title="anchors")
+    await assert_exact(backend)
+
+
+async def test_only_the_commonest_words_of_a_very_long_text_are_indexed(backend: Backend) -> None:
+    words = [f"w{number}" for number in range(MAX_TERMS + 300)]
+    trace_id = await contribute(backend, solution_text=" ".join([*words, "anchor anchor"]))
+    data = (await stored(backend, "traces"))[trace_id]
+    held = data["indexed"]["terms"]
+    assert MAX_TERMS == len(held)
+    assert 2 == held["anchor"]
+    assert trace_mark(to_trace(trace_id, data)) == read_mark(data)
+    await did(backend, "withdraw_trace", trace_id=trace_id)
+    await assert_exact(backend)
+
+
+async def test_a_trace_is_read_as_it_was_written(backend: Backend) -> None:
+    trace_id = await contribute(backend, 7)
+    read = await _store(backend).traces.get(trace_id)
+    assert read
+    assert samples()[7]["title"] == read.trace.writing.title
+    assert tuple(samples()[7]["tags"]) == read.trace.writing.tags
+    assert await _store(backend).traces.get("missing") is None
+    assert await _store(backend).traces.revision(trace_id, 1) is None
+
+
+async def test_what_was_decided_on_an_old_reading_is_refused(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    store = _store(backend)
+    read = await store.traces.get(trace_id)
+    assert read
+    await vote(backend, trace_id, "ben")
+    for write in (
+        store.traces.tallied(read, read.trace.tally),
+        store.traces.changed(read, read.trace, None)[0],
+    ):
+        with pytest.raises(Stale):
+            await store.database.commit([write])
+
+
+async def test_a_vote_that_came_in_meanwhile_is_not_written_over(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    store = _store(backend)
+    before = await store.traces.vote(trace_id, "ben")
+    assert (None, None, 0) == (before.ballot, before.text, before.revision)
+    await vote(backend, trace_id, "ben")
+    now = await store.traces.vote(trace_id, "ben")
+    assert now.ballot
+    with pytest.raises(Stale):
+        await store.database.commit([store.traces.cast(before, now.ballot, None, backend.clock())])
+
+
+async def test_a_record_that_a_newer_version_wrote_is_read(backend: Backend, deps: Deps) -> None:
+    """After a rollback, documents hold fields that this version does not know."""
+    client = backend.connection.client
+    await client.document("contributors/ben").set({"up": 3, "down": 1, "since": "2027"})
+    record = await deps.store.traces.record("ben")
+    assert (3, 1) == (record.up, record.down)
+
+
+async def test_a_record_that_holds_one_count_alone_is_read(backend: Backend, deps: Deps) -> None:
+    await backend.connection.client.document("contributors/ben").set({"down": 1})
+    record = await deps.store.traces.record("ben")
+    assert (0, 1) == (record.up, record.down)
+
+
+def _store(backend: Backend) -> Store:
+    return backend.deps(Caller.of("reader"), Meter()).store

@@ -1,0 +1,65 @@
+"""Who contributed a trace, and who voted: told to nobody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.traces import (
+    ANNA,
+    DOWN,
+    STRANGER,
+    ask,
+    contribute,
+    ids,
+    sample,
+    vote,
+    votes,
+    walk,
+)
+
+if TYPE_CHECKING:
+    from shared.deps import Backend
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_who_contributed_is_told_to_nobody(backend: Backend) -> None:
+    old = await contribute(backend, 0)
+    trace_id = await contribute(backend, 1, supersedes=old)
+    await votes(backend, trace_id, 2)
+    await vote(backend, trace_id, "carl.gauss@example.com", **DOWN, feedback_text="Not so.")
+    answers = [
+        await ask(backend, name, user, **arguments)
+        for user in (STRANGER, "ben", ANNA)
+        for name, arguments in (
+            ("search_traces", {"query": sample(1)["title"]}),
+            ("search_traces", {"tags": ["asyncio"]}),
+            ("list_tags", {}),
+            ("get_trace", {"trace_id": old}),
+            ("get_trace", {"trace_id": trace_id}),
+            ("get_trace", {"trace_id": "missing"}),
+        )
+    ]
+    answers += [
+        await ask(backend, name, "ben", trace_id=trace_id, **arguments)
+        for name, arguments in (
+            ("amend_trace", {"title": "Mine"}),
+            ("withdraw_trace", {}),
+            ("vote_trace", {"vote_type": "up"}),
+        )
+    ]
+    answers.append(await ask(backend, "vote_trace", ANNA, trace_id=trace_id, vote_type="up"))
+    answers.append(await ask(backend, "contribute_trace", ANNA, **sample(2, supersedes=trace_id)))
+    everything = " ".join(answer.model_dump_json() for answer in answers).lower()
+    for name in (ANNA, "lovelace", "voter0", "gauss"):
+        assert name not in everything
+
+
+async def test_who_contributed_is_not_in_the_pages_of_a_walk(backend: Backend) -> None:
+    for number in range(5):
+        await contribute(backend, number)
+    pages = await walk(backend, "search_traces", query="python pytest docker", limit=2)
+    assert len(ids(pages)) > 2
+    assert ANNA not in str(pages)

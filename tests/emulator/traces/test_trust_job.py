@@ -1,0 +1,301 @@
+"""Trust makes what is said of votes what the votes say, and loses none that comes meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from functions.jobs.purge.job import purge
+from functions.jobs.trust.job import EVERY, JOB, LATE, trust, waiting
+from shared.caller import Caller
+from shared.domain.trust import Tally
+from shared.job import Busy, Report, run_job
+from shared.store import Meter
+from tests.support.commit_hooks import WatchedBackend, before
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.knowledge import write
+from tests.support.stored_documents import ample, documents, nothing
+from tests.support.stored_traces import assert_sums
+from tests.support.tasks import NOON
+from tests.support.traces import DOWN, SPAM, ask, contribute, did, stored, vote, votes
+from tests.support.workspaces import Day, of_job
+from tests.support.workspaces import stored as written
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.deps import Backend
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+PEOPLE: Final = ("anna", "ben", "carl", "dora")
+MOST: Final = 12
+"""Reads that a run with nothing to do takes."""
+
+
+@pytest.fixture
+def day() -> Day:
+    return Day(NOON)
+
+
+@pytest.fixture
+async def backend(settings: Settings, day: Day) -> AsyncIterator[Backend]:
+    opened = WatchedBackend(settings, clock=day, embedder=WordEmbedder())
+    yield opened
+    await opened.aclose()
+
+
+async def voted(backend: Backend, chance: random.Random) -> list[str]:
+    """Traces of two contributors, amended and voted on in every way."""
+    made = [await contribute(backend, number, PEOPLE[number % 2]) for number in range(4)]
+    ways: list[dict[str, Any]] = [{"vote_type": "up"}, DOWN, SPAM, {"vote_type": "none"}]
+    for _ in range(24):
+        trace_id, user = chance.choice(made), chance.choice(PEOPLE)
+        await ask(backend, "vote_trace", user, trace_id=trace_id, **chance.choice(ways))
+        if chance.random() < 0.2:
+            text = f"Try number {chance.random()}."
+            for owner in PEOPLE[:2]:
+                more = {"trace_id": trace_id, "solution_text": text}
+                await ask(backend, "amend_trace", owner, **more)
+    return made
+
+
+async def damage(backend: Backend, chance: random.Random) -> None:
+    """Sums become wrong in ways of all kinds."""
+    deps = of_job(backend)
+    for trace_id in sorted(await stored(backend, "traces")):
+        wrong = Tally(*(chance.randrange(300) for _ in range(5)))
+        change = chance.choice([{"tally": asdict(wrong)}, {"tally": {"upvotes": 7}}, {}])
+        await write(deps, f"traces/{trace_id}", change)
+    record: dict[str, Any] = {"up": chance.randrange(50)}
+    await write(deps, f"contributors/{chance.choice(PEOPLE[:2])}", record)
+
+
+async def documents_written(backend: Backend) -> int:
+    """How many documents another run writes."""
+    meter = Meter()
+    assert (await trust(backend.deps(Caller(), meter), ample())).failures == []
+    return meter.documents_written
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_wrong_sums_become_those_of_the_votes(backend: Backend, day: Day, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    await voted(backend, chance)
+    await trust(of_job(backend), ample())
+    await damage(backend, chance)
+    day.now += EVERY
+    report = await trust(of_job(backend), ample())
+    assert (True, [], 0) == (report.finished, report.failures, report.counts["busy"])
+    assert report.counts["records"] <= 2
+    await assert_sums(backend)
+    day.now += EVERY
+    assert 1 == await documents_written(backend)  # that the round has ended
+
+
+async def test_a_record_that_is_gone_is_written_again(backend: Backend) -> None:
+    trace_id = await contribute(backend, 0, "anna")
+    await votes(backend, trace_id, 3)
+    await backend.connection.client.document("contributors/anna").delete()
+    assert Report(Counter(records=1)) == await trust(of_job(backend), ample())
+    await assert_sums(backend)
+
+
+async def test_what_was_voted_on_since_the_last_run_is_looked_at_without_a_round(
+    backend: Backend, day: Day
+) -> None:
+    voted_on, other = [await contribute(backend, number, "anna") for number in range(2)]
+    await trust(of_job(backend), ample())
+    day.later(days=1)
+    await vote(backend, voted_on, "ben")
+    for trace_id in (voted_on, other):
+        await write(of_job(backend), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+    assert Report(Counter(tallies=1)) == await trust(of_job(backend), ample())
+    sums = {
+        name: data["tally"]["upvotes"] for name, data in (await stored(backend, "traces")).items()
+    }
+    assert {voted_on: 1, other: 40} == sums
+    day.now += EVERY
+    assert Report(Counter(tallies=1)) == await trust(of_job(backend), ample())
+    await assert_sums(backend)
+
+
+async def test_a_vote_that_is_written_late_is_not_overlooked(backend: Backend, day: Day) -> None:
+    """Its writer took the time before the run, and committed after it."""
+    trace_id = await contribute(backend, 0, "anna")
+    await trust(of_job(backend), ample())
+    day.later(days=1)
+    await trust(of_job(backend), ample())
+    day.now -= LATE / 2
+    await vote(backend, trace_id, "ben")
+    await write(of_job(backend), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+    day.now += LATE
+    assert Report(Counter(tallies=1)) == await trust(of_job(backend), ample())
+
+
+async def test_a_run_with_nothing_to_do_costs_a_handful_of_reads(
+    backend: Backend, day: Day
+) -> None:
+    for number in range(6):
+        await votes(backend, await contribute(backend, number, f"user{number}"), 3)
+    day.later(hours=1)
+    await trust(of_job(backend), ample())
+    day.later(days=1)
+    await trust(of_job(backend), ample())
+    for _ in range(2):
+        day.later(days=1)
+        meter = Meter()
+        deps = backend.deps(Caller(), meter)
+        assert (0, Report()) == (await waiting(deps), await trust(deps, ample()))
+        assert (0, True) == (meter.documents_written, meter.documents_read <= MOST)
+
+
+async def test_a_vote_that_comes_before_a_correction_is_kept(
+    settings: Settings, backend: Backend, day: Day
+) -> None:
+    trace_id = await contribute(backend, 0, "anna")
+    await votes(backend, trace_id, 2)
+    await trust(of_job(backend), ample())
+    wrong: dict[str, dict[str, Any]] = {
+        f"traces/{trace_id}": {"tally": {"upvotes": 9}},
+        "contributors/anna": {"up": 9},
+    }
+    for path, fields in wrong.items():
+        await write(of_job(backend), path, fields)
+        day.now += EVERY
+
+        async def someone(name: str = path.replace("/", " ")) -> None:
+            await vote(backend, trace_id, name)
+
+        raced = WatchedBackend(settings, before(1, someone), clock=day, embedder=WordEmbedder())
+        assert 1 == (await trust(of_job(raced), ample())).counts["busy"]
+        await raced.aclose()
+        day.now += EVERY
+        await trust(of_job(backend), ample())
+        await assert_sums(backend)
+    assert 4 == (await stored(backend, "traces"))[trace_id]["tally"]["upvotes"]
+
+
+async def test_runs_among_many_votes_lose_none(backend: Backend, day: Day) -> None:
+    made = [await contribute(backend, number, "anna") for number in range(3)]
+    chance = random.Random(5)  # noqa: S311 - no secret
+
+    async def run() -> None:
+        for _ in range(6):
+            day.now += EVERY
+            await trust(of_job(backend), ample())
+
+    async def people() -> None:
+        for number in range(10):
+            await asyncio.gather(
+                *(
+                    vote(backend, trace_id, f"voter{number}", **chance.choice([{}, DOWN]))
+                    for trace_id in made
+                )
+            )
+            if number == 4:
+                await damage(backend, chance)
+
+    await asyncio.gather(run(), people())
+    day.now += EVERY
+    await trust(of_job(backend), ample())
+    await assert_sums(backend)
+    heads = [data["tally"] for data in (await stored(backend, "traces")).values()]
+    assert [10] * 3 == [each["upvotes"] + each["downvotes"] for each in heads]
+
+
+async def test_a_trace_whose_votes_cannot_be_read_keeps_no_other_from_being_mended(
+    backend: Backend,
+) -> None:
+    broken, other, theirs = [
+        await contribute(backend, number, user)
+        for number, user in enumerate(("anna", "anna", "ben"))
+    ]
+    for trace_id in (broken, other, theirs):
+        await vote(backend, trace_id, "carl")
+        await write(of_job(backend), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+    await write(of_job(backend), f"traces/{broken}/votes/carl", {"vote": "sideways"})
+    record = (await stored(backend, "contributors"))["anna"]
+    report = await trust(of_job(backend), ample())
+    assert [f"traces/{broken}"] == [failure.name for failure in report.failures]
+    assert Counter(tallies=2) == report.counts
+    assert record == (await stored(backend, "contributors"))["anna"]
+
+
+async def test_votes_on_what_was_erased_stay_in_the_record(backend: Backend, day: Day) -> None:
+    gone, stays = [await contribute(backend, number, "anna") for number in range(2)]
+    await votes(backend, gone, 3, **DOWN)
+    await votes(backend, stays, 2)
+    await did(backend, "withdraw_trace", "anna", trace_id=gone)
+    day.later(days=31)
+    while f"traces/{gone}" in await written(of_job(backend)):
+        await purge(of_job(backend), nothing())
+    kept = {"up": 2, "down": 3, "erased_down": 3}
+    for _ in range(2):  # while its votes are still there, and after
+        assert kept == (await stored(backend, "contributors"))["anna"]
+        assert Report() == await trust(of_job(backend), ample())
+        await purge(of_job(backend), ample())
+        day.now += EVERY
+    assert Report() == await trust(of_job(backend), ample())
+
+
+async def test_a_run_without_time_goes_from_contributor_to_contributor(
+    backend: Backend, day: Day
+) -> None:
+    for number in range(3):
+        await votes(backend, await contribute(backend, number, PEOPLE[number]), 2)
+    await damage(backend, random.Random(3))  # noqa: S311 - no secret
+    finished = [(await trust(of_job(backend), nothing())).finished for _ in range(4)]
+    assert [False, False, False, True] == finished
+    await assert_sums(backend)
+    day.later(days=1)
+    assert 0 == await waiting(of_job(backend))
+
+
+async def test_killed_after_any_commit_the_next_run_ends_in_the_same_state(
+    settings: Settings, backend: Backend, day: Day
+) -> None:
+    class DiedError(Exception):
+        pass
+
+    chance = random.Random(11)  # noqa: S311 - no secret
+    await voted(backend, chance)
+
+    async def die(_commit: int, send: Any) -> list[Any]:
+        await send()
+        raise DiedError
+
+    for _ in range(3):
+        await damage(backend, chance)
+        day.now += EVERY
+        deaths = 0
+        while True:
+            dying = WatchedBackend(settings, die, clock=day, embedder=WordEmbedder())
+            try:
+                await trust(of_job(dying), ample())
+            except DiedError:
+                deaths += 1
+            else:
+                break
+            finally:
+                await dying.aclose()
+        assert deaths > 1
+        await assert_sums(backend)
+
+
+async def test_two_schedulers_at_once_run_one(backend: Backend) -> None:
+    outcomes = await asyncio.gather(run_job(JOB, backend), run_job(JOB, backend))
+    assert {Report, Busy} == set(map(type, outcomes))
+
+
+async def test_without_traces_there_is_nothing_to_do(backend: Backend, day: Day) -> None:
+    assert Report() == await trust(of_job(backend), ample())
+    day.later(days=1)
+    assert (0, 0) == (await documents_written(backend), await waiting(of_job(backend)))
+    assert {"trust"} == set(await documents(of_job(backend), "meta"))

@@ -1,0 +1,65 @@
+"""Trust is killed after any commit, and the next run completes what it left."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from functions.jobs.trust.job import EVERY, trust
+from infra.deploy.discovery import ROOT
+from shared.deps import Backend
+from tests.emulator.traces.test_trust_job import damage, voted
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.stored_documents import ample
+from tests.support.stored_traces import assert_sums
+from tests.support.workspaces import Day, of_job
+
+if TYPE_CHECKING:
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+KILLED_TRUST: Final = """
+import asyncio, os, signal, sys
+from functions.jobs.trust.job import JOB
+from shared.job import run_job
+from shared.settings import Settings
+from tests.support.commit_hooks import WatchedBackend, after
+
+async def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(run_job(JOB, WatchedBackend(Settings(), after(int(sys.argv[1]), die))))
+"""
+
+
+async def test_a_process_that_is_killed_again_and_again_gets_it_done(
+    settings: Settings, project: str
+) -> None:
+    day, chance = Day(), random.Random(2)  # noqa: S311 - no secret
+    backend = Backend(settings, clock=day, embedder=WordEmbedder())
+    await voted(backend, chance)
+    await damage(backend, chance)
+    for commits in (2, 3, 4):  # the lease, a note, a sum
+        assert -signal.SIGKILL == killed(project, commits)
+    day.now += EVERY
+    report = await trust(of_job(backend), ample())
+    assert (True, []) == (report.finished, report.failures)
+    await assert_sums(backend)
+    await backend.aclose()
+
+
+def killed(project: str, commits: int) -> int:
+    """What becomes of a run that is to be killed after so many commits."""
+    return subprocess.run(
+        [sys.executable, "-c", KILLED_TRUST, str(commits)],
+        cwd=ROOT,
+        env={**os.environ, "GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "0.1"},
+        check=False,
+    ).returncode

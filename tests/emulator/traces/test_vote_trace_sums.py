@@ -1,0 +1,316 @@
+"""Votes and their sums: whatever happens, in whatever order and at once, they agree."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from shared.domain.trust import FeedbackTag, Record
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.stored_traces import assert_sums, ballots
+from tests.support.traces import (
+    DOWN,
+    SPAM,
+    STRANGER,
+    ask,
+    contribute,
+    did,
+    found,
+    said,
+    sample,
+    stored,
+    vote,
+    votes,
+)
+
+if TYPE_CHECKING:
+    from shared.deps import Backend
+
+pytestmark = pytest.mark.anyio
+
+PEOPLE: Final = ("anna", "ben", "carl", "dora")
+CHOICES: Final[tuple[dict[str, Any], ...]] = (
+    *({"vote_type": kind} for kind in ("up", "up", "none")),
+    *({"vote_type": "down", "feedback_tag": tag} for tag in FeedbackTag),
+    {"vote_type": "down", "feedback_tag": "wrong", "feedback_text": "It fails."},
+)
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+class History:
+    """What happens to some traces, by chance, and what must follow from it."""
+
+    def __init__(self, backend: Backend, seed: int) -> None:
+        """Let it happen here."""
+        self.backend = backend
+        self.chance = random.Random(seed)  # noqa: S311 - no secret
+        self.owners: dict[str, str] = {}
+        self.votes: dict[tuple[str, str], dict[str, Any]] = {}
+        self.earlier: set[tuple[str, str]] = set()
+        self.numbers = iter(range(1_000))
+
+    async def begin(self) -> None:
+        """Two people contribute two traces each."""
+        for number, user in enumerate(("anna", "ben", "anna", "ben")):
+            self.owners[await contribute(self.backend, number, user)] = user
+
+    async def event(self) -> None:
+        """Something."""
+        trace_id = self.chance.choice(sorted(self.owners))
+        happens = self.chance.choices(
+            [self.vote, self.amend_text, self.amend_tags, self.hide], [12, 2, 1, 1]
+        )[0]
+        await happens(trace_id)
+
+    async def vote(self, trace_id: str) -> None:
+        """Somebody votes."""
+        user, how = self.chance.choice(PEOPLE), self.chance.choice(CHOICES)
+        answer = await ask(self.backend, "vote_trace", user, trace_id=trace_id, **how)
+        if self.owners[trace_id] == user:
+            assert answer.error
+            assert "FORBIDDEN" == answer.error.code
+            return
+        assert answer.result, answer.error
+        before = self.votes.get((trace_id, user), {"vote_type": "none"})
+        renewed = (trace_id, user) in self.earlier
+        assert (before != how or renewed) == answer.result["changed"]
+        self.votes[trace_id, user] = how
+        self.earlier.discard((trace_id, user))
+
+    async def amend_text(self, trace_id: str) -> None:
+        """Its solution changes: nobody has voted for that, and who was against it still is."""
+        await self._amend(trace_id, solution_text=f"Try number {next(self.numbers)}.")
+        given = {key for key, how in self.votes.items() if how["vote_type"] != "none"}
+        self.earlier |= {key for key in given if key[0] == trace_id}
+        for user in PEOPLE:
+            if self.votes.get((trace_id, user), {}).get("vote_type") != "down":
+                self.votes.pop((trace_id, user), None)
+
+    async def amend_tags(self, trace_id: str) -> None:
+        """Its tags change, and no vote with them."""
+        answer = await did(
+            self.backend,
+            "amend_trace",
+            self.owners[trace_id],
+            trace_id=trace_id,
+            tags=[f"number-{next(self.numbers)}"],
+        )
+        assert ["tags"] == answer["changed"]
+
+    async def hide(self, trace_id: str) -> None:
+        """It is withdrawn and put back."""
+        for withdrawn in (True, False):
+            await did(
+                self.backend,
+                "withdraw_trace",
+                self.owners[trace_id],
+                trace_id=trace_id,
+                withdrawn=withdrawn,
+            )
+
+    async def assert_told(self) -> None:
+        """Every trace is told with the votes that there must be."""
+        for trace_id in self.owners:
+            how = [self.votes.get((trace_id, user), {}) for user in PEOPLE]
+            heads = Counter(each.get("vote_type", "none") for each in how)
+            read = await did(self.backend, "get_trace", STRANGER, trace_id=trace_id)
+            assert (heads["up"], heads["down"]) == (read["upvotes"], read["downvotes"])
+
+    async def _amend(self, trace_id: str, **new: str) -> None:
+        await did(self.backend, "amend_trace", self.owners[trace_id], trace_id=trace_id, **new)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_after_any_history_the_sums_are_those_of_the_votes(
+    backend: Backend, seed: int
+) -> None:
+    history = History(backend, seed)
+    await history.begin()
+    for _ in range(8):
+        for _ in range(8):
+            await history.event()
+        await history.assert_told()
+        await assert_sums(backend)
+
+
+async def test_a_vote_weighs_what_its_voter_s_record_says(backend: Backend) -> None:
+    theirs = await contribute(backend, 1, "ben")
+    await votes(backend, theirs, 5)
+    await vote(backend, theirs, "voter0", **DOWN)
+    trace_id = await contribute(backend)
+    await vote(backend, trace_id, "ben")
+    await vote(backend, trace_id, "carl")
+    weights = {user: data["weight"] for user, data in (await ballots(backend, trace_id)).items()}
+    assert {"ben": Record(up=4, down=1).weight, "carl": Record().weight} == weights
+
+
+async def test_thirty_who_vote_at_once_are_all_counted(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    how = [({"vote_type": "up"}, DOWN, SPAM)[each % 3] for each in range(30)]
+    answers = await asyncio.gather(
+        *(
+            ask(backend, "vote_trace", f"voter{number}", trace_id=trace_id, **each)
+            for number, each in enumerate(how)
+        )
+    )
+    assert [None] * 30 == [answer.error for answer in answers]
+    read = await did(backend, "get_trace", STRANGER, trace_id=trace_id)
+    assert (10, 20) == (read["upvotes"], read["downvotes"])
+    assert 30 == len(await ballots(backend, trace_id))
+    heads = [each.result["upvotes"] + each.result["downvotes"] for each in answers if each.result]
+    assert list(range(1, 31)) == sorted(heads)
+    await assert_sums(backend)
+
+
+async def test_one_who_votes_many_times_at_once_has_one_vote(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    how = [({"vote_type": "up"}, DOWN, {"vote_type": "none"})[each % 3] for each in range(12)]
+    answers = await asyncio.gather(
+        *(ask(backend, "vote_trace", "ben", trace_id=trace_id, **each) for each in how)
+    )
+    assert [None] * 12 == [answer.error for answer in answers]
+    assert len(await ballots(backend, trace_id)) <= 1
+    await assert_sums(backend)
+
+
+async def test_votes_on_all_traces_of_one_contributor_at_once_make_an_exact_record(
+    backend: Backend,
+) -> None:
+    made = [await contribute(backend, number, "anna") for number in range(4)]
+    await asyncio.gather(
+        *(
+            vote(backend, trace_id, f"voter{number}", **({} if number % 2 else DOWN))
+            for trace_id in made
+            for number in range(6)
+        )
+    )
+    assert {"up": 12, "down": 12} == (await stored(backend, "contributors"))["anna"]
+    await assert_sums(backend)
+
+
+async def test_votes_on_the_old_text_do_not_count_for_the_new_one(backend: Backend) -> None:
+    trace_id = await contribute(backend, 0, "anna")
+    await votes(backend, trace_id, 4)
+    amended = await did(
+        backend, "amend_trace", "anna", trace_id=trace_id, solution_text="Do the opposite."
+    )
+    assert "pending" == amended["status"]
+    read = await did(backend, "get_trace", "voter0", trace_id=trace_id)
+    assert (0, 0, 0.0) == (read["upvotes"], read["downvotes"], read["trust"])
+    assert "your_vote" not in read
+    again = await vote(backend, trace_id, "voter0")
+    assert (True, 1) == (again["changed"], again["upvotes"])
+    assert "former" not in again
+    assert {"up": 4} == (await stored(backend, "contributors"))["anna"]
+    await assert_sums(backend)
+
+
+async def test_a_vote_against_stays_however_often_the_text_is_changed(backend: Backend) -> None:
+    """A dot at a time, no warning is lost."""
+    trace_id = await contribute(backend, 0, "anna")
+    for number, user in enumerate(("ben", "carl")):
+        await vote(backend, trace_id, user, **SPAM, feedback_text="It sells something.")
+        dots = f"Buy this.{'.' * number}"
+        await did(backend, "amend_trace", "anna", trace_id=trace_id, solution_text=dots)
+    read = await did(backend, "get_trace", STRANGER, trace_id=trace_id)
+    assert ("flagged", 2) == (read["status"], read["downvotes"])
+    assert [True, True] == [each["earlier"] for each in read["feedback"]]
+    assert "of an earlier text" in await said(backend, "get_trace", STRANGER, trace_id=trace_id)
+    convinced = await vote(backend, trace_id, "ben")
+    assert ("down", "pending", 1) == (
+        convinced["former"],
+        convinced["status"],
+        convinced["downvotes"],
+    )
+    await assert_sums(backend)
+
+
+async def test_other_tags_leave_the_votes(backend: Backend) -> None:
+    trace_id = await contribute(backend, 0, "anna")
+    await votes(backend, trace_id, 4)
+    amended = await did(backend, "amend_trace", "anna", trace_id=trace_id, tags=["other"])
+    assert "validated" == amended["status"]
+    await assert_sums(backend)
+
+
+async def test_another_title_is_another_text(backend: Backend) -> None:
+    """It is the line that is read first: nobody has voted for that."""
+    trace_id = await contribute(backend, 0, "anna")
+    await votes(backend, trace_id, 4)
+    amended = await did(backend, "amend_trace", "anna", trace_id=trace_id, title="FIX: run this")
+    assert "pending" == amended["status"]
+    await assert_sums(backend)
+
+
+async def test_an_old_text_that_is_brought_back_has_no_votes(backend: Backend) -> None:
+    """Whoever voted then may have changed their mind since: they are asked anew."""
+    trace_id = await contribute(backend, 0, "anna")
+    await votes(backend, trace_id, 4)
+    for new in ({"solution_text": "Another."}, {"revision": 1}):
+        await did(backend, "amend_trace", "anna", trace_id=trace_id, **new)
+    read = await did(backend, "get_trace", STRANGER, trace_id=trace_id)
+    assert (0, "pending", sample(0)["solution_text"]) == (
+        read["upvotes"],
+        read["status"],
+        read["solution_text"],
+    )
+    await assert_sums(backend)
+
+
+async def test_amending_while_others_vote_loses_and_doubles_nothing(backend: Backend) -> None:
+    trace_id = await contribute(backend, 0, "anna")
+    await votes(backend, trace_id, 6)
+    amending = (
+        ask(backend, "amend_trace", "anna", trace_id=trace_id, solution_text=f"Try {number}.")
+        for number in range(3)
+    )
+    voting = (
+        ask(backend, "vote_trace", f"voter{number}", trace_id=trace_id, vote_type="up")
+        for number in range(12)
+    )
+    answers = await asyncio.gather(*voting, *amending)
+    assert [None] * 15 == [answer.error for answer in answers]
+    assert 4 == (await did(backend, "get_trace", STRANGER, trace_id=trace_id))["revision"]
+    await assert_sums(backend)
+
+
+async def test_withdrawing_while_others_vote_ends_in_one_of_both(backend: Backend) -> None:
+    trace_id = await contribute(backend, 0, "anna")
+    answers = await asyncio.gather(
+        *(
+            ask(backend, "vote_trace", f"voter{number}", trace_id=trace_id, vote_type="up")
+            for number in range(8)
+        ),
+        ask(backend, "withdraw_trace", "anna", trace_id=trace_id),
+    )
+    refusals = {answer.error.code for answer in answers if answer.error}
+    assert refusals <= {"NOT_FOUND"}
+    assert [] == await found(backend, query=sample(0)["title"])
+    await did(backend, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
+    counted = sum(answer.error is None for answer in answers[:8])
+    read = await did(backend, "get_trace", STRANGER, trace_id=trace_id)
+    assert counted == read["upvotes"]
+    await assert_sums(backend)
+
+
+async def test_a_vote_on_an_earlier_text_can_be_taken_back_and_renewed(backend: Backend) -> None:
+    """Or a contributor keeps the credit of a text that is gone, and warnings grow old."""
+    trace_id = await contribute(backend, 0, "anna")
+    await vote(backend, trace_id, "ben")
+    await vote(backend, trace_id, "carl", **DOWN, feedback_text="It fails.")
+    await did(backend, "amend_trace", "anna", trace_id=trace_id, solution_text="Another.")
+    assert (await vote(backend, trace_id, "ben", vote_type="none"))["changed"]
+    assert {"up": 0, "down": 1} == (await stored(backend, "contributors"))["anna"]
+    await vote(backend, trace_id, "carl", **DOWN, feedback_text="It fails.")
+    [feedback] = (await did(backend, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
+    assert not feedback["earlier"]
+    await assert_sums(backend)

@@ -1,0 +1,179 @@
+"""`withdraw_trace`, against the emulator."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.caller import Caller
+from shared.store import Meter
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.traces import (
+    ANNA,
+    DOWN,
+    STRANGER,
+    ask,
+    contribute,
+    did,
+    found,
+    refused,
+    said,
+    sample,
+    stored,
+    tags,
+    take_back,
+    vote,
+    votes,
+)
+
+if TYPE_CHECKING:
+    from shared.deps import Backend
+
+pytestmark = pytest.mark.anyio
+
+ASKED: tuple[dict[str, Any], ...] = (
+    {"query": sample(0)["title"]},
+    {"query": "editable", "tags": ["python"]},
+    {"tags": ["src-layout"]},
+)
+
+
+async def withdraw(backend: Backend, trace_id: str, **arguments: Any) -> dict[str, Any]:
+    return await did(backend, "withdraw_trace", trace_id=trace_id, **arguments)
+
+
+async def test_nobody_finds_it_and_nobody_but_its_owner_reads_it(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    await contribute(backend, 1)
+    await withdraw(backend, trace_id)
+    for user in (STRANGER, "ben", ANNA):
+        for asked in ASKED:
+            assert trace_id not in await found(backend, user, **asked, include_flagged=True)
+    for user in (STRANGER, "ben"):
+        error = await refused(backend, "get_trace", user, trace_id=trace_id)
+        assert "NOT_FOUND" == error.code
+    read = await did(backend, "get_trace", ANNA, trace_id=trace_id)
+    assert ("withdrawn", sample(0)["solution_text"]) == (read["status"], read["solution_text"])
+    assert {"python": 1, "asyncio": 1} == await tags(backend)
+
+
+async def test_what_is_withdrawn_is_as_if_it_had_never_been(backend: Backend) -> None:
+    """To others the refusals of a withdrawn trace and of a missing one are the same."""
+    trace_id = await contribute(backend)
+    await withdraw(backend, trace_id)
+    for name, more in (
+        ("get_trace", {}),
+        ("vote_trace", {"vote_type": "up"}),
+        ("amend_trace", {"title": "Mine"}),
+        ("withdraw_trace", {}),
+    ):
+        gone = await refused(backend, name, "ben", trace_id=trace_id, **more)
+        never = await refused(backend, name, "ben", trace_id="f" * 16, **more)
+        assert never.message.replace("f" * 16, trace_id) == gone.message
+
+
+async def test_it_answers_with_the_status_and_the_way_back(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    told = {"trace_id": trace_id, "title": sample(0)["title"], "changed": True}
+    back = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": False}}
+    assert told | {"status": "withdrawn", "undo": back} == await withdraw(backend, trace_id)
+    again = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": True}}
+    result = await withdraw(backend, trace_id, withdrawn=False)
+    assert told | {"status": "pending", "undo": again} == result
+
+
+async def test_it_is_confirmed_in_words(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    text = await said(backend, "withdraw_trace", trace_id=trace_id)
+    assert all(part in text for part in (trace_id, sample(0)["title"], '"withdrawn": false'))
+    text = await said(backend, "withdraw_trace", trace_id=trace_id)
+    assert "Nothing changed" in text
+
+
+async def test_votes_survive(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    await votes(backend, trace_id, 5)
+    await vote(backend, trace_id, "ben", **DOWN, feedback_text="Not on Windows.")
+    before = await did(backend, "get_trace", "ben", trace_id=trace_id)
+    record = await stored(backend, "contributors")
+    await withdraw(backend, trace_id)
+    assert "validated" == (await withdraw(backend, trace_id, withdrawn=False))["status"]
+    assert before == await did(backend, "get_trace", "ben", trace_id=trace_id)
+    assert record == await stored(backend, "contributors")
+
+
+async def test_what_is_put_back_is_found_as_before(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    before = [await found(backend, **asked) for asked in ASKED]
+    await take_back(backend, await withdraw(backend, trace_id))
+    assert [[trace_id]] * 3 == before == [await found(backend, **asked) for asked in ASKED]
+
+
+async def test_twice_is_as_good_as_once(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    for withdrawn in (True, False):
+        await withdraw(backend, trace_id, withdrawn=withdrawn)
+        before = await stored(backend, "trace_lexicon")
+        again = await withdraw(backend, trace_id, withdrawn=withdrawn)
+        assert not again["changed"]
+        assert "undo" not in again
+        assert before == await stored(backend, "trace_lexicon")
+
+
+async def test_putting_back_what_is_there_changes_nothing(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    assert not (await withdraw(backend, trace_id, withdrawn=False))["changed"]
+
+
+async def test_only_its_owner_withdraws_it(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    error = await refused(backend, "withdraw_trace", "ben", trace_id=trace_id)
+    assert ("FORBIDDEN", {"trace_id": trace_id}) == (error.code, error.details)
+    await withdraw(backend, trace_id)
+    error = await refused(backend, "withdraw_trace", "ben", trace_id=trace_id, withdrawn=False)
+    assert "NOT_FOUND" == error.code
+
+
+async def test_withdrawn_at_once_by_many_calls_it_is_withdrawn_once(backend: Backend) -> None:
+    trace_id = await contribute(backend)
+    answers = await asyncio.gather(*(withdraw(backend, trace_id) for _ in range(6)))
+    assert 1 == sum(each["changed"] for each in answers)
+    assert {} == await tags(backend)
+    totals = (await stored(backend, "meta"))["trace_lexicon"]
+    assert {"documents": 0, "length": 0} == totals
+
+
+@pytest.mark.parametrize("embedder", [WordEmbedder()])
+async def test_it_can_be_withdrawn_while_the_provider_is_down(
+    backend: Backend, embedder: WordEmbedder
+) -> None:
+    trace_id = await contribute(backend)
+    embedder.down = True
+    await withdraw(backend, trace_id)
+    answer = await ask(backend, "withdraw_trace", trace_id=trace_id, withdrawn=False)
+    embedder.down = False
+    assert answer.error
+    assert ("UNAVAILABLE", "nothing_done") == (answer.error.code, answer.error.details["outcome"])
+    assert (await withdraw(backend, trace_id, withdrawn=False))["changed"]
+
+
+async def test_a_search_that_has_just_read_the_lists_does_not_show_it(backend: Backend) -> None:
+    """It may be withdrawn after the lists were read, and before its document is."""
+    trace_id = await contribute(backend)
+    await withdraw(backend, trace_id)
+    traces = backend.deps(Caller(), Meter()).store.traces
+    assert [] == await traces.get_all([trace_id])
+
+
+async def test_it_costs_four_round_trips_at_most(backend: Backend) -> None:
+    old = await contribute(backend)
+    plain = await contribute(backend, 2)
+    new = await contribute(backend, 1, supersedes=old)
+    for trace_id, most in ((plain, 2), (new, 3)):
+        answer = await ask(backend, "withdraw_trace", trace_id=trace_id)
+        assert answer.receipt.round_trips <= most
+    for trace_id in (plain, new):
+        answer = await ask(backend, "withdraw_trace", trace_id=trace_id, withdrawn=False)
+        assert answer.receipt.round_trips <= 4

@@ -1,0 +1,192 @@
+"""A task that is erased while somebody uses it, or half erased, answers nothing of what it held."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.ai.embedding import Purpose
+from shared.deps import Backend
+from tests.support.database_dump import everything, orphans
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.materials import BREAD, COMET, MAST, PAGES, extract, extracted, refused
+from tests.support.workspaces import (
+    QUESTION,
+    Day,
+    bring,
+    erase,
+    erasure_of,
+    of_job,
+    opened,
+    stored,
+    task_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from shared.ai.embedding import Vector
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+UNKNOWN = "0" * 32
+"""A document that never existed."""
+
+
+class ErasingEmbedder(WordEmbedder):
+    """While it embeds for this purpose, the task `notes` is erased to its end."""
+
+    def __init__(self, purpose: Purpose, settings: Settings) -> None:
+        super().__init__()
+        self._purpose = purpose
+        self._settings = settings
+        self.done = False
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        if purpose is self._purpose and not self.done:
+            self.done = True
+            async with opened(self._settings, Day()) as other:
+                await erase(of_job(other), "notes")
+        return await super().embed(texts, purpose)
+
+
+@pytest.fixture
+async def backend(settings: Settings) -> AsyncIterator[Backend]:
+    async with opened(settings, Day()) as backend:
+        yield backend
+
+
+async def test_what_is_half_erased_answers_nothing(backend: Backend) -> None:
+    document = (await bring(backend, "notes"))["document"]
+    assert await erasure_of(of_job(backend), "notes").begin()
+    for scope in ("materials", "task"):
+        wanted: Any = {"scope": scope, "task_id": "notes"}
+        never = await refused(backend, QUESTION, document=UNKNOWN, **wanted)
+        told = await refused(backend, QUESTION, document=document, **wanted)
+        assert "NOT_FOUND" == told.code
+        assert never == told
+    told = await refused(backend, QUESTION, scope="task", task_id="notes")
+    never = await refused(backend, QUESTION, scope="task", task_id="never")
+    assert never.message.replace("never", "notes") == told.message
+
+
+@pytest.mark.parametrize("text", [PAGES, BREAD])
+async def test_bringing_materials_to_what_is_half_erased_finishes_it_and_works(
+    backend: Backend, text: str
+) -> None:
+    old = await bring(backend, "notes", COMET)
+    await bring(backend, "notes")
+    deps = of_job(backend)
+    assert await erasure_of(deps, "notes").begin()
+    brought = await bring(backend, "notes", text)
+    assert (False, len(text.split("\n\n"))) == (brought["known"], brought["considered"])
+    whole = await extracted(backend, QUESTION, scope="task", task_id="notes", top_k=20)
+    assert sorted(text.split("\n\n")) == sorted(whole["contexts"])
+    gone = await refused(backend, QUESTION, document=old["document"], task_id="notes")
+    assert "NOT_FOUND" == gone.code
+    assert [] == orphans(await everything(deps.store.database.client))
+    assert 4 + len(text.split("\n\n")) == len(await stored(deps, "users/"))
+
+
+async def test_who_brings_materials_while_they_are_erased_is_told_so_and_nothing_is_left(
+    settings: Settings,
+) -> None:
+    embedder = ErasingEmbedder(Purpose.DOCUMENT, settings)
+    backend = Backend(settings, embedder=embedder)
+    told = await refused(backend, QUESTION, materials=PAGES, task_id="notes")
+    assert (True, "CONFLICT") == (embedder.done, told.code)
+    assert {} == await stored(of_job(backend), "users/")
+    assert MAST == (await bring(backend, "notes"))["contexts"][0]
+    await backend.aclose()
+
+
+@pytest.mark.parametrize("wanted", ["document", "materials", "task"])
+async def test_who_asks_while_a_task_is_erased_is_answered_in_full_or_told_that_it_is_gone(
+    settings: Settings, wanted: str
+) -> None:
+    embedder = ErasingEmbedder(Purpose.QUERY, settings)
+    embedder.done = True
+    backend = Backend(settings, embedder=embedder)
+    document = (await bring(backend, "notes"))["document"]
+    embedder.done = False
+    named = {"document": document, "materials": PAGES, "scope": "task"}
+    field = "scope" if wanted == "task" else wanted
+    arguments = {field: named[field], "task_id": "notes", "top_k": 20}
+    answer = await extract(backend, "What happened to the mast?", **arguments)
+    assert embedder.done
+    await backend.aclose()
+    if answer.error:
+        assert answer.error.code in {"NOT_FOUND", "CONFLICT"}
+    else:
+        assert answer.result
+        assert sorted(PAGES.split("\n\n")) == sorted(answer.result["contexts"])
+
+
+async def test_the_answer_of_a_task_that_was_erased_meanwhile_is_not_kept(
+    settings: Settings,
+) -> None:
+    embedder = ErasingEmbedder(Purpose.QUERY, settings)
+    backend = Backend(settings, embedder=embedder)
+    await extract(backend, QUESTION, materials=PAGES, task_id="notes", idempotency_key="one")
+    assert embedder.done
+    left = await stored(of_job(backend), "users/")
+    await backend.aclose()
+    assert {} == left
+
+
+@pytest.mark.parametrize("commits", [1, 2, 3])
+async def test_an_eraser_that_was_overtaken_deletes_nothing_that_was_brought_since(
+    backend: Backend, commits: int
+) -> None:
+    await bring(backend, "notes", idempotency_key="one")
+    deps = of_job(backend)
+    erasure = erasure_of(deps, "notes")
+    assert await erasure.begin()
+    pages = aiter(erasure.pages())
+    for _ in range(commits):
+        await anext(pages)
+    brought = await bring(backend, "notes", idempotency_key="two")
+    assert not brought["known"]
+    whole = await stored(deps, "users/")
+    assert [] == [deleted async for deleted in pages if deleted.total()]
+    assert whole == await stored(deps, "users/")
+
+
+class OvertakenEmbedder(WordEmbedder):
+    """While it embeds the third batch, the task is erased, and somebody begins to bring it anew."""
+
+    def __init__(self, settings: Settings, text: str) -> None:
+        super().__init__()
+        self._settings = settings
+        self._text = text
+        self.batches = 0
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        self.batches += purpose is Purpose.DOCUMENT
+        if self.batches == 3 and purpose is Purpose.DOCUMENT:
+            async with opened(self._settings, Day()) as other:
+                deps = of_job(other)
+                stood = deps.store.database.collection(f"{task_of(deps, 'notes').path}/passages")
+                while await deps.store.database.count(stood.select([])) < 2 * 32:
+                    pass
+                await erase(deps, "notes")
+                other.embedder.down = True  # type: ignore[attr-defined]
+                told = await refused(other, QUESTION, materials=self._text, task_id="notes")
+                assert "UNAVAILABLE" == told.code
+        return await super().embed(texts, purpose)
+
+
+async def test_what_is_erased_and_brought_anew_while_it_arrives_is_never_half_visible(
+    settings: Settings,
+) -> None:
+    text = "\n\n".join(f"Passage {number} is like no other." for number in range(3 * 32))
+    embedder = OvertakenEmbedder(settings, text)
+    backend = Backend(settings, embedder=embedder)
+    await extract(backend, QUESTION, materials=text, task_id="notes")
+    assert 3 == embedder.batches
+    answer = await extract(backend, "passage 3", scope="task", task_id="notes", top_k=20)
+    passages = [path for path in await stored(of_job(backend)) if "/passages/" in path]
+    await backend.aclose()
+    assert (answer.result is None) or 3 * 32 == len(passages)

@@ -1,0 +1,359 @@
+"""Materials are erased while they arrive, and arrive while they are erased: whole, or gone."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
+from functions.jobs.purge.job import JOB as PURGE
+from shared.domain.material import id_of
+from shared.job import Report, run_job
+from shared.settings import Settings
+from shared.store import Meter
+from tests.support.commit_hooks import WatchedBackend, after, before, plainly
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.materials import READER, extracted
+from tests.support.stored_materials import (
+    QUERY,
+    answers_kept,
+    asked,
+    assert_nothing_found,
+    contents,
+    difference,
+    pages,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from shared.deps import Backend
+    from tests.support.commit_hooks import Around, Results, Send
+
+    Open = Callable[..., WatchedBackend]
+    Whole = tuple[dict[str, Any], dict[str, dict[str, Any]]]
+
+pytestmark = pytest.mark.anyio
+
+TEXT: Final = pages()
+ID: Final = id_of(TEXT)
+SHORT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
+"""Settings by which these materials are too long for a call."""
+DOWN: Final = WordEmbedder()
+DOWN.down = True
+
+
+SOON: Final = 60.0
+"""Seconds in which an erasure of some pages is over, even where somebody is in its way."""
+
+
+class Died(Exception):
+    """Stands for a process that is killed."""
+
+
+@pytest.fixture
+async def opened(project: str) -> AsyncIterator[Open]:
+    """Opens processes, each number on a database of its own."""
+    backends: list[Backend] = []
+
+    def open_one(
+        number: int, around: Around = plainly, *, down: bool = False, short: bool = False
+    ) -> WatchedBackend:
+        settings = Settings(google_cloud_project=f"{project}-{number}", **(SHORT if short else {}))
+        backend = WatchedBackend(settings, around, embedder=DOWN if down else WordEmbedder())
+        backends.append(backend)
+        return backend
+
+    yield open_one
+    for each in backends:
+        await each.aclose()
+
+
+async def die() -> None:
+    raise Died
+
+
+async def erase(backend: Backend, task: str = "default") -> None:
+    """Erase a task of the reader's, as the command does."""
+    store = backend.deps(READER, Meter()).store
+    erasure = store.material_erasure(store.materials(str(READER.user_id), task))
+    if await erasure.begin():
+        async for _ in erasure.pages():
+            pass
+
+
+async def erase_and_begin(other: Backend, broken: Backend) -> None:
+    """Erase the task, and bring the same materials where that cannot be finished."""
+    await erase(other)
+    assert await code(broken, materials=TEXT) == "UNAVAILABLE"
+
+
+@pytest.fixture
+async def whole(opened: Open) -> Whole:
+    """The answer, and what is stored, where nobody erases anything."""
+    calm = opened(-1)
+    return await extracted(calm, QUERY, materials=TEXT), await contents(calm)
+
+
+async def assert_whole_or_gone(backend: Backend, whole: Whole) -> None:
+    """Either all of the text is there and is found, or nothing is; and it can be brought again."""
+    answer, everything = whole
+    there = backend.settings.google_cloud_project
+    found = await contents(backend)
+    erasing = found.get("default", {}).get("erasing")
+    if not erasing and found.get(f"default/documents/{ID}", {}).get("status") == "ready":
+        assert (there, {}) == (there, difference(everything, found))
+    else:
+        await assert_nothing_found(backend, TEXT)
+    result = await extracted(backend, QUERY, materials=TEXT)
+    assert (there, answer | {"known": result["known"]}) == (there, result)
+    assert (there, {}) == (there, difference(everything, await contents(backend)))
+
+
+async def test_materials_erased_after_any_commit_of_the_call_that_brings_them_are_gone(
+    opened: Open, whole: Whole
+) -> None:
+    conflicts = 0
+    for commits in count():
+        other = opened(commits)
+        arriving = opened(commits, after(commits, partial(erase, other)))
+        answer = await asked(arriving, materials=TEXT)
+        if arriving.commits < commits:
+            break
+        left = await contents(other)
+        if answer.error:
+            conflicts += 1
+            assert (commits, "CONFLICT") == (commits, answer.error.code)
+            assert "again" in answer.error.message
+        if answer.error or commits == arriving.commits:
+            assert (commits, {}) == (commits, left)
+        await assert_whole_or_gone(other, whole)
+    assert conflicts >= 3
+
+
+async def test_materials_erased_after_any_commit_that_leaves_them_to_a_job_are_gone(
+    opened: Open,
+) -> None:
+    for commits in range(2, 20):
+        other = opened(commits, short=True)
+        arriving = opened(commits, after(commits, partial(erase, other)), short=True)
+        answer = await asked(arriving, materials=TEXT)
+        if arriving.commits < commits:
+            break
+        assert (commits, {}) == (commits, await contents(other))
+        assert answer.error is None or "CONFLICT" == answer.error.code
+        assert "NOT_FOUND" == await code(other, document=ID)
+    assert commits > 4
+
+
+async def test_materials_erased_while_they_are_gone_on_with_are_gone(
+    opened: Open, whole: Whole
+) -> None:
+    for commits in range(1, 20):
+        other = opened(commits, short=True)
+        assert "pending" == (await extracted(other, QUERY, materials=TEXT))["status"]
+        asking = opened(commits, after(commits, partial(erase, other)))
+        answer = await asked(asking, document=ID)
+        if asking.commits < commits:
+            break
+        assert (commits, {}) == (commits, await contents(other))
+        assert answer.error is None or answer.error.code in ("CONFLICT", "NOT_FOUND")
+        await assert_whole_or_gone(opened(commits), whole)
+    assert commits > 3
+
+
+async def test_materials_erased_while_the_job_embeds_them_are_gone(
+    opened: Open, whole: Whole
+) -> None:
+    for commits in range(1, 20):
+        other = opened(commits, short=True)
+        assert "pending" == (await extracted(other, QUERY, materials=TEXT))["status"]
+        running = opened(commits, after(commits, partial(erase, other)))
+        report = await run_job(INGEST_MATERIALS, running)
+        if running.commits < commits:
+            break
+        assert isinstance(report, Report)
+        assert (commits, {}) == (commits, await contents(other))
+        assert (commits, []) == (commits, report.failures)
+        await assert_whole_or_gone(opened(commits), whole)
+    assert commits > 3
+
+
+async def test_materials_brought_again_after_any_commit_of_their_erasure_are_whole_or_gone(
+    opened: Open, whole: Whole
+) -> None:
+    for commits in range(1, 20):
+        other = opened(commits)
+        await extracted(other, QUERY, materials=TEXT)
+        erasing = opened(commits, after(commits, partial(asked, other, materials=TEXT)))
+        await erase(erasing)
+        if erasing.commits < commits:
+            break
+        await assert_whole_or_gone(opened(commits), whole)
+    assert commits > 4
+
+
+async def test_other_materials_brought_to_a_task_that_is_being_erased_are_whole_or_gone(
+    opened: Open, whole: Whole
+) -> None:
+    for commits in range(1, 20):
+        other = opened(commits)
+        await extracted(other, QUERY, materials=pages(3, first=500))
+        erasing = opened(commits, after(commits, partial(asked, other, materials=TEXT)))
+        await erase(erasing)
+        if erasing.commits < commits:
+            break
+        await assert_whole_or_gone(opened(commits), whole)
+    assert commits > 4
+
+
+async def test_a_call_goes_on_with_nothing_that_was_erased_and_brought_again_by_another(
+    opened: Open, whole: Whole
+) -> None:
+    for commits in range(2, 20):
+        other, broken = opened(commits), opened(commits, down=True)
+        arriving = opened(commits, after(commits, partial(erase_and_begin, other, broken)))
+        await asked(arriving, materials=TEXT)
+        if arriving.commits < commits:
+            break
+        await assert_whole_or_gone(opened(commits), whole)
+    assert commits > 4
+
+
+async def test_the_job_goes_on_with_nothing_that_was_erased_and_brought_again_by_another(
+    opened: Open, whole: Whole
+) -> None:
+    for commits in range(1, 20):
+        other, broken = opened(commits, short=True), opened(commits, down=True)
+        assert "pending" == (await extracted(other, QUERY, materials=TEXT))["status"]
+        running = opened(commits, after(commits, partial(erase_and_begin, other, broken)))
+        await run_job(INGEST_MATERIALS, running)
+        if running.commits < commits:
+            break
+        await assert_whole_or_gone(opened(commits), whole)
+    assert commits > 3
+
+
+async def test_the_answer_to_a_call_is_not_kept_where_its_task_was_erased_meanwhile(
+    opened: Open,
+) -> None:
+    for commits in range(2, 20):
+        other = opened(commits)
+        arriving = opened(commits, after(commits, partial(erase, other)))
+        await asked(arriving, materials=TEXT, idempotency_key="k")
+        if arriving.commits < commits:
+            break
+        assert (commits, []) == (commits, await answers_kept(other))
+    assert commits > 4
+
+
+async def test_a_task_that_two_erase_at_once_is_gone(opened: Open) -> None:
+    for commits in range(1, 20):
+        other = opened(commits)
+        await extracted(other, QUERY, materials=TEXT, idempotency_key="k")
+        erasing = opened(commits, after(commits, partial(erase, other)))
+        await erase(erasing)
+        if erasing.commits < commits:
+            break
+        assert (commits, {}, []) == (commits, await contents(other), await answers_kept(other))
+    assert commits > 4
+    await extracted(other, QUERY, materials=TEXT)
+    await asyncio.gather(*(erase(each) for each in (other, opened(commits), other)))
+    assert {} == await contents(other)
+
+
+@pytest.mark.parametrize("then", ["bring", "purge"])
+async def test_what_was_erased_by_half_is_not_found_and_can_be_brought_again_or_purged(
+    opened: Open, whole: Whole, then: str
+) -> None:
+    for commits in range(1, 20):
+        backend, dying = opened(commits), opened(commits, after(commits, die))
+        await extracted(backend, QUERY, materials=TEXT)
+        with suppress(Died):
+            await erase(dying)
+        if dying.commits < commits:
+            break
+        await assert_nothing_found(backend, TEXT)
+        if then == "purge":
+            await run_job(PURGE, backend)
+            assert (commits, {}) == (commits, await contents(backend))
+        await assert_whole_or_gone(backend, whole)
+    assert commits > 4
+
+
+async def die_while_erasing(dying: Backend) -> None:
+    with suppress(Died):
+        await erase(dying)
+
+
+async def test_who_erases_beside_somebody_who_dies_of_it_comes_to_an_end(opened: Open) -> None:
+    for commits in range(1, 20):
+        other, dying = opened(commits), opened(commits, after(commits, die))
+        await extracted(other, QUERY, materials=TEXT)
+        erasing = opened(commits, before(commits, partial(die_while_erasing, dying)))
+        async with asyncio.timeout(SOON):
+            await erase(erasing)
+        assert (commits, {}) == (commits, await contents(other))
+        if erasing.commits < commits:
+            break
+    assert commits > 4
+
+
+async def raced(open_here: Open, arrived: int, erased: int) -> int:
+    """Bring materials; after so many commits erase them until before so many; then go on at once.
+
+    Returns:
+        How many commits the erasure took.
+    """
+    reached, passed = asyncio.Event(), asyncio.Event()
+    under_way: list[asyncio.Task[None]] = []
+
+    async def pause() -> None:
+        reached.set()
+        await passed.wait()
+
+    eraser = open_here(before(erased, pause))
+
+    async def erase_all() -> None:
+        await erase(eraser)
+        reached.set()
+
+    async def around(commit: int, send: Send) -> Results:
+        try:
+            return await send()
+        finally:
+            if commit == arrived:
+                under_way.append(asyncio.create_task(erase_all()))
+                await reached.wait()
+            elif commit > arrived:
+                passed.set()
+
+    answer = await asked(open_here(around), materials=TEXT)
+    assert answer.error is None or "CONFLICT" == answer.error.code
+    passed.set()
+    async with asyncio.timeout(SOON):
+        await under_way[0]
+    return eraser.commits
+
+
+@pytest.mark.parametrize("arrived", [2, 3, 4])
+async def test_who_erases_what_somebody_is_writing_comes_to_an_end(
+    opened: Open, whole: Whole, arrived: int
+) -> None:
+    for commits in range(1, 20):
+        took = await raced(partial(opened, commits), arrived, commits)
+        await assert_whole_or_gone(opened(commits), whole)
+        if took < commits:
+            break
+    assert commits > 4
+
+
+async def code(backend: Backend, **arguments: Any) -> str | None:
+    """The code of the error that is answered, if it is one."""
+    answer = await asked(backend, **arguments)
+    return answer.error.code if answer.error else None

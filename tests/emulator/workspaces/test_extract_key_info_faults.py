@@ -1,0 +1,299 @@
+"""`extract_key_info` while the embedding model fails, is slow, or refuses: what is told."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from pydantic import SecretStr
+
+from shared.ai.openai_embedding import OpenAIEmbedder
+from shared.ai.retrying import ATTEMPTS_IN_TIME
+from shared.deps import Backend
+from shared.domain.material import Status, id_of
+from tests.support.fakes.openai import CUT_CONNECTION, HANG, MODEL, FakeOpenAI, Reply, refusal
+from tests.support.materials import READER, extracted, refused
+from tests.support.stored_materials import (
+    DIMENSION,
+    PARAGRAPHS,
+    QUERY,
+    asked,
+    assert_nothing_found,
+    assert_says_to_call_again,
+    contents,
+    embedded,
+    pages,
+    paragraph,
+    settings_with,
+    with_vectors,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from tests.support.monotonic_clock import Monotonic
+
+    Open = Callable[..., Backend]
+
+pytestmark = pytest.mark.anyio
+
+TEXT: Final = pages()
+ID: Final = id_of(TEXT)
+FIRST: Final = 32
+"""Passages of the first batch."""
+LONG: Final = pages(10 * FIRST)
+"""Ten batches."""
+WELL: Final = Reply()
+ATTEMPT: Final = 30.0
+"""Seconds until an attempt to embed is given up."""
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeOpenAI]:
+    """The embedding model."""
+    with FakeOpenAI() as server:
+        yield server
+
+
+@pytest.fixture
+async def backend(fake: FakeOpenAI, project: str) -> AsyncIterator[Backend]:
+    """Embeds with a model whose time limits only a hang reaches."""
+    embedder = OpenAIEmbedder(
+        base_url=fake.base_url,
+        model=MODEL,
+        dimension=DIMENSION,
+        time_limit=ATTEMPT * ATTEMPTS_IN_TIME,
+    )
+    opened = Backend(settings_with(fake, project), embedder=embedder)
+    yield opened
+    await opened.aclose()
+    await embedder.aclose()
+
+
+@pytest.fixture
+async def more(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
+    """Opens further processes on the same database, with other settings."""
+    backends: list[Backend] = []
+
+    def opened(**fields: Any) -> Backend:
+        backends.append(Backend(settings_with(fake, project, **fields)))
+        return backends[-1]
+
+    yield opened
+    for each in backends:
+        await each.aclose()
+
+
+@pytest.fixture
+async def calm(fake: FakeOpenAI, project: str) -> AsyncIterator[Backend]:
+    """Where nothing goes wrong."""
+    opened = Backend(settings_with(fake, f"{project}-calm"))
+    yield opened
+    await opened.aclose()
+
+
+async def test_a_model_that_is_busy_for_a_moment_is_asked_again(
+    calm: Backend, fake: FakeOpenAI, more: Open
+) -> None:
+    backend = more()
+    fake.script.extend([WELL, refusal(429, retry_after="0"), refusal(503), CUT_CONNECTION])
+    result = await extracted(backend, QUERY, materials=TEXT)
+    assert [FIRST, 8, 8, 8, 8, 1] == fake.sizes
+    assert result == await extracted(calm, QUERY, materials=TEXT)
+    assert await contents(calm) == await contents(backend)
+
+
+@pytest.mark.usefixtures("sleepless")
+@pytest.mark.parametrize(
+    "reply", [refusal(429, retry_after="600"), refusal(429), refusal(500), CUT_CONNECTION, HANG]
+)
+async def test_a_model_that_stays_down_is_an_outage_and_the_next_call_goes_on(
+    backend: Backend, fake: FakeOpenAI, reply: Reply, monotonic: Monotonic
+) -> None:
+    fake.script.append(WELL)
+    fake.usual = reply
+    fake.on_hang = partial(monotonic.turn_soon, ATTEMPT)
+    error = (await asked(backend, seconds=1_000, materials=TEXT)).error
+    assert_says_to_call_again(error)
+    await assert_nothing_found(backend, TEXT)
+    stored = await with_vectors(backend)
+    assert {paragraph(number) for number in range(FIRST)} == stored
+    fake.usual, before = WELL, len(embedded(fake))
+    result = await extracted(backend, QUERY, materials=TEXT)
+    assert (PARAGRAPHS, paragraph(31)) == (result["considered"], result["contexts"][0])
+    assert [paragraph(number) for number in range(FIRST, PARAGRAPHS)] == embedded(fake)[before:]
+
+
+async def test_what_was_taken_in_despite_an_outage_is_stored_as_if_there_had_been_none(
+    backend: Backend, calm: Backend, fake: FakeOpenAI
+) -> None:
+    fake.script.extend([WELL, refusal(429, retry_after="600")])
+    assert (await asked(backend, materials=TEXT)).error
+    result = await extracted(backend, QUERY, materials=TEXT)
+    assert await extracted(calm, QUERY, materials=TEXT) == result
+    assert await contents(calm) == await contents(backend)
+
+
+async def test_a_model_that_asks_for_patience_is_waited_for_as_long_as_it_says(
+    backend: Backend, fake: FakeOpenAI
+) -> None:
+    fake.usual = refusal(429, retry_after="600")
+    error = await refused(backend, QUERY, materials=TEXT)
+    assert 600 == error.retry_after
+    assert_says_to_call_again(error)
+
+
+async def test_a_passage_that_the_model_refuses_is_named_by_where_it_stands(
+    backend: Backend, fake: FakeOpenAI
+) -> None:
+    fake.refuses = paragraph(35)
+    error = await refused(backend, QUERY, materials=TEXT)
+    start = TEXT.index(fake.refuses)
+    told = f"characters {start} to {start + len(fake.refuses)}"
+    assert "VALIDATION_ERROR" == error.code
+    assert told in error.details["materials"]
+    assert told in error.message
+    await assert_nothing_found(backend, TEXT)
+    fake.refuses = ""
+    result = await extracted(backend, QUERY, materials=TEXT)
+    assert paragraph(31) == result["contexts"][0]
+
+
+async def test_a_question_that_cannot_be_embedded_is_answered_by_words_alone(
+    backend: Backend, fake: FakeOpenAI
+) -> None:
+    first = await extracted(backend, QUERY, materials=TEXT)
+    fake.usual = refusal(429, retry_after="600")
+    for where in ({"materials": TEXT}, {"document": first["document"]}, {"scope": "task"}):
+        result = await extracted(backend, "In which room is thing 12?", **where)
+        assert paragraph(12) == result["contexts"][0]
+        assert "ranked by their words alone" in result["message"]
+        assert "ready" == result["status"]
+
+
+async def test_new_materials_whose_question_cannot_be_embedded_are_answered_by_words_alone(
+    backend: Backend, fake: FakeOpenAI
+) -> None:
+    fake.script.extend([WELL, WELL])
+    fake.usual = refusal(429, retry_after="600")
+    result = await extracted(backend, QUERY, materials=TEXT)
+    assert paragraph(31) == result["contexts"][0]
+    assert "ranked by their words alone" in result["message"]
+
+
+async def test_a_call_whose_time_is_up_while_the_model_hangs_says_to_call_again(
+    backend: Backend, fake: FakeOpenAI, monotonic: Monotonic
+) -> None:
+    fake.script.append(WELL)
+    fake.usual = HANG
+    fake.on_hang = partial(monotonic.turn_soon, 20)
+    answer = await asked(backend, seconds=20, materials=TEXT)
+    assert_says_to_call_again(answer.error)
+    await assert_nothing_found(backend, TEXT)
+    fake.usual, before = WELL, len(embedded(fake))
+    stored = await with_vectors(backend)  # a write that was under way may follow
+    await extracted(backend, QUERY, materials=TEXT)
+    assert not stored & set(embedded(fake)[before:])
+    assert set(TEXT.split("\n\n")) == await with_vectors(backend)
+
+
+async def test_what_a_slow_model_has_no_time_for_is_pending_and_asking_again_goes_on_from_the_end(
+    backend: Backend, fake: FakeOpenAI, monotonic: Monotonic
+) -> None:
+    def slow(vectors: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        monotonic.turn(ATTEMPT / 2)
+        return vectors
+
+    fake.usual = Reply(altered=slow)
+    result = (await asked(backend, seconds=100, materials=LONG)).result
+    assert result
+    assert ("pending", [], False) == (result["status"], result["contexts"], result["known"])
+    assert result["ask_again_after"] > 0
+    stored = await with_vectors(backend)
+    assert set(embedded(fake)) == stored
+    assert 0 < len(stored) < 10 * FIRST
+    assert "NOT_FOUND" == (await refused(backend, QUERY, scope="task")).code
+    before = len(embedded(fake))
+    again = await asked(backend, seconds=100, document=result["document"])
+    assert again.result
+    assert ("pending", True) == (again.result["status"], again.result["known"])
+    assert 0 == again.receipt.price
+    anew = embedded(fake)[before:]
+    assert anew
+    assert LONG.split("\n\n")[: -len(anew) - 1 : -1] == anew
+    fake.usual = WELL
+    ready = await extracted(backend, QUERY, document=result["document"])
+    assert ("ready", paragraph(31)) == (ready["status"], ready["contexts"][0])
+    assert sorted(LONG.split("\n\n")) == sorted(embedded(fake))
+
+
+@pytest.mark.usefixtures("sleepless")
+async def test_asking_again_while_the_model_is_down_is_an_outage_and_keeps_what_waits(
+    fake: FakeOpenAI,
+    backend: Backend,
+    more: Open,
+) -> None:
+    hasty = more(extract_materials_characters=500)
+    await extracted(hasty, QUERY, materials=TEXT)
+    fake.usual = refusal(500)
+    assert_says_to_call_again((await asked(backend, seconds=1_000, document=ID)).error)
+    fake.usual = WELL
+    ready = await extracted(backend, QUERY, document=ID)
+    assert ("ready", True) == (ready["status"], ready["known"])
+
+
+async def test_the_same_materials_brought_twice_at_once_are_stored_as_if_brought_once(
+    backend: Backend, calm: Backend, more: Open
+) -> None:
+    expected = await extracted(calm, QUERY, materials=TEXT)
+    other = more()
+    answers = await asyncio.gather(
+        *(extracted(each, QUERY, materials=TEXT) for each in (backend, other, backend, other))
+    )
+    assert [expected] * 4 == [each | {"known": False} for each in answers]
+    assert await contents(calm) == await contents(backend)
+
+
+async def test_the_same_call_sent_twice_at_once_is_answered_by_one_of_the_two(
+    backend: Backend, calm: Backend, more: Open
+) -> None:
+    expected = await extracted(calm, QUERY, materials=TEXT)
+    other = more()
+    told: dict[str, Any] = {"materials": TEXT, "idempotency_key": "k"}
+    answers = await asyncio.gather(*(asked(each, **told) for each in (backend, other) * 2))
+    assert [expected] * 4 == [answer.result for answer in answers]
+    assert 1 == sum(not answer.receipt.replayed for answer in answers)
+    assert await contents(calm) == await contents(backend)
+
+
+async def test_different_materials_with_the_same_passages_at_once_share_them(
+    backend: Backend, fake: FakeOpenAI
+) -> None:
+    other = f"{pages(20)}\n\nAn end of its own."
+    await asyncio.gather(*(extracted(backend, QUERY, materials=each) for each in (TEXT, other)))
+    stored = await contents(backend)
+    passages = [name for name in stored if "/passages/" in name]
+    assert PARAGRAPHS + 1 == len(passages)
+    both = {f"document:{id_of(TEXT)}", f"document:{id_of(other)}"}
+    assert 20 == sum(both <= stored[name]["facets"] for name in passages)
+    assert {Status.READY.value} == {
+        stored[f"default/documents/{id_of(each)}"]["status"] for each in (TEXT, other)
+    }
+    before = len(embedded(fake))
+    found = await extracted(backend, QUERY, scope="task")
+    assert PARAGRAPHS + 1 == found["considered"]
+    assert before == len(embedded(fake))
+
+
+async def test_a_key_that_the_model_refuses_is_no_outage_and_leaves_nothing_to_see(
+    fake: FakeOpenAI, more: Open
+) -> None:
+    fake.keys = {"right"}
+    wrong, right = (more(openai_api_key=SecretStr(key)) for key in ("wrong", "right"))
+    answer = await asked(wrong, materials=TEXT, caller=READER)
+    assert answer.error
+    assert answer.error.code not in ("UNAVAILABLE", "VALIDATION_ERROR")
+    await assert_nothing_found(right, TEXT)
+    assert "ready" == (await extracted(right, QUERY, materials=TEXT))["status"]

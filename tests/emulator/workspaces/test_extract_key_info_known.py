@@ -1,0 +1,353 @@
+"""`extract_key_info`: what was brought before is not embedded or stored again; what waits."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as sampled
+from hypothesis import strategies as st
+
+from functions.jobs.ingest_materials.job import ingest_materials
+from functions.tools.extract_key_info.tool import TOOL
+from shared.ai.embedding import Purpose
+from shared.caller import Caller
+from shared.calling import call
+from shared.deps import Backend
+from shared.retrieval.terms import ANALYSIS
+from shared.settings import Settings
+from shared.store import Meter
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.materials import (
+    BREAD,
+    BRIDGE,
+    COMET,
+    MAST,
+    PAGES,
+    READER,
+    extract,
+    extracted,
+    refused,
+)
+from tests.support.stored_documents import ample, documents
+from tests.support.tool_calls import request_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from shared.ai.embedding import Vector
+    from shared.call import CallAnswer
+
+pytestmark = pytest.mark.anyio
+
+
+class Counting(WordEmbedder):
+    """Remembers what it embedded.
+
+    Attributes:
+        passages: Of materials.
+        queries: Questions.
+        largest: The most texts that it was sent at once.
+    """
+
+    def __init__(self) -> None:
+        """Nothing so far."""
+        super().__init__()
+        self.passages: list[str] = []
+        self.queries: list[str] = []
+        self.largest = 0
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        """Embed, and remember."""
+        (self.passages if purpose is Purpose.DOCUMENT else self.queries).extend(texts)
+        self.largest = max(self.largest, len(texts))
+        return await super().embed(texts, purpose)
+
+
+@pytest.fixture
+def embedder() -> Counting:
+    """Counts."""
+    return Counting()
+
+
+@pytest.fixture
+async def opened(project: str, embedder: Counting) -> AsyncIterator[Callable[..., Backend]]:
+    """Makes backends of other settings over one database."""
+    backends: list[Backend] = []
+
+    def make(**settings: Any) -> Backend:
+        chosen = Settings(google_cloud_project=project, **settings)
+        backends.append(Backend(chosen, embedder=embedder))
+        return backends[-1]
+
+    yield make
+    for backend in backends:
+        await backend.aclose()
+
+
+async def stored(backend: Backend, name: str, task: str = "default") -> dict[str, dict[str, Any]]:
+    """What stands in a collection of the reader's task."""
+    deps = backend.deps(Caller(), Meter())
+    return await documents(deps, f"users/reader/rag_tasks/{task}/{name}")
+
+
+async def test_the_same_materials_again_embed_only_the_query(
+    backend: Backend, embedder: Counting
+) -> None:
+    await extracted(backend, "rye", materials=PAGES)
+    answer = await extract(backend, "comet", materials=PAGES)
+    assert (4, ["rye", "comet"]) == (len(embedder.passages), embedder.queries)
+    assert 0 == answer.receipt.documents_written
+
+
+async def test_the_same_question_again_embeds_nothing(backend: Backend, embedder: Counting) -> None:
+    for _ in range(2):
+        await extracted(backend, "rye", materials=PAGES)
+    assert (4, ["rye"]) == (len(embedder.passages), embedder.queries)
+
+
+async def test_what_two_materials_share_is_embedded_and_stored_once(
+    backend: Backend, embedder: Counting
+) -> None:
+    await extracted(backend, "rye", materials=f"{MAST}\n\n{BREAD}\n\n{BREAD}")
+    spaced = BREAD.replace(" ", "\n")
+    await extracted(backend, "rye", materials=f"{COMET}\n\n{spaced}\n\n{BRIDGE}")
+    expected = sorted((MAST, BREAD, COMET, BRIDGE))
+    assert expected == sorted(embedder.passages)
+    passages = await stored(backend, "passages")
+    assert expected == sorted(each["text"] for each in passages.values())
+    assert 2 == len(await stored(backend, "documents"))
+
+
+async def test_the_order_of_known_passages_in_new_materials_is_theirs(
+    backend: Backend, embedder: Counting
+) -> None:
+    await extracted(backend, "rye", materials=PAGES)
+    back = "\n\n".join(PAGES.split("\n\n")[::-1])
+    result = await extracted(backend, "What does rye bread need?", materials=back)
+    assert (False, BREAD, 3, 4) == (
+        result["known"],
+        result["contexts"][0],
+        result["passages"][0]["position"],
+        len(embedder.passages),
+    )
+
+
+async def test_another_task_shares_nothing(backend: Backend, embedder: Counting) -> None:
+    await extracted(backend, "rye", materials=PAGES, task_id="one")
+    await extracted(backend, "rye", materials=PAGES, task_id="two")
+    assert 8 == len(embedder.passages)
+    assert 4 == len(await stored(backend, "passages", "one"))
+    assert 4 == len(await stored(backend, "passages", "two"))
+
+
+async def test_passages_are_embedded_thirty_two_at_a_time(
+    backend: Backend, embedder: Counting
+) -> None:
+    text = "\n\n".join(f"Line {number}." for number in range(70))
+    await extracted(backend, "line", materials=text)
+    assert (70, 32) == (len(embedder.passages), embedder.largest)
+
+
+SHARED = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8)
+
+
+@sampled(
+    deadline=None,
+    derandomize=True,
+    max_examples=10,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.lists(SHARED, min_size=1, max_size=4))
+async def test_no_passage_of_a_task_is_ever_embedded_or_stored_twice(
+    backend: Backend, embedder: Counting, brought: list[list[str]]
+) -> None:
+    task, before = uuid.uuid4().hex, len(embedder.passages)
+    for letters in brought:
+        text = "\n\n".join(f"passage {letter}" for letter in letters)
+        await extracted(backend, "passage", materials=text, task_id=task)
+    different = {letter for letters in brought for letter in letters}
+    assert len(different) == len(embedder.passages) - before
+    assert len(different) == len(await stored(backend, "passages", task))
+    texts = {"\n\n".join(letters) for letters in brought}
+    assert len(texts) == len(await stored(backend, "documents", task))
+
+
+LONG = "\n\n".join(f"Line {number} of a long log." for number in range(100))
+
+
+async def in_a_hurry(backend: Backend, seconds: float, **arguments: Any) -> CallAnswer:
+    """A call that nobody waits for any longer than this."""
+    request = request_of(TOOL, READER, arguments)
+    late = request.model_copy(update={"deadline": time.time() + seconds})
+    return await call(TOOL, late, backend)
+
+
+async def test_materials_beyond_the_limit_are_taken_in_by_a_job(
+    opened: Callable[..., Backend], embedder: Counting
+) -> None:
+    backend = opened(extract_materials_characters=1_000)
+    result = await extracted(backend, "line 7", materials=LONG)
+    assert ("pending", [], [], False) == (
+        result["status"],
+        result["contexts"],
+        result["passages"],
+        result["known"],
+    )
+    assert 0 < result["ask_again_after"] <= 600
+    assert result["document"] in str(await stored(backend, "documents"))
+    assert ([], True) == (embedder.passages, "document" in result["message"])
+    report = await ingest_materials(backend.deps(Caller(), Meter()), ample())
+    assert (True, 100) == (report.finished, len(embedder.passages))
+    ready = await extracted(backend, "line 7", document=result["document"])
+    assert ("ready", "Line 7 of a long log.", True, 100) == (
+        ready["status"],
+        ready["contexts"][0],
+        ready["known"],
+        ready["considered"],
+    )
+    assert "ask_again_after" not in ready
+    assert ready == await extracted(backend, "line 7", materials=LONG)
+    assert 100 == len(embedder.passages)
+
+
+async def test_what_the_job_took_in_answers_as_what_a_call_took_in(
+    opened: Callable[..., Backend],
+) -> None:
+    small, large = opened(extract_materials_characters=1_000), opened()
+    await extracted(small, "line 7", materials=LONG, task_id="job")
+    await ingest_materials(small.deps(Caller(), Meter()), ample())
+    by_job = await extracted(small, "line 7", materials=LONG, task_id="job")
+    by_call = await extracted(large, "line 7", materials=LONG, task_id="call")
+    assert by_call["passages"] == by_job["passages"]
+    assert by_call["contexts"] == by_job["contexts"]
+
+
+async def test_a_text_of_as_many_characters_as_the_limit_is_answered_at_once(
+    opened: Callable[..., Backend],
+) -> None:
+    for most, status in ((len(LONG), "ready"), (len(LONG) - 1, "pending")):
+        backend = opened(extract_materials_characters=most)
+        result = await extracted(backend, "line", materials=LONG, task_id=status)
+        assert status == result["status"]
+
+
+async def test_the_handle_works_before_the_job_has_run(opened: Callable[..., Backend]) -> None:
+    backend = opened(extract_materials_characters=1_000)
+    document = (await extracted(backend, "line 7", materials=LONG))["document"]
+    result = await extracted(backend, "line 7", document=document)
+    assert result["status"] in ("ready", "pending")
+    if result["status"] == "ready":
+        assert "Line 7 of a long log." == result["contexts"][0]
+    else:
+        assert result["ask_again_after"] > 0
+
+
+async def test_what_is_pending_is_not_found_by_the_task(opened: Callable[..., Backend]) -> None:
+    backend = opened(extract_materials_characters=1_000)
+    await extracted(backend, "line", materials=LONG)
+    nothing = await extract(backend, "line", scope="task")
+    assert nothing.error is not None
+    assert "NOT_FOUND" == nothing.error.code
+    shared = "Line 7 of a long log.\n\nA short text."
+    await extracted(backend, "line", materials=shared)
+    result = await extracted(backend, "Line 8 of a long log", scope="task")
+    assert (2, {"Line 7 of a long log.", "A short text."}) == (
+        result["considered"],
+        set(result["contexts"]),
+    )
+
+
+async def test_asking_the_task_with_what_is_pending_says_that_it_waits(
+    opened: Callable[..., Backend],
+) -> None:
+    backend = opened(extract_materials_characters=1_000)
+    await extracted(backend, "bread", materials=BREAD)
+    result = await extracted(backend, "line", materials=LONG, scope="task")
+    assert ("pending", []) == (result["status"], result["contexts"])
+
+
+async def test_a_call_that_has_no_time_says_so_or_is_pending(
+    backend: Backend, embedder: Counting
+) -> None:
+    """And whoever asks again has their answer; only what was on its way is embedded again."""
+    text = "\n\n".join(f"Passage {number} of very many." for number in range(2_000))
+    answer = await in_a_hurry(backend, 0.8, query="passage 7", materials=text)
+    if answer.error:
+        assert "UNAVAILABLE" == answer.error.code
+        again = await extracted(backend, "passage 7 of very many", materials=text)
+    else:
+        assert answer.result is not None
+        assert "pending" == answer.result["status"]
+        again = await extracted(
+            backend, "passage 7 of very many", document=answer.result["document"]
+        )
+    assert ("ready", "Passage 7 of very many.") == (again["status"], again["contexts"][0])
+    assert 2_000 == len(set(embedder.passages))
+    assert len(embedder.passages) <= 2_000 + 2 * 32
+
+
+async def test_the_receipt_tells_the_time_of_embedding_and_of_words(backend: Backend) -> None:
+    first = (await extract(backend, "comet", materials=PAGES)).receipt
+    assert first.embedding_ms is not None
+    assert first.bm25_ms is not None
+    assert 0 <= first.embedding_ms + first.bm25_ms <= first.milliseconds + 1
+    again = (await extract(backend, "comet", materials=PAGES)).receipt
+    assert (None, True) == (again.embedding_ms, again.bm25_ms is not None)
+    assert 0 == again.documents_written
+
+
+async def test_the_notes_of_a_call_are_sizes_scores_and_hashes(backend: Backend) -> None:
+    answer = await extract(backend, "comet's tail", materials=PAGES, task_id="stars")
+    assert answer.result is not None
+    notes = answer.receipt.notes
+    assert ("stars", 4, answer.result["document"]) == (
+        answer.receipt.task,
+        notes["passages"],
+        notes["document"],
+    )
+    assert [each["score"] for each in answer.result["passages"]] == notes["scores"]
+    said = str(answer.receipt.model_dump()).lower()
+    assert not [word for word in ("comet", "tail", "rye", "boat") if word in said]
+
+
+async def test_what_passages_are_made_with_is_stored_with_them(
+    opened: Callable[..., Backend], embedder: Counting
+) -> None:
+    backend = opened()
+    await extracted(backend, "bread", materials=PAGES)
+    client = backend.deps(READER, Meter()).store.database.client
+    task = client.collection("users/reader/rag_tasks").document("default")
+    [document] = [each async for each in task.collection("documents").stream()]
+    made = {"model": embedder.model, "dimension": embedder.dimension, "analysis": ANALYSIS}
+    assert made == document.get("making")
+    passages = [each async for each in task.collection("passages").stream()]
+    assert {embedder.model} == {each.get("embedding_model") for each in passages}
+
+
+async def test_a_text_that_is_cut_anew_leaves_no_former_parts(
+    opened: Callable[..., Backend],
+) -> None:
+    text = "A boat has a mast. " * 40
+    for characters in (1500, 200, 1500):
+        backend = opened(extract_passage_characters=characters)
+        await extracted(backend, "mast", materials=text)
+    client = backend.deps(READER, Meter()).store.database.client
+    parts = client.collection("users/reader/rag_tasks/default/parts")
+    assert 2 == len([each async for each in parts.stream()])
+
+
+async def test_a_task_says_what_of_it_still_waits(opened: Callable[..., Backend]) -> None:
+    backend = opened(extract_materials_characters=100)
+    await extracted(backend, "bread", materials=PAGES)
+    told = await refused(backend, "bread", scope="task")
+    assert ("NOT_FOUND", True) == (
+        told.code,
+        "1 of its materials are still being taken" in told.message,
+    )
+    await extracted(backend, "comet", materials=COMET)
+    found = await extracted(backend, "bread", scope="task")
+    assert (1, True) == (found["considered"], "still being taken in" in found["message"])

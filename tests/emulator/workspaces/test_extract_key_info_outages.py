@@ -1,0 +1,159 @@
+"""`extract_key_info` while the database refuses, breaks connections, or hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from shared.deps import Backend
+from shared.domain.material import id_of
+from shared.settings import Settings
+from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.materials import extracted
+from tests.support.stored_materials import (
+    QUERY,
+    asked,
+    assert_nothing_found,
+    assert_says_to_call_again,
+    contents,
+    difference,
+    pages,
+)
+from tests.support.tcp_proxy import emulator_at, emulator_proxy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from shared.ai.embedding import Purpose, Vector
+    from tests.support.tcp_proxy import TcpProxy
+
+pytestmark = pytest.mark.anyio
+
+TEXT: Final = pages()
+PATIENCE: Final = 1.5
+"""Seconds that a call may take here."""
+TOO_LONG: Final = 30.0
+"""Seconds; the database's client would try for a minute."""
+
+
+@pytest.fixture
+async def proxy() -> AsyncIterator[TcpProxy]:
+    """What stands before the database."""
+    async with emulator_proxy() as opened:
+        yield opened
+
+
+def settings_of(project: str, number: int) -> Settings:
+    """The settings of a database of its own."""
+    return Settings(google_cloud_project=f"{project}-{number}")
+
+
+def connected(backend: Backend, proxy: TcpProxy) -> Backend:
+    """Connect to the database through the proxy."""
+    with emulator_at(proxy.host):
+        assert backend.connection.client
+    return backend
+
+
+async def test_a_database_that_is_not_there_is_an_outage_and_asks_the_model_nothing(
+    proxy: TcpProxy, project: str
+) -> None:
+    await proxy.refuse()
+    backend = connected(Backend(settings_of(project, 0), embedder=Unused()), proxy)
+    ways: list[dict[str, Any]] = [{"materials": TEXT}, {"document": "0" * 32}, {"scope": "task"}]
+    began = time.monotonic()
+    answers = await asyncio.gather(*(asked(backend, seconds=PATIENCE, **each) for each in ways))
+    assert time.monotonic() - began < TOO_LONG
+    for answer in answers:
+        assert_says_to_call_again(answer.error)
+        assert 0 == answer.receipt.documents_written
+    await backend.aclose()
+
+
+@pytest.mark.parametrize("how", ["refuse", "hang"])
+async def test_a_database_that_goes_away_after_any_commit_is_an_outage_and_then_all_is_whole(
+    project: str, how: str
+) -> None:
+    calm = WatchedBackend(settings_of(project, -1), embedder=WordEmbedder())
+    expected = await extracted(calm, QUERY, materials=TEXT)
+    whole = await contents(calm)
+    await calm.aclose()
+
+    async def lost_after(commits: int) -> None:
+        settings = settings_of(project, commits)
+        async with emulator_proxy() as proxy:
+            around = after(commits, getattr(proxy, how))
+            watched = WatchedBackend(settings, around, embedder=WordEmbedder())
+            backend = connected(watched, proxy)
+            began = time.monotonic()
+            answer = await asked(backend, seconds=PATIENCE, materials=TEXT)
+            assert (commits, True) == (commits, time.monotonic() - began < TOO_LONG)
+            assert_says_to_call_again(answer.error)
+            await proxy.mend()
+            await backend.aclose()
+        well = Backend(settings, embedder=WordEmbedder())
+        found = await contents(well)
+        # A commit that was under way may have landed since.
+        if found.get(f"default/documents/{id_of(TEXT)}", {}).get("status") == "ready":
+            assert (commits, {}) == (commits, difference(whole, found))
+        else:
+            await assert_nothing_found(well, TEXT)
+        again = await extracted(well, QUERY, materials=TEXT)
+        assert expected | {"known": again["known"]} == again
+        assert (commits, {}) == (commits, difference(whole, await contents(well)))
+        await well.aclose()
+
+    assert calm.commits > 4
+    await asyncio.gather(*map(lost_after, range(calm.commits)))
+
+
+async def test_a_call_whose_time_is_up_does_not_wait_for_a_database_that_hangs(
+    proxy: TcpProxy, project: str
+) -> None:
+    watched = WatchedBackend(
+        settings_of(project, 0), after(3, proxy.hang), embedder=HangingAfterOne()
+    )
+    backend = connected(watched, proxy)
+    async with asyncio.timeout(TOO_LONG):
+        answer = await asked(backend, seconds=PATIENCE, materials=TEXT)
+    assert_says_to_call_again(answer.error)
+    await proxy.mend()
+    await backend.aclose()
+
+
+async def test_a_database_whose_connections_break_for_a_moment_is_not_even_noticed(
+    proxy: TcpProxy, project: str
+) -> None:
+    async def blink() -> None:
+        await proxy.refuse()
+        await proxy.mend()
+
+    watched = WatchedBackend(settings_of(project, 0), after(3, blink), embedder=WordEmbedder())
+    backend = connected(watched, proxy)
+    result = await extracted(backend, QUERY, materials=TEXT)
+    assert "ready" == result["status"]
+    assert result | {"known": True} == await extracted(backend, QUERY, document=result["document"])
+    await backend.aclose()
+
+
+class HangingAfterOne(WordEmbedder):
+    """A model that embeds one batch."""
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        """Embed, and never again."""
+        if self.down:
+            await asyncio.Event().wait()
+        self.down = True
+        return await WordEmbedder().embed(texts, purpose)
+
+
+class Unused(WordEmbedder):
+    """A model that nobody should ask."""
+
+    async def embed(self, *_: Any) -> Any:
+        """Fail."""
+        raise AssertionError

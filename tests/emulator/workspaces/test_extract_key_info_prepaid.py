@@ -1,0 +1,231 @@
+"""What is pending was paid for: its first answer costs nothing, each later one its price.
+
+A receipt without a price is charged what the tool costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
+from shared.domain.material import id_of
+from shared.job import run_job
+from shared.settings import Settings
+from shared.store import Meter
+from tests.support.commit_hooks import WatchedBackend, after, answer_lost, plainly
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.materials import READER
+from tests.support.stored_materials import asked, contents, pages
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from shared.deps import Backend
+    from tests.support.commit_hooks import Around
+
+    Open = Callable[..., WatchedBackend]
+
+pytestmark = pytest.mark.anyio
+
+TEXT: Final = pages()
+ID: Final = id_of(TEXT)
+SHORT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
+"""Settings by which these materials are too long for a call."""
+FREE: Final = 0
+ITS_PRICE: Final = None
+
+
+class Died(Exception):
+    """Stands for a process that is killed."""
+
+
+async def die() -> None:
+    raise Died
+
+
+@pytest.fixture
+async def opened(project: str) -> AsyncIterator[Open]:
+    """Opens processes, each number on a database of its own."""
+    backends: list[WatchedBackend] = []
+
+    def open_one(
+        number: int = 0, around: Around = plainly, *, down: bool = False
+    ) -> WatchedBackend:
+        settings = Settings(google_cloud_project=f"{project}-{number}", **SHORT)
+        embedder = WordEmbedder()
+        embedder.down = down
+        backends.append(WatchedBackend(settings, around, embedder=embedder))
+        return backends[-1]
+
+    yield open_one
+    for each in backends:
+        await each.aclose()
+
+
+async def paid(backend: Backend, **arguments: Any) -> tuple[str, int | None]:
+    """What a call came to, and what it cost."""
+    answer = await asked(backend, **arguments)
+    if answer.error:
+        return answer.error.code, FREE
+    assert answer.result
+    return answer.result["status"], answer.receipt.price
+
+
+async def bring_and_ask(backend: Backend) -> None:
+    """Bring the materials, and have them answered."""
+    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT)
+    assert ("ready", FREE) == await paid(backend, document=ID)
+
+
+async def ask_and_note(backend: Backend, answers: list[tuple[str, int | None]]) -> None:
+    """Ask of the materials, and note what it came to."""
+    answers.append(await paid(backend, document=ID))
+
+
+async def test_materials_that_are_answered_at_once_cost_each_time(opened: Open) -> None:
+    backend = opened()
+    text = pages(5)
+    assert ("ready", ITS_PRICE) == await paid(backend, materials=text)
+    assert ("ready", ITS_PRICE) == await paid(backend, materials=text)
+    assert ("ready", ITS_PRICE) == await paid(backend, document=id_of(text))
+
+
+@pytest.mark.parametrize("where", [{"document": ID}, {"materials": TEXT}])
+async def test_of_what_was_pending_the_first_answer_is_paid_for(
+    opened: Open, where: dict[str, str]
+) -> None:
+    backend = opened()
+    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT)
+    await run_job(INGEST_MATERIALS, backend)
+    assert ("ready", FREE) == await paid(backend, **where)
+    assert ("ready", ITS_PRICE) == await paid(backend, **where)
+
+
+async def test_asking_again_costs_nothing_and_may_bring_the_answer(opened: Open) -> None:
+    backend = opened()
+    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT)
+    assert ("UNAVAILABLE", FREE) == await paid(opened(down=True), document=ID)
+    assert ("ready", FREE) == await paid(backend, document=ID)
+    assert ("ready", ITS_PRICE) == await paid(backend, document=ID)
+
+
+async def test_what_was_paid_for_once_is_answered_for_nothing_once_however_many_ask(
+    opened: Open,
+) -> None:
+    backend = opened()
+    await paid(backend, materials=TEXT)
+    await run_job(INGEST_MATERIALS, backend)
+    answers = await asyncio.gather(*(paid(each, document=ID) for each in (backend, opened()) * 3))
+    assert [("ready", FREE)] == [each for each in answers if each != ("ready", ITS_PRICE)]
+
+
+async def test_who_is_overtaken_while_going_on_does_not_bring_back_what_was_spent(
+    opened: Open,
+) -> None:
+    for commits in count(1):
+        other = opened(commits)
+        assert ("pending", ITS_PRICE) == await paid(other, materials=TEXT)
+        answers: list[tuple[str, int | None]] = []
+        asking = opened(commits, after(commits, partial(ask_and_note, other, answers)))
+        await ask_and_note(asking, answers)
+        if asking.commits < commits:
+            break
+        # Who asks while another embeds is told that it waits, for nothing.
+        assert {("pending", FREE), ("ready", FREE), ("ready", ITS_PRICE)}.issuperset(answers)
+        assert (commits, 1) == (commits, answers.count(("ready", FREE)))
+        assert ("ready", ITS_PRICE) == await paid(other, document=ID)
+    assert commits > 3
+
+
+async def test_a_call_that_is_overtaken_while_it_brings_materials_leaves_them_found_and_spent(
+    opened: Open,
+) -> None:
+    for commits in range(2, 20):
+        other = opened(commits)
+        bringing = opened(commits, after(commits, partial(bring_and_ask, other)))
+        await paid(bringing, materials=TEXT)
+        if bringing.commits < commits:
+            break
+        stored = (await contents(other))[f"default/documents/{ID}"]
+        assert (commits, "ready") == (commits, stored["status"])
+    assert commits > 4
+
+
+async def test_an_answer_that_never_came_is_still_paid_for(opened: Open) -> None:
+    for commits in count(1):
+        other = opened(commits)
+        assert ("pending", ITS_PRICE) == await paid(other, materials=TEXT)
+        await run_job(INGEST_MATERIALS, other)
+        dying = opened(commits, after(commits, die))
+        await asked(dying, document=ID, idempotency_key="k")
+        if dying.commits < commits:
+            break
+        again = await asked(other, document=ID, idempotency_key="k")
+        assert (commits, FREE) == (commits, again.receipt.price)
+        assert ("ready", ITS_PRICE) == await paid(other, document=ID)
+    assert commits > 1
+
+
+async def test_a_commit_whose_answer_was_lost_and_is_sent_again_changes_nothing(
+    opened: Open,
+) -> None:
+    """Google's client does so by itself."""
+    calm = opened(-1)
+    costs = [await paid(calm, materials=TEXT), await paid(calm, document=ID)]
+    whole = await contents(calm)
+    for commits in count(1):
+        backend = opened(commits, answer_lost(commits))
+        told = [await paid(backend, materials=TEXT), await paid(backend, document=ID)]
+        assert (commits, costs) == (commits, told)
+        assert whole == await contents(backend)
+        if backend.commits < commits:
+            break
+    assert commits > 6
+
+
+async def test_one_payment_buys_one_text(opened: Open) -> None:
+    """The gateway lets a call with the key of a paid one through without money."""
+    backend = opened()
+    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT, idempotency_key="k")
+    for arguments in ({"materials": pages(first=100)}, {"document": ID}):
+        told = await paid(backend, idempotency_key="k", **arguments)
+        assert ("CONFLICT", FREE) == told
+    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT, idempotency_key="k")
+
+
+async def test_of_many_texts_at_once_with_one_key_one_is_paid_for(opened: Open) -> None:
+    backend = opened()
+    texts = [pages(first=100 * number) for number in range(4)]
+    told = await asyncio.gather(
+        *(paid(backend, materials=text, idempotency_key="k") for text in texts)
+    )
+    assert [("pending", ITS_PRICE)] == [each for each in told if each[0] == "pending"]
+    stored = await contents(backend)
+    left = [name for name, fields in stored.items() if fields.get("prepaid")]
+    assert 1 == len(left)
+
+
+async def test_one_call_at_a_time_embeds_what_waits(opened: Open) -> None:
+    backend = opened()
+    await paid(backend, materials=TEXT)
+    told = await asyncio.gather(*(paid(backend, document=ID) for _ in range(5)))
+    embedded = {("ready", FREE), ("pending", FREE), ("ready", ITS_PRICE)}
+    assert embedded.issuperset(told)
+    assert 1 == told.count(("ready", FREE))
+
+
+async def test_what_a_job_gave_up_is_brought_again_for_nothing(opened: Open) -> None:
+    backend = opened()
+    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT)
+    store = backend.deps(READER, Meter()).store.materials("reader", "default")
+    await store.give_up(await store.look(ID), "it was refused")
+    assert ("VALIDATION_ERROR", FREE) == await paid(backend, document=ID)
+    assert ("pending", FREE) == await paid(backend, materials=TEXT)
+    await run_job(INGEST_MATERIALS, backend)
+    assert ("ready", FREE) == await paid(backend, document=ID)
+    assert ("ready", ITS_PRICE) == await paid(backend, document=ID)

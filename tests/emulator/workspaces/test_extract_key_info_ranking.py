@@ -1,0 +1,290 @@
+"""`extract_key_info` ranks as brute force does, in memory as from the store."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as sampled
+from hypothesis import strategies as st
+
+from functions.tools.extract_key_info.tool import SEARCHED
+from shared.ai.local_embedding import LocalEmbedder
+from shared.clock import utc_now
+from shared.deps import Backend
+from shared.settings import Settings
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.materials import extracted
+from tests.support.workspace_brute_force import MEANT, assert_same, brute_force
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+pytestmark = pytest.mark.anyio
+
+WORDS: Final = (
+    *("rye", "wheat", "oven", "dough", "Salt", "yeast", "lamp", "bell", "sail", "anchor"),
+    *("storm", "the", "of", "reef", "knots", "über", "麦", "🌾"),
+)
+PARTS: Final = ("\n\n", "\r\n\r\n", "\n \t\n\n")
+PASSAGES: Final = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6)
+TEXTS: Final = st.lists(
+    st.tuples(PASSAGES, st.sampled_from((" ", "  ", "\n")), st.sampled_from(PARTS)),
+    min_size=1,
+    max_size=12,
+).map(lambda parts: "".join(gap.join(words) + end for words, gap, end in parts))
+QUERIES: Final = st.lists(st.sampled_from((*WORDS, "unheard")), min_size=1, max_size=4).map(
+    " ".join
+)
+MOST: Final = 50
+
+few = sampled(
+    deadline=None,
+    derandomize=True,
+    max_examples=20,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@pytest.fixture
+def embedder() -> WordEmbedder:
+    """Vectors that cost nothing."""
+    return WordEmbedder()
+
+
+@pytest.fixture(scope="session")
+def real() -> LocalEmbedder:
+    """The model of a laptop."""
+    return LocalEmbedder()
+
+
+@pytest.fixture
+def settings(project: str) -> Settings:
+    """As deep a look as there can be."""
+    return Settings(google_cloud_project=project, extract_top_k_limit=MOST)
+
+
+@pytest.fixture
+async def opened(settings: Settings) -> AsyncIterator[Callable[..., Backend]]:
+    """Makes backends at another time, or of other settings, over one database."""
+    backends: list[Backend] = []
+
+    def make(moment: datetime | None = None, **changes: Any) -> Backend:
+        chosen = Settings(**(settings.model_dump(exclude_unset=True) | changes))
+        clock = (lambda: moment) if moment else utc_now
+        backends.append(Backend(chosen, embedder=WordEmbedder(), clock=clock))
+        return backends[-1]
+
+    yield make
+    for backend in backends:
+        await backend.aclose()
+
+
+def shelf(seed: str, passages: int) -> str:
+    """A text of so many passages, most of them different."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    return "\n\n".join(" ".join(chance.choices(WORDS, k=7)) for _ in range(passages))
+
+
+async def assert_same_in_all_ways(backend: Backend, text: str, query: str) -> None:
+    """The first call, the second, and that by document say the same, which is what fits best."""
+    asked: dict[str, Any] = {"task_id": uuid.uuid4().hex, "top_k": MOST}
+    first = await extracted(backend, query, materials=text, **asked)
+    second = await extracted(backend, query, materials=text, **asked)
+    by_id = await extracted(backend, query, document=first["document"], **asked)
+    of_task = await extracted(backend, query, scope="task", **asked)
+    assert (False, True) == (first["known"], second["known"])
+    assert first | {"known": True} == second
+    assert second == by_id
+    for name in ("contexts", "passages", "considered", "matches"):
+        assert first[name] == of_task[name]
+    assert_same(await brute_force([text], query), first, MOST)
+    assert_quoted({first["document"]: text}, first)
+
+
+def assert_quoted(texts: dict[str, str], result: dict[str, Any]) -> None:
+    """Contexts are exact slices of what they are said to be from, best first, and none twice."""
+    found = result["passages"]
+    quoted = [texts[each["document"]][each["start"] : each["end"]] for each in found]
+    assert quoted == result["contexts"]
+    scores = [each["score"] for each in found]
+    assert sorted(scores, reverse=True) == scores
+    assert all(0 <= score <= 1 for score in scores)
+    assert len({" ".join(each.split()) for each in quoted}) == len(quoted)
+
+
+@few
+@given(TEXTS, QUERIES)
+async def test_memory_and_store_answer_as_brute_force_does(
+    backend: Backend, text: str, query: str
+) -> None:
+    await assert_same_in_all_ways(backend, text, query)
+
+
+@pytest.mark.parametrize("passages", [MEANT + 11, 130, 400])
+async def test_more_passages_than_a_search_brings_rank_the_same(
+    backend: Backend, passages: int
+) -> None:
+    text = shelf(f"shelf of {passages}", passages)
+    for query in ("anchor in a storm", "über 麦", "oven of salt and yeast", "unheard"):
+        await assert_same_in_all_ways(backend, text, query)
+
+
+async def test_with_the_local_model_memory_and_store_answer_the_same(
+    settings: Settings, real: LocalEmbedder
+) -> None:
+    backend, text = Backend(settings, embedder=real), shelf("shelf of the model", 80)
+    for query in ("anchor in a storm", "oven of salt and yeast", "unheard"):
+        first = await extracted(backend, query, materials=text, task_id=query[:5], top_k=20)
+        again = await extracted(
+            backend, query, document=first["document"], task_id=query[:5], top_k=20
+        )
+        assert first | {"known": True} == again
+    await backend.aclose()
+
+
+@few
+@given(st.lists(TEXTS, min_size=1, max_size=5), QUERIES)
+async def test_a_task_is_ranked_as_one(backend: Backend, texts: Sequence[str], query: str) -> None:
+    task_id, documents = uuid.uuid4().hex, {}
+    for text in texts:
+        result = await extracted(backend, query, materials=text, task_id=task_id)
+        documents[result["document"]] = text
+    result = await extracted(backend, query, scope="task", task_id=task_id, top_k=MOST)
+    assert_same(await brute_force(texts, query), result, MOST)
+    assert_quoted(documents, result)
+
+
+async def test_a_task_of_many_materials_is_ranked_as_one(backend: Backend) -> None:
+    """More than Firestore compares with at once."""
+    texts = {f"{shelf(f'text {number}', 4)}\n\nmark {number}" for number in range(35)}
+    documents = {}
+    for text in texts:
+        result = await extracted(backend, "mark", materials=text)
+        documents[result["document"]] = text
+    for query in ("anchor in a storm", "mark 7"):
+        result = await extracted(backend, query, scope="task", top_k=MOST)
+        assert_same(await brute_force(texts, query), result, MOST)
+        assert_quoted(documents, result)
+
+
+async def test_materials_that_are_cut_anew_are_found_as_they_are_cut_now(
+    opened: Callable[..., Backend],
+) -> None:
+    """What they were cut into before is no longer among them."""
+    text = " ".join(f"{sentence}." for sentence in shelf("long", 60).split("\n\n"))
+    long, short = opened(), opened(extract_passage_characters=200)
+    await extracted(long, "anchor storm", materials=text, top_k=MOST)
+    first = await extracted(short, "anchor storm", materials=text, top_k=MOST)
+    second = await extracted(short, "anchor storm", materials=text, top_k=MOST)
+    of_task = await extracted(short, "anchor storm", scope="task", top_k=MOST)
+    assert first["contexts"] == second["contexts"] == of_task["contexts"]
+    assert first["passages"] == second["passages"] == of_task["passages"]
+
+
+async def test_materials_that_are_cut_into_longer_passages_are_found_so_too(
+    opened: Callable[..., Backend],
+) -> None:
+    text = " ".join(f"{sentence}." for sentence in shelf("long", 120).split("\n\n"))
+    short, long = opened(extract_passage_characters=200), opened(extract_passage_characters=600)
+    await extracted(short, "anchor storm", materials=text, top_k=MOST)
+    first = await extracted(long, "anchor storm", materials=text, top_k=MOST)
+    second = await extracted(long, "anchor storm", materials=text, top_k=MOST)
+    assert first | {"known": True} == second
+
+
+async def test_a_document_is_found_after_the_length_of_passages_was_changed(
+    opened: Callable[..., Backend],
+) -> None:
+    """Who holds an answer's document need not have the text any longer."""
+    text = shelf("kept", 5)
+    document = (await extracted(opened(), "anchor", materials=text))["document"]
+    later = opened(extract_passage_characters=1_000)
+    result = await extracted(later, "anchor", document=document)
+    assert 5 == result["considered"]
+
+
+NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
+
+
+async def test_a_passage_that_is_brought_again_in_later_materials_is_later(
+    opened: Callable[..., Backend],
+) -> None:
+    for number, text in enumerate(("anchor storm", "ANCHOR storm", "rye\n\nanchor \tstorm")):
+        await extracted(opened(NOON + timedelta(seconds=number)), "sail", materials=text)
+    result = await extracted(opened(NOON), "anchor storm", scope="task")
+    assert ["anchor \tstorm", "ANCHOR storm", "rye"] == result["contexts"]
+
+
+@pytest.mark.parametrize("later", ["ANCHOR storm", "anchor STORM"])
+async def test_of_two_that_fit_equally_the_later_comes_first(
+    opened: Callable[..., Backend], later: str
+) -> None:
+    texts = ["anchor storm", later]
+    for task_id, order in (("forth", texts), ("back", texts[::-1])):
+        for number, text in enumerate(order):
+            backend = opened(NOON + timedelta(seconds=number))
+            await extracted(backend, "sail", materials=text, task_id=task_id)
+        result = await extracted(opened(NOON), "anchor storm", scope="task", task_id=task_id)
+        assert [order[1], order[0]] == result["contexts"]
+        assert 1 == len({each["score"] for each in result["passages"]})
+
+
+async def test_of_many_that_fit_equally_the_latest_come_first(
+    opened: Callable[..., Backend],
+) -> None:
+    """As many as a search by meaning brings: spellings that words and vectors take for the same."""
+    spellings = [
+        "".join(letter.upper() if number >> n & 1 else letter for n, letter in enumerate("anchor"))
+        for number in range(MEANT)
+    ]
+    for number, text in enumerate(spellings):
+        backend = opened(NOON + timedelta(seconds=number))
+        await extracted(backend, "sail", materials=text)
+    result = await extracted(opened(NOON), "anchor", scope="task")
+    assert spellings[:-6:-1] == result["contexts"]
+
+
+async def test_within_materials_the_first_of_equal_passages_comes_first(backend: Backend) -> None:
+    text = "an oven\n\nanchor storm\n\nANCHOR storm\n\nanchor Storm\n\nAnchor Storm"
+    first = await extracted(backend, "anchor storm", materials=text)
+    second = await extracted(backend, "anchor storm", materials=text)
+    expected = [*text.split("\n\n")[1:], "an oven"]
+    assert (expected, expected) == (first["contexts"], second["contexts"])
+
+
+async def test_a_task_says_that_it_is_too_large_only_where_it_is(backend: Backend) -> None:
+    for number in range(SEARCHED):
+        await extracted(backend, "anchor", materials=f"anchor {number}")
+    full = await extracted(backend, "anchor", scope="task")
+    await extracted(backend, "anchor", materials="one more anchor")
+    beyond = await extracted(backend, "anchor", scope="task")
+    assert (SEARCHED, SEARCHED) == (full["considered"], beyond["considered"])
+    assert (None, True) == (full.get("message"), str(SEARCHED) in beyond["message"])
+
+
+async def test_words_that_are_there_come_before_what_is_merely_less_far(backend: Backend) -> None:
+    """To the local model all lines of a log are alike: their differences are noise."""
+    log = [
+        f"2026-11-22T10:{n // 60:02}:{n % 60:02} INFO worker {n % 7} took job {n} in {n % 90} ms"
+        for n in range(600)
+    ]
+    log[431] = "2026-11-22T10:07:11 ERROR disk full on /var/lib/db, write aborted"
+    for query in ("disk full", "write aborted"):
+        found = await extracted(backend, query, materials="\n".join(log))
+        assert "disk full" in found["contexts"][0]
+
+
+async def test_what_stands_at_the_end_of_a_long_passage_is_found_by_its_words(
+    backend: Backend,
+) -> None:
+    """The local model reads the first 256 tokens of it."""
+    chapters = [f"Chapter {n} is about the marketing plan of region {n}." for n in range(40)]
+    long = "The committee met and talked of the weather. " * 30
+    chapters[17] = f"{long}The treasurer keeps the vault key in Lisbon."
+    found = await extracted(backend, "Where is the vault key?", materials="\n\n".join(chapters))
+    assert "Lisbon" in found["contexts"][0]

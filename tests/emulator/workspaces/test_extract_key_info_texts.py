@@ -1,0 +1,386 @@
+"""`extract_key_info` on texts of any language and kind: quoted exactly, or refused clearly."""
+
+# ruff: noqa: RUF001 - other scripts look like Latin ones
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import random
+import string
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from shared.deps import Backend
+from shared.settings import Settings
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.materials import READER, STRANGER, extract, extracted, refused
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.anyio
+
+FAMILY: Final = "👩\u200d👩\u200d👧\u200d👦"
+MILLION: Final = 1_000_000
+
+# Language, question, the passage that answers, passages that do not.
+SPOKEN: Final[list[tuple[str, str, str, tuple[str, ...]]]] = [
+    (
+        "Chinese",
+        "长城有多长？",
+        "长城全长超过两万公里，是世界上最长的城墙。",
+        ("北京是中国的首都。", "熊猫主要吃竹子。", "黄河流入渤海。"),
+    ),
+    (
+        "Japanese",
+        "富士山の高さはどのくらいですか。",
+        "富士山の高さは三千七百七十六メートルです。",
+        ("東京は日本の首都です。", "新幹線はとても速い電車です。", "寿司は魚と米から作られます。"),
+    ),
+    (
+        "Korean",
+        "한글은 누가 만들었습니까?",
+        "세종대왕이 한글을 만들었습니다.",
+        ("서울은 한국의 수도입니다.", "김치는 배추로 담급니다.", "한강은 서해로 흐릅니다."),
+    ),
+    (
+        "Arabic",
+        "أين تقع مكتبة الإسكندرية؟",
+        "تقع مكتبة الإسكندرية في مصر على ساحل البحر المتوسط.",
+        ("القمر يدور حول الأرض.", "الخبز مصنوع من القمح.", "الجمل يعيش في الصحراء."),
+    ),
+    (
+        "Hebrew",
+        "איפה נמצא ים המלח?",
+        "ים המלח נמצא בין ישראל לירדן.",
+        ("הלחם עשוי מקמח.", "הירח מקיף את כדור הארץ.", "החתול ישן על הספה."),
+    ),
+    (
+        "Hindi",
+        "ताजमहल किसने बनवाया?",
+        "ताजमहल शाहजहाँ ने बनवाया था।",
+        ("दिल्ली भारत की राजधानी है।", "गंगा हिमालय से निकलती है।", "आम गर्मियों का फल है।"),
+    ),
+    (
+        "Thai",
+        "แม่น้ำเจ้าพระยาไหลผ่านที่ไหน",
+        "แม่น้ำเจ้าพระยาไหลผ่านกรุงเทพมหานคร",
+        ("ช้างเป็นสัตว์ขนาดใหญ่", "ข้าวเป็นอาหารหลักของคนไทย", "ภูเก็ตเป็นเกาะทางภาคใต้"),
+    ),
+    (
+        "Russian",
+        "Какая река впадает в Каспийское море?",
+        "Волга впадает в Каспийское море.",
+        ("Москва стоит на семи холмах.", "Хлеб пекут из муки.", "Байкал очень глубок."),
+    ),
+    (
+        "Greek",
+        "Πού βρίσκεται ο Παρθενώνας;",
+        "Ο Παρθενώνας βρίσκεται στην Ακρόπολη των Αθηνών.",
+        ("Το ψωμί γίνεται από αλεύρι.", "Η γάτα κοιμάται.", "Ο ήλιος είναι ένα άστρο."),
+    ),
+    (
+        "German compounds",
+        "Was regelt das Rindfleischetikettierungsgesetz?",
+        "Das Rindfleischetikettierungsgesetz regelt, wie Fleisch gekennzeichnet wird.",
+        (
+            "Die Donaudampfschifffahrtsgesellschaft besaß viele Schiffe.",
+            "Das Brot wird aus Roggenmehl gebacken.",
+            "Eine Straßenverkehrsordnung gilt für alle.",
+        ),
+    ),
+    (
+        "Accents that are written apart",
+        "Où est le café de Zoë?",
+        "Le cafe\u0301 de Zoe\u0308 est dans la rue du Marché.",
+        ("Le pain est fait de farine.", "La lune tourne autour de la Terre.", "Il pleut à Brest."),
+    ),
+    (
+        "Emoji",
+        "What does the 🍞 recipe say about rye?",
+        f"{FAMILY} 🍞 rye needs a sour dough 👍🏽.",
+        ("🚀 launches are on Friday.", "🐈 sleeps all day long.", "🌧️ is expected in the north."),
+    ),
+]
+
+
+@pytest.fixture
+async def quick(project: str) -> AsyncIterator[Backend]:
+    """A backend whose vectors cost nothing."""
+    opened = Backend(Settings(google_cloud_project=project), embedder=WordEmbedder())
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+async def wordy(project: str) -> AsyncIterator[Backend]:
+    """A backend for which words alone count."""
+    chosen = Settings(google_cloud_project=project, extract_semantic_weight=0)
+    opened = Backend(chosen, embedder=WordEmbedder())
+    yield opened
+    await opened.aclose()
+
+
+def assert_quoted(text: str, result: dict[str, Any], most: int = 1_500) -> None:
+    """Contexts are exact slices, none empty, too long, cut in a character, or there twice."""
+    found = result["passages"]
+    assert [text[each["start"] : each["end"]] for each in found] == result["contexts"]
+    assert all(0 < len(each) <= most and each == each.strip() for each in result["contexts"])
+    assert len(result["contexts"]) == min(result["considered"], 5)
+    assert len({" ".join(each.split()) for each in result["contexts"]}) == len(found)
+
+
+async def twice(backend: Backend, query: str, text: str, **arguments: Any) -> dict[str, Any]:
+    """Ask two times; the second answer, from the store, is the first."""
+    first = await extracted(backend, query, materials=text, **arguments)
+    second = await extracted(backend, query, materials=text, **arguments)
+    assert first | {"known": True} == second
+    assert_quoted(text, first)
+    return first
+
+
+in_any_language = pytest.mark.parametrize(
+    ("query", "answer", "others"),
+    [each[1:] for each in SPOKEN],
+    ids=[each[0] for each in SPOKEN],
+)
+
+
+def among(answer: str, others: tuple[str, ...]) -> str:
+    """A text whose third passage answers."""
+    return "\n\n".join((*others[:2], answer, *others[2:]))
+
+
+@in_any_language
+async def test_words_alone_bring_what_answers_first_in_any_language(
+    wordy: Backend, query: str, answer: str, others: tuple[str, ...]
+) -> None:
+    result = await twice(wordy, query, among(answer, others))
+    assert answer == result["contexts"][0]
+    assert (3, 4) == (result["passages"][0]["position"], result["considered"])
+
+
+@pytest.mark.parametrize(
+    ("query", "answer", "others"),
+    # Of Korean the local model knows so little that its noise is louder than the words.
+    [pytest.param(*each[1:], id=each[0]) for each in SPOKEN if each[0] != "Korean"],
+)
+async def test_a_model_that_knows_little_but_english_leaves_what_answers_first(
+    backend: Backend, query: str, answer: str, others: tuple[str, ...]
+) -> None:
+    result = await twice(backend, query, among(answer, others))
+    assert answer == result["contexts"][0]
+
+
+@pytest.mark.parametrize(
+    ("query", "answer"), [each[1:3] for each in SPOKEN], ids=[each[0] for each in SPOKEN]
+)
+async def test_what_answers_is_found_in_a_single_line_of_any_language(
+    wordy: Backend, query: str, answer: str
+) -> None:
+    """One long paragraph, cut after sentences."""
+    others = [each[2] for each in SPOKEN if each[2] != answer] * 12
+    text = " ".join([*others[:60], answer, *others[60:]])
+    result = await twice(wordy, query, text)
+    assert answer in result["contexts"][0]
+
+
+async def test_offsets_count_code_points_whatever_stands_before(quick: Backend) -> None:
+    before = f"{FAMILY}🇩🇪 e\u0301\u0301 ❤\ufe0f 𝔘𝔫𝔦 \U0001f9d1\U0001f3fd नमस्ते \u200f\ufeff"
+    text = f"{before}\n\n  The anchor \t holds.\n\n{before} too"
+    result = await twice(quick, "anchor holds", text)
+    first = result["passages"][0]
+    assert "The anchor \t holds." == result["contexts"][0]
+    start = text.index("The anchor")
+    assert (start, start + 19) == (first["start"], first["end"])
+
+
+LINES: Final = ("The anchor", "holds the boat", "in a storm.")
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r", "\u2028", " \t\n\t"])
+async def test_a_paragraph_of_several_lines_is_quoted_with_its_lines(
+    quick: Backend, line_end: str
+) -> None:
+    paragraph = line_end.join(LINES)
+    text = f"Rye bread.{line_end * 2}{paragraph}{line_end * 2}A comet's tail."
+    result = await twice(quick, "anchor in a storm", text)
+    assert (paragraph, 3) == (result["contexts"][0], result["considered"])
+
+
+async def test_the_same_paragraph_twice_comes_once(quick: Backend) -> None:
+    again = "An anchor.\n\nAn  anchor.\r\n\r\n\tAn\nanchor.\n\nA\u200bn anchor."
+    text = f"An anchor.\n\nRye bread.\n\n{again}"
+    result = await twice(quick, "anchor", text)
+    assert (["An anchor.", "Rye bread."], 2) == (result["contexts"], result["considered"])
+    assert (1, 0, 10) == tuple(result["passages"][0][name] for name in ("position", "start", "end"))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_a_quote_is_exact_for_the_document_it_names_though_another_spaces_it_otherwise(
+    quick: Backend, order: tuple[int, int]
+) -> None:
+    spaced = ["Rye bread.\n\nThe anchor holds.", "\n\nThe \t anchor\r\nholds.\n\nA comet."]
+    texts = [spaced[number] for number in order]
+    documents: dict[str, str] = {}
+    for text in texts:
+        result = await extracted(quick, "anchor", materials=text)
+        assert_quoted(text, result)
+        documents[result["document"]] = text
+    result = await extracted(quick, "anchor holds", scope="task")
+    for context, found in zip(result["contexts"], result["passages"], strict=True):
+        assert context == documents[found["document"]][found["start"] : found["end"]]
+    assert (3, 3) == (result["considered"], len(result["contexts"]))
+    assert texts[1] == documents[result["passages"][0]["document"]]
+    for document, text in documents.items():
+        alone = await extracted(quick, "anchor holds", document=document)
+        assert_quoted(text, alone)
+
+
+async def test_a_row_is_found_in_a_table_of_markdown(backend: Backend) -> None:
+    rows = [f"| Harbour {number} | {number * 3} m | open |" for number in range(200)]
+    rows[120] = "| Valparaíso | 77 m | closed for dredging |"
+    text = "\n".join(("# Harbours", "", "| Name | Depth | State |", "|---|---|---|", *rows))
+    result = await twice(backend, "Which harbour is closed for dredging?", text)
+    assert rows[120] in result["contexts"][0]
+    assert {line for each in result["contexts"] for line in each.split("\n")} <= set(
+        text.split("\n")
+    )
+
+
+async def test_a_function_is_found_in_code(backend: Backend) -> None:
+    functions = [
+        f"def sum_of_{number}(values: list[int]) -> int:\n    return sum(values[{number}:])"
+        for number in range(40)
+    ]
+    wanted = "def parse_retry_after(header: str) -> float:\n    return max(0.0, float(header))"
+    text = "\n\n\n".join([*functions[:20], wanted, *functions[20:]])
+    result = await twice(backend, "Where is parse_retry_after defined?", text)
+    assert wanted == result["contexts"][0]
+
+
+async def test_a_record_is_found_in_comma_separated_values(backend: Backend) -> None:
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(("name", "city", "note"))
+    for number in range(300):
+        writer.writerow((f"Person {number}", "Springfield", f'says "{number}", twice'))
+    writer.writerow(("Ada Lovelace", "London", "wrote the first program"))
+    text = file.getvalue()
+    result = await twice(backend, "Who wrote the first program?", text)
+    assert "Ada Lovelace,London,wrote the first program" in result["contexts"][0]
+
+
+async def test_a_value_is_found_in_json_on_one_line(backend: Backend) -> None:
+    records = [{"id": number, "name": f"item {number}", "stock": 3} for number in range(400)]
+    records[250] = {"id": 250, "name": "sextant of brass", "stock": 0}
+    text = json.dumps(records)
+    result = await twice(backend, "How many brass sextants are in stock?", text)
+    assert [each for each in result["contexts"] if "sextant of brass" in each]
+
+
+CHANCE: Final = random.Random("a million")  # noqa: S311 - no secret
+
+
+def _letters() -> str:
+    return "".join(CHANCE.choices(string.ascii_letters, k=MILLION))
+
+
+def _chinese() -> str:
+    return "".join(map(chr, CHANCE.choices(range(0x4E00, 0x9FA5), k=MILLION)))
+
+
+def _base64() -> str:
+    return base64.b64encode(CHANCE.randbytes(MILLION * 3 // 4)).decode()
+
+
+def _words() -> str:
+    return " ".join(CHANCE.choices(("rye", "comet", "anchor.", "storm", "oven"), k=MILLION // 5))
+
+
+@pytest.mark.parametrize("make", [_letters, _chinese, _base64, _words])
+async def test_a_line_of_a_million_characters_is_answered_in_time(
+    quick: Backend, make: Any
+) -> None:
+    """Its embedding aside, for which real models take minutes: it may be left to a job."""
+    text = make()
+    began = time.process_time()
+    result = await extracted(quick, text[500_000:500_040], materials=text)
+    if result["status"] == "ready":
+        assert_quoted(text, result)
+        again = await extracted(quick, text[500_000:500_040], document=result["document"])
+        assert result | {"known": True} == again
+    else:
+        assert result["ask_again_after"] > 0
+    assert time.process_time() - began < 30
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_binary_junk_is_quoted_exactly(quick: Backend, seed: int) -> None:
+    junk = random.Random(seed).randbytes(30_000)  # noqa: S311 - no secret
+    text = junk.decode("latin-1") + "\n\nThe anchor holds.\n\n" + junk[::-1].decode("latin-1")
+    result = await twice(quick, "Does the anchor hold?", text)
+    assert "The anchor holds." in result["contexts"][0]
+
+
+@pytest.mark.parametrize("between", ["\x00", "\x1b[31m", "\ufeff", "\u202e", "\ufffd"])
+async def test_what_is_unseen_stays_in_the_quote_and_out_of_the_words(
+    quick: Backend, between: str
+) -> None:
+    passage = f"The anchor {between} holds{between}."
+    result = await twice(quick, "anchor holds", f"Rye bread.\n\n{passage}\n\nA comet.")
+    assert passage == result["contexts"][0]
+
+
+@pytest.mark.parametrize("text", [" " * 100_000, "\n" * 100_000, "\r\n\t\u3000\x0c" * 10_000])
+async def test_white_space_alone_is_refused(quick: Backend, text: str) -> None:
+    error = await refused(quick, "anchor", materials=text)
+    assert ("VALIDATION_ERROR", {"materials"}) == (error.code, {*(error.details or {})})
+
+
+async def test_white_space_around_little_text_is_no_matter(quick: Backend) -> None:
+    text = f"{' ' * 300_000}anchor{chr(10) * 300_000}storm{chr(9) * 300_000}"
+    result = await twice(quick, "anchor", text)
+    assert ["anchor", "storm"] == result["contexts"]
+
+
+async def test_one_character_is_a_text(quick: Backend) -> None:
+    for text in ("x", "麦", "🌾", "?", FAMILY, "\u0301"):
+        assert [text] == (await twice(quick, "x", text))["contexts"]
+
+
+async def test_more_passages_than_can_be_taken_in_are_refused_with_a_way_out(
+    quick: Backend,
+) -> None:
+    text = "\n\n".join(str(number) for number in range(20_001))
+    answer = await extract(quick, "7", materials=text)
+    assert answer.error is not None
+    assert {"materials"} == {*(answer.error.details or {})}
+    assert "10,000" in answer.error.message
+    assert 0 == answer.receipt.documents_written
+
+
+async def test_a_text_of_the_same_tiny_paragraph_over_and_over_is_one_passage(
+    quick: Backend,
+) -> None:
+    text = "anchor\n\n" * 50_000
+    result = await twice(quick, "anchor", text)
+    assert (["anchor"], 1) == (result["contexts"], result["considered"])
+
+
+async def test_an_injected_text_is_only_text(wordy: Backend) -> None:
+    """Field paths, ids and paths of the database mean nothing in it."""
+    text = "users/reader/rag_tasks\n\n__name__\n\n`a.b`/*~[]\n\n{'$where': 1}\n\n../../anchor"
+    result = await twice(wordy, "anchor", text, task_id="../../x")
+    assert "../../anchor" == result["contexts"][0]
+
+
+async def test_two_people_bring_the_same_and_neither_is_told(quick: Backend) -> None:
+    one = await extracted(quick, "anchor", READER, materials="The anchor holds.")
+    other = await extracted(quick, "anchor", STRANGER, materials="The anchor holds.")
+    assert (False, False) == (one["known"], other["known"])

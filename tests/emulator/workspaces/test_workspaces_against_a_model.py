@@ -1,0 +1,270 @@
+"""Whatever people bring to tasks of whatever name, each task answers from its own, as a dict would.
+
+Users and tasks are few and alike, so that they meet; everybody brings the same few texts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from shared.ai.embedding import Purpose
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.domain.material import id_of
+from shared.domain.names import safe_id
+from shared.settings import Settings
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.materials import BREAD, BRIDGE, COMET, MAST, extract, extracted, refused
+from tests.support.workspaces import erase, of_job, stored
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from shared.ai.embedding import Vector
+    from shared.call import CallAnswer
+
+pytestmark = pytest.mark.anyio
+
+LONG: Final = "a" * 199
+NAMES: Final = (
+    None,
+    "default",
+    "notes",
+    "Notes",
+    " notes\n",
+    "notes ",
+    "a/notes",
+    "a-notes",
+    "a.notes",
+    "../notes",
+    "..",
+    ".",
+    "/",
+    "//",
+    "__notes__",
+    "users/b/rag_tasks/notes",
+    "n\u043etes",  # with a Cyrillic o
+    "note\u017f",  # with a long s
+    "caf\u00e9",
+    "cafe\u0301",
+    "\u200bnotes",
+    "notes\0",
+    "\N{SAILBOAT}",
+    "笔记",
+    LONG,
+    f"{LONG}b",
+    safe_id(LONG),
+    safe_id("a/notes"),
+)
+"""Names of tasks that look alike, or as if they led elsewhere."""
+TEXTS: Final = (
+    f"{MAST}\n\n{BREAD}",
+    f"{BREAD}\n\n{COMET}",
+    MAST,
+    f"{BRIDGE}\n\n\n{MAST}\n\n{MAST}",
+)
+DOCUMENTS: Final = (*map(id_of, TEXTS), "0" * 32)
+QUESTIONS: Final = ("What was struck by lightning?", "rye", "zyzzyva")
+_ROUNDS: Final = itertools.count()
+
+names = st.one_of(st.sampled_from(NAMES), st.text(min_size=1, max_size=30).filter(str.strip))
+people = st.sampled_from(["a", "a.b", "a@b.example", "a-", "rag_tasks"])
+steps = st.tuples(
+    people,
+    names,
+    st.sampled_from(["bring", "bring", "bring in task", "document", "in task", "task", "erase"]),
+    st.integers(0, len(DOCUMENTS) - 1),
+    st.sampled_from(QUESTIONS),
+)
+
+
+class CountingEmbedder(WordEmbedder):
+    """Counts how often each text is embedded to be stored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedded: Counter[str] = Counter()
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        if purpose is Purpose.DOCUMENT:
+            self.embedded.update(texts)
+        return await super().embed(texts, purpose)
+
+
+@dataclass
+class World:
+    """What people brought, and what must be stored of it.
+
+    Attributes:
+        backend: Where it is stored.
+        tasks: The texts of each task, by its user and the id that its name becomes.
+        embedded: How often each passage must have been embedded.
+    """
+
+    backend: Backend
+    tasks: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    embedded: Counter[str] = field(default_factory=Counter)
+
+    async def ask(self, user: str, name: str | None, query: str, **more: Any) -> CallAnswer:
+        named = {"task_id": name} if name is not None else {}
+        return await extract(self.backend, query, Caller.of(user), top_k=20, **named, **more)
+
+    async def step(self, user: str, name: str | None, what: str, number: int, query: str) -> None:
+        """Do something to a task, and check what is told."""
+        task = safe_id(name or "default")
+        mine = self.tasks[user, task]
+        text = TEXTS[number % len(TEXTS)]
+        scope = {"scope": "task"} if what.endswith("task") else {}
+        match what:
+            case "bring" | "bring in task":
+                is_known = text in mine
+                self.embedded.update(passages(text) - passages(*mine))
+                mine.add(text)
+                told = await self.ask(user, name, query, materials=text, **scope)
+                assert told.result
+                assert (is_known, id_of(text)) == (told.result["known"], told.result["document"])
+                assert_holds(told, task, mine if scope else {text})
+            case "document" | "in task":
+                document = DOCUMENTS[number]
+                told = await self.ask(user, name, query, document=document, **scope)
+                if found := {each for each in mine if id_of(each) == document}:
+                    assert_holds(told, task, mine if scope else found)
+                else:
+                    never = await self.ask(user, name, query, document=DOCUMENTS[-1], **scope)
+                    assert ("NOT_FOUND", never.error) == (code_of(told), told.error)
+            case "task":
+                told = await self.ask(user, name, query, scope="task")
+                if mine:
+                    assert_holds(told, task, mine)
+                else:
+                    assert "NOT_FOUND" == code_of(told)
+            case _:
+                if mine:
+                    await erase(of_job(self.backend), task, user)
+                    mine.clear()
+
+
+def passages(*texts: str) -> Counter[str]:
+    """The different passages of texts."""
+    return Counter({passage.strip() for text in texts for passage in text.split("\n\n")})
+
+
+def code_of(told: CallAnswer) -> str | None:
+    return told.error.code if told.error else None
+
+
+def assert_holds(told: CallAnswer, task: str, texts: set[str]) -> None:
+    """An answer holds the passages of these texts, each from where it stands, and no other."""
+    assert told.result, told.error
+    assert task == told.result["task_id"]
+    assert passages(*texts) == Counter(told.result["contexts"])
+    assert len(passages(*texts)) == told.result["considered"]
+    by_id = {id_of(text): text for text in texts}
+    assert told.result["contexts"] == [
+        by_id[each["document"]][each["start"] : each["end"]] for each in told.result["passages"]
+    ]
+
+
+@pytest.fixture
+async def counting(settings: Settings) -> AsyncIterator[Backend]:
+    backend = Backend(settings, embedder=CountingEmbedder())
+    yield backend
+    await backend.aclose()
+
+
+@examples(
+    deadline=None,
+    max_examples=12,
+    phases=[Phase.explicit, Phase.generate],  # to make what failed smaller would take minutes
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(script=st.lists(steps, min_size=6, max_size=14))
+@example([("a", name, "bring", number % 3, "rye") for number, name in enumerate(NAMES)])
+async def test_every_task_answers_from_what_its_user_brought_to_it(
+    project: str, script: list[tuple[str, str | None, str, int, str]]
+) -> None:
+    embedder = CountingEmbedder()
+    own = Settings(google_cloud_project=f"{project}-{next(_ROUNDS)}")
+    world = World(Backend(own, embedder=embedder))
+    for step in script:
+        await world.step(*step)
+    assert world.embedded == embedder.embedded
+    await assert_stored(world)
+    await world.backend.aclose()
+
+
+ARRIVAL: Final = re.compile(r"\.[0-9a-f]{16}")
+"""What names the time that materials came."""
+
+
+async def assert_stored(world: World) -> None:
+    """What was brought is stored, under its user and task, and nothing else anywhere."""
+    contents = await stored(of_job(world.backend))
+    tasks = {f"users/{user}/rag_tasks/{task}": each for (user, task), each in world.tasks.items()}
+    expected = {"meta/embedding"} if world.embedded else set()
+    for task, texts in tasks.items():
+        expected |= {task} if texts else set()
+        expected |= {f"{task}/documents/{id_of(text)}" for text in texts}
+        expected |= {f"{task}/parts/{id_of(text)}{rest}" for text in texts for rest in ("", ".0")}
+        expected |= {f"{task}/passages/{id_of(passage)}" for passage in passages(*texts)}
+    assert expected == {ARRIVAL.sub("", path) for path in contents}
+
+
+async def test_no_two_names_of_tasks_meet_but_for_white_space_around_them_and_ids(
+    counting: Backend,
+) -> None:
+    brought: dict[str, list[tuple[str, str]]] = {}
+    for number, name in enumerate(filter(None, NAMES)):
+        text = f"Only {number} stands here."
+        told = await extracted(counting, "Who stands here?", materials=text, task_id=name)
+        brought.setdefault(told["task_id"], []).append((name, text))
+    assert len({name.strip() for name in filter(None, NAMES)}) - 2 == len(brought)
+    for task, each in brought.items():
+        told = await extracted(counting, "Who?", scope="task", task_id=task, top_k=20)
+        assert {text for _, text in each} == set(told["contexts"])
+        assert {task} == {safe_id(name) for name, _ in each}
+
+
+@pytest.mark.parametrize("name", ["", " ", "\n\t", "\u00a0", "x" * 201, "\ud800"])
+async def test_a_name_that_says_nothing_or_too_much_is_refused(
+    counting: Backend, name: str
+) -> None:
+    told = await refused(counting, "Who?", materials=MAST, task_id=name)
+    assert "VALIDATION_ERROR" == told.code
+    assert {} == await stored(of_job(counting))
+
+
+@pytest.mark.parametrize("document", ["", "0" * 31, "../../b/0", f"{'0' * 31}/", f"{'0' * 32}\n"])
+async def test_what_is_no_document_leads_nowhere(counting: Backend, document: str) -> None:
+    told = await refused(counting, "Who?", document=document)
+    assert "VALIDATION_ERROR" == told.code
+
+
+async def test_equal_materials_are_each_tasks_own_and_erasing_one_leaves_the_others_whole(
+    counting: Backend,
+) -> None:
+    callers = [Caller.of(user) for user in ("ann", "ann.b")]
+    for caller, task in itertools.product(callers, ("notes", "Notes")):
+        told = await extracted(counting, "rye", caller, materials=TEXTS[0], task_id=task)
+        assert not told["known"]
+    embedder = counting.embedder
+    assert isinstance(embedder, CountingEmbedder)
+    assert {MAST: 4, BREAD: 4} == embedder.embedded
+    deps = of_job(counting)
+    before = await stored(deps, "users/")
+    await erase(deps, "notes", "ann")
+    gone = "users/ann/rag_tasks/notes"
+    assert {path: at for path, at in before.items() if not f"{path}/".startswith(f"{gone}/")} == (
+        await stored(deps, "users/")
+    )
+    told = await extracted(counting, "rye", callers[0], scope="task", task_id="Notes")
+    assert {MAST, BREAD} == set(told["contexts"])

@@ -1,0 +1,154 @@
+"""Embedding in bulk against servers of the wire: what a test needs, and what it looks for."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from google.oauth2.credentials import Credentials
+
+from shared.ai.batch_files import BatchFiles
+from shared.ai.embedding import unit_vector
+from shared.ai.vertex_batch import VertexBatch
+from shared.ai.vertex_client import Endpoint
+from shared.ai.vertex_embedding import VertexEmbedder
+from shared.breaker import Breaker
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.domain.source import Section, Source
+from shared.embedding.bulk import Bulk
+from shared.embedding.chunks import embed_with
+from shared.job import Budget, Report
+from shared.store import Meter
+from tests.support.fakes.vertex import vector_of
+from tests.support.knowledge import in_chunks
+from tests.support.stored_documents import chunks_by_content, documents
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.clock import Clock
+    from shared.deps import Deps
+    from shared.settings import Settings
+    from tests.support.fakes.cloud_storage import FakeCloudStorage
+    from tests.support.fakes.vertex_batch import FakeVertexBatch
+
+NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
+DIMENSION: Final = 8
+NOTES: Final = 12
+
+
+class Watch:
+    """A clock that says what it is set to."""
+
+    def __init__(self) -> None:
+        """Begin at noon."""
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        """The time."""
+        return self.now
+
+
+def source(name: str, count: int = NOTES) -> Source:
+    """So many notes of this name."""
+    sections = tuple(Section(f"{name} {number}.") for number in range(count))
+    return Source(source_id=name.lower(), title="Notes", sections=sections)
+
+
+def text_of(content: str) -> str:
+    """What is embedded of a note."""
+    return f"Notes {content}"
+
+
+@asynccontextmanager
+async def opened_bulk(vertex: FakeVertexBatch) -> AsyncIterator[Bulk]:
+    """Embedding in bulk, from ten passages on, with little patience."""
+    client = VertexBatch(
+        _endpoint(vertex), model="gemini-embedding-001", dimension=DIMENSION, time_limit=60
+    )
+    files = BatchFiles("gs://bulk/work", "p", attempt_seconds=30, retry_seconds=1)
+    made = Bulk(client, files, least=10, pause=0.01)
+    yield made
+    await made.aclose()
+
+
+@asynccontextmanager
+async def opened_base(
+    settings: Settings, vertex: FakeVertexBatch, clock: Clock
+) -> AsyncIterator[Deps]:
+    """A knowledge base of twelve notes that wait, in a deployment that embeds with Vertex AI."""
+    endpoint = _endpoint(vertex)
+    embedder = VertexEmbedder(
+        project=endpoint.project,
+        location=endpoint.location,
+        dimension=DIMENSION,
+        credentials=endpoint.credentials,
+        base_url=endpoint.base_url,
+        time_limit=50,
+        breaker=Breaker("Vertex AI", pause=0),
+    )
+    backend = Backend(settings, embedder=embedder, clock=clock)
+    deps = backend.deps(Caller(), Meter())
+    await add(deps, source("Note"))
+    yield deps
+    await embedder.aclose()
+    await backend.aclose()
+
+
+def _endpoint(vertex: FakeVertexBatch) -> Endpoint:
+    credentials = Credentials(token="token")  # type: ignore[no-untyped-call]
+    return Endpoint(
+        project="p",
+        location="europe-west1",
+        credentials=credentials,
+        base_url=vertex.base_url,
+    )
+
+
+async def add(deps: Deps, notes: Source) -> None:
+    """Put a source in, or what has become of it."""
+    await deps.store.ingestion.save([in_chunks(notes)], deps.clock())
+
+
+async def run(deps: Deps, bulk: Bulk, seconds: float = 60) -> Report:
+    """One run of what the embed job does."""
+    report = Report()
+    await embed_with(bulk, deps, Budget(time.monotonic() + seconds), report)
+    return report
+
+
+async def embedded(deps: Deps) -> dict[str, list[float]]:
+    """The vectors of the notes that have one, by what the notes say."""
+    found = await chunks_by_content(deps)
+    return {
+        content: list(data["embedding"]) for content, data in found.items() if "embedding" in data
+    }
+
+
+def vector(content: str) -> list[float]:
+    """The vector that a note is to have."""
+    return list(unit_vector(vector_of(text_of(content), DIMENSION), DIMENSION))
+
+
+async def assert_all_embedded_once(deps: Deps, vertex: FakeVertexBatch, *names: str) -> None:
+    """Each note has the vector of its text, none waits, and each was paid for once."""
+    contents = [f"{name} {number}." for name in names for number in range(NOTES)]
+    assert {each: pytest.approx(vector(each)) for each in contents} == await embedded(deps)
+    assert await deps.store.steps.count_pending("embed") == 0
+    assert dict.fromkeys(map(text_of, contents), 1) == vertex.paid
+
+
+async def assert_nothing_left(deps: Deps, storage: FakeCloudStorage) -> None:
+    """No file, and no word of the task."""
+    assert (storage.names("bulk"), await documents(deps, "meta")) == ([], {})
+
+
+def without_vector(line: bytes) -> bytes:
+    """The answer of a job that made no vector of a text."""
+    answer: dict[str, Any] = json.loads(line)
+    return json.dumps(answer | {"response": {}, "status": "INVALID_ARGUMENT"}).encode()

@@ -1,0 +1,79 @@
+"""What tests of the cards job share: passages that wait for cards, and a model that writes them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from google.oauth2.credentials import Credentials
+
+from shared.ai.vertex_generation import VertexGenerator
+from shared.breaker import Breaker
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.domain.source import Section, Source
+from shared.store import Meter
+from tests.support.fakes.vertex import MODEL
+from tests.support.knowledge import in_chunks
+from tests.support.stored_documents import chunks
+
+if TYPE_CHECKING:
+    from shared.deps import Deps
+    from shared.settings import Settings
+    from tests.support.fakes.vertex import FakeVertex
+
+NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
+
+
+def passage(number: int) -> str:
+    """A passage that is long enough to be asked about, and short enough to be its own summary."""
+    return (
+        f"Dough number {number} rests through the night. It is folded three times before it rests,"
+        " and its baker sleeps well. In the morning it is shaped, scored and baked in a hot oven"
+        f" with steam. Loaf number {number} is cut when it is cold."
+    )
+
+
+def notes(count: int) -> Source:
+    """A source of so many passages."""
+    sections = tuple(Section(passage(number)) for number in range(count))
+    return Source("notes", "Notes on Bread", sections=sections)
+
+
+def written(text: str) -> dict[str, object]:
+    """What the model makes of a passage."""
+    title, _, content = text.partition("\n\n")
+    first, *others = content.split(". ")
+    return {"summary": f"{title}: {first}.", "takeaways": others[:3]}
+
+
+def generator_of(server: FakeVertex, time_limit: float = 50) -> VertexGenerator:
+    """A language model that this server plays."""
+    return VertexGenerator(
+        project="p",
+        location="europe-west1",
+        model=MODEL,
+        credentials=Credentials(token="t"),  # type: ignore[no-untyped-call]
+        base_url=server.base_url,
+        time_limit=time_limit,
+        breaker=Breaker("Vertex AI", pause=0),
+    )
+
+
+def deps_of(
+    settings: Settings, generator: VertexGenerator | None = None, moment: datetime = NOON
+) -> Deps:
+    """What a run of the job is given."""
+    backend = Backend(settings, generator=generator, clock=lambda: moment)
+    return backend.deps(Caller(), Meter())
+
+
+async def bring(deps: Deps, *sources: Source) -> None:
+    """Put sources in, as ingest does."""
+    await deps.store.ingestion.save([in_chunks(source) for source in sources], NOON)
+
+
+async def cards_of(deps: Deps) -> dict[str, Any]:
+    """The card of each chunk that has one, by what it says."""
+    found = (await chunks(deps)).values()
+    return {data["content"]: data["knowledge_card"] for data in found if "knowledge_card" in data}

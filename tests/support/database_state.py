@@ -1,0 +1,200 @@
+"""The state of a knowledge base: all that jobs keep, but for when; and how two states differ.
+
+Left out are the records of runs and leases, and times: when something was made, seen or due.
+Numbers are rounded, so that the last bits of a machine's arithmetic do not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore_v1.vector import Vector
+
+from tests.support.stored_documents import documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shared.deps import Deps
+
+    Fields = dict[str, Any]
+    State = dict[str, dict[str, Fields]]
+    """Collection to document id to fields."""
+
+NOT_KEPT: Final = {"runs", "leases"}
+"""Collections that tell of runs, not of the base."""
+TIMES: Final = {
+    "created_at",
+    "updated_at",
+    "generated_at",
+    "extracted_at",
+    "made_at",
+    "ended_at",
+    "seen_until",
+    "updated_after",
+    "date",
+    "milliseconds",
+    "run_id",
+}
+"""Fields that say when, or in which run, something came about."""
+NAMED: Final = {"postings", "indexed", "ranks"}
+"""Maps whose keys are names of the base's own: none of them is left out."""
+UNORDERED: Final = {"central"}
+"""Lists whose order hangs on similarities that may be equal but for the last bit."""
+DECIMALS: Final = 6
+SHORT: Final = 40
+"""Characters of a field that is shown as it is; of a longer one, a digest."""
+LISTS: Final = {"lexicon", "facets"}
+"""Collections of so many documents that each is shown as one digest."""
+REMEMBERED: Final = {
+    "clusters": {"name", "description", "keywords", "central"},
+    "lexicon": {"held"},
+    "facets": {"held"},
+}
+"""Fields that depend on what a base held before."""
+TOLD: Final = 30
+"""Differences that are told one by one."""
+_GONE: Final = object()
+
+
+async def state_of(deps: Deps) -> State:
+    """All that a base keeps."""
+    collections = [each.id async for each in deps.store.database.client.collections()]
+    return {
+        name: {key: _plain(data, "") for key, data in (await documents(deps, name)).items()}
+        for name in sorted(collections)
+        if name not in NOT_KEPT
+    }
+
+
+def digests(state: State) -> State:
+    """The same in short: short fields as they are, a digest in the place of longer ones."""
+    return {
+        collection: {
+            name: {"contents": _digest(data)} if collection in LISTS else _shortened(data)
+            for name, data in found.items()
+        }
+        for collection, found in state.items()
+    }
+
+
+def written(state: State) -> str:
+    """A state as JSON, with one document on a line."""
+    told = [f"{json.dumps(name)}: {{\n{_lines(found)}\n}}" for name, found in sorted(state.items())]
+    return "{\n" + ",\n".join(told) + "\n}\n"
+
+
+def without_history(state: State) -> State:
+    """A state as if all that the base holds had been put in at once, as far as that can be told.
+
+    What a base rightly remembers is left out, and nothing else:
+
+    - A topic keeps its id while most of its passages stay, and its name, keywords and the passages
+      that it was named after: here it is known by its members.
+    - `held` of a list counts entries that were taken out since: it may be too high, never too low.
+    - The golden queries stay while their passages are there, and nights are kept to compare with.
+    - A field that holds nothing is none, and a count of none is none.
+    """
+    members: dict[str, list[str]] = {}
+    for chunk_id, chunk in state["chunks"].items():
+        for topic in chunk.get("cluster_id") or ():
+            members.setdefault(topic, []).append(chunk_id)
+    text = json.dumps(state)
+    for topic, names in members.items():
+        text = text.replace(topic, f"topic of {_digest(sorted(names))}")
+    known: State = json.loads(text)
+    for name in ("golden_queries", "health"):
+        known["meta"].pop(name)
+    return {
+        collection: {name: _present(collection, data) for name, data in found.items()}
+        for collection, found in known.items()
+    }
+
+
+def differences(expected: State, actual: State) -> str:
+    """How a state differs from what it should be, in words; empty where it does not."""
+    found = list(_differences(expected, actual))
+    more = [f"... and {len(found) - TOLD} more"] if len(found) > TOLD else []
+    return "\n".join(found[:TOLD] + more)
+
+
+def _differences(expected: State, actual: State) -> Iterator[str]:
+    for collection in sorted(expected.keys() | actual.keys()):
+        wanted, present = expected.get(collection, {}), actual.get(collection, {})
+        for name in sorted(wanted.keys() | present.keys()):
+            place = f"{collection}/{name}"
+            if name not in present:
+                yield f"{place} is missing"
+            elif name not in wanted:
+                yield f"{place} should not be there"
+            else:
+                yield from _fields_that_differ(place, wanted[name], present[name])
+
+
+def _fields_that_differ(place: str, wanted: Fields, present: Fields) -> Iterator[str]:
+    for field in sorted(wanted.keys() | present.keys()):
+        should, does = wanted.get(field, _GONE), present.get(field, _GONE)
+        if should != does:
+            yield f"{place}: {field} is {_told(does)} and should be {_told(should)}"
+
+
+def _present(collection: str, data: Fields) -> Fields:
+    """What a document says, but for what it remembers."""
+    counts = data.get("counts")
+    if collection == "topics" and counts:
+        data = data | {"counts": {kind: count for kind, count in counts.items() if count}}
+    remembered = REMEMBERED.get(collection, set())
+    return {k: v for k, v in data.items() if v is not None and k not in remembered}
+
+
+def _told(value: Any) -> str:
+    if value is _GONE:
+        return "missing"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 4 * SHORT else f"{text[: 4 * SHORT]}..."
+
+
+def _plain(value: Any, name: str) -> Any:
+    """A field as JSON can say it, without times."""
+    match value:
+        case dict():
+            return _plain_map(value, name)
+        case Vector() | list():
+            items = [_plain(each, "") for each in value]
+            return sorted(items) if name in UNORDERED else items
+        case float():
+            return round(value, DECIMALS)
+        case datetime():
+            return value.isoformat()
+    return value
+
+
+def _plain_map(value: Fields, name: str) -> Any:
+    """Of steps that wait, their names; of others, all but times."""
+    if name == "pending":
+        return sorted(value)
+    kept = value if name in NAMED else {k: v for k, v in value.items() if k not in TIMES}
+    return {key: _plain(each, key) for key, each in sorted(kept.items())}
+
+
+def _shortened(data: Fields) -> Fields:
+    short = {name: json.dumps(value, ensure_ascii=False) for name, value in data.items()}
+    return {
+        name: data[name] if len(text) <= SHORT else f"#{_digest(data[name])}"
+        for name, text in short.items()
+    }
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def _lines(found: dict[str, Fields]) -> str:
+    rows = (
+        f"  {json.dumps(name)}: {json.dumps(data, sort_keys=True, ensure_ascii=False)}"
+        for name, data in sorted(found.items())
+    )
+    return ",\n".join(rows)

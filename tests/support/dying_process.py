@@ -1,0 +1,126 @@
+"""A process that makes calls and runs jobs in children of its own, each of which dies as ordered.
+
+Run as a program it reads orders, a line of JSON each, and answers each with what became of it. The
+children are forks of a process that has imported everything and opened nothing: each is there at
+once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
+from functions.jobs.purge.job import JOB as PURGE
+from functions.tools.extract_key_info.tool import TOOL
+from infra.deploy.discovery import ROOT
+from shared.caller import Caller
+from shared.calling import call
+from shared.job import run_job
+from shared.settings import Settings
+from shared.store import Meter
+from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.tool_calls import request_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shared.deps import Backend
+
+_JOBS = {job.name: job for job in (INGEST_MATERIALS, PURGE)}
+
+
+@dataclass(frozen=True, slots=True)
+class Mortals:
+    """Does what is ordered, each time in a process that may die of it."""
+
+    _process: subprocess.Popen[str]
+
+    def survives(self, settings: dict[str, Any], commits: int, **order: Any) -> bool:
+        """Whether a process gets to its end that would be killed right after so many commits.
+
+        Args:
+            settings: The fields of its settings.
+            commits: How many land; 0: it is killed before the first is sent.
+            order: What it does: `arguments` of a call by `user`; `job`; or `erase`, a task of
+                `user`.
+
+        Raises:
+            RuntimeError: It ended otherwise.
+        """
+        told = json.dumps({"settings": settings, "commits": commits, **order})
+        stdin, stdout = _pipes(self._process)
+        stdin.write(told + "\n")
+        stdin.flush()
+        code = int(stdout.readline() or 1)
+        if code not in (0, -signal.SIGKILL):
+            raise RuntimeError(f"It ended with {code}.")
+        return code == 0
+
+
+@contextmanager
+def mortals() -> Iterator[Mortals]:
+    """Somebody to give orders to, until the block ends."""
+    command = [sys.executable, "-m", "tests.support.dying_process"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield Mortals(process)
+
+
+def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
+    assert process.stdin
+    assert process.stdout
+    return process.stdin, process.stdout
+
+
+async def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def _obey(order: dict[str, Any]) -> None:
+    settings = Settings(**order["settings"])
+    backend = WatchedBackend(settings, after(order["commits"], _die))
+    try:
+        await _do(order, backend)
+    finally:
+        await backend.aclose()
+
+
+async def _do(order: dict[str, Any], backend: Backend) -> None:
+    if "job" in order:
+        await run_job(_JOBS[order["job"]], backend)
+        return
+    caller = Caller.of(order["user"])
+    if "erase" in order:
+        store = backend.deps(caller, Meter()).store
+        erasure = store.material_erasure(store.materials(order["user"], order["erase"]))
+        await erasure.begin()
+        async for _ in erasure.pages():
+            pass
+        return
+    answer = await call(TOOL, request_of(TOOL, caller, order["arguments"]), backend)
+    if answer.error:
+        raise RuntimeError(answer.error.message)
+
+
+def _main() -> None:
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            asyncio.run(_obey(json.loads(line)))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _main()

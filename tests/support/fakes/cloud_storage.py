@@ -1,0 +1,382 @@
+"""A server that answers like Cloud Storage's JSON API, or misbehaves on command.
+
+It speaks what google-cloud-storage 3 sends when `STORAGE_EMULATOR_HOST` names its address: objects
+are listed page by page, read, downloaded (in ranges too), uploaded at once or in a resumable
+session, and deleted; each version of an object has a generation, and `ifGenerationMatch` holds.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gc
+import hashlib
+import json
+import threading
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
+from typing import Any, Final, Literal
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import google_crc32c
+import pytest
+
+from tests.support.fakes.http_server import HANGS, LoopbackServer
+
+Operation = Literal["list", "get", "download", "upload", "delete"]
+"""What a request asks for; each request of a resumable upload is an `upload`."""
+Name = tuple[str, str]
+"""A bucket and the name of an object in it."""
+
+CLIENT_LEAVES_SOCKETS: Final = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+FIRST_GENERATION: Final = 1_700_000_000_000_000
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What befalls one request.
+
+    Attributes:
+        status: The HTTP status; 200 does what was asked.
+        headers: Headers beside the usual ones.
+        missing: How many bytes are promised and never sent.
+        pause: Seconds to think; forever is ended by the server's shutdown.
+    """
+
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    missing: int = 0
+    pause: float = 0.0
+
+
+HANG: Final = Fault(pause=HANGS)
+CUT: Final = Fault(missing=10)
+"""Does what was asked, but the last ten bytes of the answer never come."""
+THROTTLED: Final = Fault(status=429)
+BROKEN: Final = Fault(status=500)
+FORBIDDEN: Final = Fault(status=403)
+
+
+@dataclass(frozen=True)
+class Blob:
+    """One version of an object."""
+
+    content: bytes
+    generation: int
+    content_type: str = "application/octet-stream"
+    updated: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def resource(self, name: Name) -> dict[str, Any]:
+        """It as the API describes it."""
+        time = self.updated.isoformat().replace("+00:00", "Z")
+        return {
+            "kind": "storage#object",
+            "id": f"{name[0]}/{name[1]}/{self.generation}",
+            "bucket": name[0],
+            "name": name[1],
+            "generation": str(self.generation),
+            "metageneration": "1",
+            "contentType": self.content_type,
+            "size": str(len(self.content)),
+            "md5Hash": _md5(self.content),
+            "crc32c": _crc32c(self.content),
+            "etag": _md5(str(self.generation).encode()),
+            "timeCreated": time,
+            "updated": time,
+        }
+
+
+class FakeCloudStorage(LoopbackServer):
+    """Listens on a free port of this machine while the `with` block runs.
+
+    Attributes:
+        blobs: The newest version of each object.
+        buckets: Those that exist; others answer 404.
+        faults: For each operation, what befalls the next requests for it, in order.
+        always: What befalls every request for an operation, once its `faults` are used up.
+        page_size: The most objects in one page of a listing.
+        tells_sizes: Whether a listing says how large objects are.
+        calls: How often each operation was asked for.
+    """
+
+    def __init__(self, *buckets: str, page_size: int = 1_000) -> None:
+        """Open the port; these buckets exist, and are empty."""
+        super().__init__(_Handler)
+        self.buckets = set(buckets)
+        self.blobs: dict[Name, Blob] = {}
+        self.faults: defaultdict[Operation, deque[Fault]] = defaultdict(deque)
+        self.always: dict[Operation, Fault] = {}
+        self.page_size = page_size
+        self.tells_sizes = True
+        self.calls: Counter[Operation] = Counter()
+        self.sessions: dict[str, _Session] = {}
+        self._generation = FIRST_GENERATION
+        self._lock = threading.RLock()
+
+    def __exit__(self, *_: object) -> None:
+        """Stop, and have the client's sockets closed.
+
+        It leaves those of downloads that fail to the collector, which warns of them: a test of such
+        is marked with `CLIENT_LEAVES_SOCKETS`.
+        """
+        super().__exit__()
+        gc.collect()
+
+    @property
+    def base_url(self) -> str:
+        """Where it listens: the value for `STORAGE_EMULATOR_HOST`."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def put(
+        self, bucket: str, name: str, content: bytes | str, content_type: str = "text/plain"
+    ) -> Blob:
+        """Store an object, as another writer would."""
+        data = content.encode() if isinstance(content, str) else content
+        with self._lock:
+            self._generation += 1
+            blob = self.blobs[bucket, name] = Blob(data, self._generation, content_type)
+        return blob
+
+    def remove(self, bucket: str, name: str) -> None:
+        """Delete an object, as another writer would."""
+        with self._lock:
+            del self.blobs[bucket, name]
+
+    def text(self, bucket: str, name: str) -> str:
+        """What an object holds."""
+        return self.blobs[bucket, name].content.decode()
+
+    def names(self, bucket: str, prefix: str = "") -> list[str]:
+        """The names of a bucket's objects, in the order of a listing."""
+        with self._lock:
+            found = [name for held, name in self.blobs if held == bucket]
+        return sorted(name for name in found if name.startswith(prefix))
+
+    def arrive(self, operation: Operation) -> Fault:
+        """Note a request and say what befalls it."""
+        with self._lock:
+            self.calls[operation] += 1
+            queue = self.faults[operation]
+            return queue.popleft() if queue else self.always.get(operation, Fault())
+
+
+@dataclass
+class _Session:
+    """A resumable upload under way."""
+
+    name: Name
+    content_type: str
+    precondition: str | None
+    received: bytes = b""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms
+    server: FakeCloudStorage
+
+    def do_GET(self) -> None:
+        if self._segments[-1] == "o":
+            self._serve("list")
+        elif "o" not in self._segments:
+            # The client wants to know of the bucket, for its traces: that is not what is tested.
+            self._send(_json({"kind": "storage#bucket", "name": self._segments[-1]}), Fault())
+        else:
+            media = self._query.get("alt") == "media"
+            self._serve("download" if media else "get")
+
+    def do_POST(self) -> None:
+        self._serve("upload")
+
+    def do_PUT(self) -> None:
+        self._serve("upload")
+
+    def do_DELETE(self) -> None:
+        self._serve("delete")
+
+    def _serve(self, operation: Operation) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        fault = self.server.arrive(operation)
+        self.server.pause(fault.pause)
+        answer = self._do(operation, body) if fault.status == 200 else _refusal(fault.status)
+        with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
+            self._send(answer, fault)
+
+    def _do(self, operation: Operation, body: bytes) -> _Answer:
+        if self._name[0] not in self.server.buckets:
+            return _refusal(404)
+        match operation:
+            case "list":
+                return self._list()
+            case "upload":
+                return self._upload(body)
+            case _:
+                return self._on_blob(operation)
+
+    def _list(self) -> _Answer:
+        bucket, query = self._name[0], self._query
+        names = self.server.names(bucket, query.get("prefix", ""))
+        start = int(base64.b64decode(query["pageToken"])) if "pageToken" in query else 0
+        size = min(self.server.page_size, int(query.get("maxResults", "1000")))
+        page = names[start : start + size]
+        listing: dict[str, Any] = {"kind": "storage#objects"}
+        if page:
+            listing["items"] = [self._listed((bucket, name)) for name in page]
+        if start + size < len(names):
+            listing["nextPageToken"] = base64.b64encode(str(start + size).encode()).decode()
+        return _json(listing)
+
+    def _listed(self, name: Name) -> dict[str, Any]:
+        resource = self.server.blobs[name].resource(name)
+        if not self.server.tells_sizes:
+            del resource["size"]
+        return resource
+
+    def _on_blob(self, operation: Operation) -> _Answer:
+        blob = self.server.blobs.get(self._name)
+        asked = self._query.get("generation")
+        if blob is None or asked not in {None, str(blob.generation)}:
+            return _refusal(404)
+        if not self._holds(blob):
+            return _refusal(412)
+        match operation:
+            case "delete":
+                del self.server.blobs[self._name]
+                return _Answer(204)
+            case "download":
+                return self._media(blob)
+            case _:
+                return _json(blob.resource(self._name))
+
+    def _media(self, blob: Blob) -> _Answer:
+        headers = {
+            "Content-Type": blob.content_type,
+            "X-Goog-Generation": str(blob.generation),
+            "X-Goog-Hash": f"crc32c={_crc32c(blob.content)},md5={_md5(blob.content)}",
+            "X-Goog-Stored-Content-Length": str(len(blob.content)),
+        }
+        if "Range" not in self.headers:
+            return _Answer(200, blob.content, headers)
+        first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
+        part = blob.content[int(first) : int(last) + 1 if last else None]
+        if not part:
+            return _refusal(416)
+        end = int(first) + len(part) - 1
+        headers["Content-Range"] = f"bytes {first}-{end}/{len(blob.content)}"
+        return _Answer(206, part, headers)
+
+    def _upload(self, body: bytes) -> _Answer:
+        if "upload_id" in self._query:
+            return self._resume(self.server.sessions[self._query["upload_id"]], body)
+        if self._query["uploadType"] == "resumable":
+            return self._begin(body)
+        if self._query["uploadType"] == "multipart":
+            about, content_type, content = _parts(self.headers["Content-Type"], body)
+            name = (self._name[0], str(about["name"]))
+            return self._keep(name, content, about.get("contentType") or content_type)
+        name = (self._name[0], self._query["name"])
+        return self._keep(name, body, self.headers["Content-Type"])
+
+    def _begin(self, body: bytes) -> _Answer:
+        about = json.loads(body or b"{}")
+        name = about.get("name") or self._query["name"]
+        kind = self.headers.get("X-Upload-Content-Type") or "application/octet-stream"
+        session = _Session((self._name[0], name), kind, self._query.get("ifGenerationMatch"))
+        upload_id = f"session-{len(self.server.sessions)}"
+        self.server.sessions[upload_id] = session
+        address = f"{self.server.base_url}{urlsplit(self.path).path}"
+        location = f"{address}?uploadType=resumable&upload_id={upload_id}"
+        return _Answer(200, b"", {"Location": location, "X-GUploader-UploadID": upload_id})
+
+    def _resume(self, session: _Session, body: bytes) -> _Answer:
+        """Take a part: `bytes 0-99/*`, the last `bytes 100-149/150`, or ask with `bytes */150`."""
+        span, _, total = self.headers["Content-Range"].removeprefix("bytes ").partition("/")
+        if span != "*":
+            first = int(span.partition("-")[0])
+            session.received = session.received[:first] + body
+        if total.isdecimal() and len(session.received) == int(total):
+            return self._keep(
+                session.name, session.received, session.content_type, session.precondition
+            )
+        held = len(session.received)
+        return _Answer(308, b"", {"Range": f"bytes=0-{held - 1}"} if held else {})
+
+    def _keep(
+        self, name: Name, content: bytes, content_type: str, precondition: str | None = None
+    ) -> _Answer:
+        held = self.server.blobs.get(name)
+        if not self._holds(held, precondition):
+            return _refusal(412)
+        blob = self.server.put(*name, content, content_type)
+        return _json(blob.resource(name))
+
+    def _holds(self, blob: Blob | None, precondition: str | None = None) -> bool:
+        """Whether `ifGenerationMatch` is met; 0 asks that there is no such object."""
+        asked = precondition or self._query.get("ifGenerationMatch")
+        return asked is None or int(asked) == (blob.generation if blob else 0)
+
+    @property
+    def _segments(self) -> list[str]:
+        return urlsplit(self.path).path.rstrip("/").split("/")
+
+    @property
+    def _query(self) -> dict[str, str]:
+        return {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
+
+    @property
+    def _name(self) -> Name:
+        """The bucket and the object in `[/download|/upload]/storage/v1/b/BUCKET/o/OBJECT`."""
+        parts = self._segments
+        at = parts.index("b") + 1
+        return unquote(parts[at]), unquote("/".join(parts[at + 2 :]))
+
+    def _send(self, answer: _Answer, fault: Fault) -> None:
+        missing = min(fault.missing, len(answer.body))
+        body = answer.body[: len(answer.body) - missing]
+        self.send_response(answer.status)
+        for header, value in (answer.headers | fault.headers).items():
+            self.send_header(header, value)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = missing > 0
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def _parts(content_type: str, body: bytes) -> tuple[dict[str, Any], str, bytes]:
+    """What a `multipart/related` upload says of an object, its type, and its content."""
+    boundary = content_type.partition("boundary=")[2].strip("\"'; ").encode()
+    _, about, media, _ = body.split(b"--" + boundary)
+    head, _, content = media.partition(b"\r\n\r\n")
+    kind = head.strip().partition(b": ")[2].decode()
+    return json.loads(about.partition(b"\r\n\r\n")[2]), kind, content.removesuffix(b"\r\n")
+
+
+def _json(value: dict[str, Any]) -> _Answer:
+    headers = {"Content-Type": "application/json; charset=UTF-8"}
+    return _Answer(200, json.dumps(value).encode(), headers)
+
+
+def _refusal(status: int) -> _Answer:
+    """An error as Google words it: `{"error": {code, message, errors}}`."""
+    error = {"code": status, "message": f"Refused: {status}.", "errors": [{"reason": "test"}]}
+    return _Answer(status, json.dumps({"error": error}).encode(), {"Content-Type": "text/json"})
+
+
+def _md5(content: bytes) -> str:
+    return base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
+
+
+def _crc32c(content: bytes) -> str:
+    return base64.b64encode(google_crc32c.value(content).to_bytes(4, "big")).decode()

@@ -1,0 +1,314 @@
+"""A server that answers like the REST APIs of Google Cloud, as far as deploying asks them.
+
+The APIs stand side by side under their names: `/secretmanager/v1/projects/...`. What is there is in
+plain attributes, which a test reads and changes. Objects in Cloud Storage are `FakeCloudStorage`'s;
+here is what makes a bucket.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from tests.support.fakes.http_server import LoopbackServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.fakes.cloud_storage import FakeCloudStorage
+
+NUMBER: Final = "123456789012"
+Json = dict[str, Any]
+
+
+class FakeRefusal(Exception):
+    """An answer other than 200."""
+
+    def __init__(self, status: int, message: str = "No.", reason: str = "") -> None:
+        """Refuse with this status, and Google's word for the reason."""
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+@dataclass
+class Project:
+    """What one project has.
+
+    Attributes:
+        paid: Whether an open billing account pays.
+        services: The APIs that are on.
+        secrets: The values of each secret, the newest last; a secret may have none.
+        databases: By name, as the Firestore Admin API describes them.
+        indexes: The composite indexes of each database.
+        expiring: The fields of each database by which documents expire.
+        functions: By name, as the Cloud Functions API describes them.
+        invokers: Who may invoke the Cloud Run service of this name.
+        open_services: Cloud Run services that let everybody through, whoever may invoke them.
+        jobs: Cloud Scheduler's, by name.
+        slow: How many requests still find a service off that was just switched on.
+    """
+
+    paid: bool = True
+    services: set[str] = field(default_factory=lambda: {"serviceusage.googleapis.com"})
+    secrets: dict[str, list[str]] = field(default_factory=dict)
+    databases: dict[str, Json] = field(default_factory=dict)
+    indexes: dict[str, list[Json]] = field(default_factory=dict)
+    expiring: dict[str, list[Json]] = field(default_factory=dict)
+    functions: dict[str, Json] = field(default_factory=dict)
+    invokers: dict[str, list[str]] = field(default_factory=dict)
+    open_services: set[str] = field(default_factory=set)
+    jobs: dict[str, Json] = field(default_factory=dict)
+    slow: int = 0
+
+
+class FakeGoogleCloud(LoopbackServer):
+    """Listens on a free port of this machine while the `with` block runs.
+
+    Attributes:
+        projects: By id; others are not there.
+        requests: How often each service was asked.
+        addresses: Every address that was asked for, with its query.
+        buckets: By name, as Cloud Storage describes them.
+    """
+
+    def __init__(self, storage: FakeCloudStorage | None = None, **projects: Project) -> None:
+        """Open the port; buckets are made in `storage`."""
+        super().__init__(_Handler)
+        self.storage = storage
+        self.projects = {name.replace("_", "-"): each for name, each in projects.items()}
+        self.requests: Counter[str] = Counter()
+        self.addresses: list[str] = []
+        self.buckets: dict[str, Json] = {}
+
+    @property
+    def address(self) -> str:
+        """Where the APIs are, with the place of a service's name."""
+        return f"http://127.0.0.1:{self.server_port}/{{service}}"
+
+    def answer(self, method: str, service: str, path: str, query: Json, body: Json) -> Json:
+        """What a request is answered with."""
+        self.requests[service] += 1
+        if service == "storage":
+            return self._bucket(method, path.rpartition("/")[2], body)
+        for pattern, verb, work in _ROUTES.get(service, []):
+            if verb == method and (found := re.fullmatch(pattern, path)):
+                project = self._project(found["project"], service)
+                return work(project, found.groupdict(), query, body)
+        raise FakeRefusal(404, f"There is no {method} {service}/{path}")
+
+    def _project(self, name: str, service: str) -> Project:
+        if name not in self.projects:
+            raise FakeRefusal(403, f"Permission denied on project {name}.", "CONSUMER_INVALID")
+        project = self.projects[name]
+        off = f"{service}.googleapis.com" not in project.services
+        if off or (service != "serviceusage" and project.slow):
+            project.slow = max(0, project.slow - 1)
+            raise FakeRefusal(403, f"{service} has not been used before.", "SERVICE_DISABLED")
+        return project
+
+    def _bucket(self, method: str, name: str, body: Json) -> Json:
+        assert self.storage
+        if method == "POST":
+            name = body["name"]
+            self.storage.buckets.add(name)
+            self.buckets[name] = {"kind": "storage#bucket", "projectNumber": NUMBER, **body}
+        if name not in self.buckets:
+            raise FakeRefusal(404, "The specified bucket does not exist.")
+        if self.buckets[name].get("closed"):
+            raise FakeRefusal(403, "You do not have storage.buckets.get access.")
+        if method == "PATCH":
+            _merge(self.buckets[name], body)
+        return self.buckets[name]
+
+
+def _merge(held: Json, body: Json) -> None:
+    """As the JSON API does: what the body does not name stays."""
+    for name, value in body.items():
+        if isinstance(value, dict):
+            _merge(held.setdefault(name, {}), value)
+        else:
+            held[name] = value
+
+
+def _service(project: Project, found: Json, _query: Json, _body: Json) -> Json:
+    return _state(project, found["service"])
+
+
+def _services(project: Project, _found: Json, query: Json, _body: Json) -> Json:
+    names = [name.rpartition("/")[2] for name in query["names"]]
+    return {"services": [_state(project, name) for name in names]}
+
+
+def _state(project: Project, name: str) -> Json:
+    state = "ENABLED" if name in project.services else "DISABLED"
+    parent = f"projects/{NUMBER}"
+    return {"name": f"{parent}/services/{name}", "parent": parent, "state": state}
+
+
+def _enable(project: Project, found: Json, _query: Json, body: Json) -> Json:
+    wanted = [found["service"]] if "service" in found else body["serviceIds"]
+    if "service" not in found and not 2 <= len(wanted) <= 20:
+        raise FakeRefusal(400, "A batch is of 2 to 20 services.")
+    project.services |= set(wanted)
+    return {"name": "operations/acat.p2-1", "done": True, "response": {}}
+
+
+def _billing(project: Project, found: Json, _query: Json, _body: Json) -> Json:
+    account = "billingAccounts/012345-567890-ABCDEF" if project.paid else ""
+    name = f"projects/{found['project']}/billingInfo"
+    return {"name": name, "billingAccountName": account, "billingEnabled": project.paid}
+
+
+def _secrets(project: Project, _found: Json, _query: Json, _body: Json) -> Json:
+    return {"secrets": [{"name": f"projects/{NUMBER}/secrets/{name}"} for name in project.secrets]}
+
+
+def _versions(project: Project, found: Json, query: Json, _body: Json) -> Json:
+    assert ["state:ENABLED"] == query["filter"]
+    values = _values(project, found)
+    prefix = f"projects/{NUMBER}/secrets/{found['secret']}/versions"
+    listed = [{"name": f"{prefix}/{n}", "state": "ENABLED"} for n in range(len(values), 0, -1)]
+    return {"versions": listed, "totalSize": len(listed)} if listed else {}
+
+
+def _access(project: Project, found: Json, _query: Json, _body: Json) -> Json:
+    values = _values(project, found)
+    if not values:
+        raise FakeRefusal(404, "Secret Version latest not found.")
+    return {"payload": {"data": base64.b64encode(values[-1].encode()).decode()}}
+
+
+def _add(project: Project, found: Json, _query: Json, body: Json) -> Json:
+    _values(project, found).append(base64.b64decode(body["payload"]["data"]).decode())
+    return {"state": "ENABLED"}
+
+
+def _values(project: Project, found: Json) -> list[str]:
+    if found["secret"] not in project.secrets:
+        raise FakeRefusal(404, f"Secret [{found['secret']}] not found.")
+    return project.secrets[found["secret"]]
+
+
+def _listed(field_name: str, path: str) -> Callable[[Project, Json, Json, Json], Json]:
+    """A list that comes in pages of ten."""
+
+    def page(project: Project, _found: Json, query: Json, _body: Json) -> Json:
+        everything = list(getattr(project, field_name).values())
+        start = int(query.get("pageToken", ["0"])[0])
+        answer: Json = {path: everything[start : start + 10]} if everything else {}
+        more = start + 10 < len(everything)
+        return answer | ({"nextPageToken": str(start + 10)} if more else {})
+
+    return page
+
+
+def _database(project: Project, found: Json, _query: Json, _body: Json) -> Json:
+    if found["database"] not in project.databases:
+        raise FakeRefusal(404, "The database does not exist.")
+    return project.databases[found["database"]]
+
+
+def _databases(project: Project, _found: Json, _query: Json, _body: Json) -> Json:
+    return {"databases": list(project.databases.values())}
+
+
+def _fields(project: Project, found: Json, query: Json, _body: Json) -> Json:
+    assert ["ttlConfig:*"] == query["filter"]
+    return {"fields": project.expiring.get(found["database"], [])}
+
+
+def _indexes(project: Project, found: Json, _query: Json, _body: Json) -> Json:
+    return {"indexes": project.indexes.get(found["database"], [])}
+
+
+def _run_service(project: Project, found: Json, _query: Json, _body: Json) -> Json:
+    if found["run"] in project.open_services:
+        return {"name": found["run"], "invokerIamDisabled": True}
+    return {"name": found["run"]}
+
+
+def _policy(project: Project, found: Json, _query: Json, _body: Json) -> Json:
+    members = project.invokers.get(found["run"], [])
+    bindings = [{"role": "roles/run.invoker", "members": members}] if members else []
+    return {"version": 1, "etag": "ACAB", "bindings": bindings}
+
+
+_PROJECT: Final = "v1/projects/(?P<project>[^/]+)"
+_PLACE: Final = "projects/(?P<project>[^/]+)/locations/[^/]+"
+_DATABASE: Final = f"{_PROJECT}/databases/(?P<database>[^/]+)"
+_SECRET: Final = f"{_PROJECT}/secrets/(?P<secret>[^/:]+)"
+_ROUTES: Final[dict[str, list[tuple[str, str, Callable[[Project, Json, Json, Json], Json]]]]] = {
+    "serviceusage": [
+        (f"{_PROJECT}/services/(?P<service>[^/:]+)", "GET", _service),
+        (f"{_PROJECT}/services:batchGet", "GET", _services),
+        (f"{_PROJECT}/services:batchEnable", "POST", _enable),
+        (f"{_PROJECT}/services/(?P<service>[^/:]+):enable", "POST", _enable),
+    ],
+    "cloudbilling": [(f"{_PROJECT}/billingInfo", "GET", _billing)],
+    "secretmanager": [
+        (f"{_PROJECT}/secrets", "GET", _secrets),
+        (f"{_SECRET}/versions", "GET", _versions),
+        (f"{_SECRET}/versions/latest:access", "GET", _access),
+        (f"{_SECRET}:addVersion", "POST", _add),
+    ],
+    "firestore": [
+        (f"{_PROJECT}/databases", "GET", _databases),
+        (_DATABASE, "GET", _database),
+        (f"{_DATABASE}/collectionGroups/-/fields", "GET", _fields),
+        (f"{_DATABASE}/collectionGroups/-/indexes", "GET", _indexes),
+    ],
+    "cloudfunctions": [(f"v2/{_PLACE}/functions", "GET", _listed("functions", "functions"))],
+    "run": [
+        (f"v2/{_PLACE}/services/(?P<run>[^/:]+):getIamPolicy", "GET", _policy),
+        (f"v2/{_PLACE}/services/(?P<run>[^/:]+)", "GET", _run_service),
+    ],
+    "cloudscheduler": [(f"v1/{_PLACE}/jobs", "GET", _listed("jobs", "jobs"))],
+}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: FakeGoogleCloud
+
+    def do_GET(self) -> None:
+        self._serve("GET")
+
+    def do_POST(self) -> None:
+        self._serve("POST")
+
+    def do_PATCH(self) -> None:
+        self._serve("PATCH")
+
+    def _serve(self, method: str) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length) or b"{}")
+        self.server.addresses.append(self.path)
+        parts = urlsplit(self.path)
+        _, service, path = parts.path.split("/", 2)
+        try:
+            answer = self.server.answer(method, service, path, parse_qs(parts.query), body)
+            self._send(200, answer)
+        except FakeRefusal as refusal:
+            detail = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": refusal.reason}
+            error = {"code": refusal.status, "message": str(refusal)}
+            details = {"details": [detail]} if refusal.reason else {}
+            self._send(refusal.status, {"error": error | details})
+
+    def _send(self, status: int, answer: Json) -> None:
+        content = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json; charset=UTF-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""

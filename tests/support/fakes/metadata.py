@@ -1,0 +1,103 @@
+"""A server that answers like Google's metadata server, as far as ID tokens need it.
+
+A process is pointed at it by `GCE_METADATA_HOST` and `GCE_METADATA_IP`, which google-auth reads
+when its module is imported.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from tests.support.fakes.http_server import LoopbackServer
+
+_ACCOUNT = "/computeMetadata/v1/instance/service-accounts/default/"
+_HOUR = 3600.0
+
+
+class FakeMetadata(LoopbackServer):
+    """Listens on a free port of this machine while the `with` block runs.
+
+    Attributes:
+        audiences: For whom tokens were asked, in order.
+        lifetime: Seconds until the tokens that it gives expire.
+        thinks: Seconds to think before it gives one.
+        refusal: A status to answer instead of a token, if any.
+        token: A token to give instead of a well-formed one, if any.
+    """
+
+    def __init__(self) -> None:
+        """Open the port."""
+        super().__init__(_Handler)
+        self.audiences: list[str] = []
+        self.lifetime = _HOUR
+        self.thinks = 0.0
+        self.refusal: int | None = None
+        self.token: str | None = None
+
+    @property
+    def address(self) -> str:
+        """host:port."""
+        return f"127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: FakeMetadata
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        if self.headers["Metadata-Flavor"] != "Google":
+            return self._send(403, "text/html", "Missing Metadata-Flavor:Google header.")
+        match url.path:
+            case "" | "/":
+                return self._send(200, "application/text", "computeMetadata/\n")
+            case path if path == _ACCOUNT:
+                account = {"aliases": ["default"], "email": "gateway@example.test", "scopes": []}
+                return self._send(200, "application/json", json.dumps(account))
+            case path if path == f"{_ACCOUNT}identity":
+                return self._identity(parse_qs(url.query))
+        return self._send(404, "text/html", "Not Found")
+
+    def _identity(self, query: dict[str, list[str]]) -> None:
+        [audience] = query["audience"]
+        assert query["format"] == ["full"]
+        self.server.audiences.append(audience)
+        self.server.pause(self.server.thinks)
+        if self.server.refusal:
+            return self._send(self.server.refusal, "text/html", "No token for you.")
+        number = len(self.server.audiences)
+        token = self.server.token or _token(audience, number, time.time() + self.server.lifetime)
+        return self._send(200, "text/html", token)
+
+    def _send(self, status: int, content_type: str, body: str) -> None:
+        self.send_response(status)
+        self.send_header("Metadata-Flavor", "Google")
+        self.send_header("Server", "Metadata Server for VM")
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body.encode())))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def claims_of(token: str) -> dict[str, Any]:
+    """What a token says, its signature unchecked."""
+    payload = token.split(".")[1]
+    claims: dict[str, Any] = json.loads(base64.urlsafe_b64decode(payload + "=="))
+    return claims
+
+
+def _token(audience: str, number: int, expiry: float) -> str:
+    claims = {"aud": audience, "exp": int(expiry), "iss": "https://accounts.google.com"}
+    parts = [{"alg": "RS256", "typ": "JWT"}, {**claims, "jti": number}]
+    return ".".join([*(_encoded(json.dumps(part).encode()) for part in parts), _encoded(b"sig")])
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

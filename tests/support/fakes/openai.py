@@ -1,0 +1,238 @@
+"""A server that speaks OpenAI's wire format for embeddings, or misbehaves on command.
+
+A text's vector is the sum of a direction for each of its words, so that texts that share words are
+near; a shorter vector is the beginning of the longer one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import random
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.support.fakes.http_server import HANGS, LoopbackServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DIMENSION: Final = 64
+"""The length of the model's vectors, where no other is asked for."""
+MODEL: Final = "words-3-small"
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the server answers; by default the texts' vectors, at once.
+
+    Attributes:
+        status: The HTTP status.
+        body: The bytes to send instead of the vectors.
+        headers: Headers beside the usual ones.
+        missing: How many bytes are promised and never sent.
+        pause: Seconds to think; forever is ended by the server's shutdown.
+        altered: What becomes of the items of a true answer.
+    """
+
+    status: int = 200
+    body: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    missing: int = 0
+    pause: float = 0.0
+    altered: Callable[[list[Item]], object] = list
+
+
+def every_vector(change: Callable[[list[float]], object]) -> Reply:
+    """An answer whose vectors are not what they should be."""
+    return Reply(
+        altered=lambda items: [
+            item | {"embedding": change(list(item["embedding"]))} for item in items
+        ]
+    )
+
+
+HANG = Reply(pause=HANGS)
+CUT_CONNECTION = Reply(missing=10)
+REVERSED = Reply(altered=lambda items: items[::-1])
+ONE_MISSING = Reply(altered=lambda items: items[1:])
+ONE_TWICE = Reply(altered=lambda items: [*items[:-1], items[0]])
+NOT_A_NUMBER = every_vector(lambda values: [math.nan, *values[1:]])
+ZEROS = every_vector(lambda values: [0.0 for _ in values])
+ONE_NUMBER_SHORT = every_vector(lambda values: values[1:])
+
+
+def unreadable(text: str) -> list[Reply]:
+    """Answers that hold no vectors; some quote the text."""
+    return [
+        Reply(204, body=b""),
+        Reply(body=b"<html>Welcome to nginx!</html>"),
+        Reply(body=b'{"object": "list", "data": [{"index": 0, "embedding": [0.1, 0.'),
+        Reply(body=b'{"object": "list", "model": "words-3-small"}'),
+        Reply(body=b'{"data":' * 100_000),
+        Reply(body=json.dumps({"data": text}).encode()),
+        every_vector(lambda values: [None, *values[1:]]),
+        every_vector(lambda values: [text, *values[1:]]),
+    ]
+
+
+def refusal(
+    status: int, code: str = "", message: str = "", *, retry_after: str | None = None
+) -> Reply:
+    """An error as OpenAI words it: `{"error": {message, type, param, code}}`."""
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    return Reply(status, json.dumps({"error": error}).encode(), headers)
+
+
+def vector_of(text: str, dimension: int = DIMENSION) -> list[float]:
+    """The vector of a text: always the same, and not of unit length."""
+    total = [0.0] * DIMENSION
+    for word in text.casefold().split() or [""]:
+        numbers = random.Random(word)  # noqa: S311 - reproducible, nothing to keep secret
+        total = [value + numbers.gauss() for value in total]
+    return total[:dimension]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request that arrived; `at` is its time on the monotonic clock."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+    at: float
+
+    @property
+    def key(self) -> str | None:
+        """The bearer token."""
+        authorization = self.headers.get("authorization")
+        return authorization.removeprefix("Bearer ") if authorization is not None else None
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts to embed."""
+        return list(self.body["input"])
+
+
+class FakeOpenAI(LoopbackServer):
+    """Listens on a free port of this machine while the `with` block runs.
+
+    Attributes:
+        calls: The requests so far, in order of arrival.
+        script: Replies to the next requests, in order; used up, `usual` answers.
+        keys: The keys that are accepted; None asks for none.
+        shortens: Whether another length of vectors may be asked for.
+        refuses: A request with a text that contains this is refused, if it is not empty.
+        nonsense_for: One with a text that contains this is answered with no vectors, likewise.
+        most_characters: A request with more of them is too large.
+        peak: The most requests that were under way at once.
+        connections: How many were opened.
+    """
+
+    def __init__(self, *script: Reply, usual: Reply | None = None) -> None:
+        """Open the port."""
+        super().__init__(_Handler)
+        self.calls: list[Call] = []
+        self.script = deque(script)
+        self.usual = usual or Reply()
+        self.keys: set[str] | None = None
+        self.shortens = True
+        self.refuses = ""
+        self.nonsense_for = ""
+        self.most_characters = 1_000_000
+        self.peak = 0
+        self.connections = 0
+        self._under_way = 0
+        self._lock = threading.Lock()
+
+    @property
+    def base_url(self) -> str:
+        """Where it listens, as a client's settings have it."""
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many texts each request so far brought."""
+        return [len(call.texts) for call in self.calls]
+
+    def arrive(self, call: Call) -> Reply:
+        """Note a request and choose its reply."""
+        with self._lock:
+            self.calls.append(call)
+            self._under_way += 1
+            self.peak = max(self.peak, self._under_way)
+            return self.script.popleft() if self.script else self.usual
+
+    def leave(self) -> None:
+        """Note that a request's answer is about to be sent."""
+        with self._lock:
+            self._under_way -= 1
+
+    def answer(self, call: Call, reply: Reply) -> Reply:
+        """Check the request as an endpoint does, then answer the texts' vectors."""
+        if call.path != "/v1/embeddings" or call.body["model"] != MODEL:
+            return refusal(404, "model_not_found")
+        if self.keys is not None and call.key not in self.keys:
+            return refusal(401, "invalid_api_key", f"Incorrect API key provided: {call.key}")
+        if "dimensions" in call.body and not self.shortens:
+            return refusal(400, "", "The model does not support matryoshka representation")
+        if sum(map(len, call.texts)) > self.most_characters:
+            return refusal(413, "", "Too large")
+        if not all(call.texts) or any(self.refuses and self.refuses in text for text in call.texts):
+            return refusal(400, "", f"Invalid input: {call.texts!r}")
+        if self.nonsense_for and any(self.nonsense_for in text for text in call.texts):
+            reply = ONE_MISSING
+        items = [
+            {"object": "embedding", "index": index, "embedding": vector_of(text, _length(call))}
+            for index, text in enumerate(call.texts)
+        ]
+        body = {"object": "list", "data": reply.altered(items), "model": MODEL}
+        return Reply(reply.status, json.dumps(body).encode(), reply.headers, reply.missing)
+
+
+def _length(call: Call) -> int:
+    return int(call.body.get("dimensions", DIMENSION))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms
+    server: FakeOpenAI
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.connections += 1
+
+    def do_POST(self) -> None:
+        call = self._read()
+        reply = self.server.arrive(call)
+        self.server.pause(reply.pause)
+        self.server.leave()
+        with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
+            self._send(reply if reply.body is not None else self.server.answer(call, reply))
+
+    def _read(self) -> Call:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        return Call(self.path, headers, body, time.monotonic())
+
+    def _send(self, reply: Reply) -> None:
+        body = reply.body or b""
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body) + reply.missing))
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = reply.missing > 0
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""

@@ -1,0 +1,305 @@
+"""A server that answers like Readwise's API (`GET /api/v2/export/`), or misbehaves on command.
+
+The wire format is that of https://readwise.io/api_deets: books with their highlights, page by page;
+`updatedAfter` leaves only the highlights that changed since, `ids` only some books, and what was
+deleted is told with `includeDeleted=true` alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from tests.support.fakes.http_server import HANGS, LoopbackServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Body = dict[str, Any]
+
+TOKEN: Final = "readwise-token-of-a-test"
+START: Final = datetime(2025, 3, 1, 4, 0, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What becomes of one request; by default it is answered, at once.
+
+    Attributes:
+        status: The HTTP status.
+        body: The bytes to send instead of a page.
+        headers: Headers beside the usual ones.
+        missing: How many bytes at the end are promised and never sent.
+        pause: Seconds to think; forever is ended by the server's shutdown.
+        altered: What becomes of a true page.
+    """
+
+    status: int = 200
+    body: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    missing: int = 0
+    pause: float = 0.0
+    altered: Callable[[Body], Any] = dict
+
+
+HANG: Final = Reply(pause=HANGS)
+BROKEN: Final = Reply(500, b"<html>Server Error (500)</html>")
+CUT: Final = Reply(missing=10)
+"""The last ten bytes never come."""
+HALF_A_BODY: Final = Reply(body=b'{"count": 2, "nextPageCursor": null, "results": [{"user_book')
+WEB_PAGE: Final = Reply(body=b"<html>Readwise is being maintained</html>")
+NO_RESULTS: Final = Reply(altered=lambda body: {"count": body["count"]})
+RESULTS_OF_ANOTHER_TYPE: Final = Reply(altered=lambda body: body | {"results": {"7": "Walden"}})
+NOTHING: Final = Reply(altered=lambda _: {"count": 0, "nextPageCursor": None, "results": []})
+
+
+def throttled(retry_after: str | None = None) -> Reply:
+    """Too many requests."""
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    body = b'{"detail": "Request was throttled."}'
+    return Reply(429, body, headers)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request that arrived; `at` is its time on the monotonic clock."""
+
+    path: str
+    query: dict[str, str]
+    authorization: str | None
+    at: float
+
+
+class FakeReadwise(LoopbackServer):
+    """Listens on a free port of this machine while the `with` block runs.
+
+    Attributes:
+        now: What its clock says: `Date` headers and `updated_at` follow it.
+        page_size: The most highlights on one page: a book may begin on one and end on the next.
+        repeats: Whether each page is sent twice, with cursors of their own.
+        script: What becomes of the next requests, in order; used up, they are answered.
+        between: Called with the number of each request, from 1, before it is answered.
+        calls: The requests so far, in order of arrival.
+    """
+
+    def __init__(self, page_size: int = 1_000, now: datetime = START) -> None:
+        """Open the port; the library is empty."""
+        super().__init__(_Handler)
+        self.now = now
+        self.page_size = page_size
+        self.repeats = False
+        self.script: deque[Reply] = deque()
+        self.between: Callable[[int], object] = lambda _: None
+        self.calls: list[Call] = []
+        self.token = TOKEN
+        self._books: dict[int, Body] = {}
+        self._touched: dict[int, datetime] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def base_url(self) -> str:
+        """Where it listens, as a client's settings have it."""
+        return f"http://127.0.0.1:{self.server_port}/api/v2"
+
+    def later(self, **time: float) -> None:
+        """Let time pass."""
+        self.now += timedelta(**time)
+
+    def put(self, book_id: int, *texts: str, **fields: Any) -> None:
+        """Add a book with a highlight for each text, or give it these instead of its own."""
+        with self._lock:
+            known = self._books.get(book_id, _book(book_id))
+            self._books[book_id] = known | fields
+            self._touched[book_id] = self.now
+            for place, text in enumerate(texts):
+                self.highlight(book_id, place, text)
+
+    def highlight(self, book_id: int, place: int, text: str, **fields: Any) -> None:
+        """Add a highlight to a book, or edit it: its id tells of the book and its place."""
+        with self._lock:
+            highlights = self._books[book_id]["highlights"]
+            made = _highlight(book_id, place, text, self.now)
+            if made["id"] in highlights:
+                made["created_at"] = highlights[made["id"]]["created_at"]
+            highlights[made["id"]] = made | fields
+
+    def delete_highlight(self, book_id: int, place: int) -> None:
+        """Delete a highlight: it stays, as one that is deleted."""
+        with self._lock:
+            highlight = self._books[book_id]["highlights"][_highlight_id(book_id, place)]
+            highlight |= {"is_deleted": True, "updated_at": _iso(self.now)}
+
+    def delete(self, book_id: int) -> None:
+        """Delete a book, which stays as one that is deleted, with its highlights."""
+        with self._lock:
+            self._books[book_id]["is_deleted"] = True
+            self._touched[book_id] = self.now
+            for highlight in self._books[book_id]["highlights"].values():
+                highlight |= {"is_deleted": True, "updated_at": _iso(self.now)}
+
+    def forget(self, book_id: int) -> None:
+        """Lose a book without a word."""
+        with self._lock:
+            del self._books[book_id]
+
+    def export(self, **query: str) -> Body:
+        """A page of the export; without a query, the whole library on the first."""
+        with self._lock:
+            books = list(self._chosen(query))
+        cursor = query.get("pageCursor", "0").removesuffix("-again")
+        pages = list(_pages(books, self.page_size)) or [[]]
+        number = int(cursor)
+        following = str(number + 1) if number + 1 < len(pages) else None
+        if self.repeats and not query.get("pageCursor", "").endswith("-again"):
+            following = f"{cursor}-again"
+        return {"count": len(books), "nextPageCursor": following, "results": pages[number]}
+
+    def arrive(self, call: Call) -> Reply:
+        """Note a request and choose what becomes of it."""
+        with self._lock:
+            self.calls.append(call)
+            number = len(self.calls)
+            reply = self.script.popleft() if self.script else Reply()
+        self.between(number)
+        return reply
+
+    def answer(self, call: Call, reply: Reply) -> Reply:
+        """Check the request as Readwise does, then answer a page."""
+        if call.authorization != f"Token {self.token}":
+            return Reply(401, b'{"detail": "Invalid token."}')
+        if call.path != "/api/v2/export/":
+            return Reply(404, b"<html>Not Found</html>")
+        page = reply.altered(self.export(**call.query))
+        return Reply(reply.status, json.dumps(page).encode(), reply.headers, reply.missing)
+
+    def _chosen(self, query: dict[str, str]) -> Iterator[Body]:
+        since = datetime.fromisoformat(query["updatedAfter"]) if "updatedAfter" in query else None
+        wanted = query["ids"].split(",") if "ids" in query else None
+        with_deleted = query.get("includeDeleted") == "true"
+        for book_id, book in sorted(self._books.items()):
+            if wanted is not None and str(book["user_book_id"]) not in wanted:
+                continue
+            if book["is_deleted"] and not with_deleted:
+                continue
+            highlights = [
+                each
+                for each in book["highlights"].values()
+                if (with_deleted or not each["is_deleted"])
+                and (since is None or datetime.fromisoformat(each["updated_at"]) > since)
+            ]
+            if highlights or since is None or self._touched[book_id] > since:
+                yield book | {"highlights": highlights}
+
+
+def _pages(books: list[Body], size: int) -> Iterator[list[Body]]:
+    """Cut books into pages of so many highlights; one without any takes the place of one."""
+    page: list[Body] = []
+    room = size
+    for book in books:
+        left = book["highlights"]
+        while True:
+            taken, left = left[:room], left[room:]
+            page.append(book | {"highlights": taken})
+            room -= max(1, len(taken))
+            if room <= 0:
+                yield page
+                page, room = [], size
+            if not left:
+                break
+    if page:
+        yield page
+
+
+def _book(book_id: int) -> Body:
+    return {
+        "user_book_id": book_id,
+        "is_deleted": False,
+        "title": f"Book {book_id}",
+        "author": "Ann Helm",
+        "readable_title": f"Book {book_id}",
+        "source": "kindle",
+        "cover_image_url": "https://example.com/cover.jpg",
+        "unique_url": None,
+        "summary": None,
+        "book_tags": [{"id": 1, "name": "sea"}],
+        "category": "books",
+        "document_note": None,
+        "readwise_url": f"https://readwise.io/bookreview/{book_id}",
+        "source_url": None,
+        "external_id": None,
+        "asin": "B000000000",
+        "highlights": {},
+    }
+
+
+def _highlight(book_id: int, place: int, text: str, now: datetime) -> Body:
+    highlight_id = _highlight_id(book_id, place)
+    return {
+        "id": highlight_id,
+        "is_deleted": False,
+        "text": text,
+        "location": place,
+        "location_type": "location",
+        "note": "",
+        "color": "yellow",
+        "highlighted_at": "2024-05-31T16:41:53.186Z",
+        "created_at": _iso(now),
+        "updated_at": _iso(now),
+        "external_id": None,
+        "end_location": None,
+        "url": None,
+        "book_id": book_id,
+        "tags": [],
+        "is_favorite": False,
+        "is_discard": False,
+        "readwise_url": f"https://readwise.io/open/{highlight_id}",
+    }
+
+
+def _highlight_id(book_id: int, place: int) -> int:
+    return book_id * 1_000 + place
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms
+    server: FakeReadwise
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        call = Call(url.path, query, self.headers["Authorization"], time.monotonic())
+        reply = self.server.arrive(call)
+        self.server.pause(reply.pause)
+        with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
+            self._send(reply if reply.body is not None else self.server.answer(call, reply))
+
+    def date_time_string(self, timestamp: float | None = None) -> str:  # noqa: ARG002 - its own
+        return format_datetime(self.server.now, usegmt=True)
+
+    def _send(self, reply: Reply) -> None:
+        body = reply.body or b""
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: len(body) - reply.missing])
+        self.close_connection = reply.missing > 0
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""

@@ -1,0 +1,174 @@
+"""A stand-in for Terraform's Google provider: the real schema, and no cloud behind it.
+
+Terraform itself attaches to it, so that `init`, `validate`, `plan`, `apply` and `destroy` run as
+ever: what is configured is checked against what the real provider takes, and stored as it would be.
+What the cloud would say (an id, an address) is a stand-in. Of what it would refuse, this one knows
+the deletion of what is protected alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import grpc
+
+from tests.support.fakes import terraform_provider_values as values
+from tests.support.fakes.terraform_provider_messages import METHODS, message
+from tests.support.fakes.terraform_provider_schema import SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SOURCE: Final = "registry.terraform.io/hashicorp/google"
+_ERROR: Final = 1
+_NESTING: Final = {"single": 1, "list": 2, "set": 3}
+_LONGEST: Final = 64 * 1024 * 1024
+
+
+class TerraformProvider:
+    """Serves on a socket while the `with` block runs.
+
+    Attributes:
+        environment: What Terraform must find in its environment to attach to it.
+    """
+
+    def __init__(self) -> None:
+        """Read the schema."""
+        self._schema: dict[str, Any] = json.loads(SCHEMA.read_text("utf-8"))
+        self._config: values.Value = {}
+        self._folder = TemporaryDirectory()
+        address = str(Path(self._folder.name) / "provider")
+        self._server = grpc.server(
+            ThreadPoolExecutor(8), options=[("grpc.max_receive_message_length", _LONGEST)]
+        )
+        self._server.add_generic_rpc_handlers((self._handlers(),))
+        self._server.add_insecure_port(f"unix:{address}")
+        self.environment = {"TF_REATTACH_PROVIDERS": json.dumps({_SOURCE: _reattach(address)})}
+
+    def __enter__(self) -> Self:
+        """Start serving."""
+        self._server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self._server.stop(None).wait()
+        self._folder.cleanup()
+
+    def _handlers(self) -> Any:
+        handlers = {name: _handler(name, getattr(self, f"_{name}")) for name in METHODS}
+        return grpc.method_handlers_generic_handler("tfplugin5.Provider", handlers)
+
+    def _GetSchema(self, _: Any) -> Any:  # noqa: N802 - the protocol's name, like those below
+        return message("GetSchema.Response")(
+            provider=_schema(self._schema["provider"]),
+            resource_schemas=_named(self._schema["resources"]),
+            data_source_schemas=_named(self._schema["data_sources"]),
+        )
+
+    def _PrepareProviderConfig(self, request: Any) -> Any:  # noqa: N802
+        return message("PrepareProviderConfig.Response")(prepared_config=request.config)
+
+    def _Configure(self, request: Any) -> Any:  # noqa: N802
+        self._config = values.decode(request.config.msgpack)
+        return message("Configure.Response")()
+
+    def _ValidateResourceTypeConfig(self, request: Any) -> Any:  # noqa: N802
+        block = self._schema["resources"][request.type_name]
+        found = values.faults(block, values.decode(request.config.msgpack))
+        told = [{"severity": _ERROR, "summary": fault} for fault in found]
+        return message("ValidateResourceTypeConfig.Response")(diagnostics=told)
+
+    def _ValidateDataSourceConfig(self, _: Any) -> Any:  # noqa: N802
+        return message("ValidateDataSourceConfig.Response")()
+
+    def _UpgradeResourceState(self, request: Any) -> Any:  # noqa: N802
+        state = {"json": request.raw_state.json}
+        return message("UpgradeResourceState.Response")(upgraded_state=state)
+
+    def _ReadResource(self, request: Any) -> Any:  # noqa: N802
+        return message("ReadResource.Response")(new_state=request.current_state)
+
+    def _PlanResourceChange(self, request: Any) -> Any:  # noqa: N802
+        answer = message("PlanResourceChange.Response")
+        proposed = values.decode(request.proposed_new_state.msgpack)
+        if proposed is None:
+            return answer(planned_state=request.proposed_new_state)
+        if "project" in proposed and proposed["project"] is None:
+            proposed["project"] = self._config["project"]
+        plan = values.planned(self._schema["resources"][request.type_name], proposed)
+        return answer(planned_state={"msgpack": values.encode(plan)})
+
+    def _ApplyResourceChange(self, request: Any) -> Any:  # noqa: N802
+        answer = message("ApplyResourceChange.Response")
+        plan = values.decode(request.planned_state.msgpack)
+        if plan is None:
+            refusal = values.refusal(request.type_name, values.decode(request.prior_state.msgpack))
+            told = [{"severity": _ERROR, "summary": refusal}] if refusal else []
+            kept = request.prior_state if refusal else request.planned_state
+            return answer(new_state=kept, diagnostics=told)
+        block = self._schema["resources"][request.type_name]
+        state = values.applied(request.type_name, block, plan)
+        return answer(new_state={"msgpack": values.encode(state)})
+
+    def _ReadDataSource(self, request: Any) -> Any:  # noqa: N802
+        block = self._schema["data_sources"][request.type_name]
+        plan = values.planned(block, values.decode(request.config.msgpack))
+        state = values.applied(request.type_name, block, plan)
+        return message("ReadDataSource.Response")(state={"msgpack": values.encode(state)})
+
+    def _Stop(self, _: Any) -> Any:  # noqa: N802
+        return message("Stop.Response")()
+
+
+def _handler(name: str, answer: Callable[[Any], Any]) -> Any:
+    return grpc.unary_unary_rpc_method_handler(
+        lambda request, _: answer(request),
+        request_deserializer=message(f"{name}.Request").FromString,
+        response_serializer=message(f"{name}.Response").SerializeToString,
+    )
+
+
+def _reattach(address: str) -> dict[str, Any]:
+    return {
+        "Protocol": "grpc",
+        "ProtocolVersion": 5,
+        "Pid": os.getpid(),
+        "Test": True,  # so that Terraform does not end this process when it is done
+        "Addr": {"Network": "unix", "String": address},
+    }
+
+
+def _named(blocks: dict[str, values.Block]) -> list[dict[str, Any]]:
+    return [{"key": name, "value": _schema(block)} for name, block in blocks.items()]
+
+
+def _schema(block: values.Block) -> dict[str, Any]:
+    return {"block": _block(block)}
+
+
+def _block(block: values.Block) -> dict[str, Any]:
+    return {
+        "attributes": [_attribute(*each) for each in block.get("attributes", {}).items()],
+        "block_types": [_nested_block(*each) for each in block.get("blocks", {}).items()],
+    }
+
+
+def _attribute(name: str, attribute: dict[str, Any]) -> dict[str, Any]:
+    flags = dict.fromkeys(attribute["is"].split(), True)
+    return {"name": name, "type": json.dumps(attribute["type"]).encode(), **flags}
+
+
+def _nested_block(name: str, block: values.Block) -> dict[str, Any]:
+    return {
+        "type_name": name,
+        "block": _block(block),
+        "nesting": _NESTING[block["nesting"]],
+        "min_items": block.get("min", 0),
+        "max_items": block.get("max", 0),
+    }

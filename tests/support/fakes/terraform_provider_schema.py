@@ -1,0 +1,223 @@
+"""Takes the schema of Terraform's Google provider out of the package that CDK for Terraform has.
+
+That package is generated from the provider's own schema, and carries its TypeScript in source maps.
+Run by hand, when the version of the provider or the list of types changes:
+
+    npm pack @cdktf/provider-google@16.12.1 && tar -xf cdktf-provider-google-16.12.1.tgz
+    python -m tests.support.fakes.terraform_provider_schema package
+
+What the package does not say is missing: default values, and which changes replace a resource.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+SCHEMA: Final = Path(__file__).with_name("google_provider_schema.json")
+RESOURCES: Final = (
+    "artifact_registry_repository",
+    "artifact_registry_repository_iam_member",
+    "billing_budget",
+    "cloud_run_v2_service_iam_member",
+    "cloud_scheduler_job",
+    "cloudfunctions2_function",
+    "firestore_database",
+    "firestore_field",
+    "firestore_index",
+    "logging_metric",
+    "monitoring_alert_policy",
+    "monitoring_dashboard",
+    "monitoring_notification_channel",
+    "project_iam_custom_role",
+    "project_iam_member",
+    "project_service",
+    "secret_manager_secret",
+    "secret_manager_secret_iam_member",
+    "service_account",
+    "service_account_iam_member",
+    "storage_bucket",
+    "storage_bucket_iam_member",
+)
+DATA_SOURCES: Final = ("project",)
+_SOURCE_MAP: Final = re.compile(r"sourceMappingURL=data:application/json;base64,([\w+/=]+)")
+_PROVIDER_VERSION: Final = re.compile(r"providerVersion: '([\d.]+)'")
+_DECLARATION: Final = re.compile(
+    r"^export (?:interface|class) (\w+)(?: extends cdktf\.(\w+))? \{", re.MULTILINE
+)
+_ROOTS: Final = ("TerraformResource", "TerraformDataSource", "TerraformProvider")
+_FIELD: Final = re.compile(
+    r"// (\w+) - computed: (true|false), optional: (true|false), required: (true|false)\n"
+)
+_NESTED: Final = re.compile(r'= new (\w+)\(this, "\w+"(?:, (true|false))?\)')
+_ELEMENT: Final = re.compile(r"return new (\w+)\(")
+_CONSTRUCTION: Final = re.compile(r"super\(terraformResource, terraformAttribute, (\w+)(, 0)?")
+_DECLARED: Final = re.compile(r"private _\w+\?: ([^;]+);")
+_READ: Final = re.compile(r"(?:this\.get(\w+)Attribute\(|= new cdktf\.(\w+)\(this)")
+_DOCUMENTED: Final = re.compile(r"/\*\*(.*?)\*/\s*readonly \w+\??:", re.DOTALL)
+_REGISTRY: Final = re.compile(r"\{@link \S+#(\w+) ")
+_VALUES: Final = re.compile(r"Possible values: (\[[^\]]+\])")
+_TYPES: Final[dict[str, Any]] = {
+    "Boolean": "bool",
+    "Number": "number",
+    "String": "string",
+    "List": ["list", "string"],
+    "NumberList": ["list", "number"],
+    "StringMap": ["map", "string"],
+    "StringMapList": ["list", ["map", "string"]],
+    "boolean | cdktf.IResolvable": "bool",
+    "number": "number",
+    "string": "string",
+    "string[]": ["list", "string"],
+    "{ [key: string]: string }": ["map", "string"],
+}
+
+
+class _Nesting(NamedTuple):
+    """How a class stands within another."""
+
+    element: str
+    nesting: str
+    single: bool
+
+
+class _Module:
+    """The declarations of one file of the package, by name."""
+
+    def __init__(self, script: str) -> None:
+        found = _SOURCE_MAP.search(script)
+        assert found, "no source map"
+        [text] = json.loads(base64.b64decode(found[1]))["sourcesContent"]
+        starts = list(_DECLARATION.finditer(text))
+        ends = [each.start() for each in starts[1:]] + [len(text)]
+        self.bodies = {
+            each[1]: text[each.start() : end] for each, end in zip(starts, ends, strict=True)
+        }
+        [self.root] = [each[1] for each in starts if each[2] in _ROOTS]
+        version = _PROVIDER_VERSION.search(text)
+        assert version, "no provider version"
+        self.version = version[1]
+
+    def schema(self) -> dict[str, Any]:
+        """The block that the whole file describes."""
+        return self._block(self.root, f"{self.root}Config")
+
+    def _block(self, name: str, interface: str) -> dict[str, Any]:
+        body = self.bodies[name]
+        values = _possible_values(self.bodies.get(interface, ""))
+        fields = list(_FIELD.finditer(body))
+        bounds = [each.start() for each in fields] + [len(body)]
+        block: dict[str, Any] = {"attributes": {}, "blocks": {}}
+        for field, end in zip(fields, bounds[1:], strict=True):
+            self._add(block, field, body[field.end() : end], values)
+        return {part: dict(sorted(named.items())) for part, named in block.items() if named}
+
+    def _add(
+        self, block: dict[str, Any], field: re.Match[str], text: str, values: dict[str, list[str]]
+    ) -> None:
+        name = field[1]
+        computed, optional, required = (each == "true" for each in field.groups()[1:])
+        nested = _NESTED.search(text)
+        if nested and (optional or required):
+            block["blocks"][name] = self._nested_block(nested, required=required)
+            return
+        kind = self._object_list(nested) if nested else _attribute_type(text)
+        if kind is None:  # a block of the provider itself, none of which is used
+            return
+        flags = {"required": required, "optional": optional, "computed": computed}
+        attribute = {"type": kind, "is": " ".join(flag for flag, on in flags.items() if on)}
+        if name in values:
+            attribute["values"] = values[name]
+        block["attributes"][name] = attribute
+
+    def _nested_block(self, nested: re.Match[str], *, required: bool) -> dict[str, Any]:
+        element, nesting, single = self._nesting(nested)
+        found: dict[str, Any] = {"nesting": nesting}
+        if required:
+            found["min"] = 1
+        if single and nesting != "single":
+            found["max"] = 1
+        return found | self._block(element, element.removesuffix("OutputReference"))
+
+    def _object_list(self, nested: re.Match[str]) -> Any:
+        """The type of what only the cloud says: objects in a list or a set."""
+        element, nesting, _ = self._nesting(nested)
+        block = self._block(element, "")
+        assert "blocks" not in block, element
+        types = {name: each["type"] for name, each in block.get("attributes", {}).items()}
+        return [nesting, ["object", types]]
+
+    def _nesting(self, nested: re.Match[str]) -> _Nesting:
+        name, from_set = nested[1], nested[2] == "true"
+        if name.endswith("List"):
+            element = _ELEMENT.search(self.bodies[name])
+            assert element, name
+            return _Nesting(element[1], "set" if from_set else "list", single=False)
+        made = _CONSTRUCTION.search(self.bodies[name])
+        assert made, name
+        if not made[2]:
+            return _Nesting(name, "single", single=True)
+        return _Nesting(name, "set" if made[1] == "true" else "list", single=True)
+
+
+def _attribute_type(text: str) -> Any:
+    read = _READ.search(text)
+    if read:
+        kind = _TYPES[read[1] or read[2]]
+        return ["set", kind[1]] if "Fn.tolist" in text else kind
+    declared = _DECLARED.search(text)
+    return _TYPES.get(declared[1].removesuffix(" | undefined").strip()) if declared else None
+
+
+def _possible_values(interface: str) -> dict[str, list[str]]:
+    """What the documentation of each field says that it may be."""
+    found = {}
+    for [text] in (each.groups() for each in _DOCUMENTED.finditer(interface)):
+        name, values = _REGISTRY.search(text), _VALUES.search(text)
+        if name and values:
+            found[name[1]] = json.loads(values[1])
+    return found
+
+
+def extract(package: Path) -> dict[str, Any]:
+    """The schema of what Carrel uses of the provider."""
+
+    def module(folder: str) -> _Module:
+        return _Module((package / "lib" / folder / "index.js").read_text("utf-8"))
+
+    provider = module("provider")
+    resources = {name: module(name.replace("_", "-")) for name in RESOURCES}
+    data = {name: module(f"data-google-{name.replace('_', '-')}") for name in DATA_SOURCES}
+    about = json.loads((package / "package.json").read_text("utf-8"))
+    return {
+        "package": f"{about['name']} {about['version']}",
+        "version": provider.version,
+        "provider": provider.schema(),
+        "resources": {f"google_{name}": each.schema() for name, each in resources.items()},
+        "data_sources": {f"google_{name}": each.schema() for name, each in data.items()},
+    }
+
+
+def written(schema: dict[str, Any]) -> str:
+    """The schema as text: a line for each type, which stays the same where the type does."""
+    lines = [
+        f'"{name}": {_one_line(value)}'
+        if name not in {"resources", "data_sources"}
+        else f'"{name}": {{\n'
+        + ",\n".join(f'  "{kind}": {_one_line(block)}' for kind, block in value.items())
+        + "\n}"
+        for name, value in schema.items()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _one_line(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+if __name__ == "__main__":
+    SCHEMA.write_text(written(extract(Path(sys.argv[1]))), "utf-8")

@@ -1,0 +1,252 @@
+"""A server that answers like Vertex AI, or misbehaves on command.
+
+It speaks what google-genai 3.4 sends to `.../publishers/google/models/{model}:{method}`. For
+`gemini-embedding-001` and `embedContent`, that is one text in `content`, answered with
+`embedding.values`. For any other Gemini model and `generateContent`, see `fakes.gemini`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any
+
+from tests.support.fakes import gemini
+from tests.support.fakes.http_server import HANGS, LoopbackServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.support.fakes.gemini import Answerer
+
+MODEL = "gemini-2.5-flash"
+"""A language model that it has; it has every one whose name begins like this one's."""
+_EMBEDDER = "gemini-embedding-001"
+_TASK_TYPES = {"RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY"}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the server answers; by default the truth, at once.
+
+    Attributes:
+        status: The HTTP status.
+        body: The bytes to send instead of the truth.
+        headers: Headers beside the usual ones.
+        missing: How many bytes are promised and never sent.
+        pause: Seconds to think; forever is ended by the server's shutdown.
+    """
+
+    status: int = 200
+    body: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    missing: int = 0
+    pause: float = 0.0
+
+
+HANG = Reply(pause=HANGS)
+CUT_CONNECTION = Reply(missing=10)
+CUT_JSON = Reply(body=b'{"embedding": {"values": [0.1, 0.')
+NO_EMBEDDING = Reply(body=b'{"usageMetadata": {"promptTokenCount": 3}}')
+NO_CANDIDATES = Reply(body=gemini.without_candidates(MODEL))
+
+
+def vector_reply(values: Iterable[float]) -> Reply:
+    """A well-formed answer with these numbers, whatever the text."""
+    return Reply(body=_embedding(list(values)))
+
+
+def said(*parts: str, finish: str = "STOP", tokens: tuple[int, int, int] = (100, 20, 0)) -> Reply:
+    """What a language model says, whatever it was asked, in one part or several.
+
+    `finish` is why it stopped: MAX_TOKENS, SAFETY, RECITATION ... `tokens` are those of the prompt,
+    of the answer and of the thoughts before it.
+    """
+    return Reply(body=gemini.response(parts, MODEL, finish=finish, tokens=tokens))
+
+
+def answered(value: object, tokens: tuple[int, int, int] = (100, 20, 0)) -> Reply:
+    """A language model's answer in JSON, whatever it was asked."""
+    return said(json.dumps(value), tokens=tokens)
+
+
+def blocked(reason: str = "PROHIBITED_CONTENT") -> Reply:
+    """A prompt that the service lets no language model see."""
+    feedback = {"blockReason": reason, "blockReasonMessage": "The prompt was blocked."}
+    return Reply(body=gemini.without_candidates(MODEL, feedback))
+
+
+def refusal(
+    status: int, reason: str = "", message: str = "", *, retry_after: str | None = None
+) -> Reply:
+    """An error as Google words it: `{"error": {code, message, status}}`."""
+    body = {"error": {"code": status, "message": message, "status": reason}}
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    return Reply(status, json.dumps(body).encode(), headers)
+
+
+def vector_of(text: str, dimension: int) -> list[float]:
+    """The vector of a text: always the same, and not of unit length, like a truncated one."""
+    numbers = random.Random(text)  # noqa: S311 - reproducible, nothing to keep secret
+    return [numbers.gauss(0, 0.02) for _ in range(dimension)]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request that arrived; `at` is its time on the monotonic clock."""
+
+    path: str
+    authorization: str | None
+    body: dict[str, Any]
+    at: float
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return self.path.rpartition("/")[2].partition(":")[0]
+
+    @property
+    def generates(self) -> bool:
+        """Whether it asks for text, and not for a vector."""
+        return self.path.endswith(":generateContent")
+
+    @property
+    def text(self) -> str:
+        """The text to embed, or to work on."""
+        if self.generates:
+            return gemini.text_of(self.body)
+        return str(self.body["content"]["parts"][0]["text"])
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """How to do it."""
+        return dict(self.body["generationConfig" if self.generates else "embedContentConfig"])
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The shape in which to answer."""
+        return dict(self.config["responseJsonSchema"])
+
+
+class FakeVertex(LoopbackServer):
+    """Listens on a free port of this machine while the `with` block runs.
+
+    Attributes:
+        calls: The requests so far, in order of arrival.
+        script: Replies to the next requests, in order; used up, `usual` answers.
+        refuses: A text that contains this is refused, if it is not empty.
+        troubles: What is answered to every text that contains such words.
+        answers: What language models answer, by the title of the shape that is asked for; of other
+            shapes they make something of the text.
+        peak: The most requests that were under way at once.
+    """
+
+    def __init__(self, *script: Reply, usual: Reply | None = None) -> None:
+        """Open the port."""
+        super().__init__(_Handler)
+        self.calls: list[Call] = []
+        self.script = deque(script)
+        self.usual = usual or Reply()
+        self.refuses = ""
+        self.troubles: dict[str, Reply] = {}
+        self.answers: dict[str, Answerer] = {}
+        self.peak = 0
+        self._under_way = 0
+        self._lock = threading.Lock()
+
+    @property
+    def base_url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def arrive(self, call: Call) -> Reply:
+        """Note a request and choose its reply."""
+        with self._lock:
+            self.calls.append(call)
+            self._under_way += 1
+            self.peak = max(self.peak, self._under_way)
+            if self.refuses and self.refuses in call.text:
+                return refusal(400, "INVALID_ARGUMENT")
+            for words, reply in self.troubles.items():
+                if words in call.text:
+                    return reply
+            return self.script.popleft() if self.script else self.usual
+
+    def leave(self) -> None:
+        """Note that a request's answer is about to be sent."""
+        with self._lock:
+            self._under_way -= 1
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms
+    server: FakeVertex
+
+    def do_POST(self) -> None:
+        call = self._read()
+        reply = self.server.arrive(call)
+        self.server.pause(reply.pause)
+        self.server.leave()
+        with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
+            self._send(reply if reply.body is not None else self._truth(call, reply))
+
+    def _truth(self, call: Call, reply: Reply) -> Reply:
+        """Check the request as the service does, then do what it asks."""
+        if not (call.authorization or "").startswith("Bearer "):
+            return refusal(401, "UNAUTHENTICATED")
+        if call.generates:
+            return _generate(call, reply, self.server.answers)
+        return _embed(call, reply)
+
+    def _read(self) -> Call:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        return Call(self.path, self.headers["Authorization"], body, time.monotonic())
+
+    def _send(self, reply: Reply) -> None:
+        body = reply.body or b""
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json; charset=UTF-8")
+        self.send_header("Content-Length", str(len(body) + reply.missing))
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = reply.missing > 0
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def _embed(call: Call, reply: Reply) -> Reply:
+    if not call.path.endswith(f"/publishers/google/models/{_EMBEDDER}:embedContent"):
+        return refusal(404, "NOT_FOUND")
+    if not call.text or call.config["taskType"] not in _TASK_TYPES:
+        return refusal(400, "INVALID_ARGUMENT", f"The text content is refused: {call.text!r}")
+    values = vector_of(call.text, call.config["outputDimensionality"])
+    return Reply(reply.status, _embedding(values), reply.headers, reply.missing)
+
+
+def _generate(call: Call, reply: Reply, answers: dict[str, Answerer]) -> Reply:
+    if "/publishers/google/models/gemini-" not in call.path or call.model == _EMBEDDER:
+        return refusal(404, "NOT_FOUND")
+    if problem := gemini.problem_with(call.body, call.model):
+        return refusal(400, "INVALID_ARGUMENT", f"{problem} {call.text!r}")
+    answer = answers.get(call.schema["title"])
+    value = answer(call.text) if answer else gemini.filled(call.schema, call.text)
+    text = json.dumps(value, ensure_ascii=False)
+    tokens = (gemini.count(json.dumps(call.body["contents"])), gemini.count(text), 0)
+    body = gemini.response([text], call.model, tokens=tokens)
+    return Reply(reply.status, body, reply.headers, reply.missing)
+
+
+def _embedding(values: list[float]) -> bytes:
+    usage = {"promptTokenCount": 3, "trafficType": "ON_DEMAND"}
+    answer = {"embedding": {"values": values}, "usageMetadata": usage, "truncated": False}
+    return json.dumps(answer).encode()

@@ -1,0 +1,268 @@
+"""A server that answers like Vertex AI's batch prediction jobs, or misbehaves on command.
+
+It speaks what google-genai 3.4 sends to `projects/P/locations/L/batchPredictionJobs`: jobs are
+created, listed by display name, looked at and cancelled. A job reads its requests from a fake of
+Cloud Storage and writes its answers there, in another order. Beside these, the server embeds single
+texts, and gives tokens as Google's metadata server does, so that it is all that a process needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import parse_qs, urlsplit
+
+from tests.support.fakes.http_server import HANGS, LoopbackServer
+from tests.support.fakes.vertex import vector_of
+
+if TYPE_CHECKING:
+    from tests.support.fakes.cloud_storage import FakeCloudStorage
+
+Operation = Literal["create", "list", "get", "cancel", "embed", "token"]
+Rewrite = Callable[[list[bytes]], list[bytes]]
+
+MODEL: Final = "gemini-embedding-001"
+_FILTER: Final = re.compile(r'display_name="([^"]+)"')
+_TOKEN: Final = {"access_token": "batch-token", "expires_in": 3600, "token_type": "Bearer"}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What befalls one request.
+
+    Attributes:
+        status: The HTTP status; 200 does what was asked.
+        body: The bytes to answer instead.
+        done: Whether what was asked is done nevertheless.
+        pause: Seconds to think; forever is ended by the server's shutdown.
+    """
+
+    status: int = 200
+    body: bytes | None = None
+    done: bool = False
+    pause: float = 0.0
+
+
+HANG: Final = Fault(pause=HANGS, done=True)
+THROTTLED: Final = Fault(429)
+BROKEN: Final = Fault(500)
+LOST: Final = Fault(503, done=True)
+"""Does what was asked, and says that it did not."""
+HALF: Final = Fault(body=b'{"name": "projects/p/loc', done=True)
+
+
+@dataclass
+class Job:
+    """A batch prediction job.
+
+    Attributes:
+        name: What the service calls it.
+        request: What it was created with.
+        looks: How often it was looked at.
+        state: How far it has come.
+        texts: What it was paid for, once it has ended well.
+    """
+
+    name: str
+    request: dict[str, Any]
+    looks: int = 0
+    state: str = "JOB_STATE_QUEUED"
+    texts: list[str] = field(default_factory=list)
+
+    def resource(self) -> dict[str, Any]:
+        """It as the API describes it."""
+        told = {**self.request, "name": self.name, "state": self.state}
+        told["createTime"] = told["updateTime"] = "2024-05-31T12:00:00.000000Z"
+        if self.state == "JOB_STATE_FAILED":
+            told["error"] = {"code": 3, "message": "Secret words of what was sent."}
+        return told
+
+
+class FakeVertexBatch(LoopbackServer):
+    """Listens on a free port of this machine while the `with` block runs.
+
+    Attributes:
+        jobs: The jobs, in the order in which they were created.
+        patience: At which look a job ends.
+        ending: The state in which jobs end.
+        rewrite: What becomes of the lines of an output.
+        length: How many numbers a vector of a job has; by default as many as were asked for.
+        embedded: The texts that were embedded one by one.
+        faults: For each operation, what befalls the next requests for it, in order.
+        calls: How often each operation was asked for.
+    """
+
+    def __init__(self, storage: FakeCloudStorage) -> None:
+        """Open the port; jobs read and write there."""
+        super().__init__(_Handler)
+        self.storage = storage
+        self.jobs: dict[str, Job] = {}
+        self.patience = 1
+        self.ending = "JOB_STATE_SUCCEEDED"
+        self.rewrite: Rewrite = lambda lines: lines
+        self.length: int | None = None
+        self.embedded: list[str] = []
+        self.faults: defaultdict[Operation, deque[Fault]] = defaultdict(deque)
+        self.calls: Counter[Operation] = Counter()
+        self._lock = threading.RLock()
+
+    @property
+    def base_url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    @property
+    def paid(self) -> Counter[str]:
+        """How often each text was embedded, one by one or by a job that ended well."""
+        texts = [text for job in self.jobs.values() for text in job.texts]
+        return Counter([*texts, *self.embedded])
+
+    def arrive(self, operation: Operation) -> Fault:
+        """Note a request and say what befalls it."""
+        with self._lock:
+            self.calls[operation] += 1
+            queue = self.faults[operation]
+            return queue.popleft() if queue else Fault()
+
+    def create(self, request: dict[str, Any], parent: str) -> Job:
+        """Start a job, even if one of its name is there: so does the service."""
+        with self._lock:
+            number = str(1_000 + len(self.jobs))
+            self.jobs[number] = Job(f"{parent}/batchPredictionJobs/{number}", request)
+            return self.jobs[number]
+
+    def look(self, job: Job) -> None:
+        """Let a job go on for a while."""
+        with self._lock:
+            job.looks += 1
+            if job.state.endswith(("QUEUED", "RUNNING")):
+                job.state = "JOB_STATE_RUNNING" if job.looks < self.patience else self.ending
+                if job.state.endswith("SUCCEEDED"):
+                    self._predict(job)
+
+    def _predict(self, job: Job) -> None:
+        [uri] = job.request["inputConfig"]["gcsSource"]["uris"]
+        bucket, _, name = uri.removeprefix("gs://").partition("/")
+        asked = [json.loads(line) for line in self.storage.blobs[bucket, name].content.splitlines()]
+        job.texts = [each["request"]["content"]["parts"][0]["text"] for each in asked]
+        lines = self.rewrite([self._answer(each) for each in reversed(asked)])
+        folder = job.request["outputConfig"]["gcsDestination"]["outputUriPrefix"]
+        folder = folder.removeprefix(f"gs://{bucket}/") + "/prediction-model-2024-05-31T12:00:00Z"
+        self.storage.put(bucket, f"{folder}/predictions.jsonl", b"\n".join(lines))
+        self.storage.put(bucket, f"{folder}/incremental.json", b"{}")
+
+    def _answer(self, asked: dict[str, Any]) -> bytes:
+        config = asked["request"]["embed_content_config"]
+        assert config["task_type"] == "RETRIEVAL_DOCUMENT"
+        text = asked["request"]["content"]["parts"][0]["text"]
+        values = vector_of(text, self.length or config["output_dimensionality"])
+        response = {"embedding": {"values": values}, "usageMetadata": {"promptTokenCount": 3}}
+        return json.dumps({**asked, "status": "", "response": response}).encode()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes: the second would wait 40 ms
+    server: FakeVertexBatch
+
+    def do_GET(self) -> None:
+        if self._place[0] in {"", "computeMetadata"}:
+            self._metadata()
+            return
+        self._serve("list" if self._place[-1] == "batchPredictionJobs" else "get")
+
+    def do_POST(self) -> None:
+        last = self._place[-1]
+        cancels = last.endswith(":cancel")
+        self._serve("cancel" if cancels else "embed" if ":" in last else "create")
+
+    def _serve(self, operation: Operation) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        fault = self.server.arrive(operation)
+        plain = fault == Fault()
+        status, answer = self._do(operation, body) if plain or fault.done else (fault.status, {})
+        self.server.pause(fault.pause)
+        if not plain:
+            status = fault.status
+        told = json.dumps(answer if status == 200 else _error(status)).encode()
+        with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
+            self._send(status, fault.body or told)
+
+    def _do(self, operation: Operation, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if not (self.headers["Authorization"] or "").startswith("Bearer "):
+            return 401, {}
+        match operation:
+            case "create":
+                return self._create(body)
+            case "list":
+                return 200, self._list()
+            case "embed":
+                return self._embed(body)
+            case _:
+                return self._on_job(operation)
+
+    def _create(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        formats = body["inputConfig"]["instancesFormat"], body["outputConfig"]["predictionsFormat"]
+        if body["model"] != f"publishers/google/models/{MODEL}" or formats != ("jsonl", "jsonl"):
+            return 400, {}
+        parent = "/".join(self._place[-5:-1])
+        return 200, self.server.create(body, parent).resource()
+
+    def _list(self) -> dict[str, Any]:
+        query = parse_qs(urlsplit(self.path).query)
+        wanted = _FILTER.fullmatch(query["filter"][0])
+        assert wanted
+        jobs = self.server.jobs.values()
+        found = [job.resource() for job in jobs if job.request["displayName"] == wanted[1]]
+        return {"batchPredictionJobs": found} if found else {}
+
+    def _on_job(self, operation: Operation) -> tuple[int, dict[str, Any]]:
+        job = self.server.jobs.get(self._place[-1].removesuffix(":cancel"))
+        if job is None:
+            return 404, {}
+        if operation == "cancel":
+            job.state = "JOB_STATE_CANCELLED"
+            return 200, {}
+        self.server.look(job)
+        return 200, job.resource()
+
+    def _embed(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        text = body["content"]["parts"][0]["text"]
+        self.server.embedded.append(text)
+        values = vector_of(text, body["embedContentConfig"]["outputDimensionality"])
+        return 200, {"embedding": {"values": values}}
+
+    def _metadata(self) -> None:
+        self.server.arrive("token")
+        account = {"aliases": ["default"], "email": "jobs@example.test", "scopes": []}
+        is_token = urlsplit(self.path).path.endswith("/token")
+        self._send(200, json.dumps(_TOKEN if is_token else account).encode(), metadata=True)
+
+    @property
+    def _place(self) -> list[str]:
+        return urlsplit(self.path).path.strip("/").split("/")
+
+    def _send(self, status: int, body: bytes, *, metadata: bool = False) -> None:
+        self.send_response(status)
+        if metadata:
+            self.send_header("Metadata-Flavor", "Google")
+        self.send_header("Content-Type", "application/json; charset=UTF-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def _error(status: int) -> dict[str, Any]:
+    """An error as Google words it."""
+    reasons = {400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
+    return {"error": {"code": status, "message": "Refused.", "status": reasons.get(status, "")}}

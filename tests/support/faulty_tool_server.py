@@ -1,0 +1,135 @@
+"""A server in the place of a tool's function, which misbehaves on command."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import threading
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.support.fakes.http_server import LoopbackServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WELL = b'{"result": {"well": true}, "receipt": {"documents_read": 3}}'
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the server answers.
+
+    Attributes:
+        status: The HTTP status.
+        body: The whole body.
+        headers: Headers beside the usual ones.
+        missing: How many bytes are promised and never sent.
+        pause: Seconds to think.
+        drips: Whether it hangs for a moment before each byte of the body.
+    """
+
+    status: int = 200
+    body: bytes = WELL
+    headers: dict[str, str] = field(default_factory=dict)
+    missing: int = 0
+    pause: float = 0.0
+    drips: bool = False
+
+
+class ToolServer(LoopbackServer):
+    """Listens on a free port of this machine while the `with` block runs.
+
+    Attributes:
+        reply: What it answers from now on.
+        bodies: The body of each `POST` so far.
+        authorizations: The `Authorization` header of each request so far.
+        traces: The `traceparent` header of each request so far.
+        both: Where two servers' requests wait for each other, if anywhere.
+    """
+
+    def __init__(self, reply: Reply | None = None, certificate: Path | None = None) -> None:
+        """Open the port; with a certificate it speaks TLS."""
+        super().__init__(_Handler)
+        self.reply = reply or Reply()
+        self.bodies: list[bytes] = []
+        self.authorizations: list[str | None] = []
+        self.traces: list[str | None] = []
+        self.both: threading.Barrier | None = None
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.socket = context.wrap_socket(self.socket, server_side=True)
+            self.url = f"https://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ToolServer
+
+    def do_POST(self) -> None:
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        reply = self.server.reply
+        self.server.authorizations.append(self.headers["Authorization"])
+        self.server.traces.append(self.headers["traceparent"])
+        if self.server.both:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                self.server.both.wait(timeout=5)
+        self.server.pause(reply.pause)
+        with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
+            self._send(reply)
+
+    def _send(self, reply: Reply) -> None:
+        self.send_response(reply.status)
+        headers = {"Content-Type": "application/json", **reply.headers}
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(reply.body) + reply.missing))
+        self.end_headers()
+        if not reply.drips:
+            self.wfile.write(reply.body)
+            return
+        for byte in reply.body:
+            self.server.on_hang()
+            self.server.closing.wait(0.01)
+            self.wfile.write(bytes([byte]))
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def write_certificate(path: Path) -> None:
+    """Write a key and a certificate for this machine's loopback address, which signs itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+    path.write_bytes(secret + certificate.public_bytes(pem))

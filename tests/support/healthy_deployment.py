@@ -1,0 +1,235 @@
+"""A deployment that is well in every respect, for tests to make ill in one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any, Final
+
+from google.auth.credentials import AnonymousCredentials
+from google.auth.transport.requests import AuthorizedSession
+from google.cloud.storage import Client
+
+from infra.cloud.bucket import LAST_GOOD, Bucket
+from infra.cloud.deployment import Deployment
+from infra.cloud.google_api import GoogleApi
+from infra.cloud.services import SERVICES
+from infra.deploy.discovery import ROOT
+from infra.doctor.cloud import CHECKS
+from infra.doctor.deployed import Deployed
+from shared.settings import Settings
+from tests.support.fakes.google_cloud import FakeGoogleCloud, Project
+from tests.support.fakes.http_server import LoopbackServer
+
+if TYPE_CHECKING:
+    from infra.doctor.check import Check
+    from tests.support.fakes.cloud_storage import FakeCloudStorage
+
+FILES: Final = {
+    "(default)": ROOT / "firestore.indexes.json",
+    "access": ROOT / "infra" / "deploy" / "access.indexes.json",
+}
+DIMENSION: Final = 384
+"""The local model's, which needs no cloud."""
+MANIFEST: Final = {
+    "functions": {
+        "gateway": {"name": "gateway", "bundle": "bundles/gateway-1.zip", "schedule": ""},
+        "ingest-materials": {
+            "name": "ingest_materials",
+            "bundle": "bundles/ingest-materials-1.zip",
+            "schedule": "*/5 * * * *",
+        },
+    }
+}
+
+
+class FakeGateway(LoopbackServer):
+    """A gateway as anybody sees it.
+
+    Attributes:
+        health: The status of `/health`.
+        resource: What it calls itself; by default what it is.
+        refusal: The status for whoever has no credential.
+    """
+
+    def __init__(self) -> None:
+        """Open the port."""
+        super().__init__(_Door)
+        self.health = 200
+        self.resource: str | None = None
+        self.refusal = 401
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Door(BaseHTTPRequestHandler):
+    server: FakeGateway
+
+    def do_GET(self) -> None:
+        if self.path == "/health":
+            parts = {"search_kb": "ok" if self.server.health == 200 else "it does not answer"}
+            return self._send(self.server.health, {"status": "ok", "parts": parts})
+        assert self.path == "/.well-known/oauth-protected-resource/mcp"
+        resource = self.server.resource or f"{self.server.url}/mcp"
+        return self._send(200, {"resource": resource})
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._send(self.server.refusal, {})
+
+    def _send(self, status: int, body: dict[str, Any]) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@dataclass(frozen=True)
+class Ward:
+    """A deployment and all that it stands on.
+
+    Attributes:
+        deployed: What the doctor is shown.
+        google: Google's APIs.
+        storage: Cloud Storage.
+        gateway: The gateway.
+    """
+
+    deployed: Deployed
+    google: FakeGoogleCloud
+    storage: FakeCloudStorage
+    gateway: FakeGateway
+
+    @property
+    def project(self) -> Project:
+        """Its project."""
+        return self.google.projects[self.deployed.deployment.project]
+
+    def changed(self, **deployment: Any) -> Ward:
+        """The same with another deployment."""
+        other = self.deployed.deployment.model_copy(update=deployment)
+        return replace(self, deployed=replace(self.deployed, deployment=other))
+
+    def schedule(self, name: str) -> None:
+        """Have one more job be of the last good release, and run by schedule."""
+        functions = self.deployed.manifest["functions"]
+        functions[name] = {"name": name, "bundle": f"bundles/{name}-1.zip", "schedule": "0 * * * *"}
+        self.project.jobs[name] = _job(f"carrel-{name}")
+
+    def forget(self) -> None:
+        """Forget the last good release."""
+        self.storage.remove(self.deployed.deployment.bucket, LAST_GOOD)
+
+
+def well(
+    project: str, google: FakeGoogleCloud, storage: FakeCloudStorage, gateway: FakeGateway
+) -> Ward:
+    """A deployment that is well."""
+    deployment = Deployment(
+        project=project, embedding_dimension=DIMENSION, secrets=("READWISE_TOKEN",)
+    )
+    storage.buckets.add(deployment.bucket)
+    released = {"manifest": MANIFEST, "deployment": json.loads(deployment.to_json())}
+    storage.put(deployment.bucket, LAST_GOOD, json.dumps(released))
+    google.projects[project] = _project(project)
+    session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
+    deployed = Deployed(
+        deployment=deployment,
+        settings=Settings(google_cloud_project=project),
+        sign_in=lambda: GoogleApi(session, google.address, pause=lambda _: None),
+        open_bucket=lambda: Bucket(Client(project=project), deployment.bucket),
+        indexes=FILES,
+        address=gateway.url,
+    )
+    return Ward(deployed, google, storage, gateway)
+
+
+def check(name: str) -> Check[Deployed]:
+    """The check of this name."""
+    [found] = [each for each in CHECKS if each.name == name]
+    return found
+
+
+def _project(name: str) -> Project:
+    functions = MANIFEST["functions"]
+    return Project(
+        services=set(SERVICES),
+        secrets={"ACCESS_SECRETS": ["one"], "READWISE_TOKEN": ["two"]},
+        databases={each: {"name": each, "type": "FIRESTORE_NATIVE"} for each in FILES},
+        indexes={each: _indexes(name, each) for each in FILES},
+        expiring={each: _expiring(name, each) for each in FILES},
+        functions={key: _function(key, each["bundle"]) for key, each in functions.items()},
+        invokers={"carrel-gateway": ["allUsers"]},
+        jobs={"ingest-materials": _job("carrel-ingest-materials")},
+    )
+
+
+def _indexes(project: str, database: str) -> list[dict[str, Any]]:
+    """As the API lists them: with the name that Firestore adds, and vectors of our length."""
+    listed = []
+    for number, index in enumerate(json.loads(FILES[database].read_text())["indexes"]):
+        group = f"projects/{project}/databases/{database}/collectionGroups/"
+        vectors = [field for field in index["fields"] if "vectorConfig" in field]
+        others = [field for field in index["fields"] if "vectorConfig" not in field]
+        order = next((f["order"] for f in reversed(others) if "order" in f), "ASCENDING")
+        last = {"fieldPath": "__name__", "order": order}
+        named = others if others and others[-1]["fieldPath"] == "__name__" else [*others, last]
+        sized = [f | {"vectorConfig": {"dimension": DIMENSION, "flat": {}}} for f in vectors]
+        listed.append(
+            {
+                "name": f"{group}{index['collectionGroup']}/indexes/CICA{number}",
+                "queryScope": index["queryScope"],
+                "fields": [*named, *sized],
+                "state": "READY",
+            }
+        )
+    return listed
+
+
+def _expiring(project: str, database: str) -> list[dict[str, Any]]:
+    groups = f"projects/{project}/databases/{database}/collectionGroups"
+    return [
+        {
+            "name": f"{groups}/{each['collectionGroup']}/fields/{each['fieldPath']}",
+            "ttlConfig": {"state": "ACTIVE"},
+        }
+        for each in json.loads(FILES[database].read_text())["fieldOverrides"]
+        if each.get("ttl")
+    ]
+
+
+def _function(key: str, bundle: str) -> dict[str, Any]:
+    copy = {
+        "bucket": "gcf-v2-sources-123456789012-europe-west1",
+        "object": f"carrel-{key}/function-source.zip",
+        "generation": "1",
+    }
+    return {
+        "name": f"projects/p/locations/europe-west1/functions/carrel-{key}",
+        "buildConfig": {
+            "runtime": "python311",
+            "entryPoint": "handle",
+            "source": {"storageSource": copy},
+            "environmentVariables": {"CARREL_BUNDLE": bundle},
+        },
+        "state": "ACTIVE",
+        "environment": "GEN_2",
+    }
+
+
+def _job(name: str) -> dict[str, Any]:
+    return {
+        "name": f"projects/p/locations/europe-west1/jobs/{name}",
+        "state": "ENABLED",
+        "status": {},
+        "lastAttemptTime": "2025-11-22T20:15:00.1Z",
+        "scheduleTime": "2025-11-22T20:20:00Z",
+    }

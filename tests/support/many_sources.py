@@ -1,0 +1,57 @@
+"""Knowledge bases for the tools that list: many small sources, put in and indexed."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from functions.jobs.index.job import index
+from shared.caller import Caller
+from shared.domain.source import Section, Source
+from shared.job import Budget
+from shared.store import Meter
+from tests.support.knowledge import in_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shared.deps import Backend, Deps
+    from shared.domain.chunk import Chunk
+
+NOON = datetime(2024, 6, 12, 12, tzinfo=UTC)
+"""A Wednesday."""
+
+
+async def shelve(deps: Deps, *sources: Source, now: datetime = NOON) -> list[Chunk]:
+    """Store sources, or their new state, and index them; return their chunks in order."""
+    chunked = [in_chunks(source) for source in sources]
+    await deps.store.ingestion.save(chunked, now)
+    await index_all(deps)
+    return [chunk for each in chunked for chunk in each.chunks]
+
+
+async def index_all(deps: Deps) -> None:
+    """Index whatever waits for it."""
+    await index(deps, Budget(time.monotonic() + 3600))
+
+
+def source(source_id: str, *texts: str, dates: Iterable[datetime] = (), **fields: Any) -> Source:
+    """A source of one section for each text and each date; other fields are a `Source`'s own."""
+    sections = [Section(text) for text in texts]
+    sections += [Section(f"{source_id} {each}", highlighted_at=each) for each in dates]
+    sections = sections or [Section(f"What {source_id} says.")]
+    described = {"title": source_id.title(), "category": "books"} | fields
+    return Source(source_id, sections=tuple(sections), **described)
+
+
+def metered(backend: Backend) -> tuple[Deps, Meter]:
+    """The capabilities of a call of its own, and what counts it."""
+    meter = Meter()
+    return backend.deps(Caller(), meter), meter
+
+
+def cost(meter: Meter) -> tuple[int, int]:
+    """Round trips and documents read, of a call that wrote nothing."""
+    assert meter.documents_written == 0
+    return meter.round_trips, meter.documents_read

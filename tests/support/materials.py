@@ -1,0 +1,49 @@
+"""Calls of `extract_key_info` for tests, and a text to look in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from functions.tools.extract_key_info.tool import TOOL
+from shared.caller import Caller
+from shared.calling import call
+from tests.support.tool_calls import request_of
+
+if TYPE_CHECKING:
+    from shared.call import CallAnswer, WireError
+    from shared.deps import Backend
+
+READER: Final = Caller.of("reader")
+STRANGER: Final = Caller.of("stranger")
+
+MAST: Final = "The mast of the boat was struck by lightning and split from top to deck."
+BREAD: Final = "Rye bread needs a sour dough, since rye has too little gluten for yeast alone."
+COMET: Final = "A comet's tail always points away from the sun, whichever way the comet moves."
+BRIDGE: Final = "The bridge was closed for repairs after rust was found in its cables."
+PAGES: Final = f"{MAST}\n\n{BREAD}\n\n{COMET}\n\n{BRIDGE}"
+
+
+async def extract(
+    backend: Backend, query: str, caller: Caller = READER, **arguments: Any
+) -> CallAnswer:
+    """Ask, and return the answer, whatever it is."""
+    return await call(TOOL, request_of(TOOL, caller, {"query": query, **arguments}), backend)
+
+
+async def extracted(
+    backend: Backend, query: str, caller: Caller = READER, **arguments: Any
+) -> dict[str, Any]:
+    """Ask, and return the result."""
+    answer = await extract(backend, query, caller, **arguments)
+    assert answer.error is None, answer.error
+    assert answer.result is not None
+    return answer.result
+
+
+async def refused(
+    backend: Backend, query: str, caller: Caller = READER, **arguments: Any
+) -> WireError:
+    """Ask, and return the error."""
+    answer = await extract(backend, query, caller, **arguments)
+    assert answer.error is not None, answer.result
+    return answer.error

@@ -1,0 +1,212 @@
+"""A knowledge base with vectors of every kind, and embedding models to move it to."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from functions.jobs.reembed.job import reembed
+from shared.ai.embedding import Purpose, unit_vector
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.errors import InvalidInput, Unavailable
+from shared.job import Budget
+from shared.store import Meter
+from tests.support.database_dump import everything
+from tests.support.extractions import decision, hold, of, warning
+from tests.support.knowledge import BAKING, SAILING, put_in
+from tests.support.materials import PAGES, extracted
+from tests.support.stored_documents import documents
+from tests.support.traces import did, sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from shared.ai.embedding import Vector
+    from shared.clock import Clock
+    from shared.deps import Deps
+    from shared.job import Report
+    from shared.settings import Settings
+
+NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
+TASK: Final = "boats"
+QUESTION: Final = "What was struck by lightning?"
+COLLECTIONS: Final = ("chunks", "traces", "extractions")
+MOMENTS: Final = {"next_at", "brought_at", "touched_at", "created_at", "updated_at", "kept_at"}
+
+
+class Watch:
+    """A clock that says what it is set to."""
+
+    def __init__(self) -> None:
+        """Begin at noon."""
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        """The time."""
+        return self.now
+
+    def later(self, minutes: float = 2) -> None:
+        """Let time pass: by default so much that nobody works with what was known before."""
+        self.now += timedelta(minutes=minutes)
+
+
+@dataclass
+class Model:
+    """An embedding model: texts are alike as far as they share words.
+
+    Attributes:
+        down: Whether it cannot be reached.
+        refuses: A text that contains this is refused, if it is not empty.
+        paid: How often it embedded each text.
+    """
+
+    model: str
+    dimension: int
+    batch_size: int = 4
+    down: bool = False
+    refuses: str = ""
+    paid: Counter[str] = field(default_factory=Counter)
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        """Embed each text."""
+        if self.down:
+            raise Unavailable("The embedding provider does not answer.", retry_after=5)
+        if self.refuses and any(self.refuses in text for text in texts):
+            raise InvalidInput("The model refuses text 0.", details={"text": 0})
+        if purpose is Purpose.DOCUMENT:
+            self.paid.update(texts)
+        return [self._vector(text) for text in texts]
+
+    async def aclose(self) -> None:
+        """Hold nothing."""
+
+    def _vector(self, text: str) -> Vector:
+        words = text.casefold().split() or [""]
+        directions = zip(*map(self._direction, words), strict=True)
+        return unit_vector([sum(numbers) for numbers in directions], self.dimension)
+
+    def _direction(self, word: str) -> list[float]:
+        chance = random.Random(f"{self.model} {word}")  # noqa: S311 - no secret
+        return [chance.gauss() for _ in range(self.dimension)]
+
+
+def former() -> Model:
+    """The model that the base is embedded with."""
+    return Model("words-1", 16)
+
+
+def present() -> Model:
+    """The model that it is to be embedded with."""
+    return Model("words-2", 24)
+
+
+async def fill(backend: Backend) -> None:
+    """Put in passages, extractions of them, traces and materials."""
+    deps = of_job(backend)
+    chunks = await put_in(deps, BAKING, SAILING)
+    await hold(deps, of(chunks[0], decision()), of(chunks[1], warning()))
+    for number in range(3):
+        await did(backend, "contribute_trace", **sample(number))
+    await extracted(backend, QUESTION, materials=PAGES, task_id=TASK)
+
+
+def all_with(model: str | None, dimension: int) -> dict[str, set[tuple[str | None, int]]]:
+    """Nothing but vectors of this space in all collections; length 0: none at all."""
+    return {name: {(model, dimension)} for name in COLLECTIONS}
+
+
+def opener(settings: Settings, clock: Clock, backends: list[Backend]) -> Callable[[Model], Backend]:
+    """Opens the database as a process with a model does, and lists what is to be closed."""
+
+    def opened(model: Model) -> Backend:
+        backends.append(Backend(settings, embedder=model, clock=clock))
+        return backends[-1]
+
+    return opened
+
+
+async def filled(backend: Backend) -> Backend:
+    """A process that has embedded everything, a while ago."""
+    await fill(backend)
+    backend.connection.confirmed.clear()
+    return backend
+
+
+def model_of(backend: Backend) -> Model:
+    """Its model."""
+    assert isinstance(backend.embedder, Model)
+    return backend.embedder
+
+
+def of_job(backend: Backend) -> Deps:
+    """What a run of a job may use."""
+    return backend.deps(Caller(), Meter())
+
+
+def brief() -> Budget:
+    """Time to look, but not to wait."""
+    return Budget(time.monotonic() + 0.5)
+
+
+async def begin(backend: Backend) -> Report:
+    """Announce a move; it is too early to do more."""
+    return await reembed(of_job(backend), brief())
+
+
+async def move(backend: Backend, budget: Budget | None = None) -> Report:
+    """Run the job for as long as it takes."""
+    return await reembed(of_job(backend), budget or Budget(time.monotonic() + 3600))
+
+
+async def moved(backend: Backend, watch: Watch) -> Report:
+    """Move the base, from the announcement on."""
+    await begin(backend)
+    watch.later()
+    return await move(backend)
+
+
+async def cleared(backend: Backend, watch: Watch) -> None:
+    """Let a move come as far as that no vector is left, and none is new."""
+    model = model_of(backend)
+    model.down = True
+    await begin(backend)
+    watch.later()
+    with suppress(Unavailable):
+        await move(backend)
+    model.down = False
+
+
+async def spaces(backend: Backend) -> dict[str, set[tuple[str | None, int]]]:
+    """The models and the lengths of the vectors of each collection; length 0 where none is."""
+    deps = of_job(backend)
+    return {
+        collection: {
+            (data.get("embedding_model"), len(data.get("embedding", ())))
+            for data in (await documents(deps, collection)).values()
+        }
+        for collection in COLLECTIONS
+    }
+
+
+async def contents(backend: Backend) -> dict[str, Any]:
+    """All that stands in the database, but for when and by which call it was written."""
+    found = await everything(backend.connection.client)
+    return {
+        path: {name: _plain(name, value) for name, value in (each.to_dict() or {}).items()}
+        for path, each in found.items()
+        if not path.startswith(("leases/", "runs/"))
+    }
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name == "pending":
+        return set(value)
+    if name == "embedding":
+        return tuple(value)
+    return name if name in MOMENTS else value

@@ -1,0 +1,208 @@
+"""A word said in every place where somebody on the wire can say anything."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from tests.support.gateway_process import MARK
+from tests.support.mcp_wire import HANDSHAKE, MODERN, call, initialize, message, post, post_modern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.gateway_process import Running
+
+FORGED = f"carrel_0123456789ab_{MARK * 7}"
+"""A key that nobody made."""
+DEEP = 150
+"""As deep as JSON may be nested, about."""
+SIGN_IN_PATHS = (
+    "authorize",
+    "register",
+    "token",
+    "revoke",
+    "consent",
+    "signin/google",
+    ".well-known/oauth-authorization-server",
+    ".well-known/oauth-authorization-server/mcp",
+    ".well-known/oauth-protected-resource",
+    ".well-known/oauth-protected-resource/mcp",
+)
+"""Where the gateway signs people in, if it does."""
+PATHS = (*SIGN_IN_PATHS, "health", "mcp")
+"""Where the gateway answers, or might."""
+FIELDS = (
+    *("client_id", "client_secret", "code", "code_verifier", "code_challenge", "state", "ticket"),
+    *("redirect_uri", "refresh_token", "token", "scope", "resource", "key", "grant_type"),
+    *("response_type", "csrf", "id_token", "error", "error_description"),
+)
+"""What is sent there."""
+
+
+def plant(running: Running) -> str:
+    """Say the mark everywhere; return all that was answered."""
+    ways = (calls, _methods, _bodies, _headers, _addresses, _functions)
+    texts = [reply.text for way in ways for reply in way(running)]
+    return "".join([*texts, _noise(running)])
+
+
+def calls(running: Running) -> Iterator[httpx2.Response]:
+    """Say the mark in calls of tools."""
+    there = running.endpoint
+    found = post(there, call("search_kb", {"query": f"the {MARK}"}))
+    yield found
+    result = found.json().get("result", {})
+    for hit in result.get("structuredContent", {}).get("results", []):
+        yield post(there, call("get_chunk", {"chunk_id": hit["chunk_id"]}))
+    bad: list[tuple[str, Any]] = [
+        ("search_kb", {"query": MARK, MARK: MARK}),
+        ("search_kb", {"query": MARK, "idempotency_key": MARK}),
+        ("search_kb", {"query": MARK * 500}),
+        ("search_kb", {"query": {MARK: MARK}}),
+        ("search_kb", {"query": MARK, "limit": MARK}),
+        ("search_kb", {"query": MARK, "cursor": MARK}),
+        ("search_kb", {"query": MARK, "filters": {MARK: [MARK]}}),
+        ("search_kb", {"query": MARK, "filters": {"tags": [MARK]}}),
+        ("search_kb", MARK),
+        ("get_chunk", {"chunk_id": MARK}),
+        ("get_chunk", {"chunk_id": f"{MARK}/{MARK}"}),
+        ("complete_name", {"kind": MARK, "prefix": MARK}),
+        (MARK, {}),
+        (MARK, {MARK: MARK}),
+    ]
+    for name, arguments in bad:
+        yield post(there, call(name, arguments))
+        yield post_modern(there, "tools/call", name=name, arguments=arguments)
+
+
+def _methods(running: Running) -> Iterator[httpx2.Response]:
+    prompt, template = {"type": "ref/prompt"}, {"type": "ref/resource"}
+    said: list[tuple[str, dict[str, Any]]] = [
+        ("resources/read", {"uri": f"carrel://chunk/{MARK}"}),
+        ("resources/read", {"uri": f"{MARK}://{MARK}?{MARK}#{MARK}"}),
+        ("resources/list", {"cursor": MARK}),
+        ("resources/subscribe", {"uri": MARK}),
+        ("tools/list", {"cursor": MARK}),
+        ("prompts/get", {"name": MARK, "arguments": {MARK: MARK}}),
+        ("prompts/get", {"name": "explore_topic", "arguments": {"topic": MARK, MARK: MARK}}),
+        ("completion/complete", _completing(prompt | {"name": "explore_topic"}, "tag")),
+        ("completion/complete", _completing(prompt | {"name": MARK}, MARK)),
+        ("completion/complete", _completing(template | {"uri": "carrel://chunk/{chunk_id}"}, "x")),
+        ("completion/complete", _completing(template | {"uri": MARK}, MARK)),
+        ("logging/setLevel", {"level": MARK}),
+        ("ping", {MARK: MARK}),
+        (MARK, {MARK: MARK}),
+        (f"notifications/{MARK}", {MARK: MARK}),
+    ]
+    for method, params in said:
+        yield post(running.endpoint, message(method, **params))
+        yield post_modern(running.endpoint, method, **params)
+        silent = {"jsonrpc": "2.0", "method": method, "params": params}
+        yield post(running.endpoint, silent)
+        yield post(running.endpoint, silent, {"mcp-protocol-version": MODERN})
+    opening = initialize(HANDSHAKE[0])
+    opening["params"] |= {"clientInfo": {"name": MARK, "version": MARK, MARK: MARK}}
+    yield post(running.endpoint, opening)
+    yield post(running.endpoint, initialize(MARK))
+
+
+def _completing(ref: dict[str, str], argument: str) -> dict[str, Any]:
+    return {"ref": ref, "argument": {"name": argument, "value": MARK}}
+
+
+def _bodies(running: Running) -> Iterator[httpx2.Response]:
+    bodies: list[bytes] = [
+        f'{{"{MARK}'.encode(),
+        f'["{MARK}"]'.encode(),
+        f'"{MARK}"'.encode(),
+        MARK.encode(),
+        MARK.encode() + b"\xff\xfe",
+        f'{{"jsonrpc": "2.0", "method": "{MARK}"}}'.encode(),
+        json.dumps({"jsonrpc": "2.0", "id": MARK, "method": MARK}).encode(),
+        json.dumps({"jsonrpc": "2.0", "id": MARK, "result": {MARK: MARK}}).encode(),
+        json.dumps({"jsonrpc": MARK, "id": 1, "method": "ping"}).encode(),
+        json.dumps([message("ping", **{MARK: MARK})]).encode(),
+        json.dumps(message(MARK, _meta=MARK)).encode(),
+        json.dumps(message("ping", _meta={"progressToken": MARK, "traceparent": MARK})).encode(),
+        json.dumps(call("search_kb", {"query": "\ud83d" + MARK})).encode(),
+        json.dumps(call("search_kb", {MARK: float("nan")})).encode(),
+        f'{{"{MARK}":{"[" * DEEP}"{MARK}"{"]" * DEEP}}}'.encode(),
+        f'{{"{MARK}": "{MARK * 700_000}"}}'.encode(),
+    ]
+    for body in bodies:
+        for version in (MODERN, None):
+            yield post(running.endpoint, body, {"mcp-protocol-version": version})
+    yield post(running.endpoint, MARK.encode(), {"content-type": f"text/{MARK}"})
+
+
+def _headers(running: Running) -> Iterator[httpx2.Response]:
+    said = [
+        ("authorization", f"Bearer {MARK}"),
+        ("authorization", f"Bearer {FORGED}"),
+        ("authorization", f"Bearer {MARK}@{FORGED}"),
+        ("authorization", f"Basic {MARK}"),
+        ("authorization", f"{MARK} {MARK}"),
+        ("authorization", f"Bearer eyJhbGciOiJub25lIn0.{MARK}.{MARK}"),
+        ("x-api-key", MARK),
+        ("x-api-key", FORGED),
+        ("host", f"{MARK}.example"),
+        ("origin", f"https://{MARK}.example"),
+        ("referer", f"https://{MARK}.example"),
+        ("user-agent", MARK),
+        ("cookie", f"{MARK}={MARK}"),
+        ("x-forwarded-for", MARK),
+        ("forwarded", f"for={MARK}"),
+        ("traceparent", MARK),
+        ("traceparent", f"00-{MARK}-{MARK}-01"),
+        ("tracestate", f"{MARK}={MARK}"),
+        ("x-cloud-trace-context", f"{MARK}/{MARK};o=1"),
+        ("mcp-session-id", MARK),
+        ("mcp-protocol-version", MARK),
+        ("mcp-method", MARK),
+        ("mcp-name", MARK),
+        ("mcp-param-query", MARK),
+        ("last-event-id", MARK),
+        ("accept", f"application/{MARK}"),
+        (f"x-{MARK}", MARK),
+    ]
+    body = call("get_stats", {})
+    for name, value in said:
+        yield post(running.endpoint, body, {name: value})
+        yield post_modern(
+            running.endpoint, "tools/call", {name: value}, name="get_stats", arguments={}
+        )
+
+
+def _addresses(running: Running) -> Iterator[httpx2.Response]:
+    yield post(f"{running.endpoint}?{MARK}={MARK}", message("ping"))
+    yield httpx2.get(f"{running.url}/{MARK}?{MARK}#{MARK}")
+    fields = dict.fromkeys([*FIELDS, MARK], MARK)
+    for path in PATHS:
+        url = f"{running.url}/{path}"
+        yield httpx2.get(url, params=fields)
+        yield httpx2.post(url, data=fields)
+        yield httpx2.post(url, json={**fields, "redirect_uris": [f"https://{MARK}.example/"]})
+        yield httpx2.get(f"{url}/{MARK}", headers={"authorization": f"Bearer {MARK}"})
+
+
+def _functions(running: Running) -> Iterator[httpx2.Response]:
+    """Whoever could reach a function past the gateway."""
+    for tool in running.tools.values():
+        yield httpx2.post(tool.url, content=MARK, headers={"traceparent": MARK})
+        yield httpx2.post(f"{tool.url}/{MARK}?{MARK}={MARK}", json={MARK: MARK})
+        yield httpx2.get(f"{tool.url}/{MARK}", headers={f"x-{MARK}": MARK, "authorization": MARK})
+
+
+def _noise(running: Running) -> str:
+    """What the server answers to what is no HTTP."""
+    for said in (f"{MARK}\r\n\r\n", f"GET /{MARK} HTTP/1.1\r\n{MARK}\r\n\r\n"):
+        address = urlsplit(running.url)
+        with socket.create_connection((address.hostname, address.port or 80), 5) as connection:
+            connection.sendall(said.encode())
+            heard = connection.recv(65_536)
+    return heard.decode("utf-8", "replace")

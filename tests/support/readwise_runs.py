@@ -1,0 +1,62 @@
+"""Runs that follow a fake Readwise library, and what they make of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import SecretStr
+
+from functions.jobs.ingest.job import ingest
+from shared.caller import Caller
+from shared.settings import Settings
+from shared.store import Meter
+from shared.store.readwise_sync import Progress, ReadwiseSync
+from tests.support.fakes.readwise import TOKEN
+from tests.support.stored_documents import ample, chunks, documents
+
+if TYPE_CHECKING:
+    from shared.deps import Backend, Deps
+    from shared.job import Report
+    from tests.support.fakes.readwise import FakeReadwise
+
+_OF_THE_RUN: Final = {"created_at", "updated_at", "deleted_at"}
+
+
+def following(readwise: FakeReadwise, project: str, **more: Any) -> Settings:
+    """Settings that follow this library."""
+    named = {"readwise_token": SecretStr(TOKEN), "readwise_url": readwise.base_url} | more
+    return Settings(google_cloud_project=project, **named)
+
+
+async def followed(backend: Backend, meter: Meter | None = None) -> Report:
+    """Run ingest once."""
+    return await ingest(backend.deps(Caller(), meter or Meter()), ample())
+
+
+async def progress(deps: Deps) -> Progress:
+    """How far the base follows the library."""
+    return await ReadwiseSync(deps.store.database).progress()
+
+
+async def texts(deps: Deps) -> dict[str, list[str]]:
+    """What the base holds: the passages of each source, in order."""
+    found = sorted((await chunks(deps)).values(), key=lambda each: int(each["position"]))
+    held: dict[str, list[str]] = {}
+    for each in found:
+        held.setdefault(each["source_id"], []).append(each["content"])
+    return {name: held.get(name, []) for name in await documents(deps, "sources")}
+
+
+async def standing(deps: Deps, *more: str) -> dict[str, dict[str, Any]]:
+    """All that ingest wrote, but for the times at which it did; and these collections."""
+    return {
+        f"{collection}/{name}": {key: _timeless(key, each) for key, each in data.items()}
+        for collection in ("sources", "chunks", *more)
+        for name, data in (await documents(deps, collection)).items()
+    }
+
+
+def _timeless(key: str, value: Any) -> Any:
+    if key == "pending":
+        return set(value)
+    return key if key in _OF_THE_RUN else value

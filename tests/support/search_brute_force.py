@@ -1,0 +1,247 @@
+"""Knowledge bases to search, walks through all pages, and what brute force finds in them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from functions.tools.search_kb.tool import In, search_kb
+from shared.domain.source import Section, Source
+from shared.retrieval.diversity import diversify
+from shared.retrieval.fusion import Scores, fuse
+from shared.retrieval.terms import terms
+from shared.search.keep import keeping
+from shared.store import chunk_documents
+from shared.store.index_lists import KNOWLEDGE
+from shared.store.long_lists import LongLists
+from tests.support.fakes.embedder import cosine
+from tests.support.knowledge import index_all, put_in
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from functions.tools.search_kb.results import Hit
+    from functions.tools.search_kb.tool import Out
+    from shared.ai.embedding import Vector
+    from shared.deps import Deps
+    from shared.domain.chunk import Chunk
+
+FIRST_DAY: Final = datetime(2024, 1, 1, tzinfo=UTC)
+WORDS: Final = (
+    *("rye", "wheat", "oven", "dough", "crust", "flour", "salt", "yeast", "lamp", "bell"),
+    *("sail", "anchor", "storm", "harbour", "rope", "tide", "mast", "wind", "gull", "chart"),
+    *("reef", "pier", "buoy", "knot", "hull", "deck"),
+)
+TAGS: Final = ("Food", "food", "Sea", "craft", "a/b", "100%")
+AUTHORS: Final = (None, "Ida Loaf", "IDA  LOAF", "Ann Bo")
+TITLES: Final = ("Bread", "Under Sail", "bread", "Notes")
+CATEGORIES: Final = ("books", "articles")
+CLUSTERS: Final = ("c1", "c2", "c3")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A chunk with its vector, read past everything that is tested."""
+
+    chunk: Chunk
+    vector: Vector
+
+
+def one(text: str, source_id: str = "notes", **fields: Any) -> Source:
+    """A source of one passage."""
+    described = {"title": source_id.title(), "category": "books"} | fields
+    return Source(source_id, sections=(Section(text),), **described)
+
+
+def many(texts: Sequence[str], source_id: str = "many", **fields: Any) -> Source:
+    """A source of a passage for each text."""
+    described = {"title": source_id.title(), "category": "books"} | fields
+    return Source(source_id, sections=tuple(map(Section, texts)), **described)
+
+
+async def change(deps: Deps, chunk_id: str, **fields: object) -> None:
+    """Set fields of a chunk, as the jobs do that make cards and clusters, and index it again."""
+    reference = deps.store.database.client.document(f"chunks/{chunk_id}")
+    await reference.update(fields | {"pending.index": deps.clock()})
+    await index_all(deps)
+
+
+async def random_base(deps: Deps, chance: random.Random, sources: int = 9) -> list[Stored]:
+    """A base of passages with tags, authors, dates, cards and clusters at random."""
+    await put_in(deps, *(_random_source(chance, number) for number in range(sources)))
+    client = deps.store.database.client
+    async for snapshot in client.collection("chunks").select([]).stream():
+        card = {"summary": "In short.", "takeaways": ["One."]} if chance.random() < 0.5 else None
+        clusters = chance.sample(CLUSTERS, chance.choice((0, 1, 1, 2)))
+        fields = {"knowledge_card": card, "cluster_id": clusters, "pending.index": deps.clock()}
+        await snapshot.reference.update(fields)
+    await index_all(deps)
+    return await stored(deps)
+
+
+async def stored(deps: Deps) -> list[Stored]:
+    """Every passage there is."""
+    chunks = deps.store.database.client.collection("chunks")
+    found = [(each.id, each.to_dict() or {}) async for each in chunks.stream()]
+    return [
+        Stored(chunk_documents.to_chunk(name, data), tuple(data["embedding"]))
+        for name, data in found
+        if "content" in data
+    ]
+
+
+async def cut_lists(deps: Deps, collection: str, cap: int) -> None:
+    """Cut all lists of a collection as the index job cuts those that have grown too long."""
+    client = deps.store.database.client
+    names = [(collection, each.id) async for each in client.collection(collection).stream()]
+    await LongLists(deps.store.database, KNOWLEDGE, cap).shorten(names, keeping(KNOWLEDGE))
+
+
+async def walk(deps: Deps, limit: int = 10, **arguments: Any) -> list[Out]:
+    """All pages of a call."""
+    pages: list[Out] = []
+    cursor = None
+    for _ in count():
+        wanted = {"limit": limit, "cursor": cursor, **arguments}
+        pages.append(await search_kb(In.model_validate(wanted), deps))
+        cursor = pages[-1].next_cursor
+        if cursor is None:
+            return pages
+    raise AssertionError
+
+
+def hits(pages: Sequence[Out]) -> list[Hit]:
+    """The hits of all pages."""
+    return [hit for page in pages for hit in page.results]
+
+
+def ids(pages: Sequence[Out]) -> list[str]:
+    """The chunk ids of all pages."""
+    return [hit.chunk_id for hit in hits(pages)]
+
+
+def passes(chunk: Chunk, filters: Mapping[str, Any], *, cards_only: bool = False) -> bool:
+    """Whether a passage passes filters, told another way than the product does."""
+    assert chunk.dated_at
+    return all(_tests(chunk, filters)) and (not cards_only or chunk.knowledge_card is not None)
+
+
+def newest_first(base: Sequence[Stored]) -> list[str]:
+    """Passages by date."""
+    chunks = [each.chunk for each in base]
+    return [
+        each.chunk_id
+        for each in sorted(chunks, key=lambda each: (each.dated_at, each.chunk_id), reverse=True)
+    ]
+
+
+def by_meaning(base: Sequence[Stored], vector: Vector) -> list[str]:
+    """Passages by their similarity with a vector."""
+    scores = {each.chunk.chunk_id: cosine(each.vector, vector) for each in base}
+    return _in_order(sorted(scores.items(), key=lambda item: (-item[1], item[0])), base)
+
+
+def by_words(base: Sequence[Stored], everything: Sequence[Stored], query: str) -> list[str]:
+    """Passages that hold a term of a query, by BM25."""
+    scores = bm25(everything, query)
+    held = [
+        (each.chunk.chunk_id, scores[each.chunk.chunk_id])
+        for each in base
+        if scores[each.chunk.chunk_id]
+    ]
+    return _in_order(sorted(held, key=lambda item: (-item[1], item[0])), base)
+
+
+def by_both(
+    base: Sequence[Stored], everything: Sequence[Stored], query: str, vector: Vector
+) -> list[str]:
+    """Passages by both scores."""
+    scores = bm25(everything, query)
+    pool = {
+        each.chunk.chunk_id: Scores(cosine(each.vector, vector), scores[each.chunk.chunk_id])
+        for each in base
+    }
+    return _in_order(fuse(pool), base)
+
+
+def bm25(everything: Sequence[Stored], query: str) -> dict[str, float]:
+    """The BM25 score of every passage, from the texts themselves."""
+    texts = {each.chunk.chunk_id: Counter(terms(each.chunk.indexed_text)) for each in everything}
+    average = sum(counts.total() for counts in texts.values()) / len(texts)
+    scores = dict.fromkeys(texts, 0.0)
+    for term in terms(query):
+        df = sum(term in counts for counts in texts.values())
+        idf = math.log(1 + (len(texts) - df + 0.5) / (df + 0.5))
+        for name, counts in texts.items():
+            norm = 1.2 * (0.25 + 0.75 * counts.total() / average)
+            scores[name] += idf * counts[term] / (counts[term] + norm)
+    return scores
+
+
+def random_filters(chance: random.Random) -> dict[str, Any]:
+    """Some filters at once, or none."""
+    start = FIRST_DAY + timedelta(days=chance.randrange(0, 700))
+    possible: dict[str, Any] = {
+        "tags": chance.sample([*TAGS, "FOOD", "unknown"], chance.randint(1, 3)),
+        "author": chance.choice(("ida loaf", "Ann Bo", "ann  BO")),
+        "source": chance.choice(("bread", "UNDER SAIL", "s1", "s2")),
+        "category": chance.choice(("Books", "articles")),
+        "cluster_id": chance.choice(CLUSTERS),
+        "date_range": {
+            "start": start.date().isoformat(),
+            "end": (start + timedelta(days=chance.choice((0, 30, 200, 800)))).date().isoformat(),
+        },
+    }
+    if chance.random() < 0.3:
+        del possible["date_range"][chance.choice(("start", "end"))]
+    return {name: possible[name] for name in chance.sample(sorted(possible), chance.randint(0, 3))}
+
+
+def _tests(chunk: Chunk, filters: Mapping[str, Any]) -> Iterator[bool]:
+    for name, wanted in filters.items():
+        match name:
+            case "tags":
+                yield not {_folded(tag) for tag in wanted}.isdisjoint(map(_folded, chunk.tags))
+            case "author" | "category":
+                yield _folded(getattr(chunk, name) or "") == _folded(wanted)
+            case "source":
+                yield wanted == chunk.source_id or _folded(wanted) == _folded(chunk.title)
+            case "cluster_id":
+                yield wanted in chunk.cluster_id
+            case "date_range":
+                day = f"{chunk.dated_at:%Y-%m-%d}"
+                yield wanted.get("start", "") <= day <= wanted.get("end", "9999")
+
+
+def _folded(name: str) -> str:
+    return " ".join(name.casefold().split())
+
+
+def _in_order(scored: list[tuple[str, float]], base: Sequence[Stored]) -> list[str]:
+    sources = {each.chunk.chunk_id: each.chunk.source_id for each in base}
+    return [name for name, _ in diversify(scored, sources)]
+
+
+def _random_source(chance: random.Random, number: int) -> Source:
+    return Source(
+        f"s{number}",
+        title=chance.choice(TITLES),
+        author=chance.choice(AUTHORS),
+        category=chance.choice(CATEGORIES),
+        tags=tuple(chance.sample(TAGS, chance.randint(0, 2))),
+        sections=tuple(_random_section(chance) for _ in range(chance.randint(6, 11))),
+    )
+
+
+def _random_section(chance: random.Random) -> Section:
+    moment = FIRST_DAY + timedelta(minutes=chance.randrange(700 * 24 * 60))
+    return Section(
+        " ".join(chance.choices(WORDS, k=chance.randint(5, 12))),
+        tags=tuple(chance.sample(TAGS, chance.choice((0, 1)))),
+        highlighted_at=moment,
+    )

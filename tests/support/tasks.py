@@ -1,0 +1,85 @@
+"""To-do lists for tests: calls as the gateway makes them, at whatever time it is to be."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from functions.tools.add_task.tool import TOOL as ADD
+from functions.tools.complete_task.tool import TOOL as COMPLETE
+from functions.tools.delete_task.tool import TOOL as DELETE
+from functions.tools.list_tasks.tool import TOOL as LIST
+from functions.tools.restore_task.tool import TOOL as RESTORE
+from functions.tools.update_task.tool import TOOL as UPDATE
+from shared.caller import Caller
+from shared.calling import call
+from shared.tasks.contract import ENVELOPE
+from tests.support.tool_calls import request_of
+
+if TYPE_CHECKING:
+    from shared.call import CallAnswer
+    from shared.deps import Backend
+    from shared.tool import Tool
+
+TOOLS: Final[dict[str, Tool[Any, Any]]] = {
+    tool.name: tool for tool in (ADD, COMPLETE, DELETE, LIST, RESTORE, UPDATE)
+}
+NOON: Final = datetime(2026, 3, 10, 12, tzinfo=UTC)
+"""A Tuesday."""
+
+
+async def ask(
+    backend: Backend, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
+) -> CallAnswer:
+    """Call a tool at a moment."""
+    backend.clock = lambda: now
+    return await call(TOOLS[name], request_of(TOOLS[name], Caller.of(user), arguments), backend)
+
+
+async def did(
+    backend: Backend, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
+) -> dict[str, Any]:
+    """The data of a call that succeeds."""
+    answer = await ask(backend, name, user, now=now, **arguments)
+    assert answer.error is None, answer.error
+    assert answer.result is not None
+    return answer.result
+
+
+async def refused(
+    backend: Backend, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
+) -> dict[str, Any]:
+    """The error of a call that fails, as the family tells it."""
+    answer = await ask(backend, name, user, now=now, **arguments)
+    assert answer.error is not None, answer.result
+    assert answer.receipt.documents_written == 0
+    return ENVELOPE.error(answer.error)
+
+
+async def add(backend: Backend, *titles: str, user: str = "anna", **more: Any) -> list[str]:
+    """Add tasks one by one; return their ids."""
+    added = [await did(backend, "add_task", user, title=title, **more) for title in titles]
+    return [each["task"]["task_id"] for each in added]
+
+
+async def listed(backend: Backend, user: str = "anna", **arguments: Any) -> list[dict[str, Any]]:
+    """All pages of a list, each of at most three tasks unless a limit is given."""
+    tasks: list[dict[str, Any]] = []
+    page: dict[str, Any] = {}
+    while not tasks or "next_cursor" in page:
+        more = {"cursor": page["next_cursor"]} if page else {}
+        page = await did(backend, "list_tasks", user, **({"limit": 3} | arguments | more))
+        tasks += page["tasks"]
+        if "next_cursor" not in page:
+            break
+    return tasks
+
+
+async def ids(backend: Backend, user: str = "anna", **arguments: Any) -> list[str]:
+    """The ids of all tasks in a list."""
+    return [each["task_id"] for each in await listed(backend, user, **arguments)]
+
+
+async def taken_back(backend: Backend, outcome: dict[str, Any], user: str = "anna") -> Any:
+    """Make the call that takes back what another did."""
+    return await did(backend, outcome["undo"]["tool"], user, **outcome["undo"]["arguments"])

@@ -1,0 +1,73 @@
+"""What Terraform has made, in the words of the tests."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from tests.support.terraform_deployment import PROJECT, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Grant = tuple[str, str, str]
+"""Who may do what, and where: member, role, and the database, service, secret or bucket."""
+
+
+@dataclass(frozen=True)
+class State:
+    """The resources of a deployment.
+
+    Attributes:
+        functions: The manifest that it was made of, by key.
+        resources: What there is, by type.
+    """
+
+    functions: dict[str, dict[str, Any]]
+    resources: dict[str, list[Resource]]
+
+    @classmethod
+    def of(cls, functions: dict[str, dict[str, Any]], resources: Iterable[Resource]) -> Self:
+        """Sort the resources."""
+        by_kind: dict[str, list[Resource]] = defaultdict(list)
+        for each in resources:
+            by_kind[each.kind].append(each)
+        return cls(functions, by_kind)
+
+    def of_kind(self, kind: str) -> list[str]:
+        """The keys of the tools, or of the jobs."""
+        return [key for key, each in self.functions.items() if each["kind"] == kind]
+
+    def deployed(self) -> dict[str, dict[str, Any]]:
+        """The functions as deployed, by key."""
+        made = self.resources["google_cloudfunctions2_function"]
+        return {str(each.key): each.block for each in made}
+
+    def grants(self, kind: str, where: str) -> set[Grant]:
+        """Who was given what by resources of a type, and where, as this attribute of them says."""
+        return {
+            (each.values["member"], each.values["role"], each.values[where])
+            for each in self.resources[kind]
+        }
+
+    def database_roles(self) -> set[Grant]:
+        """Who may do what in which database; the database is what the condition says."""
+        return {
+            (each.values["member"], each.values["role"], _database(each))
+            for each in self.resources["google_project_iam_member"]
+            if each.values["role"].startswith("roles/datastore.") and each.name != "deployer"
+        }
+
+
+def account(name: str) -> str:
+    """The member that a service account of Carrel is."""
+    return f"serviceAccount:carrel-{name}@{PROJECT}.iam.gserviceaccount.com"
+
+
+def _database(grant: Resource) -> str:
+    [condition] = grant.values["condition"]
+    is_database = 'resource.type == "firestore.googleapis.com/Database" && resource.name == '
+    assert condition["expression"].startswith(is_database)
+    name = condition["expression"].removeprefix(is_database).strip('"')
+    return str(name.removeprefix(f"projects/{PROJECT}/databases/"))

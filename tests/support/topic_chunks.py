@@ -1,0 +1,102 @@
+"""Passages about a few things, made of words: to an embedder of words they are topics."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.domain.source import Section, Source
+from shared.job import Budget
+from tests.support.knowledge import embed_all, in_chunks
+from tests.support.stored_documents import chunks, documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shared.deps import Deps
+
+THEMES: Final = {
+    "bread": "dough flour yeast oven crust kneading starter proofing loaf baguette",
+    "boats": "sail anchor mainsail harbour rudder keel mooring regatta helm jib",
+    "bees": "hive honey queen swarm pollen beekeeper nectar wax brood apiary",
+    "chess": "bishop knight castling pawn checkmate gambit endgame rook opening stalemate",
+    "clouds": "cumulus drizzle thunderstorm barometer forecast cirrus hailstorm humidity fog front",
+}
+SIZE: Final = 15
+"""Passages of a theme."""
+WORDS: Final = 6
+
+
+def about(theme: str, numbers: Iterable[int] = range(SIZE)) -> Source:
+    """A source about one thing: passages of some of its words, the same for the same numbers."""
+    texts = [passage(theme, number) for number in numbers]
+    sections = tuple(Section(text=text) for text in texts)
+    return Source(source_id=theme, title=f"On {theme}", sections=sections)
+
+
+def loners(count: int) -> Source:
+    """A source whose passages have nothing in common."""
+    texts = (" ".join(f"stray{n}word{k}" for k in range(WORDS)) for n in range(count))
+    return Source("loners", "Strays", sections=tuple(Section(text=text) for text in texts))
+
+
+def passage(theme: str, number: int) -> str:
+    chance = random.Random(f"{theme} {number}")  # noqa: S311 - no secret
+    return " ".join(chance.sample(THEMES[theme].split(), WORDS)) + f" {theme}{number}."
+
+
+async def put_in(deps: Deps, *sources: Source) -> None:
+    """Store sources as they are now, and embed them."""
+    await deps.store.ingestion.save([in_chunks(each) for each in sources], deps.clock())
+    await embed_all(deps)
+
+
+async def take_out(deps: Deps, source: Source) -> None:
+    """Delete a source with all its passages."""
+    await deps.store.ingestion.save([in_chunks(replace(source, sections=()))], deps.clock())
+
+
+async def topics(deps: Deps) -> dict[str, set[str]]:
+    """The sources whose passages belong to each topic."""
+    found: dict[str, set[str]] = {}
+    for data in (await chunks(deps)).values():
+        for name in data.get("cluster_id") or ():
+            found.setdefault(name, set()).add(data["source_id"])
+    return found
+
+
+async def sizes(deps: Deps) -> tuple[dict[str, int], dict[str, int]]:
+    """How large each topic is said to be, and how many passages belong to it."""
+    counted: dict[str, int] = {}
+    for data in (await chunks(deps)).values():
+        for name in data.get("cluster_id") or ():
+            counted[name] = counted.get(name, 0) + 1
+    said = {name: data["size"] for name, data in (await documents(deps, "clusters")).items()}
+    return said, counted
+
+
+async def waiting(deps: Deps) -> int:
+    """How many passages wait to be put among topics."""
+    return sum("cluster" in data["pending"] for data in (await documents(deps, "chunks")).values())
+
+
+async def standing(deps: Deps) -> dict[str, dict[str, Any]]:
+    """All that the job has to do with."""
+    return {
+        f"{collection}/{name}": data
+        for collection in ("chunks", "clusters", "meta")
+        for name, data in (await documents(deps, collection)).items()
+    }
+
+
+def hasty() -> Budget:
+    """A budget that leaves no time to read all passages, and all time for the rest."""
+
+    class Hasty(Budget):
+        @property
+        def spent(self) -> bool:
+            return False
+
+    return Hasty(-math.inf)

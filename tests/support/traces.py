@@ -1,0 +1,160 @@
+"""Solved problems for tests: calls of the family's tools, as the gateway makes them."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from functions.tools.amend_trace.tool import TOOL as AMEND
+from functions.tools.contribute_trace.tool import TOOL as CONTRIBUTE
+from functions.tools.get_trace.tool import TOOL as GET
+from functions.tools.list_tags.tool import TOOL as LIST_TAGS
+from functions.tools.search_traces.tool import TOOL as SEARCH
+from functions.tools.vote_trace.tool import TOOL as VOTE
+from functions.tools.withdraw_trace.tool import TOOL as WITHDRAW
+from shared.caller import Caller
+from shared.calling import call
+from tests.support.tool_calls import request_of
+from tests.support.trace_set import trace_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from shared.call import CallAnswer, CallRequest, WireError
+    from shared.clock import Clock
+    from shared.deps import Backend
+    from shared.tool import Tool
+
+TOOLS: Final[dict[str, Tool[Any, Any]]] = {
+    tool.name: tool for tool in (AMEND, CONTRIBUTE, GET, LIST_TAGS, SEARCH, VOTE, WITHDRAW)
+}
+
+FIELDS: Final = ("title", "context_text", "solution_text", "tags")
+
+ANNA: Final = "anna.lovelace@example.com"
+"""Who contributes where nobody else is named."""
+STRANGER: Final = None
+"""Somebody whom the gateway does not know."""
+DOWN: Final[dict[str, Any]] = {"vote_type": "down", "feedback_tag": "wrong"}
+SPAM: Final[dict[str, Any]] = {"vote_type": "down", "feedback_tag": "spam"}
+
+
+def request_by(name: str, user: str | None, arguments: dict[str, Any]) -> CallRequest:
+    """A call of a tool of the family, by a user or a stranger."""
+    return request_of(TOOLS[name], Caller.of(user) if user else Caller(), arguments)
+
+
+async def ask(
+    backend: Backend, name: str, user: str | None = ANNA, /, **arguments: Any
+) -> CallAnswer:
+    """Call a tool."""
+    return await call(TOOLS[name], request_by(name, user, arguments), backend)
+
+
+async def did(
+    backend: Backend, name: str, user: str | None = ANNA, /, **arguments: Any
+) -> dict[str, Any]:
+    """The result of a call that succeeds."""
+    answer = await ask(backend, name, user, **arguments)
+    assert answer.error is None, answer.error
+    assert answer.result is not None
+    return answer.result
+
+
+async def said(backend: Backend, name: str, user: str | None = ANNA, /, **arguments: Any) -> str:
+    """What a call that succeeds says to who reads."""
+    answer = await ask(backend, name, user, **arguments)
+    assert answer.error is None, answer.error
+    assert answer.text is not None
+    return answer.text
+
+
+async def refused(
+    backend: Backend, name: str, user: str | None = ANNA, /, **arguments: Any
+) -> WireError:
+    """The error of a call that fails; it has written nothing."""
+    answer = await ask(backend, name, user, **arguments)
+    assert answer.error is not None, answer.result
+    assert 0 == answer.receipt.documents_written
+    return answer.error
+
+
+def clock_at(moment: datetime) -> Clock:
+    """A clock that stands."""
+    return lambda: moment
+
+
+@cache
+def samples() -> list[dict[str, Any]]:
+    """Solved problems of which no two say the same, as arguments of `contribute_trace`."""
+    traces = trace_set()["traces"]
+    return [{name: trace[name] for name in FIELDS} for trace in traces]
+
+
+def sample(number: int, **other: Any) -> dict[str, Any]:
+    """One of them, with other arguments in place of its own."""
+    return samples()[number] | other
+
+
+async def contribute(backend: Backend, number: int = 0, user: str = ANNA, **other: Any) -> str:
+    """Contribute a sample; return its id."""
+    result = await did(backend, "contribute_trace", user, **sample(number, **other))
+    assert not result["duplicate"], result
+    return str(result["trace_id"])
+
+
+async def vote(backend: Backend, trace_id: str, user: str, **how: Any) -> dict[str, Any]:
+    """Vote, up unless said otherwise."""
+    return await did(backend, "vote_trace", user, trace_id=trace_id, **({"vote_type": "up"} | how))
+
+
+async def votes(
+    backend: Backend, trace_id: str, number: int, kind: str = "voter", **how: Any
+) -> None:
+    """Vote as so many newcomers, one after the other."""
+    for each in range(number):
+        await vote(backend, trace_id, f"{kind}{each}", **how)
+
+
+async def found(backend: Backend, user: str | None = STRANGER, /, **arguments: Any) -> list[str]:
+    """The ids of a search's first page, if anything fits."""
+    result = await did(backend, "search_traces", user, **arguments)
+    return ids([result]) if result["matches"] else []
+
+
+async def walk(
+    backend: Backend, name: str, user: str | None = STRANGER, /, **arguments: Any
+) -> list[dict[str, Any]]:
+    """All pages of a call."""
+    pages: list[dict[str, Any]] = []
+    for _ in count():
+        more = {"cursor": pages[-1]["next_cursor"]} if pages else {}
+        pages.append(await did(backend, name, user, **arguments, **more))
+        if "next_cursor" not in pages[-1]:
+            return pages
+        assert len(pages) <= 200, "a walk that does not end"
+    raise AssertionError
+
+
+def ids(pages: Iterable[dict[str, Any]]) -> list[str]:
+    """The trace ids of all pages of a search."""
+    return [hit["trace_id"] for page in pages for hit in page["results"]]
+
+
+async def tags(backend: Backend, **arguments: Any) -> dict[str, int]:
+    """The tags of all pages, with their counts."""
+    pages = await walk(backend, "list_tags", **arguments)
+    return {tag["name"]: tag["count"] for page in pages for tag in page["tags"]}
+
+
+async def take_back(backend: Backend, result: dict[str, Any], user: str = ANNA) -> dict[str, Any]:
+    """Make the call that takes back what another did."""
+    return await did(backend, result["undo"]["tool"], user, **result["undo"]["arguments"])
+
+
+async def stored(backend: Backend, collection: str) -> dict[str, dict[str, Any]]:
+    """The fields of every document of a collection, by its id."""
+    snapshots = backend.connection.client.collection(collection).stream()
+    return {snapshot.id: snapshot.to_dict() or {} async for snapshot in snapshots}

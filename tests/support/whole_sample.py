@@ -1,0 +1,261 @@
+"""The whole sample as a Readwise library, and a language model that answers of its words.
+
+Everything that is made of it is the same on any machine: vectors are counts of hashed words, and
+answers are made of the passage's own sentences.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import SecretStr
+
+from functions.jobs.cards.job import JOB as CARDS
+from functions.jobs.cluster.job import JOB as CLUSTER
+from functions.jobs.embed.job import JOB as EMBED
+from functions.jobs.extract.job import JOB as EXTRACT
+from functions.jobs.health.job import JOB as HEALTH
+from functions.jobs.index.job import JOB as INDEX
+from functions.jobs.ingest.job import JOB as INGEST
+from functions.jobs.purge.job import JOB as PURGE
+from functions.jobs.repair.job import JOB as REPAIR
+from functions.jobs.trust.job import JOB as TRUST
+from infra.local.places import SAMPLE
+from shared.deps import Backend
+from shared.job import Report, run_job
+from shared.settings import Settings
+from tests.support.fakes.readwise import TOKEN, FakeReadwise
+from tests.support.fakes.vertex import (
+    CUT_CONNECTION,
+    NO_CANDIDATES,
+    FakeVertex,
+    Reply,
+    answered,
+    refusal,
+    said,
+    vector_reply,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.clock import Clock
+    from shared.job import Job
+    from tests.support.database_state import State
+    from tests.support.fakes.vertex import Call
+
+ORDER: Final = (INGEST, EMBED, CARDS, CLUSTER, EXTRACT, INDEX, REPAIR, TRUST, HEALTH, PURGE)
+"""The jobs that keep a base of a library, as a night runs them."""
+PINNED: Final = Path(__file__).with_name("sample_state.json")
+FRIDAY: Final = "friday"
+"""Of the sample's highlights, one of a source and one of a later one have this word: both are said
+to warn of the same, so that the second repeats the first."""
+TOPICS: Final = ("Tests", "code-review", "incidents", "schemas", "APIs", "benchmarks", "writing")
+BUSY: Final = (refusal(429, "RESOURCE_EXHAUSTED"), refusal(500, "INTERNAL"), CUT_CONNECTION)
+BABBLE: Final = (
+    said("{"),
+    answered([]),
+    NO_CANDIDATES,
+    said('{"summary": "A', finish="MAX_TOKENS"),
+)
+_WORD: Final = re.compile(r"\w{5,}")
+_SENTENCE: Final = re.compile(r"[^.!?\n]+[.!?]+")
+_PLACES: Final = 8
+_NEVER: Final = re.compile(r"\b(never|nicht)\b", re.IGNORECASE)
+
+
+class WordVertex(FakeVertex):
+    """Vertex AI, whose vectors are alike as far as texts share words.
+
+    Attributes:
+        moody: Whether most texts meet with trouble first: too many requests, a fault, an answer
+            that is none. Sent again, they are answered.
+    """
+
+    def __init__(self) -> None:
+        """Answer cards, names and findings of the text."""
+        super().__init__()
+        self.answers |= {"Card": card, "TopicName": topic_name, "Findings": findings}
+        self.moody = False
+        self._met: dict[tuple[str, str], Call] = {}
+
+    @property
+    def generated(self) -> int:
+        """How often the language model was asked."""
+        return sum(call.generates for call in list(self.calls))
+
+    def arrive(self, call: Call) -> Reply:
+        """Note a request and choose its reply."""
+        reply = super().arrive(call)
+        if self.moody and self._met.setdefault((call.path, call.text), call) is call:
+            troubles = (*BUSY, *BABBLE) if call.generates else BUSY
+            reply = (Reply(), *troubles)[len(call.text) % (1 + len(troubles))]
+        if call.generates or reply != Reply():
+            return reply
+        return vector_reply(vector_of(call.text, call.config["outputDimensionality"]))
+
+
+def vector_of(text: str, dimension: int) -> list[int]:
+    """How often words of a text fall on each axis: whole numbers, the same on any machine."""
+    values = [0] * dimension
+    for word in _WORD.findall(text.casefold()):
+        digest = hashlib.sha256(word.encode()).digest()
+        for start in range(0, 2 * _PLACES, 2):
+            place = int.from_bytes(digest[start : start + 2], "big") % dimension
+            values[place] += 1 if digest[start + 2 * _PLACES] % 2 else -1
+    return values if any(values) else [1] * dimension
+
+
+def card(text: str) -> dict[str, Any]:
+    """A card: the longest sentence, and the first three."""
+    title, _, passage = text.partition("\n\n")
+    told = sentences(passage)
+    summary = f"Of {title.casefold()}, most is said by: {max(told, key=len)}"
+    takeaways = [f"{number}. {line}"[:300] for number, line in enumerate((told * 3)[:3], start=1)]
+    return {"summary": summary[:400], "takeaways": takeaways}
+
+
+def topic_name(text: str) -> dict[str, Any]:
+    """A name of the words that a topic shares, whatever passages are shown of it."""
+    keywords = text.partition("\n")[0].partition(": ")[2].split(", ")
+    name = " ".join(["All about", *" and ".join(keywords[:2]).split()][:6])
+    return {"name": name, "description": f"It is about {keywords[0]}.", "keywords": keywords[:8]}
+
+
+def findings(text: str) -> dict[str, Any]:
+    """What a passage asks, warns of, lists and explains; one thing in some of them is made up."""
+    told = sentences(text.partition("\n\n")[2])
+    asked = [_found(line, told, _decision) for line in told if line.endswith("?")]
+    warned = [_found(line, told, _warning) for line in told if _NEVER.search(line)]
+    fridays = [_found(line, told, _friday) for line in told if FRIDAY in line.casefold()]
+    listed = [_found(line, told, _methodology) for line in told if line.startswith("First")]
+    explained = [_found(line, told, _pattern) for line in told if " because " in line]
+    made_up = [_found("Rubber ducks are banned here.", told, _pattern)] * (len(told) % 5 == 0)
+    return {
+        "decisions": asked[:1],
+        "warnings": warned[:1] + fridays[:1],
+        "patterns": explained[:1] + made_up,
+        "methodologies": listed[:1],
+    }
+
+
+def sentences(text: str) -> list[str]:
+    """Sentences as they stand in a text."""
+    return [each.strip() for each in _SENTENCE.findall(text) if len(each.strip()) > 20] or [text]
+
+
+def _found(line: str, told: list[str], content: Any) -> dict[str, Any]:
+    words = line.casefold()
+    topics = [each for each in TOPICS if each.casefold()[:4] in words] or ["Software Craft"]
+    sure = round(0.5 + len(" ".join(told)) % 50 / 100, 2)
+    return {"quote": line, "content": content(line, told), "topics": topics, "confidence": sure}
+
+
+def _decision(line: str, told: list[str]) -> dict[str, Any]:
+    others = [each[:300] for each in told if each != line]
+    return {
+        "question": line[:300],
+        "options": others[:2],
+        "considerations": others[2:3],
+        "recommended_approach": told[-1],
+    }
+
+
+def _warning(line: str, told: list[str]) -> dict[str, Any]:
+    return {"title": _few_words(line), "description": line, "symptoms": [told[0][:300]]}
+
+
+def _friday(_line: str, _told: list[str]) -> dict[str, Any]:
+    about = "What happens on a Friday stays until Monday, and by then the trail is cold."
+    return {"title": "Fridays end the week", "description": about}
+
+
+def _methodology(line: str, told: list[str]) -> dict[str, Any]:
+    steps = [
+        {"order": number, "title": _few_words(each), "description": each}
+        for number, each in enumerate(told[:4], start=1)
+    ]
+    return {"name": _few_words(line), "steps": steps}
+
+
+def _pattern(line: str, told: list[str]) -> dict[str, Any]:
+    return {"name": _few_words(line), "problem": told[0], "solution": line}
+
+
+def _few_words(line: str) -> str:
+    return " ".join(line.split()[:6])
+
+
+def pinned() -> State:
+    """The state that the sample ends in."""
+    state: State = json.loads(PINNED.read_text(encoding="utf-8"))
+    return state
+
+
+def shelve(readwise: FakeReadwise) -> None:
+    """Fill a library with the sample's books, as they stand in its export."""
+    for book in exported():
+        fields = {name: value for name, value in book.items() if name != "highlights"}
+        readwise.put(book["user_book_id"], **fields)
+        for place, highlight in enumerate(book["highlights"]):
+            readwise.highlight(place=place, **highlight)
+
+
+def exported() -> list[dict[str, Any]]:
+    """The sample's books, as Readwise tells them."""
+    export: dict[str, list[dict[str, Any]]] = json.loads(SAMPLE.read_text(encoding="utf-8"))
+    return export["results"]
+
+
+def credentials_file(folder: Path) -> Path:
+    """A file for GOOGLE_APPLICATION_CREDENTIALS whose token is never asked of Google."""
+    path = folder / "credentials.json"
+    credentials = {
+        "type": "authorized_user",
+        "client_id": "a-test",
+        "client_secret": "a-test",
+        "refresh_token": "a-test",
+        "token": "a-test",
+        "expiry": "2999-12-31T00:00:00Z",
+        "quota_project_id": "a-test",
+    }
+    path.write_text(json.dumps(credentials), encoding="utf-8")
+    return path
+
+
+def settings_of(project: str, readwise: FakeReadwise, vertex: FakeVertex) -> Settings:
+    """A deployment that follows the library, and has Google's models."""
+    return Settings(
+        google_cloud_project=project,
+        readwise_token=SecretStr(TOKEN),
+        readwise_url=readwise.base_url,
+        embedding_provider="vertex",
+        generation_provider="vertex",
+        vertex_base_url=vertex.base_url,
+    )
+
+
+@asynccontextmanager
+async def opened(settings: Settings, clock: Clock) -> AsyncIterator[Backend]:
+    """A process of a deployment."""
+    backend = Backend(settings, clock=clock)
+    yield backend
+    await backend.aclose()
+
+
+async def run_all(settings: Settings, clock: Clock) -> dict[str, Report]:
+    """Run every job once, each in a process of its own; return what each did."""
+    return {job.name: await run_one(job, settings, clock) for job in ORDER}
+
+
+async def run_one(job: Job, settings: Settings, clock: Clock) -> Report:
+    """Run a job to its end."""
+    async with opened(settings, clock) as backend:
+        report = await run_job(job, backend)
+    assert isinstance(report, Report)
+    return report

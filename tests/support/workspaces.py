@@ -1,0 +1,87 @@
+"""Tasks with materials at moments that the test says, and what is left of them."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.store import Meter
+from tests.support.database_dump import everything
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.materials import PAGES, READER, extracted
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.deps import Deps
+    from shared.settings import Settings
+    from shared.store.material_erasure import MaterialErasure
+    from shared.store.materials import Materials
+
+QUESTION: Final = "What was struck by lightning?"
+
+
+@dataclass
+class Day:
+    """A clock that shows the time that the test says."""
+
+    now: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def later(self, **passed: float) -> None:
+        """Let time pass."""
+        self.now += timedelta(**passed)
+
+
+@asynccontextmanager
+async def opened(settings: Settings, day: Day) -> AsyncIterator[Backend]:
+    """A database on this day, with an embedder that costs nothing."""
+    backend = Backend(settings, clock=day, embedder=WordEmbedder())
+    yield backend
+    await backend.aclose()
+
+
+async def bring(
+    backend: Backend, task: str, text: str = PAGES, caller: Caller = READER, **more: Any
+) -> dict[str, Any]:
+    """Bring materials to a task."""
+    return await extracted(
+        backend, QUESTION, caller, materials=text, task_id=task, top_k=20, **more
+    )
+
+
+def of_job(backend: Backend) -> Deps:
+    """What a job may use."""
+    return backend.deps(Caller(), Meter())
+
+
+def task_of(deps: Deps, task: str, user: str = "reader") -> Materials:
+    """What a user brought to a task."""
+    return deps.store.materials(user, task)
+
+
+def erasure_of(deps: Deps, task: str, user: str = "reader") -> MaterialErasure:
+    """What erases it."""
+    return deps.store.material_erasure(task_of(deps, task, user))
+
+
+async def erase(deps: Deps, task: str, user: str = "reader") -> None:
+    """Erase a task to its end."""
+    erasure = erasure_of(deps, task, user)
+    assert await erasure.begin()
+    async for _ in erasure.pages():
+        pass
+
+
+async def stored(deps: Deps, below: str = "") -> dict[str, datetime]:
+    """When each document below a path was last written, by its own path."""
+    contents = await everything(deps.store.database.client)
+    return {
+        path: snapshot.update_time for path, snapshot in contents.items() if path.startswith(below)
+    }

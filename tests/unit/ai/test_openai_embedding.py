@@ -1,0 +1,400 @@
+"""The OpenAI-compatible embedder: the real client against a server that misbehaves on command."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import subprocess
+import sys
+import traceback
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from email.utils import format_datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import SecretStr
+
+from shared import errors
+from shared.ai.embedding import Purpose, unit_vector
+from shared.ai.openai_embedding import PROBE, OpenAIEmbedder
+from shared.ai.retrying import ATTEMPTS_IN_TIME, LONGEST_WAIT, QUERY_SECONDS, retry_after
+from shared.breaker import FAILURES
+from shared.clock import utc_now
+from shared.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
+from tests.support.fakes import openai
+from tests.support.fakes.openai import HANG, MODEL, FakeOpenAI, Reply, refusal, vector_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from shared.ai.embedding import Embedder, Vector
+    from tests.support.monotonic_clock import Monotonic
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-a-key-nobody-may-see"
+CALLERS_KEY = "sk-a-callers-own-key"
+CALLERS = SecretStr(CALLERS_KEY)
+SECRET = "what a reader wrote and nobody else may see"
+
+
+@asynccontextmanager
+async def connected(server: FakeOpenAI, **options: Any) -> AsyncIterator[OpenAIEmbedder]:
+    defaults = {"base_url": server.base_url, "model": MODEL, "dimension": 8}
+    embedder = OpenAIEmbedder(**{**defaults, "api_key": SecretStr(KEY), **options})
+    try:
+        yield embedder
+    finally:
+        await embedder.aclose()
+
+
+async def embed(
+    server: FakeOpenAI, texts: list[str], purpose: Purpose = Purpose.DOCUMENT, **options: Any
+) -> list[Vector]:
+    async with connected(server, **options) as embedder:
+        return await embedder.embed(texts, purpose)
+
+
+async def failing(embedder: Embedder) -> CarrelError:
+    """What embedding one text fails with, having checked that it tells nothing."""
+    with pytest.raises(CarrelError) as failure:
+        await embedder.embed([SECRET], Purpose.DOCUMENT)
+    told = "".join(traceback.format_exception(failure.value)) + str(failure.value.to_wire())
+    assert not any(private in told for private in (SECRET, KEY, CALLERS_KEY))
+    return failure.value
+
+
+async def failure_of(
+    server: FakeOpenAI, callers: SecretStr | None = None, **options: Any
+) -> CarrelError:
+    async with connected(server, **options) as embedder:
+        return await failing(embedder.on_behalf_of(callers) if callers else embedder)
+
+
+def expected(text: str, dimension: int = 8) -> Vector:
+    return unit_vector(vector_of(text, dimension), dimension)
+
+
+def numbered(count: int) -> list[str]:
+    return [f"text {number}" for number in range(count)]
+
+
+async def test_a_text_becomes_its_vector_scaled_to_length_one() -> None:
+    with FakeOpenAI() as server:
+        (vector,) = await embed(server, ["Bees dance."])
+    assert pytest.approx(expected("Bees dance.")) == vector
+    assert pytest.approx(1.0) == math.hypot(*vector)
+
+
+@pytest.mark.parametrize("purpose", list(Purpose))
+async def test_the_request_names_key_model_and_dimension(purpose: Purpose) -> None:
+    with FakeOpenAI() as server:
+        await embed(server, ["Bees dance."], purpose, base_url=f"{server.base_url}/")
+    (call,) = server.calls
+    assert ("/v1/embeddings", f"Bearer {KEY}") == (call.path, call.headers["authorization"])
+    asked = {"model": MODEL, "input": ["Bees dance."], "encoding_format": "float", "dimensions": 8}
+    assert asked == call.body
+
+
+async def test_an_endpoint_that_takes_neither_key_nor_length_is_sent_neither() -> None:
+    with FakeOpenAI() as server:
+        server.shortens = False
+        native: dict[str, Any] = {"dimension": openai.DIMENSION, "shortens": False, "api_key": None}
+        (vector,) = await embed(server, ["Bees dance."], **native)
+    assert pytest.approx(expected("Bees dance.", openai.DIMENSION)) == vector
+    assert (None, False) == (server.calls[0].key, "dimensions" in server.calls[0].body)
+
+
+async def test_texts_travel_in_batches_of_32_and_their_vectors_come_in_order() -> None:
+    texts = numbered(70)
+    with FakeOpenAI(Reply(pause=0.2), Reply(pause=0.1), openai.REVERSED) as server:
+        vectors = await embed(server, texts)
+    assert [6, 32, 32] == sorted(server.sizes)
+    assert [pytest.approx(expected(text)) for text in texts] == vectors
+
+
+async def test_no_more_requests_are_under_way_than_allowed_even_by_two_calls() -> None:
+    with FakeOpenAI(usual=Reply(pause=0.05)) as server:
+        async with connected(server, concurrency=3) as embedder, asyncio.TaskGroup() as group:
+            group.create_task(embedder.embed(numbered(150), Purpose.DOCUMENT))
+            group.create_task(embedder.embed(numbered(150), Purpose.DOCUMENT))
+    assert (10, 3) == (len(server.calls), server.peak)
+
+
+async def test_nothing_to_embed_asks_nobody() -> None:
+    with FakeOpenAI() as server:
+        assert [] == await embed(server, [])
+    assert [] == server.calls
+
+
+async def test_half_a_character_is_refused_before_it_is_sent() -> None:
+    with FakeOpenAI() as server, pytest.raises(InvalidInput, match="whole characters"):
+        await embed(server, ["fine", "\ud83d"])
+    assert [] == server.calls
+
+
+async def test_no_cookie_of_one_answer_comes_with_the_next_request() -> None:
+    with FakeOpenAI(Reply(headers={"Set-Cookie": "whose=mine; Path=/"})) as server:
+        async with connected(server) as embedder:
+            await embedder.embed(["one"], Purpose.DOCUMENT)
+            await embedder.on_behalf_of(CALLERS).embed(["two"], Purpose.DOCUMENT)
+    assert [False, False] == ["cookie" in call.headers for call in server.calls]
+
+
+def test_importing_it_does_not_import_the_client() -> None:
+    code = "import sys, shared.ai.openai_embedding; print('httpx2' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "False" == ran.stdout.strip()
+
+
+@pytest.mark.usefixtures("sleepless")
+async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds() -> None:
+    with FakeOpenAI(refusal(429, "rate_limit_exceeded", retry_after="10")) as server:
+        await embed(server, ["Bees dance."])
+    assert server.calls[1].at - server.calls[0].at >= 10
+
+
+async def test_a_throttled_request_does_not_hold_others_up_while_it_waits() -> None:
+    with FakeOpenAI(refusal(429, retry_after="1")) as server:
+        async with connected(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
+            group.create_task(embedder.embed(["one"], Purpose.DOCUMENT))
+            group.create_task(embedder.embed(["two"], Purpose.DOCUMENT))
+    throttled, passing, again = server.calls
+    assert throttled.texts == again.texts != passing.texts
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [refusal(408), refusal(429), refusal(500), refusal(503), refusal(529), openai.CUT_CONNECTION],
+)
+async def test_what_passes_is_tried_again(reply: Reply) -> None:
+    with FakeOpenAI(reply) as server:
+        await embed(server, ["Bees dance."])
+    assert 2 == len(server.calls)
+
+
+async def test_a_dead_connection_is_given_up_in_time_for_another(monotonic: Monotonic) -> None:
+    with FakeOpenAI(HANG) as server:
+        server.on_hang = partial(monotonic.turn_soon, 60 / ATTEMPTS_IN_TIME)
+        await embed(server, ["Bees dance."], Purpose.DOCUMENT, time_limit=60)
+    assert 2 == len(server.calls)
+
+
+async def test_a_wait_beyond_the_time_limit_is_left_to_the_caller() -> None:
+    with FakeOpenAI(usual=refusal(429, message=SECRET, retry_after="60")) as server:
+        failure = await failure_of(server)
+    assert (Unavailable, 60.0) == (type(failure), failure.retry_after)
+    assert 1 == len(server.calls)
+
+
+@pytest.mark.parametrize(
+    "reply", [refusal(429, "", SECRET), refusal(500, "", SECRET), openai.CUT_CONNECTION, HANG]
+)
+async def test_what_does_not_pass_within_the_time_limit_is_unavailable(reply: Reply) -> None:
+    with FakeOpenAI(usual=reply) as server:
+        failure = await failure_of(server, time_limit=0.4)
+    assert (Unavailable, 10.0) == (type(failure), failure.retry_after)
+
+
+async def test_the_time_limit_holds_for_all_texts_of_a_call_together() -> None:
+    with FakeOpenAI(usual=Reply(pause=0.2)) as server, pytest.raises(Unavailable):
+        await embed(server, numbered(320), concurrency=1, time_limit=0.9)
+
+
+async def test_a_query_leaves_a_search_time_to_go_on_without_it(monotonic: Monotonic) -> None:
+    with FakeOpenAI(usual=HANG) as server:
+        server.on_hang = partial(monotonic.turn_soon, QUERY_SECONDS)
+        async with asyncio.timeout(60):
+            with pytest.raises(Unavailable):
+                await embed(server, ["one"], Purpose.QUERY, time_limit=3600)
+
+
+async def test_a_server_that_is_not_there_is_unavailable() -> None:
+    with FakeOpenAI() as server:
+        pass
+    assert Unavailable is type(await failure_of(server, time_limit=0.3))
+
+
+def test_a_wait_may_be_told_in_seconds_or_as_a_date() -> None:
+    now = utc_now().replace(microsecond=0)
+    dated = format_datetime(now + timedelta(seconds=90), usegmt=True)
+    nonsense = ["", "soon", "-1", "Mon, 99999999999 Jan 2026 00:00:00 GMT"]
+    assert [30.0, 90.0] == [retry_after(each, now) for each in ("30", dated)]
+    past = ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun Nov  6 08:49:37 1994")
+    assert [0.0, 0.0, LONGEST_WAIT] == [retry_after(each, now) for each in (*past, "999999999")]
+    assert [None] * 4 == [retry_after(each, now) for each in nonsense]
+
+
+async def test_after_five_failures_in_a_row_it_is_left_alone_for_a_while() -> None:
+    with FakeOpenAI(usual=refusal(503, retry_after="60")) as server:
+        async with connected(server) as embedder:
+            for _ in range(FAILURES):
+                await failing(embedder)
+            refused = await failing(embedder)
+    assert (Unavailable, 30) == (type(refused), refused.retry_after)
+    assert FAILURES == len(server.calls)
+
+
+async def test_texts_that_are_refused_do_not_count_as_failures() -> None:
+    with FakeOpenAI() as server:
+        server.refuses = SECRET
+        async with connected(server) as embedder:
+            for _ in range(FAILURES + 2):
+                assert InvalidInput is type(await failing(embedder))
+
+
+async def test_a_refused_text_is_named_by_its_place_among_all() -> None:
+    texts = [*numbered(40), "", *numbered(29)]
+    with FakeOpenAI() as server, pytest.raises(InvalidInput, match="text 40") as refused:
+        await embed(server, texts)
+    assert {"text": 40} == refused.value.details
+
+
+async def test_what_is_too_much_at_once_travels_by_halves() -> None:
+    texts = [f"{number:03} {'word ' * 20}" for number in range(40)]
+    with FakeOpenAI() as server:
+        server.most_characters = 1_000
+        vectors = await embed(server, texts)
+    assert [pytest.approx(expected(text)) for text in texts] == vectors
+    assert 1 == [call.texts for call in server.calls].count([PROBE])
+
+
+async def test_the_first_failure_ends_the_other_requests() -> None:
+    with FakeOpenAI(refusal(404), usual=HANG) as server:
+        async with asyncio.timeout(60):
+            with pytest.raises(PlatformFault):
+                await embed(server, numbered(70), time_limit=3600)
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (openai.ONE_NUMBER_SHORT, "7 numbers, not 8"),
+        (openai.NOT_A_NUMBER, "without a direction"),
+        (openai.ZEROS, "without a direction"),
+        (openai.ONE_MISSING, "1 vectors that are not one for each of 2 texts"),
+        (openai.ONE_TWICE, "2 vectors that are not one for each of 2 texts"),
+        (Reply(body=b"no gzip", headers={"Content-Encoding": "gzip"}), "cannot be decoded"),
+        *((reply, "cannot be read") for reply in openai.unreadable(SECRET)),
+    ],
+)
+async def test_an_answer_that_is_not_one_vector_per_text_is_a_fault(
+    reply: Reply, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FakeOpenAI(reply) as server, pytest.raises(PlatformFault, match=message) as failure:
+        await embed(server, [SECRET, "two"])
+    told = "".join(traceback.format_exception(failure.value)) + capsys.readouterr().err
+    assert (False, True) == (SECRET in told, message in told)
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (302, "base URL"),
+        (400, "shortened"),
+        (401, "key that it accepts"),
+        (403, "may use the model"),
+        (404, "base URL"),
+        (413, "refuses any text"),
+        (422, "dimension"),
+    ],
+)
+async def test_a_wrong_setup_is_a_fault_and_the_log_says_what_to_do(
+    status: int, advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FakeOpenAI(usual=refusal(status, "", f"{SECRET} {KEY}")) as server:
+        failure = await failure_of(server)
+    logged = capsys.readouterr().err
+    assert PlatformFault is type(failure)
+    assert advice in logged
+    assert (False, False) == (SECRET in logged, KEY in logged)
+
+
+@pytest.mark.parametrize("base_url", ["nowhere", "ftp://127.0.0.1", "http://127.0.0.1:port"])
+async def test_an_address_that_is_none_is_a_fault(base_url: str) -> None:
+    with FakeOpenAI() as server:
+        assert PlatformFault is type(await failure_of(server, base_url=base_url))
+
+
+EMPTY_ACCOUNTS = [
+    refusal(402),
+    refusal(429, "insufficient_quota", SECRET),
+    refusal(403, "insufficient_user_quota", SECRET),
+    Reply(429, b'{"error": {"type": "insufficient_quota", "code": 429}}'),
+]
+
+
+@pytest.mark.parametrize("reply", EMPTY_ACCOUNTS)
+async def test_an_account_with_no_quota_left_is_not_asked_again(
+    reply: Reply, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FakeOpenAI(usual=reply) as server:
+        theirs = await failure_of(server, CALLERS)
+        assert "" == capsys.readouterr().err
+        ours = await failure_of(server)
+    assert (Unavailable, LONGEST_WAIT) == (type(ours), ours.retry_after)
+    assert "top it up" in capsys.readouterr().err
+    assert errors.PaymentRequired is type(theirs)
+    assert 2 == len(server.calls)
+
+
+@pytest.mark.parametrize("key", ["two words", "line\nbreak", "schlüssel"])
+async def test_a_key_that_no_header_can_carry_is_not_sent(key: str) -> None:
+    with FakeOpenAI() as server:
+        assert PlatformFault is type(await failure_of(server, api_key=SecretStr(key)))
+        assert errors.Forbidden is type(await failure_of(server, SecretStr(key)))
+    assert [] == server.calls
+
+
+async def test_on_a_callers_behalf_the_callers_key_is_used_over_the_same_connection() -> None:
+    with FakeOpenAI() as server:
+        async with connected(server) as embedder:
+            await embedder.embed(["one"], Purpose.DOCUMENT)
+            callers = embedder.on_behalf_of(CALLERS)
+            await callers.embed(["two"], Purpose.DOCUMENT)
+            await callers.aclose()
+            await embedder.embed(["three"], Purpose.DOCUMENT)
+    assert [KEY, CALLERS_KEY, KEY] == [call.key for call in server.calls]
+    assert 1 == server.connections
+    assert (MODEL, 8, 32) == (callers.model, callers.dimension, callers.batch_size)
+
+
+async def test_a_callers_key_that_is_refused_is_the_callers_matter(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with FakeOpenAI(refusal(403, "", f"{SECRET} {CALLERS_KEY}")) as server:
+        server.keys = {KEY}
+        failures = [await failure_of(server, CALLERS) for _ in range(2)]
+        await embed(server, ["one"])
+    assert [errors.Forbidden] * 2 == [type(failure) for failure in failures]
+    assert "a key that the embeddings endpoint accepts" in failures[0].message
+    assert "" == capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("sleepless")
+async def test_a_callers_key_that_is_throttled_is_tried_again_then_told_when() -> None:
+    with FakeOpenAI(usual=refusal(429)) as server:
+        failure = await failure_of(server, CALLERS, time_limit=60)
+    assert (errors.RateLimited, 10.0) == (type(failure), failure.retry_after)
+    assert len(server.calls) > 1
+
+
+@pytest.mark.parametrize("status", [401, 402, 429, 503])
+async def test_a_callers_key_never_shuts_the_others_out(status: int) -> None:
+    with FakeOpenAI(usual=refusal(status, retry_after="60")) as server:
+        async with connected(server) as embedder:
+            for _ in range(FAILURES + 1):
+                await failing(embedder.on_behalf_of(CALLERS))
+            server.usual = Reply()
+            await embedder.embed(["one"], Purpose.DOCUMENT)
+    assert FAILURES + 2 == len(server.calls)
+
+
+async def test_each_key_has_turns_of_its_own() -> None:
+    with FakeOpenAI(usual=Reply(pause=0.2)) as server:
+        async with connected(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
+            for each in (embedder, embedder.on_behalf_of(CALLERS)):
+                group.create_task(each.embed(numbered(64), Purpose.DOCUMENT))
+    assert (4, 2) == (len(server.calls), server.peak)

@@ -1,0 +1,329 @@
+"""Batch prediction jobs and their files, through Google's clients, against servers of their wire.
+
+What Vertex AI is asked, and what is made of its answers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from google.oauth2.credentials import Credentials
+
+from shared.ai.batch_files import BatchFiles
+from shared.ai.retrying import ATTEMPTS_IN_TIME
+from shared.ai.vertex_batch import JobState, Progress, Row, VertexBatch
+from shared.ai.vertex_client import Endpoint
+from shared.errors import InvalidInput, PlatformFault, Unavailable
+from tests.support.fakes.cloud_storage import BROKEN as STORAGE_BROKEN
+from tests.support.fakes.cloud_storage import (
+    CLIENT_LEAVES_SOCKETS,
+    CUT,
+    FORBIDDEN,
+    FakeCloudStorage,
+)
+from tests.support.fakes.cloud_storage import HANG as STORAGE_HANGS
+from tests.support.fakes.cloud_storage import THROTTLED as STORAGE_THROTTLED
+from tests.support.fakes.vertex_batch import (
+    BROKEN,
+    HALF,
+    HANG,
+    LOST,
+    THROTTLED,
+    FakeVertexBatch,
+    Fault,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from tests.support.monotonic_clock import Monotonic
+
+pytestmark = [pytest.mark.anyio, CLIENT_LEAVES_SOCKETS]
+
+SOURCE = "gs://bulk/work/task/input.jsonl"
+DESTINATION = "gs://bulk/work/task/output"
+
+
+@pytest.fixture
+def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
+    """Cloud Storage, where Google's client looks for it."""
+    with FakeCloudStorage("bulk") as server:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
+        yield server
+
+
+@pytest.fixture
+def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
+    """Vertex AI."""
+    with FakeVertexBatch(storage) as server:
+        yield server
+
+
+@pytest.fixture
+async def batch(vertex: FakeVertexBatch) -> AsyncIterator[VertexBatch]:
+    """Its client."""
+    endpoint = Endpoint(
+        project="p",
+        location="europe-west1",
+        credentials=Credentials(token="token"),  # type: ignore[no-untyped-call]
+        base_url=vertex.base_url,
+    )
+    made = VertexBatch(endpoint, model="gemini-embedding-001", dimension=4, time_limit=60)
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+async def files(storage: FakeCloudStorage) -> AsyncIterator[BatchFiles]:
+    """Files below a prefix; what hangs is given up soon, and tried again for long."""
+    address = f"gs://{min(storage.buckets)}/work/"
+    made = BatchFiles(address, "p", attempt_seconds=1, retry_seconds=60)
+    yield made
+    await made.aclose()
+
+
+async def written(*blocks: bytes) -> AsyncIterator[bytes]:
+    for block in blocks:
+        yield block
+
+
+async def lines_of(files: BatchFiles, name: str) -> list[bytes]:
+    return [line async for lines in files.lines(name) for line in lines]
+
+
+def answer(**told: Any) -> bytes:
+    return json.dumps({"key": "hash:chunk", "status": ""} | told).encode()
+
+
+def embedding(values: list[float]) -> dict[str, Any]:
+    return {"embedding": {"values": values}}
+
+
+async def test_a_job_is_started_as_the_service_expects_it(
+    batch: VertexBatch, vertex: FakeVertexBatch
+) -> None:
+    name = await batch.submit("task", SOURCE, DESTINATION)
+    [job] = vertex.jobs.values()
+    assert "projects/p/locations/europe-west1/batchPredictionJobs/1000" == job.name == name
+    assert {
+        "displayName": "task",
+        "model": "publishers/google/models/gemini-embedding-001",
+        "inputConfig": {"instancesFormat": "jsonl", "gcsSource": {"uris": [SOURCE]}},
+        "outputConfig": {
+            "predictionsFormat": "jsonl",
+            "gcsDestination": {"outputUriPrefix": DESTINATION},
+        },
+    } == job.request
+
+
+async def test_a_job_of_the_same_name_is_found_and_not_started_again(
+    batch: VertexBatch, vertex: FakeVertexBatch
+) -> None:
+    first = await batch.submit("task", SOURCE, DESTINATION)
+    assert await batch.submit("task", SOURCE, DESTINATION) == first
+    assert await batch.submit("other", SOURCE, DESTINATION) != first
+    assert len(vertex.jobs) == 2
+
+
+@pytest.mark.parametrize("fault", [LOST, HANG, THROTTLED, BROKEN])
+async def test_an_answer_that_was_lost_starts_no_second_job(
+    batch: VertexBatch, vertex: FakeVertexBatch, fault: Fault, monotonic: Monotonic
+) -> None:
+    vertex.faults["create"].append(fault)
+    vertex.on_hang = partial(monotonic.turn_soon, 60 / ATTEMPTS_IN_TIME)
+    assert (await batch.submit("task", SOURCE, DESTINATION)).endswith("/1000")
+    assert len(vertex.jobs) == 1
+
+
+async def test_half_an_answer_is_a_fault_and_its_job_is_found_later(
+    batch: VertexBatch, vertex: FakeVertexBatch
+) -> None:
+    vertex.faults["create"].append(HALF)
+    with pytest.raises(PlatformFault, match="cannot be read"):
+        await batch.submit("task", SOURCE, DESTINATION)
+    assert (await batch.submit("task", SOURCE, DESTINATION)).endswith("/1000")
+    assert len(vertex.jobs) == 1
+
+
+@pytest.mark.parametrize(("status", "error"), [(400, InvalidInput), (403, PlatformFault)])
+async def test_a_refused_job_is_not_asked_for_again(
+    batch: VertexBatch, vertex: FakeVertexBatch, status: int, error: type[Exception]
+) -> None:
+    vertex.faults["create"].append(Fault(status))
+    with pytest.raises(error):
+        await batch.submit("task", SOURCE, DESTINATION)
+    assert vertex.calls["create"] == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "progress"),
+    [
+        ("JOB_STATE_SUCCEEDED", Progress.DONE),
+        ("JOB_STATE_PARTIALLY_SUCCEEDED", Progress.DONE),
+        ("JOB_STATE_CANCELLED", Progress.FAILED),
+        ("JOB_STATE_EXPIRED", Progress.FAILED),
+        ("JOB_STATE_PAUSED", Progress.UNDER_WAY),
+        ("JOB_STATE_UNSPECIFIED", Progress.UNDER_WAY),
+    ],
+)
+async def test_a_jobs_state_says_how_far_it_has_come(
+    batch: VertexBatch, vertex: FakeVertexBatch, state: str, progress: Progress
+) -> None:
+    name = await batch.submit("task", SOURCE, DESTINATION)
+    vertex.jobs["1000"].state = state
+    assert (await batch.look(name)).progress is progress
+
+
+async def test_a_failed_job_is_told_by_its_code_and_not_in_its_words(
+    batch: VertexBatch, vertex: FakeVertexBatch
+) -> None:
+    name = await batch.submit("task", SOURCE, DESTINATION)
+    vertex.ending = "JOB_STATE_FAILED"
+    expected = JobState(Progress.FAILED, "JOB_STATE_FAILED (code 3)")
+    assert expected == await batch.look(name)
+
+
+async def test_a_job_that_is_gone_has_failed(batch: VertexBatch, vertex: FakeVertexBatch) -> None:
+    name = await batch.submit("task", SOURCE, DESTINATION)
+    vertex.jobs.clear()
+    assert (await batch.look(name)).progress is Progress.FAILED
+
+
+@pytest.mark.usefixtures("sleepless")
+async def test_an_outage_is_told_as_one(batch: VertexBatch, vertex: FakeVertexBatch) -> None:
+    name = await batch.submit("task", SOURCE, DESTINATION)
+    vertex.faults["get"].extend([BROKEN] * 50)
+    with pytest.raises(Unavailable):
+        await batch.look(name)
+
+
+async def test_a_job_is_cancelled(batch: VertexBatch, vertex: FakeVertexBatch) -> None:
+    await batch.cancel(await batch.submit("task", SOURCE, DESTINATION))
+    assert vertex.jobs["1000"].state == "JOB_STATE_CANCELLED"
+
+
+def test_a_request_carries_its_key_and_how_to_embed_its_text(batch: VertexBatch) -> None:
+    asked = json.loads(batch.request("hash:chunk", "Brot\nund Wein"))
+    config = {
+        "task_type": "RETRIEVAL_DOCUMENT",
+        "output_dimensionality": 4,
+        "auto_truncate": True,
+    }
+    content = {"parts": [{"text": "Brot\nund Wein"}]}
+    request = {"content": content, "embed_content_config": config}
+    assert {"key": "hash:chunk", "request": request} == asked
+    assert batch.request("k", "a\nb").count(b"\n") == 1
+
+
+def test_an_answer_gives_its_vector_at_length_one(batch: VertexBatch) -> None:
+    row = batch.answer(answer(response=embedding([3.0, 0.0, 4.0, 0.0])))
+    assert Row("hash:chunk", (0.6, 0.0, 0.8, 0.0)) == row
+
+
+def test_a_longer_vector_is_cut_to_what_was_asked_for(batch: VertexBatch) -> None:
+    row = batch.answer(answer(response=embedding([1.0, 1.0, 1.0, 1.0, 7.0, 7.0])))
+    assert row
+    assert row.vector
+    assert row.vector == pytest.approx((0.5, 0.5, 0.5, 0.5))
+    assert math.hypot(*row.vector) == pytest.approx(1)
+
+
+def test_the_older_shape_is_read_too(batch: VertexBatch) -> None:
+    prediction = {"embeddings": {"values": [0, 1, 0, 0], "statistics": {"token_count": 3}}}
+    told = {"instance": {"key": "hash:chunk"}, "predictions": [prediction], "status": ""}
+    assert Row("hash:chunk", (0.0, 1.0, 0.0, 0.0)) == batch.answer(json.dumps(told).encode())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        answer(status="INVALID_ARGUMENT: too long", response={}),
+        answer(error={"code": 3}),
+        answer(response=embedding([1.0])),
+        answer(response=embedding([0.0] * 4)),
+        answer(response={"embedding": {"values": ["a", "b", "c", "d"]}}),
+        answer(response={"embedding": {"values": 7}}),
+        answer(response=None),
+        b'{"key": "hash:chunk", "response": {"embedding": {"values": [NaN, 1, 1, 1]}}}',
+    ],
+)
+def test_an_answer_without_a_usable_vector_is_one_without(batch: VertexBatch, line: bytes) -> None:
+    assert Row("hash:chunk", None) == batch.answer(line)
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"[]", b"7", b'{"response": {}}', b"\xff\xfe"])
+def test_a_line_that_says_nothing_is_no_answer(batch: VertexBatch, line: bytes) -> None:
+    assert batch.answer(line) is None
+
+
+async def test_a_file_is_written_and_read_in_pieces(
+    files: BatchFiles, storage: FakeCloudStorage
+) -> None:
+    line = b"x" * 999_999 + b"\n"
+    await files.write("task/input.jsonl", written(*[line] * 10))
+    assert storage.names("bulk") == ["work/task/input.jsonl"]
+    assert storage.calls["upload"] == 4  # the session and three pieces
+    assert [line] * 10 == await lines_of(files, "task/input.jsonl")
+    assert files.address("task/input.jsonl") == "gs://bulk/work/task/input.jsonl"
+
+
+async def test_nothing_is_left_of_a_file_whose_writing_fails(
+    files: BatchFiles, storage: FakeCloudStorage
+) -> None:
+    async def failing() -> AsyncIterator[bytes]:
+        yield b"x" * 9_000_000
+        raise Unavailable("The database is down.")
+
+    with pytest.raises(Unavailable, match="The database is down"):
+        await files.write("task/input.jsonl", failing())
+    assert storage.names("bulk") == []
+
+
+@pytest.mark.parametrize("fault", [STORAGE_THROTTLED, STORAGE_BROKEN, STORAGE_HANGS, CUT])
+async def test_what_fails_for_now_is_tried_again(
+    files: BatchFiles, storage: FakeCloudStorage, fault: Any
+) -> None:
+    for operation in ("list", "download", "upload", "delete"):
+        storage.faults[operation].append(fault)
+    await files.write("task/output/a.jsonl", written(b'{"a": 1}\n{"b": 2}\n'))
+    assert await files.names("task/output") == ["task/output/a.jsonl"]
+    assert [b'{"a": 1}\n', b'{"b": 2}\n'] == await lines_of(files, "task/output/a.jsonl")
+    await files.delete("task")
+    assert storage.names("bulk") == []
+
+
+async def test_storage_that_stays_down_is_told_as_an_outage(
+    storage: FakeCloudStorage,
+) -> None:
+    for operation in ("list", "upload"):
+        storage.always[operation] = STORAGE_BROKEN
+    files = BatchFiles("gs://bulk/work/", "p", attempt_seconds=30, retry_seconds=1)
+    with pytest.raises(Unavailable):
+        await files.names("task")
+    with pytest.raises(Unavailable):
+        await files.write("task/input.jsonl", written(b"x"))
+    await files.aclose()
+
+
+async def test_a_bucket_that_is_not_for_us_is_told_with_what_to_do(
+    files: BatchFiles, storage: FakeCloudStorage
+) -> None:
+    for operation in ("list", "upload"):
+        storage.always[operation] = FORBIDDEN
+    with pytest.raises(PlatformFault, match=r"roles/storage\.objectUser"):
+        await files.names("task")
+    with pytest.raises(PlatformFault, match="403"):
+        await files.write("task/input.jsonl", written(b"x"))
+
+
+async def test_only_the_files_below_a_folder_are_deleted(
+    files: BatchFiles, storage: FakeCloudStorage
+) -> None:
+    for name in ("work/task/a", "work/task/b/c", "work/task-2/a", "other/a"):
+        storage.put("bulk", name, "x")
+    await files.delete("task")
+    assert ["other/a", "work/task-2/a"] == storage.names("bulk")

@@ -1,0 +1,310 @@
+"""The Vertex AI embedder: the real client against a server that misbehaves on command."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import traceback
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.oauth2.credentials import Credentials
+
+from shared.ai.embedding import Purpose, unit_vector
+from shared.ai.retrying import ATTEMPTS_IN_TIME, QUERY_SECONDS
+from shared.ai.vertex_embedding import VertexEmbedder
+from shared.breaker import FAILURES, Breaker
+from shared.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
+from tests.support.fakes.vertex import (
+    CUT_CONNECTION,
+    CUT_JSON,
+    HANG,
+    NO_EMBEDDING,
+    FakeVertex,
+    Reply,
+    refusal,
+    vector_of,
+    vector_reply,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.monotonic_clock import Monotonic
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "ya29.a-token-nobody-may-see"
+SECRET = "what a reader wrote and nobody else may see"
+
+
+@asynccontextmanager
+async def connected(server: FakeVertex, **options: Any) -> AsyncIterator[VertexEmbedder]:
+    defaults = {
+        "project": "shelf",
+        "location": "europe-west4",
+        "dimension": 8,
+        "credentials": Credentials(token=TOKEN),  # type: ignore[no-untyped-call]
+        "base_url": server.base_url,
+    }
+    embedder = VertexEmbedder(**{**defaults, **options})
+    try:
+        yield embedder
+    finally:
+        await embedder.aclose()
+
+
+async def failure_of(server: FakeVertex, **options: Any) -> CarrelError:
+    """What embedding one text fails with, having checked that it tells nothing."""
+    async with connected(server, **options) as embedder:
+        with pytest.raises(CarrelError) as failure:
+            await embedder.embed([SECRET], Purpose.DOCUMENT)
+    told = "".join(traceback.format_exception(failure.value)) + str(failure.value.to_wire())
+    assert SECRET not in told
+    assert TOKEN not in told
+    return failure.value
+
+
+async def test_a_text_becomes_its_vector_scaled_to_length_one() -> None:
+    with FakeVertex() as server:
+        async with connected(server, dimension=768) as embedder:
+            (vector,) = await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
+    assert vector == pytest.approx(unit_vector(vector_of("Bees dance.", 768), 768))
+    assert math.hypot(*vector) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("purpose", "task_type"),
+    [(Purpose.QUERY, "RETRIEVAL_QUERY"), (Purpose.DOCUMENT, "RETRIEVAL_DOCUMENT")],
+)
+async def test_the_request_names_model_purpose_and_dimension(
+    purpose: Purpose, task_type: str
+) -> None:
+    with FakeVertex() as server:
+        async with connected(server) as embedder:
+            await embedder.embed(["Bees dance."], purpose)
+    (call,) = server.calls
+    assert call.path == (
+        "/v1beta1/projects/shelf/locations/europe-west4"
+        "/publishers/google/models/gemini-embedding-001:embedContent"
+    )
+    assert call.authorization == f"Bearer {TOKEN}"
+    assert call.config == {
+        "taskType": task_type,
+        "outputDimensionality": 8,
+        "autoTruncate": True,
+    }
+
+
+async def test_each_text_travels_alone() -> None:
+    texts = [f"text {number}" for number in range(5)]
+    with FakeVertex() as server:
+        async with connected(server) as embedder:
+            await embedder.embed(texts, Purpose.DOCUMENT)
+    assert sorted(call.text for call in server.calls) == texts
+    assert [len(call.body["content"]["parts"]) for call in server.calls] == [1] * 5
+
+
+async def test_vectors_come_in_the_order_of_the_texts_however_late_some_are() -> None:
+    texts = [f"text {number}" for number in range(6)]
+    with FakeVertex(Reply(pause=0.2), Reply(pause=0.1)) as server:
+        async with connected(server) as embedder:
+            vectors = await embedder.embed(texts, Purpose.DOCUMENT)
+    expected = [pytest.approx(unit_vector(vector_of(text, 8), 8)) for text in texts]
+    assert expected == vectors
+
+
+async def test_no_more_requests_are_under_way_than_allowed_even_by_two_callers() -> None:
+    texts = [f"text {number}" for number in range(6)]
+    with FakeVertex(usual=Reply(pause=0.05)) as server:
+        async with connected(server, concurrency=3) as embedder, asyncio.TaskGroup() as group:
+            group.create_task(embedder.embed(texts, Purpose.DOCUMENT))
+            group.create_task(embedder.embed(texts, Purpose.DOCUMENT))
+    assert len(server.calls) == 12
+    assert server.peak == 3
+
+
+async def test_nothing_to_embed_asks_nobody() -> None:
+    with FakeVertex() as server:
+        async with connected(server) as embedder:
+            assert await embedder.embed([], Purpose.DOCUMENT) == []
+    assert server.calls == []
+
+
+@pytest.mark.usefixtures("sleepless")
+async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds() -> None:
+    with FakeVertex(refusal(429, "RESOURCE_EXHAUSTED", retry_after="10")) as server:
+        async with connected(server) as embedder:
+            await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
+    first, second = server.calls
+    assert second.at - first.at >= 10
+
+
+@pytest.mark.parametrize(
+    "reply", [refusal(500, "INTERNAL"), refusal(503, "UNAVAILABLE"), CUT_CONNECTION]
+)
+async def test_what_passes_is_tried_again(reply: Reply) -> None:
+    with FakeVertex(reply) as server:
+        async with connected(server) as embedder:
+            await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
+    assert len(server.calls) == 2
+
+
+async def test_a_dead_connection_is_given_up_in_time_for_another(monotonic: Monotonic) -> None:
+    with FakeVertex(HANG) as server:
+        server.on_hang = partial(monotonic.turn_soon, 60 / ATTEMPTS_IN_TIME)
+        async with connected(server, time_limit=60) as embedder:
+            await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
+    assert len(server.calls) == 2
+
+
+async def test_a_wait_beyond_the_time_limit_is_left_to_the_caller() -> None:
+    with FakeVertex(usual=refusal(429, "RESOURCE_EXHAUSTED", SECRET, retry_after="60")) as server:
+        failure = await failure_of(server)
+    assert (type(failure), failure.retry_after) == (Unavailable, 60.0)
+    assert len(server.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "reply", [refusal(429, "RESOURCE_EXHAUSTED", SECRET), refusal(500), CUT_CONNECTION, HANG]
+)
+async def test_what_does_not_pass_within_the_time_limit_is_unavailable(reply: Reply) -> None:
+    with FakeVertex(usual=reply) as server:
+        failure = await failure_of(server, time_limit=0.4)
+    assert (type(failure), failure.retry_after) == (Unavailable, 10.0)
+
+
+async def test_the_time_limit_holds_for_all_texts_of_a_call_together() -> None:
+    with FakeVertex(usual=Reply(pause=0.2)) as server:
+        async with connected(server, concurrency=1, time_limit=0.9) as embedder:
+            with pytest.raises(Unavailable):
+                await embedder.embed([f"text {number}" for number in range(10)], Purpose.DOCUMENT)
+
+
+async def test_a_server_that_is_not_there_is_unavailable() -> None:
+    with FakeVertex() as server:
+        pass
+    failure = await failure_of(server, time_limit=0.3)
+    assert type(failure) is Unavailable
+
+
+async def fail(embedder: VertexEmbedder, times: int) -> None:
+    for _ in range(times):
+        with pytest.raises(CarrelError):
+            await embedder.embed([SECRET], Purpose.QUERY)
+
+
+async def test_after_five_failures_in_a_row_it_is_left_alone_for_a_while() -> None:
+    now = 0.0
+    breaker = Breaker("Vertex AI", lambda: now)
+    with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
+        async with connected(server, breaker=breaker) as embedder:
+            await fail(embedder, FAILURES)
+            with pytest.raises(Unavailable) as caught:
+                await embedder.embed([SECRET], Purpose.DOCUMENT)
+            assert await embedder.embed([], Purpose.QUERY) == []
+            server.usual, now = Reply(), 30.0
+            await embedder.embed(["one", "two"], Purpose.QUERY)
+            await embedder.embed(["three"], Purpose.QUERY)
+    assert (caught.value.retry_after, SECRET in caught.value.message) == (30, False)
+    assert len(server.calls) == FAILURES + 3
+
+
+async def test_texts_that_are_refused_do_not_count_as_failures() -> None:
+    with FakeVertex(usual=refusal(400, "INVALID_ARGUMENT")) as server:
+        async with connected(server) as embedder:
+            await fail(embedder, FAILURES + 2)
+    assert len(server.calls) == FAILURES + 2
+
+
+async def test_a_probe_whose_caller_leaves_makes_room_for_another() -> None:
+    breaker = Breaker("Vertex AI", pause=0)
+    with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
+        async with connected(server, breaker=breaker) as embedder:
+            await fail(embedder, FAILURES)
+            server.usual = HANG
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(embedder.embed(["one"], Purpose.QUERY), 0.1)
+            server.usual = Reply()
+            await embedder.embed(["two"], Purpose.QUERY)
+
+
+async def test_a_query_leaves_a_search_time_to_go_on_without_it(monotonic: Monotonic) -> None:
+    with FakeVertex(usual=HANG) as server:
+        server.on_hang = partial(monotonic.turn_soon, QUERY_SECONDS)
+        async with connected(server, time_limit=3600) as embedder, asyncio.timeout(60):
+            with pytest.raises(Unavailable):
+                await embedder.embed(["one"], Purpose.QUERY)
+
+
+async def test_a_refused_text_is_named_by_its_place() -> None:
+    with FakeVertex() as server:
+        async with connected(server) as embedder:
+            with pytest.raises(InvalidInput, match="text 1") as refused:
+                await embedder.embed(["fine", ""], Purpose.DOCUMENT)
+    assert refused.value.details == {"text": 1}
+
+
+async def test_the_first_failure_ends_the_other_requests() -> None:
+    with FakeVertex(usual=HANG) as server:
+        server.script.append(refusal(400, "INVALID_ARGUMENT", SECRET))
+        async with connected(server, time_limit=3600) as embedder:
+            with pytest.raises(InvalidInput):
+                await asyncio.wait_for(embedder.embed(["one", "two"], Purpose.DOCUMENT), 60)
+
+
+async def test_half_a_character_is_refused_before_it_is_sent() -> None:
+    with FakeVertex() as server:
+        async with connected(server) as embedder:
+            with pytest.raises(InvalidInput, match="whole characters"):
+                await embedder.embed(["fine", "\ud83d"], Purpose.DOCUMENT)
+    assert server.calls == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (vector_reply([0.1] * 7), "7 numbers, not 8"),
+        (vector_reply([0.0] * 8), "without a direction"),
+        (vector_reply([math.nan] * 8), "without a direction"),
+        (vector_reply([]), "0 numbers, not 8"),
+        (NO_EMBEDDING, "0 vectors for one text"),
+        (CUT_JSON, "cannot be read"),
+        (Reply(body=b'{"embedding": {"values": ["' + SECRET.encode() + b'"]}}'), "cannot be read"),
+    ],
+)
+async def test_an_answer_that_is_not_one_vector_is_a_fault(reply: Reply, message: str) -> None:
+    with FakeVertex(reply) as server:
+        failure = await failure_of(server)
+    assert type(failure) is PlatformFault
+    assert message in failure.message
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "advice"),
+    [
+        (400, "FAILED_PRECONDITION", "null"),
+        (401, "UNAUTHENTICATED", "credentials"),
+        (403, "PERMISSION_DENIED", "roles/aiplatform.user"),
+        (404, "NOT_FOUND", "location"),
+    ],
+)
+async def test_a_wrong_setup_is_a_fault_and_the_log_says_what_to_do(
+    status: int, reason: str, advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FakeVertex(refusal(status, reason, SECRET)) as server:
+        failure = await failure_of(server)
+    assert type(failure) is PlatformFault
+    logged = capsys.readouterr().err
+    assert advice in logged
+    assert SECRET not in logged
+
+
+async def test_credentials_that_cannot_be_used_are_a_fault() -> None:
+    with FakeVertex() as server:
+        credentials = AnonymousCredentials()  # type: ignore[no-untyped-call]
+        failure = await failure_of(server, credentials=credentials)
+    assert type(failure) is PlatformFault

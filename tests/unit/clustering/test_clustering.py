@@ -1,0 +1,177 @@
+"""Topics in vectors: dense groups are found whatever their order, and noise stays noise."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.clustering.matching import Match, matches
+from shared.clustering.merging import merged
+from shared.clustering.neighbours import nearest
+from shared.clustering.topics import (
+    FEWEST,
+    centroid_of,
+    find_topics,
+    nearest_topics,
+    reach_of,
+)
+from tests.support.vector_groups import DIMENSION, GROUP, groups, strays
+
+if TYPE_CHECKING:
+    from shared.clustering.topics import Topic
+
+SEEDS = st.integers(0, 2**16)
+
+
+def members(topics: list[Topic]) -> list[set[int]]:
+    """The rows of each topic, in the order of their first."""
+    return sorted((set(map(int, topic.members)) for topic in topics), key=min)
+
+
+def groups_of(topics: list[Topic]) -> list[set[int]]:
+    """The groups that each topic has passages of; some of a group may lie too far out."""
+    assert all(len(topic) > GROUP / 2 for topic in members(topics))
+    return [{row // GROUP for row in topic} for topic in members(topics)]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 8, 20, 40])
+def test_each_group_is_a_topic(count: int) -> None:
+    assert [{n} for n in range(count)] == groups_of(find_topics(groups(count)))
+
+
+def test_strays_belong_to_no_topic() -> None:
+    vectors = np.concatenate([groups(6), strays(5)])
+    assert [{n} for n in range(6)] == groups_of(find_topics(vectors))
+
+
+@settings(deadline=None, max_examples=15)
+@given(SEEDS)
+def test_the_order_of_the_vectors_makes_no_difference(seed: int) -> None:
+    vectors = np.concatenate([groups(5, seed), strays(20, seed + 1)])
+    order = np.random.default_rng(seed).permutation(len(vectors))
+    shuffled = [
+        {int(order[row]) for row in topic} for topic in members(find_topics(vectors[order]))
+    ]
+    assert members(find_topics(vectors)) == sorted(shuffled, key=min)
+
+
+@settings(deadline=None, max_examples=15)
+@given(SEEDS)
+def test_no_vector_belongs_to_two_topics_and_all_of_noise_is_left(seed: int) -> None:
+    vectors = np.concatenate([groups(4, seed), strays(60, seed + 1)])
+    found = [int(row) for topic in find_topics(vectors) for row in topic.members]
+    assert len(found) == len(set(found))
+    assert set(found) <= set(range(len(vectors)))
+
+
+def test_copies_belong_where_the_first_belongs() -> None:
+    vectors = groups(5)
+    once = members(find_topics(vectors))
+    twice = members(find_topics(np.concatenate([vectors, vectors])))
+    assert [topic | {row + len(vectors) for row in topic} for topic in once] == twice
+
+
+def test_members_come_from_the_centre_outwards() -> None:
+    vectors = groups(5)
+    for topic in find_topics(vectors):
+        near = vectors[topic.members] @ topic.centroid
+        assert all(first >= second for first, second in pairwise(near))
+
+
+def test_too_few_different_vectors_are_no_topics() -> None:
+    vectors = groups(2)[: FEWEST - 1]
+    assert [] == find_topics(vectors)
+    assert [] == find_topics(np.concatenate([vectors] * 3))
+    assert [] == find_topics(np.empty((0, DIMENSION), np.float32))
+
+
+def test_more_vectors_than_all_eigenvectors_are_computed_of() -> None:
+    assert [{n} for n in range(50)] == groups_of(find_topics(groups(50)))
+
+
+def test_what_comes_later_joins_the_topic_that_it_is_near_to_and_else_none() -> None:
+    vectors = groups(5)
+    topics = find_topics(vectors)
+    centroids = np.array([topic.centroid for topic in topics])
+    reaches = np.array([topic.reach for topic in topics])
+    joined = nearest_topics(np.concatenate([centroids, strays(3)]), centroids, reaches)
+    assert [0, 1, 2, 3, 4, -1, -1, -1] == joined.tolist()
+
+
+def test_without_topics_nothing_joins_one() -> None:
+    empty = np.empty((0, DIMENSION), np.float32)
+    assert [-1, -1] == nearest_topics(strays(2), empty, np.empty(0)).tolist()
+
+
+def test_three_quarters_of_a_core_are_near_enough_to_it() -> None:
+    [core] = [groups(1, size=200)]
+    near = core @ centroid_of(core) >= reach_of(core)
+    assert 0.7 <= near.mean() <= 0.9
+
+
+def test_nobody_joins_a_single_vector() -> None:
+    assert 1.0 == reach_of(strays(1))
+
+
+def test_regions_that_are_alike_become_one_and_others_stay() -> None:
+    vectors = groups(3, size=20)
+    split = np.repeat([0, 1, 2, 3], [10, 10, 20, 20])
+    assert [0] * 20 + [1] * 20 + [2] * 20 == merged(split, vectors).tolist()
+
+
+def test_merging_leaves_noise_alone() -> None:
+    labels = np.array([-1] * 5 + [0] * 15)
+    assert labels.tolist() == merged(labels, groups(1, size=20)).tolist()
+    assert [-1] * 20 == merged(np.full(20, -1), groups(1, size=20)).tolist()
+
+
+def test_neighbours_are_the_most_similar_others_the_nearest_first() -> None:
+    vectors = strays(50)
+    similarities = vectors @ vectors.T
+    np.fill_diagonal(similarities, -2)
+    found = nearest(vectors, 4)
+    assert np.argsort(-similarities, axis=1)[:, :4].tolist() == found.rows.tolist()
+
+
+def test_topics_are_known_again_by_what_they_share() -> None:
+    known = {"a": ["1", "2", "3"], "b": ["4", "5"], "c": ["6"]}
+    topics = [{"4", "5", "7"}, {"1", "2", "3"}, {"8", "9"}]
+    assert [Match("b", 2 / 3), Match("a", 1.0), None] == matches(topics, known)
+
+
+def test_of_two_topics_that_share_with_one_the_more_alike_keeps_its_id() -> None:
+    known = {"a": list("123456")}
+    assert [None, Match("a", 4 / 6)] == matches([set("12"), set("3456")], known)
+
+
+def test_what_has_little_in_common_is_new() -> None:
+    assert [None] == matches([set("1234567")], {"a": ["1"]})
+
+
+def test_nothing_matches_nothing() -> None:
+    assert [] == matches([], {})
+    assert [None] == matches([{"1"}], {})
+    assert [] == matches([], {"a": ["1"]})
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=SEEDS, came=st.booleans())
+def test_topics_are_known_again_where_a_tenth_of_the_passages_came_or_went(
+    *, seed: int, came: bool
+) -> None:
+    vectors = np.concatenate([groups(6, seed), strays(10, seed + 1)])
+    stays = np.random.default_rng(seed).random(len(vectors)) > 0.1
+    fewer, every = np.flatnonzero(stays), np.arange(len(vectors))
+    before, after = (fewer, every) if came else (every, fewer)
+    known = {
+        f"topic {number}": [str(before[row]) for row in topic.members]
+        for number, topic in enumerate(find_topics(vectors[before]))
+        if len(topic.members) > GROUP / 2
+    }
+    topics = [{str(after[row]) for row in each.members} for each in find_topics(vectors[after])]
+    assert known.keys() == {match.cluster_id for match in matches(topics, known) if match}

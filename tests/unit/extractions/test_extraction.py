@@ -1,0 +1,81 @@
+"""Extractions: what names them, and what finds them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from shared.domain.extraction import CONTENTS, ExtractionType, Methodology, extraction_id, facet
+from tests.support.extractions import decision, methodology, of, pattern, warning
+from tests.support.knowledge import BAKING, in_chunks
+
+CHUNK, OTHER, _ = in_chunks(BAKING).chunks
+EVERY = (decision(), pattern(), warning(), methodology())
+
+
+def test_each_type_has_a_content_of_its_own() -> None:
+    assert list(ExtractionType) == [CONTENTS[kind].type for kind in ExtractionType]
+    assert set(ExtractionType) == {content.type for content in EVERY}
+
+
+def test_the_same_again_has_the_same_id_and_nothing_else_has() -> None:
+    chunks = (CHUNK.chunk_id, OTHER.chunk_id)
+    contents = (*EVERY, decision("Which oven?"), decision(options=("rye",)))
+    ids = [extraction_id(chunk, content) for chunk in chunks for content in contents]
+    again = [
+        extraction_id(chunk, type(content).model_validate(content.model_dump()))
+        for chunk in chunks
+        for content in contents
+    ]
+    assert (ids, len(ids)) == (again, len(set(ids)))
+
+
+def test_an_id_tells_the_type_and_is_one_that_firestore_takes() -> None:
+    for content in EVERY:
+        assert re.fullmatch(f"{content.type}-[0-9a-f]{{20}}", extraction_id("chunk", content))
+
+
+def test_an_extraction_is_found_by_each_combination_of_filters_that_it_passes() -> None:
+    expected = {
+        "decision",
+        "decision source:baking",
+        "decision topic:rag",
+        "decision topic:rag source:baking",
+        "decision topic:rye%20bread",
+        "decision topic:rye%20bread source:baking",
+    }
+    extraction = of(CHUNK, decision(), "rag", "rye bread")
+    assert (expected, 6) == (set(extraction.facets), len(extraction.facets))
+
+
+def test_a_duplicate_is_found_by_nothing() -> None:
+    extraction = of(CHUNK, decision(), "rag")
+    assert [] == replace(extraction, duplicate_of="another").facets
+
+
+def test_no_topic_is_taken_for_a_source() -> None:
+    odd = facet(ExtractionType.DECISION, "rag source:baking")
+    assert odd != facet(ExtractionType.DECISION, "rag", "baking")
+    assert facet(ExtractionType.DECISION, "100%25") != facet(ExtractionType.DECISION, "100%")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (decision(), "Which flour? rye; wheat"),
+        (decision(recommended_approach="Rye."), "Which flour? Rye."),
+        (pattern(), "Sourdough Bread that keeps for a day only. Let it sour."),
+        (warning(), "Starving starter It dies without flour and water."),
+        (methodology(), "Baking Knead"),
+    ],
+)
+def test_what_is_embedded_is_what_people_ask_for(content: object, expected: str) -> None:
+    assert expected == getattr(content, "text", None)
+
+
+def test_steps_are_numbered_from_one_in_their_order() -> None:
+    steps = [{"order": n, "title": f"Step {n}", "description": "Do it."} for n in (9, 7)]
+    told = Methodology.model_validate({"name": "Bake", "steps": steps})
+    assert [(1, "Step 7"), (2, "Step 9")] == [(step.order, step.title) for step in told.steps]

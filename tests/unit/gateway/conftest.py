@@ -1,0 +1,28 @@
+"""What the gateway's tests share: one tool that exists only for them, and a call of it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.call import CallRequest
+from shared.caller import Caller
+from tests.support.fake_catalog import declared
+
+if TYPE_CHECKING:
+    from functions.gateway.catalog import Declaration
+
+
+@pytest.fixture
+def declaration() -> Declaration:
+    """A tool that has more time than a call of it takes on a busy machine."""
+    return declared("try_out", timeout=40)
+
+
+@pytest.fixture
+def call_request(declaration: Declaration) -> CallRequest:
+    """A call of it that begins now."""
+    deadline = time.time() + declaration.timeout
+    return CallRequest(call_id="c-1", arguments={}, caller=Caller(), deadline=deadline)

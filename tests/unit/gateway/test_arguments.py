@@ -1,0 +1,64 @@
+"""Arguments that no tool can take, refused before anything is sent or paid for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from functions.gateway.arguments import MAX_DEPTH, invalid_arguments
+from functions.gateway.auth.visitor import Visitor
+from shared.caller import Caller
+from tests.support.fake_catalog import Desk, calls_to, declared
+
+TOOL = declared("try_out")
+NUMBER = "not a finite number"
+DEEP = f"lists and objects nested more than {MAX_DEPTH} levels deep"
+
+
+def nested(depth: int) -> Any:
+    """A number in so many lists."""
+    value: Any = 0
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def details_of(arguments: dict[str, Any]) -> dict[str, Any] | None:
+    error = invalid_arguments("try_out", arguments)
+    return error.details if error else None
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_a_number_that_is_not_finite_is_named_by_its_path(number: float) -> None:
+    arguments = {"a": number, "b": {"c": [1.5, {"d": number}]}, "e": 1e308}
+    assert {"a": NUMBER, "b.c.1.d": NUMBER} == details_of(arguments)
+
+
+@pytest.mark.parametrize(("depth", "details"), [(MAX_DEPTH, None), (MAX_DEPTH + 1, {"a": DEEP})])
+def test_nesting_has_a_bound(depth: int, details: dict[str, str] | None) -> None:
+    assert details == details_of({"a": nested(depth)})
+
+
+def test_the_bound_is_not_the_stacks() -> None:
+    deep = nested(100_000)
+    assert {"a": DEEP} == details_of({"a": deep, "b": 1})
+
+
+def test_of_many_bad_values_the_first_are_named() -> None:
+    details = details_of({"a": [math.inf] * 10_000})
+    assert details
+    assert 20 == len(details)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("value", "problem"), [(math.inf, NUMBER), (nested(900), DEEP)])
+async def test_a_call_with_such_arguments_reaches_no_tool(value: Any, problem: str) -> None:
+    desk = Desk(lambda *_: {})
+    visitor = Visitor(Caller.of("anna"), None)
+    answer = await calls_to(desk).call(TOOL, {"filter": value}, visitor)
+    assert answer.error
+    assert ("VALIDATION_ERROR", {"filter": problem}) == (answer.error.code, answer.error.details)
+    assert f"filter: {problem}. Correct this and call try_out again." in answer.error.message
+    assert [] == desk.asked

@@ -1,0 +1,98 @@
+"""The catalogue: what is offered to whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.gateway.catalog import Catalog
+from infra.deploy.discovery import tools
+from shared.caller import Caller, Tier
+from shared.tool import Effect, Links
+from tests.support.fake_catalog import SHELF, declared
+
+if TYPE_CHECKING:
+    from functions.gateway.catalog import Declaration
+
+ANYONE, MEMBER = Caller(), Caller.of("u-1")
+
+
+def test_the_catalogue_holds_every_tool_in_order() -> None:
+    offered = Catalog.load().open_to(ANYONE)
+    public = [tool.name for tool in tools() if tool.tier is Tier.PUBLIC and not tool.internal]
+    assert sorted(public) == [each.name for each in offered]
+
+
+def test_a_declaration_survives_the_catalogue_unchanged() -> None:
+    catalog = Catalog.load()
+    for tool in tools():
+        assert tool.declaration()["inputSchema"] == catalog.input_schema(tool.name)
+        if not tool.internal:
+            kept = catalog.get(tool.name, MEMBER)
+            assert kept is not None
+            assert tool.declaration() == kept.model_dump(mode="json", by_alias=True)
+
+
+def test_a_tool_for_registered_callers_is_hidden_from_others(declaration: Declaration) -> None:
+    private = declaration.model_copy(update={"name": "look_inside", "tier": Tier.REGISTERED})
+    catalog = Catalog([declaration, private])
+    assert [declaration] == catalog.open_to(ANYONE)
+    assert [private, declaration] == catalog.open_to(MEMBER)
+    assert (None, private) == (
+        catalog.get("look_inside", ANYONE),
+        catalog.get("look_inside", MEMBER),
+    )
+
+
+def test_an_internal_tool_is_the_gateways_alone(declaration: Declaration) -> None:
+    update = {"internal": True, "completes": ["tag"], "name": "complete_tag"}
+    inner = declaration.model_copy(update=update)
+    catalog = Catalog([declaration, inner])
+    assert [declaration] == catalog.open_to(MEMBER)
+    assert catalog.get("complete_tag", MEMBER) is None
+    assert inner == catalog.completing("tag", MEMBER)
+    assert {"complete_tag", declaration.name} == set(catalog.names)
+
+
+def test_what_is_for_registered_callers_is_no_resource_for_others() -> None:
+    shelf = declared("get_shelf", tier=Tier.REGISTERED, resource=SHELF, completes=["shelf"])
+    shelves = declared(
+        "list_shelves",
+        tier=Tier.REGISTERED,
+        links=Links(items="shelves", uri=SHELF.uri, name="label", listed=True),
+    )
+    catalog = Catalog([shelf, shelves])
+    assert ([], [], None) == (
+        catalog.readable(ANYONE),
+        catalog.listed(ANYONE),
+        catalog.completing("shelf", ANYONE),
+    )
+    assert [(shelf, SHELF)] == catalog.readable(MEMBER)
+    assert [(shelves, shelves.links)] == catalog.listed(MEMBER)
+    assert shelf == catalog.completing("shelf", MEMBER)
+
+
+def test_an_unknown_tool_is_not_in_the_catalogue(declaration: Declaration) -> None:
+    catalog = Catalog([declaration])
+    assert (None, None) == (catalog.get("nope", MEMBER), catalog.input_schema("nope"))
+
+
+@pytest.mark.parametrize(
+    ("effect", "hints"),
+    [
+        (Effect.READ, (True, False, True)),
+        (Effect.WRITE, (False, False, False)),
+        (Effect.DESTROY, (False, True, False)),
+    ],
+)
+def test_an_effect_becomes_the_hints_that_clients_ask_about(
+    declaration: Declaration, effect: Effect, hints: tuple[bool, bool, bool]
+) -> None:
+    annotations = declaration.model_copy(update={"effect": effect}).to_mcp().annotations
+    assert annotations is not None
+    assert hints == (
+        annotations.read_only_hint,
+        annotations.destructive_hint,
+        annotations.idempotent_hint,
+    )

@@ -1,0 +1,178 @@
+"""Completion, by a tool's function that is reached over HTTP."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import PromptReference, ResourceTemplateReference
+
+from functions.gateway.catalog import Catalog
+from functions.gateway.dispatch import HttpDispatcher
+from functions.gateway.prompt import Argument, Prompt
+from shared.errors import InvalidInput, Unavailable
+from tests.support.fake_catalog import BOOK, SHELF, Desk, declared, served
+from tests.support.faulty_tool_server import Reply, ToolServer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mcp_types import Completion
+
+pytestmark = pytest.mark.anyio
+
+INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
+PRAISE = Prompt(
+    name="praise",
+    title="Praise",
+    description="Praises.",
+    arguments=(
+        Argument(name="by", title="By", description="Whom.", kind="author"),
+        Argument(name="in", title="In", description="Where.", kind="city"),
+        Argument(name="tone", title="Tone", description="How.", choices=("loud", "low", "high")),
+        Argument(name="why", title="Why", description="For what."),
+    ),
+    text=lambda _: "Praise.",
+)
+PROMPT, TEMPLATE = PromptReference(name="praise"), ResourceTemplateReference(uri=SHELF.uri)
+TWO: list[dict[str, Any]] = [
+    {"name": "Ada", "id": "a-1", "count": 3},
+    {"name": "Adam", "id": None, "count": 1},
+]
+
+
+def names(found: list[dict[str, Any]], total: int) -> Reply:
+    """What the function of the completing tool answers."""
+    return Reply(body=json.dumps({"result": {"names": found, "total": total}}).encode())
+
+
+@asynccontextmanager
+async def completing(server: ToolServer, mode: str = "2026-07-28") -> AsyncIterator[Client]:
+    """A client of a gateway whose completing tool is served by this."""
+    dispatcher = HttpDispatcher({"complete_name": server.url})
+    try:
+        async with Client(served(dispatcher, prompts=[PRAISE]), mode=mode) as client:
+            yield client
+    finally:
+        await dispatcher.aclose()
+
+
+async def completed(
+    reply: Reply, ref: PromptReference | ResourceTemplateReference, name: str, value: str
+) -> tuple[Completion, list[dict[str, Any]]]:
+    """What a value is completed to, and the arguments of the calls that this took."""
+    with ToolServer(reply) as server:
+        async with completing(server) as client:
+            result = await client.complete(ref, {"name": name, "value": value})
+        return result.completion, [json.loads(body)["arguments"] for body in server.bodies]
+
+
+async def refused(
+    reply: Reply, ref: PromptReference | ResourceTemplateReference, value: str
+) -> MCPError:
+    """The error of a completion."""
+    with ToolServer(reply) as server:
+        async with completing(server) as client:
+            with pytest.raises(MCPError) as caught:
+                await client.complete(ref, {"name": "by", "value": value})
+    return caught.value
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+async def test_a_gateway_says_that_it_completes(mode: str) -> None:
+    with ToolServer(names(TWO, 2)) as server:
+        async with completing(server, mode) as client:
+            result = await client.complete(PROMPT, {"name": "by", "value": "ad"})
+    assert ["Ada", "Adam"] == result.completion.values
+
+
+async def test_an_argument_of_a_prompt_is_completed_to_names() -> None:
+    completion, asked = await completed(names(TWO, 2), PROMPT, "by", "ad")
+    assert (["Ada", "Adam"], 2, False) == (
+        completion.values,
+        completion.total,
+        completion.has_more,
+    )
+    assert [{"kind": "author", "prefix": "ad"}] == asked
+
+
+async def test_a_variable_of_a_template_is_completed_to_ids() -> None:
+    completion, asked = await completed(names(TWO, 2), TEMPLATE, "shelf_id", "ad")
+    assert ["a-1"] == completion.values
+    assert [{"kind": "shelf", "prefix": "ad"}] == asked
+
+
+async def test_no_more_than_a_hundred_values_are_sent_and_what_is_left_is_told() -> None:
+    many = [{"name": f"Ada {number}", "id": None, "count": 1} for number in range(120)]
+    completion, _ = await completed(names(many, 500), PROMPT, "by", "")
+    assert (100, 500, True) == (len(completion.values), completion.total, completion.has_more)
+
+
+async def test_a_name_that_two_things_have_is_told_once() -> None:
+    completion, _ = await completed(names([TWO[0], TWO[0]], 2), PROMPT, "by", "")
+    assert (["Ada"], 1, False) == (completion.values, completion.total, completion.has_more)
+
+
+async def test_an_argument_with_choices_is_completed_without_a_call() -> None:
+    completion, asked = await completed(names(TWO, 2), PROMPT, "tone", "lo")
+    assert (["loud", "low"], []) == (completion.values, asked)
+
+
+@pytest.mark.parametrize(
+    ("ref", "argument"),
+    [
+        (PROMPT, "why"),
+        (PROMPT, "in"),
+        (PROMPT, "nothing"),
+        (TEMPLATE, "nothing"),
+        (ResourceTemplateReference(uri=BOOK.uri), "book_id"),
+    ],
+)
+async def test_what_no_tool_completes_is_completed_to_nothing(
+    ref: PromptReference | ResourceTemplateReference, argument: str
+) -> None:
+    completion, asked = await completed(names(TWO, 2), ref, argument, "a")
+    assert ([], 0, False, []) == (
+        completion.values,
+        completion.total,
+        completion.has_more,
+        asked,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ref", "said"),
+    [
+        (PromptReference(name="blame"), "The prompts are: praise."),
+        (ResourceTemplateReference(uri="carrel://hat/{hat_id}"), f"There are: {BOOK.uri}, "),
+    ],
+)
+async def test_an_unknown_prompt_or_template_is_refused_with_those_there_are(
+    ref: PromptReference | ResourceTemplateReference, said: str
+) -> None:
+    error = await refused(names([], 0), ref, "a")
+    assert INVALID_PARAMS == error.code
+    assert said in error.message
+
+
+async def test_a_beginning_that_the_tool_refuses_is_completed_to_nothing() -> None:
+    refusal = json.dumps({"error": InvalidInput("prefix: too long").to_wire()}).encode()
+    completion, _ = await completed(Reply(400, refusal), PROMPT, "by", "x" * 5_000)
+    assert [] == completion.values
+
+
+async def test_while_the_tool_is_down_there_is_nothing_to_complete_to() -> None:
+    failure = json.dumps({"error": Unavailable("It rests.", retry_after=5.0).to_wire()}).encode()
+    completion, _ = await completed(Reply(503, failure), PROMPT, "by", "a")
+    assert [] == completion.values
+
+
+async def test_without_a_tool_that_completes_there_is_nothing_to_complete_to() -> None:
+    server = served(Desk(lambda *_: {}), Catalog([declared("try_out")]), [PRAISE])
+    async with Client(server) as client:
+        result = await client.complete(PROMPT, {"name": "by", "value": ""})
+    assert [] == result.completion.values

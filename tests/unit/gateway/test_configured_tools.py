@@ -1,0 +1,131 @@
+"""What a deployment changes of the tools: some are off, others have other times or prices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import ResourceTemplateReference
+
+from functions.gateway.catalog import Catalog
+from functions.gateway.links import blocks
+from shared.caller import Caller
+from shared.errors import InvalidInput
+from shared.settings import Settings
+from tests.support.fake_catalog import BOOK, CATALOG, SHELF, Desk, declared, served
+
+if TYPE_CHECKING:
+    from functions.gateway.catalog import Declaration
+
+pytestmark = pytest.mark.anyio
+
+ANNA = Caller.of("anna")
+
+
+def unused(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    raise AssertionError((tool, arguments))
+
+
+def without(*names: str) -> Catalog:
+    return CATALOG.configured(Settings(disabled_tools=names))
+
+
+async def refusal_of(name: str, catalog: Catalog) -> MCPError:
+    """The error of a call."""
+    async with Client(served(Desk(unused), catalog), mode="2026-07-28") as client:
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool(name, {})
+    return caught.value
+
+
+def test_without_settings_the_tools_are_as_they_are() -> None:
+    assert CATALOG.open_to(ANNA) == without().open_to(ANNA)
+    assert CATALOG.names == without().names
+
+
+def test_a_deployment_may_give_tools_another_time(declaration: Declaration) -> None:
+    other = declaration.model_copy(update={"name": "other"})
+    settings = Settings(tool_timeouts={"other": 60.0})
+    timed = Catalog([declaration, other]).configured(settings).open_to(ANNA)
+    assert [60.0, declaration.timeout] == [each.timeout for each in timed]
+
+
+def test_a_deployment_may_give_tools_another_price() -> None:
+    catalog = Catalog([declared("cheap", price=1), declared("dear", price=9), declared("free")])
+    priced = catalog.configured(Settings(tool_prices={"dear": 0, "free": 5})).open_to(ANNA)
+    assert {"cheap": 1, "dear": 0, "free": 5} == {each.name: each.price for each in priced}
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("disabled_tools", ("try_out", "serch")),
+        ("tool_timeouts", {"serch": 60.0}),
+        ("tool_prices", {"serch": 5}),
+    ],
+)
+def test_a_setting_for_a_tool_that_there_is_not_is_refused(
+    declaration: Declaration, setting: str, value: Any
+) -> None:
+    wrong = f"{setting.upper()} names serch, and the tools are: try_out."
+    with pytest.raises(InvalidInput, match=wrong):
+        Catalog([declaration]).configured(Settings(**{setting: value}))
+
+
+async def test_a_tool_that_is_off_is_not_listed_and_unknown_to_whoever_calls_it() -> None:
+    catalog = without("get_book")
+    async with Client(served(Desk(unused), catalog), mode="2026-07-28") as client:
+        listed = [tool.name for tool in (await client.list_tools()).tools]
+    assert ["get_shelf", "list_books", "list_shelves"] == listed
+    off, unknown = await refusal_of("get_book", catalog), await refusal_of("get_bock", catalog)
+    assert unknown.message.replace("get_bock", "get_book") == off.message
+    assert unknown.code == off.code
+    assert f"The tools are: {', '.join(listed)}." in off.message
+
+
+async def test_what_a_tool_that_is_off_would_answer_is_no_resource() -> None:
+    async with Client(served(Desk(unused), without("get_book")), mode="2026-07-28") as client:
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [SHELF.uri] == [each.uri_template for each in templates]
+        with pytest.raises(MCPError, match=f"like this: {SHELF.uri}"):
+            await client.read_resource("carrel://book/b-1")
+
+
+async def test_what_cannot_be_read_is_neither_listed_nor_linked_to() -> None:
+    desk = Desk(lambda *_: {"shelves": [{"shelf_id": "s", "label": "S"}]})
+    catalog = without("get_book")
+    async with Client(served(desk, catalog), mode="2026-07-28") as client:
+        found = (await client.list_resources()).resources
+    assert ["carrel://shelf/s"] == [each.uri for each in found]
+    assert ["list_shelves"] == [name for name, _ in desk.asked]
+    assert {"get_shelf": None, "list_books": None} == {
+        each.name: each.links for each in catalog.open_to(ANNA) if each.name != "list_shelves"
+    }
+
+
+async def test_what_can_be_read_stays_linked_to_where_others_are_off() -> None:
+    [book] = [each for each in without("get_shelf").open_to(ANNA) if each.name == "list_books"]
+    assert book.links
+    [link] = blocks({"books": [{"book_id": "b", "title": "B"}]}, book.links)
+    assert "carrel://book/b" == link.uri
+
+
+async def test_an_internal_tool_that_is_off_completes_nothing() -> None:
+    catalog = without("complete_name")
+    async with Client(served(Desk(unused), catalog), mode="2026-07-28") as client:
+        reference = ResourceTemplateReference(uri=SHELF.uri)
+        done = await client.complete(reference, {"name": "shelf_id", "value": "s"})
+    assert [] == done.completion.values
+    assert "complete_name" not in catalog.names
+
+
+def test_of_a_tool_that_is_off_nothing_is_known() -> None:
+    catalog = without("get_book")
+    assert (None, None, None) == (
+        catalog.get("get_book", ANNA),
+        catalog.closed_to("get_book", Caller()),
+        catalog.input_schema("get_book"),
+    )
+    assert BOOK not in [template for _, template in catalog.readable(ANNA)]

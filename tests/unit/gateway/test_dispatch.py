@@ -1,0 +1,392 @@
+"""From the gateway to a tool's function that answers badly, late or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.datastructures import Headers
+
+from functions.gateway.dispatch import HttpDispatcher
+from functions.gateway.id_tokens import IdTokens
+from shared.breaker import FAILURES, PAUSE, SOON
+from shared.call import WireError
+from shared.outages import RETRY_AFTER
+from shared.tool import Effect
+from shared.tracing import traced
+from tests.support.fake_catalog import declared
+from tests.support.fakes.http_server import HANGS
+from tests.support.faulty_tool_server import WELL, Reply, ToolServer
+from tests.support.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from functions.gateway.catalog import Declaration
+    from shared.call import CallAnswer, CallRequest
+    from tests.support.monotonic_clock import Monotonic
+
+pytestmark = pytest.mark.anyio
+
+PAGE = b"<html><body>Service temporarily unavailable</body></html>"
+GOOGLES_ERROR = b'{"error": {"code": 403, "message": "no", "status": "PERMISSION_DENIED"}}'
+
+
+TRACEPARENT = f"00-{'a' * 32}-{'b' * 16}-01"
+BROKEN = Reply(500, PAGE, {"Content-Type": "text/html"})
+WRITING = declared("try_out", timeout=40, effect=Effect.WRITE)
+
+
+class Seconds:
+    """A clock that stands still until it is told."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class NoTokens(IdTokens):
+    """Google's tokens while they cannot be had."""
+
+    async def header(self, url: str) -> dict[str, str]:
+        """Fail."""
+        raise OSError(url)
+
+
+def error_reply(status: int, code: str) -> Reply:
+    """An error as a tool's function says it."""
+    return Reply(status, b'{"error": {"code": "%s", "message": "", "details": {}}}' % code.encode())
+
+
+@pytest.fixture
+def seconds() -> Seconds:
+    return Seconds()
+
+
+@asynccontextmanager
+async def dispatching(url: str, **more: Any) -> AsyncIterator[HttpDispatcher]:
+    """A dispatcher that reaches `try_out` at a URL."""
+    dispatcher = HttpDispatcher({"try_out": url}, **more)
+    try:
+        yield dispatcher
+    finally:
+        await dispatcher.aclose()
+
+
+async def answered(reply: Reply, tool: Declaration, request: CallRequest) -> CallAnswer:
+    """What the gateway makes of a reply."""
+    with ToolServer(reply) as server:
+        async with dispatching(server.url) as dispatcher:
+            return await dispatcher.call(tool, request)
+
+
+def assert_unavailable(answer: CallAnswer) -> None:
+    assert answer.result is None
+    assert answer.error is not None
+    assert ("UNAVAILABLE", {"tool": "try_out"}) == (
+        answer.error.code,
+        answer.error.details,
+    )
+    assert RETRY_AFTER == answer.error.retry_after
+
+
+async def test_a_result_comes_back_with_its_receipt(
+    declaration: Declaration, call_request: CallRequest
+) -> None:
+    answer = await answered(Reply(), declaration, call_request)
+    assert ({"well": True}, None) == (answer.result, answer.error)
+    assert 3 == answer.receipt.documents_read
+
+
+async def test_an_error_comes_back_as_the_tool_said_it(
+    declaration: Declaration, call_request: CallRequest
+) -> None:
+    body = b'{"error": {"code": "NOT_FOUND", "message": "There is none.", "details": {"id": "a"}}}'
+    answer = await answered(Reply(404, body), declaration, call_request)
+    assert answer.error == WireError(
+        code="NOT_FOUND", message="There is none.", details={"id": "a"}
+    )
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(200, PAGE, {"Content-Type": "text/html"}),
+        Reply(500, PAGE, {"Content-Type": "text/html"}),
+        Reply(302, b"", {"Location": "https://accounts.example/sign-in"}),
+        Reply(200, b""),
+        Reply(200, b'{"result": {"well": tr'),
+        Reply(200, b'{"result": "text"}'),
+        Reply(200, WELL, missing=10),
+        Reply(200, b"not gzip", {"Content-Encoding": "gzip"}),
+        Reply(200, b"{}"),
+        Reply(200, b'{"result": null, "error": null}'),
+        Reply(500, b'{"detail": "Internal Server Error"}'),
+        Reply(403, GOOGLES_ERROR),
+    ],
+    ids=[
+        "a page", "an error page", "a redirect", "nothing", "cut JSON", "a result of no shape",
+        "a cut connection", "bytes that do not decode", "an empty object", "neither of the two",
+        "an error of the framework", "an error of Google's",
+    ],
+)  # fmt: skip
+async def test_rubbish_means_that_the_tool_is_unavailable(
+    declaration: Declaration, call_request: CallRequest, reply: Reply
+) -> None:
+    assert_unavailable(await answered(reply, declaration, call_request))
+
+
+async def test_nobody_there_means_that_the_tool_is_unavailable(
+    declaration: Declaration, call_request: CallRequest
+) -> None:
+    async with dispatching(f"http://127.0.0.1:{free_port()}") as dispatcher:
+        assert_unavailable(await dispatcher.call(declaration, call_request))
+
+
+@pytest.mark.parametrize(
+    ("reply", "seconds"),
+    [(Reply(pause=HANGS), 60), (Reply(drips=True), 10)],
+    ids=["silent", "dripping"],
+)
+async def test_a_tool_that_hangs_is_given_up_after_its_deadline(
+    declaration: Declaration,
+    call_request: CallRequest,
+    reply: Reply,
+    seconds: float,
+    monotonic: Monotonic,
+) -> None:
+    with ToolServer(reply) as server:
+        server.on_hang = partial(monotonic.turn_soon, seconds)
+        async with asyncio.timeout(120), dispatching(server.url) as dispatcher:
+            assert_unavailable(await dispatcher.call(declaration, call_request))
+
+
+async def test_a_tool_that_is_not_deployed_is_our_fault(
+    declaration: Declaration, call_request: CallRequest
+) -> None:
+    dispatcher = HttpDispatcher({})
+    answer = await dispatcher.call(declaration, call_request)
+    await dispatcher.aclose()
+    assert answer.error is not None
+    assert "INTERNAL_ERROR" == answer.error.code
+
+
+async def outcome(dispatcher: HttpDispatcher, request: CallRequest) -> str:
+    """What a write is told of what became of it."""
+    answer = await dispatcher.call(WRITING, request)
+    assert answer.error is not None
+    assert ("UNAVAILABLE", "try_out") == (answer.error.code, answer.error.details["tool"])
+    return str(answer.error.details["outcome"])
+
+
+@pytest.mark.parametrize("reply", [BROKEN, Reply(200, b""), Reply(200, WELL, missing=10)])
+async def test_what_a_write_did_whose_answer_was_lost_is_unknown(
+    call_request: CallRequest, reply: Reply
+) -> None:
+    with ToolServer(reply) as server:
+        async with dispatching(server.url) as dispatcher:
+            assert "unknown" == await outcome(dispatcher, call_request)
+
+
+async def test_what_a_write_did_that_hangs_is_unknown(
+    call_request: CallRequest, monotonic: Monotonic
+) -> None:
+    with ToolServer(Reply(pause=HANGS)) as server:
+        server.on_hang = partial(monotonic.turn_soon, 60)
+        async with dispatching(server.url) as dispatcher:
+            assert "unknown" == await outcome(dispatcher, call_request)
+
+
+@pytest.mark.parametrize("status", [403, 404, 429])
+async def test_a_write_that_the_front_end_refuses_did_nothing(
+    call_request: CallRequest, status: int
+) -> None:
+    with ToolServer(Reply(status, PAGE)) as server:
+        async with dispatching(server.url) as dispatcher:
+            assert "nothing_done" == await outcome(dispatcher, call_request)
+
+
+async def test_a_write_that_reached_nobody_did_nothing(call_request: CallRequest) -> None:
+    async with dispatching(f"http://127.0.0.1:{free_port()}") as dispatcher:
+        assert "nothing_done" == await outcome(dispatcher, call_request)
+
+
+async def test_a_write_that_could_not_be_sent_did_nothing(call_request: CallRequest) -> None:
+    async with dispatching("https://tool.example", tokens=NoTokens()) as dispatcher:
+        assert "nothing_done" == await outcome(dispatcher, call_request)
+
+
+async def fail(dispatcher: HttpDispatcher, request: CallRequest, times: int = FAILURES) -> None:
+    for _ in range(times):
+        assert (await dispatcher.call(WRITING, request)).error is not None
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        BROKEN,
+        Reply(200, WELL, missing=10),
+        error_reply(503, "UNAVAILABLE"),
+        error_reply(500, "INTERNAL_ERROR"),
+    ],
+    ids=["an error page", "a cut connection", "UNAVAILABLE", "INTERNAL_ERROR"],
+)
+async def test_after_five_failures_in_a_row_a_function_is_left_alone_for_a_while(
+    call_request: CallRequest, seconds: Seconds, reply: Reply
+) -> None:
+    with ToolServer(reply) as server:
+        async with dispatching(server.url, clock=seconds) as dispatcher:
+            await fail(dispatcher, call_request)
+            seconds.now += 13
+            answer = await dispatcher.call(WRITING, call_request)
+    assert FAILURES == len(server.bodies)
+    assert answer.error == WireError(
+        code="UNAVAILABLE",
+        message="try_out is temporarily unreachable. Nothing was stored: call it again in 17 s.",
+        details={"tool": "try_out", "outcome": "nothing_done"},
+        retry_after=17,
+    )
+
+
+async def test_a_function_that_hangs_is_left_alone_too(
+    call_request: CallRequest, seconds: Seconds, monotonic: Monotonic
+) -> None:
+    turn = partial(monotonic.turn_soon, 60)
+    with ToolServer(Reply(pause=HANGS)) as server:
+        server.on_hang = threading.Barrier(FAILURES, action=turn).wait
+        async with dispatching(server.url, clock=seconds) as dispatcher:
+            await asyncio.gather(*(fail(dispatcher, call_request, 1) for _ in range(FAILURES)))
+            await fail(dispatcher, call_request)
+    assert FAILURES == len(server.bodies)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        error_reply(400, "VALIDATION_ERROR"),
+        error_reply(404, "NOT_FOUND"),
+        error_reply(429, "RATE_LIMITED"),
+        Reply(403, GOOGLES_ERROR),
+        Reply(200, b""),
+    ],
+    ids=["VALIDATION_ERROR", "NOT_FOUND", "RATE_LIMITED", "an error of Google's", "nothing"],
+)
+async def test_a_function_that_refuses_is_called_again_and_again(
+    call_request: CallRequest, reply: Reply
+) -> None:
+    with ToolServer(reply) as server:
+        async with dispatching(server.url) as dispatcher:
+            await fail(dispatcher, call_request, FAILURES + 2)
+    assert FAILURES + 2 == len(server.bodies)
+
+
+async def test_an_answer_in_between_begins_a_new_row(call_request: CallRequest) -> None:
+    with ToolServer(BROKEN) as server:
+        async with dispatching(server.url) as dispatcher:
+            await fail(dispatcher, call_request, FAILURES - 1)
+            server.reply = error_reply(404, "NOT_FOUND")
+            await fail(dispatcher, call_request, 1)
+            server.reply = BROKEN
+            await fail(dispatcher, call_request, FAILURES - 1)
+            server.reply = Reply()
+            assert (await dispatcher.call(WRITING, call_request)).result
+
+
+async def test_after_the_pause_one_call_finds_out_whether_the_function_is_back(
+    call_request: CallRequest, seconds: Seconds
+) -> None:
+    with ToolServer(BROKEN) as server:
+        async with dispatching(server.url, clock=seconds) as dispatcher:
+            await fail(dispatcher, call_request)
+            seconds.now += PAUSE
+            server.reply = Reply(pause=0.1)
+            calls = [dispatcher.call(WRITING, call_request) for _ in range(4)]
+            probe, *others = await asyncio.gather(*calls)
+            assert (await dispatcher.call(WRITING, call_request)).result
+    assert probe.result
+    assert [SOON] * 3 == [each.error.retry_after for each in others if each.error]
+    assert FAILURES + 2 == len(server.bodies)
+
+
+async def test_a_probe_that_fails_begins_another_pause(
+    call_request: CallRequest, seconds: Seconds
+) -> None:
+    with ToolServer(BROKEN) as server:
+        async with dispatching(server.url, clock=seconds) as dispatcher:
+            await fail(dispatcher, call_request)
+            seconds.now += PAUSE
+            await fail(dispatcher, call_request)
+    assert FAILURES + 1 == len(server.bodies)
+
+
+async def test_a_probe_whose_caller_leaves_makes_room_for_another(
+    call_request: CallRequest, seconds: Seconds
+) -> None:
+    with ToolServer(BROKEN) as server:
+        async with dispatching(server.url, clock=seconds) as dispatcher:
+            await fail(dispatcher, call_request)
+            seconds.now += PAUSE
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0):
+                    await dispatcher.call(WRITING, call_request)
+            server.reply = Reply()
+            assert (await dispatcher.call(WRITING, call_request)).result
+
+
+async def test_one_function_that_fails_does_not_close_the_way_to_others(
+    call_request: CallRequest,
+) -> None:
+    with ToolServer(BROKEN) as broken, ToolServer() as well:
+        dispatcher = HttpDispatcher({"try_out": broken.url, "other": well.url})
+        await fail(dispatcher, call_request)
+        answer = await dispatcher.call(declared("other"), call_request)
+        assert {"other": "ok"}.items() <= (await dispatcher.health()).items()
+        await dispatcher.aclose()
+    assert {"well": True} == answer.result
+
+
+async def test_the_trace_goes_on_to_the_tools_function(
+    declaration: Declaration, call_request: CallRequest
+) -> None:
+    with ToolServer() as server:
+        async with dispatching(server.url) as dispatcher:
+            with traced(Headers({"traceparent": TRACEPARENT}), "p"):
+                await dispatcher.call(declaration, call_request)
+            await dispatcher.call(declaration, call_request)
+    assert [TRACEPARENT, None] == server.traces
+
+
+@pytest.mark.parametrize(
+    ("reply", "state"), [(Reply(), "ok"), (Reply(503, PAGE), "HTTP 503"), (Reply(302), "HTTP 302")]
+)
+async def test_health_is_what_the_function_answers(reply: Reply, state: str) -> None:
+    with ToolServer(reply) as server:
+        async with dispatching(server.url) as dispatcher:
+            assert {"try_out": state} == await dispatcher.health()
+
+
+async def test_health_names_what_cannot_be_reached() -> None:
+    async with dispatching(f"http://127.0.0.1:{free_port()}") as dispatcher:
+        assert {"try_out": "unreachable (ConnectError)"} == await dispatcher.health()
+
+
+async def test_health_asks_all_functions_at_once() -> None:
+    barrier = threading.Barrier(2)
+    with ToolServer() as one, ToolServer() as other:
+        one.both = other.both = barrier
+        dispatcher = HttpDispatcher({"a": one.url, "b": other.url})
+        assert {"a": "ok", "b": "ok"} == await dispatcher.health()
+        await dispatcher.aclose()
+    assert not barrier.broken
+
+
+async def test_a_tool_without_a_url_is_missed() -> None:
+    dispatcher = HttpDispatcher({}, names=["try_out"])
+    assert {"try_out": "not deployed"} == await dispatcher.health()
+    await dispatcher.aclose()

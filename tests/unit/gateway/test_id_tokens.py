@@ -1,0 +1,192 @@
+"""ID tokens, from a metadata server to a function behind TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from google.auth.compute_engine import _metadata
+
+from functions.gateway.dispatch import HttpDispatcher
+from functions.gateway.id_tokens import IdTokens
+from tests.support.fakes.http_server import HANGS
+from tests.support.fakes.metadata import FakeMetadata, claims_of
+from tests.support.faulty_tool_server import ToolServer, write_certificate
+from tests.support.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from pathlib import Path
+
+    from functions.gateway.catalog import Declaration
+    from shared.call import CallAnswer, CallRequest
+    from tests.support.monotonic_clock import Monotonic
+
+    Ask = Callable[[], Awaitable[CallAnswer]]
+
+pytestmark = pytest.mark.anyio
+
+
+@contextmanager
+def metadata_at(address: str, tmp_path: Path) -> Iterator[None]:
+    """Point google-auth at a metadata server, as its environment variables do."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("GCE_METADATA_HOST", address)
+        environment.setenv("GCE_METADATA_IP", address)
+        environment.setenv("GCE_METADATA_DETECT_RETRIES", "1")
+        environment.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+        environment.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+        importlib.reload(_metadata)  # it reads the address when it is imported
+        yield
+    importlib.reload(_metadata)
+
+
+@pytest.fixture
+def metadata(tmp_path: Path) -> Iterator[FakeMetadata]:
+    """The metadata server of this machine, for as long as the test runs."""
+    with FakeMetadata() as server, metadata_at(server.address, tmp_path):
+        yield server
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for the loopback address, with its key."""
+    path = tmp_path_factory.mktemp("tls") / "certificate.pem"
+    write_certificate(path)
+    return path
+
+
+@pytest.fixture
+def function(certificate: Path) -> Iterator[ToolServer]:
+    """A tool's function, reached over HTTPS as in the cloud."""
+    with ToolServer(certificate=certificate) as server:
+        yield server
+
+
+@pytest.fixture
+async def dispatcher(
+    function: ToolServer, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[HttpDispatcher]:
+    """A dispatcher that trusts the function's certificate."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    opened = HttpDispatcher({"try_out": function.url})
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+def ask(dispatcher: HttpDispatcher, declaration: Declaration, call_request: CallRequest) -> Ask:
+    """Sends the call to the function."""
+    return lambda: dispatcher.call(declaration, call_request)
+
+
+def token_of(server: ToolServer) -> str:
+    """The token that came with the last request."""
+    scheme, _, token = (server.authorizations[-1] or "").partition(" ")
+    assert scheme == "Bearer"
+    return token
+
+
+def assert_unavailable(answer: CallAnswer) -> None:
+    assert answer.error is not None
+    assert ("UNAVAILABLE", {"tool": "try_out"}) == (answer.error.code, answer.error.details)
+
+
+async def test_a_call_carries_a_token_made_for_its_function(
+    metadata: FakeMetadata, function: ToolServer, ask: Ask
+) -> None:
+    answer = await ask()
+    assert {"well": True} == answer.result
+    assert [function.url] == metadata.audiences
+    assert function.url == claims_of(token_of(function))["aud"]
+
+
+async def test_health_is_asked_with_a_token_too(
+    metadata: FakeMetadata, function: ToolServer, dispatcher: HttpDispatcher
+) -> None:
+    assert {"try_out": "ok"} == await dispatcher.health()
+    assert [function.url] == metadata.audiences
+    assert token_of(function)
+
+
+async def test_a_token_is_kept_for_the_next_call(metadata: FakeMetadata) -> None:
+    tokens = IdTokens()
+    first, second = [await tokens.header("https://a.example") for _ in range(2)]
+    assert first == second
+    assert ["https://a.example"] == metadata.audiences
+
+
+async def test_a_token_about_to_expire_is_replaced(metadata: FakeMetadata) -> None:
+    metadata.lifetime = 60
+    tokens = IdTokens()
+    first, second = [await tokens.header("https://a.example") for _ in range(2)]
+    assert first != second
+    assert ["https://a.example"] * 2 == metadata.audiences
+
+
+async def test_each_function_has_a_token_of_its_own(metadata: FakeMetadata) -> None:
+    tokens = IdTokens()
+    urls = ["https://a.example", "https://b.example"]
+    headers = [await tokens.header(url) for url in urls]
+    said = [claims_of(each["authorization"].removeprefix("Bearer "))["aud"] for each in headers]
+    assert (urls, urls) == (said, metadata.audiences)
+
+
+async def test_nothing_is_fetched_or_sent_over_plain_http(
+    metadata: FakeMetadata, declaration: Declaration, call_request: CallRequest
+) -> None:
+    with ToolServer() as server:
+        dispatcher = HttpDispatcher({"try_out": server.url})
+        answer = await dispatcher.call(declaration, call_request)
+        await dispatcher.aclose()
+    assert {"well": True} == answer.result
+    assert ([None], []) == (server.authorizations, metadata.audiences)
+
+
+@pytest.mark.parametrize("refusal", [403, 404])
+async def test_without_a_token_the_tool_is_unavailable(
+    metadata: FakeMetadata, ask: Ask, function: ToolServer, refusal: int
+) -> None:
+    metadata.refusal = refusal
+    assert_unavailable(await ask())
+    assert [] == function.authorizations
+
+
+@pytest.mark.parametrize("token", ["<html>captive portal</html>", "a.b", "e30.e30.e30"])
+async def test_a_token_that_is_none_makes_the_tool_unavailable(
+    metadata: FakeMetadata, ask: Ask, function: ToolServer, token: str
+) -> None:
+    metadata.token = token
+    assert_unavailable(await ask())
+    assert [] == function.authorizations
+
+
+async def test_a_metadata_server_that_is_down_makes_the_tool_unavailable(
+    ask: Ask, dispatcher: HttpDispatcher, function: ToolServer, tmp_path: Path
+) -> None:
+    with metadata_at(f"127.0.0.1:{free_port()}", tmp_path):
+        assert_unavailable(await ask())
+        assert (await dispatcher.health())["try_out"].startswith("unreachable")
+    assert [] == function.authorizations
+
+
+async def test_a_call_does_not_wait_for_a_token_beyond_its_deadline(
+    metadata: FakeMetadata, ask: Ask, monotonic: Monotonic
+) -> None:
+    metadata.thinks = HANGS
+    metadata.on_hang = partial(monotonic.turn_soon, 60)
+    async with asyncio.timeout(120):
+        assert_unavailable(await ask())
+
+
+async def test_a_recovered_metadata_server_is_asked_again(metadata: FakeMetadata) -> None:
+    tokens = IdTokens()
+    metadata.refusal = 403
+    with pytest.raises(OSError, match="no ID token"):
+        await tokens.header("https://a.example")
+    metadata.refusal = None
+    assert "authorization" in await tokens.header("https://a.example")

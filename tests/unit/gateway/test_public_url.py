@@ -1,0 +1,51 @@
+"""The gateway answers to its public address, and on a laptop to each name of the machine."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+from pydantic import SecretStr
+
+from functions.gateway.access import Access
+from functions.gateway.auth.public_url import hosts_of, origins_of
+from functions.gateway.http import mcp_app
+from functions.gateway.server import mcp_server
+from shared.settings import Settings
+from tests.support.fake_catalog import CATALOG, Desk
+from tests.support.mcp_wire import HEADERS, message
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+def test_a_laptop_is_known_by_each_of_its_names(host: str, slash: str) -> None:
+    settings = Settings(public_url=f"http://{host}:8080{slash}")
+    names = ["localhost:8080", "127.0.0.1:8080", "[::1]:8080"]
+    assert names == hosts_of(settings)
+    assert [f"http://{name}" for name in names] == origins_of(settings)
+
+
+@pytest.mark.parametrize("host", ["carrel.example", "carrel.example:8443", "[2001:db8::1]:8443"])
+def test_elsewhere_the_gateway_has_one_name(host: str) -> None:
+    settings = Settings(public_url=f"https://{host}/")
+    assert ([host], [f"https://{host}"]) == (hosts_of(settings), origins_of(settings))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("host", "status"), [("[::1]:8080", 200), ("localhost:8080", 200), ("[::2]:8080", 421)]
+)
+async def test_a_laptop_may_be_reached_by_ipv6(host: str, status: int) -> None:
+    settings = Settings(
+        public_url="http://[::1]:8080",
+        local_user="local",
+        access_secrets=[SecretStr("s" * 32)],
+    )
+    access, desk = Access(settings), Desk(lambda *_: {})
+    app = mcp_app(access, desk, mcp_server(CATALOG, access.calls(desk)))
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as client,
+    ):
+        headers = {**HEADERS, "origin": f"http://{host}"}
+        answer = await client.post(f"http://{host}/mcp", json=message("ping"), headers=headers)
+    assert status == answer.status_code

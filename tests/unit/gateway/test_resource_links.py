@@ -1,0 +1,57 @@
+"""Resource links in the answers of tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from functions.gateway.tools import to_result
+from shared.call import CallAnswer, WireError
+from shared.tool import Links
+from tests.support.fake_catalog import BOOK, Desk, declared, served
+
+TOOL = declared("list_books")
+LINKS = Links(items="like", uri=BOOK.uri, name="title")
+BOOKS = {"like": [{"book_id": "a", "title": "A"}, {"book_id": "b", "title": None}]}
+
+
+def linked(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """The blocks that follow the text."""
+    text, *blocks = to_result(
+        CallAnswer(result=result), declared("list_books"), links=LINKS
+    ).content
+    assert "text" == text.type
+    return [block.model_dump(exclude_none=True) for block in blocks]
+
+
+def test_each_item_becomes_a_lean_link_in_order() -> None:
+    usual = {"type": "resource_link", "mime_type": "application/json"}
+    assert linked(BOOKS) == [
+        {"uri": "carrel://book/a", "name": "A", **usual},
+        {"uri": "carrel://book/b", "name": "b", **usual},
+    ]
+
+
+@pytest.mark.parametrize(
+    "result", [{}, {"like": []}, {"like": None}, {"like": [{"title": "A"}, {"book_id": None}]}]
+)
+def test_no_items_or_items_without_an_id_make_no_links(result: dict[str, Any]) -> None:
+    assert [] == linked(result)
+
+
+def test_an_error_has_no_links() -> None:
+    error = WireError(code="NOT_FOUND", message="There is none.", details={})
+    assert 1 == len(to_result(CallAnswer(error=error), TOOL, links=LINKS).content)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+async def test_a_link_that_came_with_an_answer_can_be_read(mode: str) -> None:
+    desk = Desk(lambda *_: BOOKS)
+    async with Client(served(desk), mode=mode) as client:
+        _, link, _ = (await client.call_tool("get_book", {"book_id": "x"})).content
+        assert "resource_link" == link.type
+        await client.read_resource(link.uri)
+    assert ("get_book", {"book_id": "a"}) == desk.asked[-1]

@@ -1,0 +1,137 @@
+"""The list of all resources, which walks the pages of several tools."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from functions.gateway.resource_list import START_OVER, from_cursor, to_cursor
+from shared.errors import InvalidInput, Unavailable
+from tests.support.fake_catalog import Desk, served
+
+if TYPE_CHECKING:
+    from mcp_types import Resource
+
+    from shared.errors import CarrelError
+
+pytestmark = pytest.mark.anyio
+
+INVALID_PARAMS, TOOL_FAILURE = -32602, -32010
+
+both_eras = pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+
+
+def page(field: str, *names: str, following: str | None = None) -> dict[str, Any]:
+    """A page of a tool's list."""
+    identifier, name = ("book_id", "title") if field == "books" else ("shelf_id", "label")
+    return {
+        field: [{identifier: each.lower(), name: each} for each in names],
+        "next_cursor": following,
+    }
+
+
+def library(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Two pages of books, and one of shelves."""
+    match tool, arguments:
+        case "list_books", {"cursor": "2/ü"}:
+            return page("books", "C")
+        case "list_books", _:
+            return page("books", "A", "B", following="2/ü")
+        case _:
+            return page("shelves", "Top")
+
+
+async def walked(desk: Desk, mode: str) -> list[list[Resource]]:
+    """All pages."""
+    async with Client(served(desk), mode=mode) as client:
+        listed = await client.list_resources()
+        pages = [listed.resources]
+        while listed.next_cursor:
+            listed = await client.list_resources(cursor=listed.next_cursor)
+            pages.append(listed.resources)
+    return pages
+
+
+async def refused(desk: Desk, cursor: str) -> MCPError:
+    """The error of a page."""
+    async with Client(served(desk)) as client:
+        with pytest.raises(MCPError) as caught:
+            await client.list_resources(cursor=cursor)
+    return caught.value
+
+
+@both_eras
+async def test_the_list_goes_through_every_page_of_every_listed_tool(mode: str) -> None:
+    desk = Desk(library)
+    pages = await walked(desk, mode)
+    assert [["A", "B"], ["C"], ["Top"]] == [[each.name for each in page] for page in pages]
+    assert [("list_books", {}), ("list_books", {"cursor": "2/ü"}), ("list_shelves", {})] == (
+        desk.asked
+    )
+
+
+@both_eras
+async def test_what_is_listed_has_a_uri_a_name_and_a_type(mode: str) -> None:
+    [first, *_], *_ = await walked(Desk(library), mode)
+    assert first.model_dump(exclude_none=True) == {
+        "uri": "carrel://book/a",
+        "name": "A",
+        "mime_type": "application/json",
+    }
+
+
+async def test_a_tool_with_nothing_to_list_does_not_cost_a_page() -> None:
+    def no_books(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"books": []} if tool == "list_books" else library(tool, arguments)
+
+    desk = Desk(no_books)
+    assert [["Top"]] == [[each.name for each in page] for page in await walked(desk, "legacy")]
+    assert ["list_books", "list_shelves"] == [tool for tool, _ in desk.asked]
+
+
+async def test_an_empty_library_has_one_empty_page() -> None:
+    assert [[]] == await walked(Desk(lambda *_: {}), "legacy")
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["", "x", "ü", "abc=", "1" * 5_000, to_cursor("drop_books", None), to_cursor("get_book", "2")]
+    + [
+        base64.urlsafe_b64encode(each).decode()
+        for each in (
+            b"",
+            b"5",
+            b"{}",
+            b'["list_books"]',
+            b'["list_books", 5]',
+            b"\xff",
+            b"[" * 9_999,
+        )
+    ],
+)
+async def test_a_broken_cursor_says_to_start_over(cursor: str) -> None:
+    desk = Desk(library)
+    error = await refused(desk, cursor)
+    assert (INVALID_PARAMS, START_OVER) == (error.code, error.message)
+    assert [] == desk.asked
+
+
+async def test_a_cursor_that_its_tool_refuses_says_to_start_over() -> None:
+    desk = Desk(lambda *_: InvalidInput("cursor: broken"))
+    error = await refused(desk, to_cursor("list_books", "2"))
+    assert (INVALID_PARAMS, START_OVER) == (error.code, error.message)
+
+
+@pytest.mark.parametrize("failure", [Unavailable("It rests."), InvalidInput("A first page?")])
+async def test_a_tool_that_fails_fails_the_page_in_its_words(failure: CarrelError) -> None:
+    error = await refused(Desk(lambda *_: failure), to_cursor("list_books", None))
+    assert (TOOL_FAILURE, failure.message) == (error.code, error.message)
+
+
+def test_a_cursor_leads_back_to_its_position() -> None:
+    assert ("list_books", "2/ü") == from_cursor(to_cursor("list_books", "2/ü"))
+    assert ("list_books", None) == from_cursor(to_cursor("list_books", None))

@@ -1,0 +1,125 @@
+"""Facets: what passages can be filtered by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.domain.chunk import KnowledgeCard
+from shared.domain.facet import (
+    HAS_CARD,
+    Facet,
+    Kind,
+    facet_of,
+    month,
+    named,
+    own_facet,
+)
+from tests.support.knowledge import BAKING, in_chunks
+
+KINDS = st.sampled_from(Kind)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300)
+FACETS = st.builds(Facet, KINDS, TEXTS)
+sampled = settings(derandomize=True, deadline=None, max_examples=200)
+CHUNK = replace(in_chunks(BAKING).chunks[0], dated_at=datetime(2024, 5, 31, tzinfo=UTC))
+
+
+@sampled
+@given(FACETS)
+def test_an_id_is_one_that_firestore_takes(facet: Facet) -> None:
+    assert "/" not in facet.id
+    assert len(facet.id.encode()) <= 400
+    assert facet.id.startswith(f"{facet.kind}:")
+
+
+@sampled
+@given(FACETS, FACETS)
+def test_two_facets_have_two_ids(one: Facet, other: Facet) -> None:
+    assert (one == other) == (one.id == other.id)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("/", "%2F"), ("%", "%25"), ("%2F", "%252F"), ("x" * 999, "x" * 998)]
+)
+def test_keys_that_look_alike_when_encoded_have_two_ids(one: str, other: str) -> None:
+    assert Facet(Kind.TAG, one).id != Facet(Kind.TAG, other).id
+
+
+@sampled
+@given(KINDS, TEXTS.filter(str.strip))
+def test_an_id_and_a_name_lead_back_to_the_facet(kind: Kind, name: str) -> None:
+    facet = named(kind, name)
+    assert facet == facet_of(facet.id, name)
+
+
+def test_where_the_id_says_all_the_name_does_not_count() -> None:
+    facet = Facet(Kind.SOURCE, "Notes-1")
+    assert facet == facet_of(facet.id, "My notes")
+
+
+@pytest.mark.parametrize(
+    "name", ["deep work", "Deep Work", " deep\u00a0 work\n", "\uff24eep work", "DEEP\tWORK"]
+)
+def test_case_width_and_white_space_make_no_other_name(name: str) -> None:
+    assert Facet(Kind.TAG, "deep work") == named(Kind.TAG, name)
+
+
+def test_of_a_name_that_folding_makes_too_long_the_beginning_counts() -> None:
+    long = named(Kind.TAG, "\ufdfa" * 200)
+    assert len(long.key.encode()) <= 1_200
+    assert long == named(Kind.TAG, "\ufdfa" * 201) == named(Kind.TAG, long.key)
+    assert long == facet_of(long.id, "\ufdfa" * 200)
+    assert named(Kind.TAG, "\U0001f35e" * 299 + "a") != named(Kind.TAG, "\U0001f35e" * 299 + "b")
+
+
+@sampled
+@given(KINDS, TEXTS)
+def test_a_folded_name_is_its_own_folded_form(kind: Kind, name: str) -> None:
+    once = named(kind, name * 20)
+    assert once == named(kind, once.key)
+
+
+def test_names_of_two_kinds_are_two_facets() -> None:
+    assert named(Kind.TAG, "rye").id != named(Kind.CATEGORY, "rye").id
+
+
+def test_a_month_is_that_of_its_own_time_zone() -> None:
+    east = timezone(timedelta(hours=9))
+    assert Facet(Kind.MONTH, "2024-06") == month(datetime(2024, 6, 1, 8, tzinfo=east))
+
+
+def test_a_chunk_bears_what_is_said_of_it() -> None:
+    expected = {
+        "source:baking": "Bread at Home",
+        "title:bread at home": "Bread at Home",
+        "category:books": "books",
+        "author:ida loaf": "Ida Loaf",
+        "tag:food": "food",
+        "tag:dough": "dough",
+        "month:2024-05": "May 2024",
+    }
+    assert expected == {facet.id: name for facet, name in CHUNK.facets.items()}
+
+
+def test_a_chunk_bears_its_clusters_and_that_it_has_a_card() -> None:
+    chunk = replace(CHUNK, cluster_id=("c1", "c2"), knowledge_card=KnowledgeCard("Knead."))
+    found = set(chunk.facets) - set(CHUNK.facets)
+    assert {Facet(Kind.CLUSTER, "c1"), Facet(Kind.CLUSTER, "c2"), HAS_CARD} == found
+
+
+def test_what_is_blank_or_missing_is_no_facet() -> None:
+    chunk = replace(CHUNK, tags=(" ", ""), author=None, category="", dated_at=None)
+    assert {Kind.SOURCE, Kind.TITLE} == {facet.kind for facet in chunk.facets}
+
+
+def test_one_tag_in_two_spellings_is_one_facet() -> None:
+    tags = [each for each in replace(CHUNK, tags=("Rye", "rye")).facets if each.kind == "tag"]
+    assert [Facet(Kind.TAG, "rye")] == tags
+
+
+def test_no_two_chunks_have_an_own_facet_in_common() -> None:
+    assert own_facet("a") != own_facet("b")

@@ -1,0 +1,216 @@
+"""A folder becomes sources with ids of their own, whatever stands in its files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from functions.jobs.ingest.readers.reading import BrokenInput, read
+from shared.domain.source import Source
+from shared.errors import InvalidInput
+from tests.support.source_files import broken, lines, only, sources, written
+
+
+def test_a_folder_is_read_in_the_order_of_its_paths_and_the_same_way_twice(tmp_path: Path) -> None:
+    for name in ("c.md", "b/z.TXT", "b/a.markdown", "a.md"):
+        written(tmp_path, name, name)
+    written(tmp_path, "b/docs.jsonl", lines({"id": "1", "text": "x"}, {"id": "2", "text": "y"}))
+    written(tmp_path, "d.md", "")
+    expected = ["a.md", "b/a.markdown", "x", "y", "b/z.TXT", "c.md"]
+    assert expected == [source.text for source in sources(tmp_path)]
+    assert list(read(tmp_path)) == list(read(tmp_path))
+
+
+def test_hidden_files_and_other_kinds_are_passed_over(tmp_path: Path) -> None:
+    for name in (".hidden.md", ".obsidian/app.json", "a/.trash/old.md", "picture.png", "README"):
+        written(tmp_path, name, "Words.")
+    written(tmp_path, "note.md", "Words.")
+    assert only(tmp_path).title == "note"
+
+
+def test_links_that_leave_the_folder_are_refused_by_name(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    written(root, "real/note.md", "Inside.")
+    secret = written(tmp_path, "elsewhere/secret.md", "Outside.")
+    (root / "real/passwords.md").symlink_to(secret)
+    (root / "hop.md").symlink_to(root / "real/passwords.md")
+    (root / "linked").symlink_to(tmp_path / "elsewhere")
+    (root / "picture.png").symlink_to(secret)
+    reason = "is a link to something outside the folder: ingest that by itself"
+    expected = [("hop.md", reason), ("linked", reason), ("real/passwords.md", reason)]
+    assert expected == broken(root)
+    assert [source.text for source in sources(root)] == ["Inside."]
+
+
+def test_what_links_inside_the_folder_lead_to_is_read_once(tmp_path: Path) -> None:
+    written(tmp_path, "real/note.md", "Inside.")
+    (tmp_path / "a-link-to-real").symlink_to(tmp_path / "real")
+    (tmp_path / "another.md").symlink_to("real/note.md")
+    (tmp_path / "real/up").symlink_to(tmp_path)
+    assert [source.title for source in sources(tmp_path)] == ["note"]
+    assert broken(tmp_path) == []
+
+
+def test_a_link_to_a_hidden_file_of_the_folder_is_read_once(tmp_path: Path) -> None:
+    hidden = written(tmp_path, ".git/annex/objects/7f", "Words.")
+    written(tmp_path, ".store/deep/b.md", "More.")
+    (tmp_path / "b.md").symlink_to(".git/annex/objects/7f")
+    (tmp_path / "a.md").symlink_to(hidden)
+    (tmp_path / "linked").symlink_to(".store/deep")
+    (tmp_path / ".store/deep/circle").symlink_to(tmp_path / ".store")
+    assert [source.title for source in sources(tmp_path)] == ["a", "b"]
+    assert [source.text for source in sources(tmp_path)] == ["Words.", "More."]
+
+
+def test_what_cannot_be_opened_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:
+    (tmp_path / "gone.md").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "circle.jsonl").symlink_to(tmp_path / "circle.jsonl")
+    os.mkfifo(tmp_path / "pipe.json")
+    written(tmp_path, "note.md", "Words.")
+    expected = [
+        ("circle.jsonl", "cannot be opened: Too many levels of symbolic links"),
+        ("gone.md", "cannot be opened: No such file or directory"),
+        ("pipe.json", "is not a regular file"),
+    ]
+    assert expected == broken(tmp_path)
+    assert len(sources(tmp_path)) == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may open everything")
+def test_a_closed_folder_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:
+    written(tmp_path, "closed/note.md", "Words.").parent.chmod(0)
+    written(tmp_path, "note.md", "Words.")
+    found = list(read(tmp_path))
+    (tmp_path / "closed").chmod(0o700)
+    assert BrokenInput("closed", "cannot be opened: Permission denied") == found[0]
+    assert len(found) == 2
+
+
+def test_a_source_keeps_its_id_when_its_folder_moves(tmp_path: Path) -> None:
+    before = only(written(tmp_path, "old/notes/a/b.md", "Words.").parents[1])
+    after = only(written(tmp_path, "new/place/notes/a/b.md", "Words.").parents[1])
+    assert before.source_id == after.source_id
+
+
+def test_a_source_keeps_its_id_when_its_file_is_read_alone(tmp_path: Path) -> None:
+    file = written(tmp_path, "notes/b.md", "Words.")
+    assert only(file.parent) == only(file)
+
+
+@pytest.mark.parametrize("name", ["index.md", "index.jsonl"])
+def test_two_folders_keep_apart_what_they_call_the_same(tmp_path: Path, name: str) -> None:
+    content = "Words." if name.endswith("md") else lines({"id": "1", "text": "Words."})
+    work = only(written(tmp_path, f"work/{name}", content).parent)
+    home = only(written(tmp_path, f"home/{name}", content).parent)
+    assert work.source_id != home.source_id
+
+
+def test_paths_that_differ_in_punctuation_only_get_ids_of_their_own(tmp_path: Path) -> None:
+    for name in ("a/b.md", "a-b.md", "a_b.md", "a b.md", "a.b.md", "a/b.txt"):
+        written(tmp_path, name, "Words.")
+    ids = {source.source_id for source in sources(tmp_path)}
+    assert (len(ids), all(re.fullmatch(r"[\w-]{1,64}", each) for each in ids)) == (6, True)
+
+
+def test_an_id_that_another_file_has_is_reported_with_both_places(tmp_path: Path) -> None:
+    written(tmp_path, "a.jsonl", lines({"id": "7", "text": "x"}))
+    written(tmp_path, "b.jsonl", lines({"id": "7", "text": "y"}))
+    expected = [("b.jsonl line 1", "has the id of a.jsonl line 1; keep one of the two")]
+    assert expected == broken(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["missing", "missing.md", "image.png", "empty", "a\0b"])
+def test_a_path_with_nothing_to_read_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    written(tmp_path, "image.png", b"\x89PNG")
+    written(tmp_path, "empty/other.png", b"\x89PNG")
+    with pytest.raises(InvalidInput, match=r"Give a folder or a file: .*\.jsonl"):
+        read(tmp_path / name)
+
+
+# Whatever stands in the file
+
+_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+_KEYS = st.sampled_from(
+    [
+        "id",
+        "_id",
+        "title",
+        "text",
+        "tags",
+        "date",
+        "url",
+        "author",
+        "source",
+        "results",
+        "name",
+        "highlights",
+        "user_book_id",
+        "location",
+        "note",
+        "book_tags",
+        "is_deleted",
+    ]
+)
+_JSON = st.recursive(
+    _SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=8),
+    max_leaves=20,
+)
+_BOOKS = st.lists(
+    st.fixed_dictionaries(
+        {"user_book_id": _JSON, "highlights": st.lists(st.dictionaries(_KEYS, _JSON)) | _JSON},
+        optional={"title": _JSON, "author": _JSON, "book_tags": _JSON, "is_deleted": _JSON},
+    ),
+    max_size=3,
+)
+_LINES = st.dictionaries(_KEYS, _JSON | st.text(), max_size=8)
+_FRONT_MATTER = st.text(alphabet="ab:-[]{}&*!|>'\"#%@,?\\xuU0\n \t\x85\ud800", max_size=40)
+
+
+def assert_readable(name: str, content: bytes) -> None:
+    """Every entry can be stored and printed, and a second reading finds the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(Path(folder), name, content)
+        found = list(read(path))
+        assert list(read(path)) == found
+    for each in found:
+        shown = [each.title, each.text] if isinstance(each, Source) else [each.name]
+        assert not re.search(r"[\x00-\x08\x0b-\x1f]", "".join(shown))
+        f"{each}{shown}".encode()
+        if isinstance(each, Source):
+            assert re.fullmatch(r"[\w-]{1,64}", each.source_id, re.ASCII)
+            assert each.title.strip()
+            assert all(section.text.strip() for section in each.sections)
+
+
+@settings(deadline=None)
+@given(st.sampled_from(["a.md", "a.txt", "a.jsonl", "a.json"]), st.binary(max_size=200))
+def test_no_bytes_stop_the_reading(name: str, content: bytes) -> None:
+    assert_readable(name, content)
+
+
+@settings(deadline=None)
+@given(st.lists(_LINES | _JSON, max_size=3))
+def test_no_json_stops_the_reading_of_lines(values: list[Any]) -> None:
+    assert_readable("a.jsonl", "\n".join(map(json.dumps, values)).encode())
+
+
+@settings(deadline=None)
+@given(value=_BOOKS | _JSON, paged=st.booleans())
+def test_no_json_stops_the_reading_of_an_export(*, value: Any, paged: bool) -> None:
+    assert_readable("a.json", json.dumps({"results": value} if paged else value).encode())
+
+
+@settings(deadline=None)
+@given(st.sampled_from(["", "title: ", "tags: ", "date: "]), _FRONT_MATTER)
+def test_no_front_matter_stops_the_reading(key: str, block: str) -> None:
+    content = f"---\n{key}{block}\n---\nWords.\n"
+    assert_readable("a.md", content.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,165 @@
+"""Lines of JSON become sources; broken ones are numbered, and the others go in."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.jobs.ingest.readers.reading import read
+from shared.domain.source import Section, Source
+from tests.support.source_files import broken, lines, only, sources, warnings, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_line_becomes_a_source(tmp_path: Path) -> None:
+    line = {
+        "id": "doc-1",
+        "title": "A title",
+        "text": "Some\r\ntext.",
+        "author": "Ann",
+        "tags": ["a", {"name": "b"}, 3, None],
+        "source": "wiki",
+        "category": "articles",
+        "url": "https://example.com",
+        "highlight_url": "https://example.com#1",
+        "readwise_url": "https://readwise.io/open/1",
+        "date": "2024-05-31T12:00:00+02:00",
+        "unknown": {"is": "ignored"},
+    }
+    section = Section(
+        "Some\ntext.",
+        readwise_url="https://readwise.io/open/1",
+        highlight_url="https://example.com#1",
+        highlighted_at=datetime(2024, 5, 31, 10, tzinfo=UTC),
+    )
+    expected = Source(
+        source_id=f"{tmp_path.name}-doc-1",
+        title="A title",
+        author="Ann",
+        origin="wiki",
+        category="articles",
+        tags=("a", "b", "3"),
+        source_url="https://example.com",
+        sections=(section,),
+    )
+    assert expected == only(written(tmp_path, "docs.jsonl", lines(line)))
+
+
+def test_a_corpus_in_beirs_format_is_read(tmp_path: Path) -> None:
+    line = {"_id": 31715818, "title": "", "text": "New opportunities. " * 9, "metadata": {}}
+    source = only(written(tmp_path, "corpus.jsonl", lines(line)))
+    opening = "New opportunities. " * 4 + "New…"
+    assert (f"{tmp_path.name}-31715818", opening, "jsonl") == (
+        source.source_id,
+        source.title,
+        source.origin,
+    )
+
+
+def test_broken_lines_are_numbered_and_the_others_go_in(tmp_path: Path) -> None:
+    content = b"\n".join(
+        [
+            b'\xef\xbb\xbf{"id": "first", "text": "x"}',
+            b'{"id": "cut", "text": "x',
+            b"",
+            b'{"id": "latin", "text": "caf\xe9"}',
+            b'{"text": "x"}',
+            b'{"id": " ", "text": "x"}',
+            b'{"id": "empty", "title": "Only a title"}',
+            b'["a", "list"]',
+            b'{"id": "who", "text": "x", "author": {}}',
+            b'{"id": "first", "text": "again"}',
+            b'{"id": "last", "text": "x"}',
+        ]
+    )
+    path = written(tmp_path, "file.jsonl", content)
+    expected = [
+        ("file.jsonl line 2", "is not JSON: Unterminated string starting at (column 23)"),
+        ("file.jsonl line 4", "is not UTF-8: byte 0xe9 at position 28; save it as UTF-8"),
+        ("file.jsonl line 5", "id: Field required"),
+        ("file.jsonl line 6", "id: String should have at least 1 character"),
+        ("file.jsonl line 7", "holds no text"),
+        ("file.jsonl line 8", "is not a JSON object"),
+        ("file.jsonl line 9", "author: Input should be a valid string"),
+        ("file.jsonl line 10", "has the id of file.jsonl line 1; keep one of the two"),
+    ]
+    assert expected == broken(path)
+    assert [source.source_id for source in sources(path)] == [
+        f"{tmp_path.name}-first",
+        f"{tmp_path.name}-last",
+    ]
+
+
+def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -> None:
+    content = (
+        r'{"id": "1", "title": "\ud83d", "text": "\ud83d\ude00 \ude00\u0000", "tags": ["\udfff"]}'
+    )
+    source = only(written(tmp_path, "docs.jsonl", content))
+    assert (source.title, source.text, source.tags) == ("\ufffd", "\U0001f600 \ufffd", ("\ufffd",))
+
+
+@pytest.mark.parametrize(
+    ("date", "moment"),
+    [
+        ("2024-05-31", datetime(2024, 5, 31, tzinfo=UTC)),
+        ("2024-05-31 12:30", datetime(2024, 5, 31, 12, 30, tzinfo=UTC)),
+        ("2024-05-31T12:30:00Z", datetime(2024, 5, 31, 12, 30, tzinfo=UTC)),
+        ("2024-05-31T12:30:00.5-05:30", datetime(2024, 5, 31, 18, 0, 0, 500000, tzinfo=UTC)),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_dates_are_utc_where_nothing_else_is_said(
+    tmp_path: Path, date: str | None, moment: datetime | None
+) -> None:
+    path = written(tmp_path, "docs.jsonl", lines({"id": "1", "text": "x", "date": date}))
+    assert moment == only(path).sections[0].highlighted_at
+
+
+@pytest.mark.parametrize("date", [2024, "May 31", "0001-01-01T00:00:00+14:00", [1]])
+def test_a_line_is_kept_without_a_date_that_is_wrong(tmp_path: Path, date: Any) -> None:
+    path = written(tmp_path, "docs.jsonl", lines({"id": "1", "text": "x", "date": date}))
+    ((name, reason),) = warnings(path)
+    assert name == "docs.jsonl line 1"
+    assert reason.startswith("date: ")
+    assert only(path).sections == (Section("x"),)
+
+
+def test_of_two_dates_that_are_wrong_both_are_left_out(tmp_path: Path) -> None:
+    line = {"id": "1", "text": "x", "highlighted_at": "soon", "date": "later"}
+    path = written(tmp_path, "docs.jsonl", lines(line))
+    ((_, reason),) = warnings(path)
+    assert "“soon”" in reason
+    assert "“later”" in reason
+    assert only(path).sections == (Section("x"),)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_lines_in_utf_16_are_read_by_their_byte_order_mark(tmp_path: Path, encoding: str) -> None:
+    text = "\u0a0a \u2028 \U0001f600"  # bytes of line ends, and a line end of Unicode's
+    content = json.dumps({"id": "1", "text": text}, ensure_ascii=False) + "\r\n\r\n{\r\n"
+    path = written(tmp_path, "docs.jsonl", f"\ufeff{content}".encode(encoding))
+    assert only(path).text == text
+    ((name, _),) = broken(path)
+    assert name == "docs.jsonl line 3"
+
+
+def test_lines_in_utf_16_that_break_off_are_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "docs.jsonl", lines({"id": "1", "text": "x"}).encode("utf-16")[:-1])
+    ((name, reason),) = broken(path)
+    assert name == "docs.jsonl"
+    assert reason.startswith("is not UTF-16, as its byte order mark says: ")
+
+
+def test_a_file_is_read_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
+    path = written(tmp_path, "docs.jsonl", lines({"id": "1", "text": "x"}))
+    reading = read(path)
+    path.write_text(lines({"id": "2", "text": "written before the first was asked for"}))
+    assert [each.source_id for each in reading if isinstance(each, Source)] == [
+        f"{tmp_path.name}-2"
+    ]

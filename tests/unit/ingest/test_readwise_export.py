@@ -1,0 +1,199 @@
+"""A Readwise export becomes sources; a broken book is named, and the others go in."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.domain.source import Section, Source
+from tests.support.source_files import book, broken, export, only, sources, warnings, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_readwise_book_becomes_a_source_with_a_section_for_each_highlight(tmp_path: Path) -> None:
+    path = export(
+        tmp_path,
+        {
+            "user_book_id": 12345,
+            "is_deleted": False,
+            "title": "walden; or, life in the woods",
+            "author": "Henry David Thoreau",
+            "readable_title": "Walden",
+            "source": "kindle",
+            "cover_image_url": "https://example.com/cover.jpg",
+            "unique_url": None,
+            "summary": None,
+            "book_tags": [{"id": 1, "name": "nature"}],
+            "category": "books",
+            "document_note": None,
+            "readwise_url": "https://readwise.io/bookreview/12345",
+            "source_url": "https://example.com/walden",
+            "asin": "B000000000",
+            "highlights": [
+                {
+                    "id": 10,
+                    "is_deleted": False,
+                    "text": " Simplify, simplify. ",
+                    "location": 1831,
+                    "location_type": "location",
+                    "note": "Twice!",
+                    "color": "yellow",
+                    "highlighted_at": "2024-05-31T16:41:53.186Z",
+                    "created_at": "2024-05-31T16:41:53.186Z",
+                    "updated_at": "2024-05-31T16:41:53.186Z",
+                    "external_id": None,
+                    "end_location": None,
+                    "url": "https://example.com/walden#1831",
+                    "book_id": 12345,
+                    "tags": [{"id": 2, "name": "simplicity"}],
+                    "is_favorite": False,
+                    "is_discard": False,
+                    "readwise_url": "https://readwise.io/open/10",
+                }
+            ],
+        },
+    )
+    expected = Source(
+        source_id="readwise-12345",
+        title="Walden",
+        author="Henry David Thoreau",
+        origin="kindle",
+        category="books",
+        tags=("nature",),
+        readwise_url="https://readwise.io/bookreview/12345",
+        source_url="https://example.com/walden",
+        sections=(
+            Section(
+                "Simplify, simplify.\n\nNote: Twice!",
+                tags=("simplicity",),
+                readwise_url="https://readwise.io/open/10",
+                highlight_url="https://example.com/walden#1831",
+                highlighted_at=datetime(2024, 5, 31, 16, 41, 53, 186000, tzinfo=UTC),
+            ),
+        ),
+    )
+    assert expected == only(path)
+
+
+def test_highlights_come_in_reading_order_and_those_without_a_place_last(tmp_path: Path) -> None:
+    highlights = [
+        {"id": 4, "text": "nowhere", "location": None},
+        {"id": 3, "text": "later", "location": 20},
+        {"id": 2, "text": "second here", "location": 10},
+        {"id": 1, "text": "first here", "location": 10},
+    ]
+    source = only(export(tmp_path, book(highlights=highlights)))
+    expected = ["first here", "second here", "later", "nowhere"]
+    assert expected == [section.text for section in source.sections]
+
+
+def test_deleted_discarded_and_empty_highlights_are_left_out(tmp_path: Path) -> None:
+    highlights = [
+        {"text": "kept"},
+        {"text": "deleted", "is_deleted": True},
+        {"text": "discarded", "is_discard": True},
+        {"text": None, "note": ""},
+        {"text": "", "note": "only a note"},
+    ]
+    source = only(export(tmp_path, book(highlights=highlights)))
+    assert [section.text for section in source.sections] == ["kept", "Note: only a note"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"is_deleted": True},
+        {"is_deleted": True, "highlights": None},
+        {"highlights": []},
+        {"highlights": [{"text": "gone", "is_deleted": True}]},
+    ],
+)
+def test_a_book_that_was_deleted_or_emptied_has_no_sections(
+    tmp_path: Path, fields: dict[str, Any]
+) -> None:
+    assert only(export(tmp_path, book(**fields))).sections == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"highlights": None}, "has no `highlights`"),
+        ({"highlights": [{"text": " "}]}, "holds no text: all its highlights are empty"),
+        ({"highlights": [{"text": []}]}, "highlights.0.text: Input should be a valid string"),
+        ({"user_book_id": None}, "user_book_id: String should have at least 1 character"),
+        ({"book_tags": "a, b", "highlights": 3}, "highlights: Input should be a valid list"),
+    ],
+)
+def test_a_broken_book_is_named_and_the_others_go_in(
+    tmp_path: Path, fields: dict[str, Any], reason: str
+) -> None:
+    path = export(tmp_path, book(**fields), book(user_book_id=8))
+    assert [("export.json: Walden", reason)] == broken(path)
+    assert [source.source_id for source in sources(path)] == ["readwise-8"]
+
+
+def test_a_highlight_is_kept_without_a_date_that_is_wrong(tmp_path: Path) -> None:
+    highlights = [
+        {"text": "x", "location": 1, "highlighted_at": "2024-05-31"},
+        {"text": "y", "location": 2, "highlighted_at": "May 31"},
+    ]
+    path = export(tmp_path, book(highlights=highlights))
+    reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
+    assert [("export.json: Walden", f"{reason}; kept without it")] == warnings(path)
+    expected = (Section("x", highlighted_at=datetime(2024, 5, 31, tzinfo=UTC)), Section("y"))
+    assert expected == only(path).sections
+
+
+def test_a_book_that_cannot_be_named_is_counted(tmp_path: Path) -> None:
+    path = export(tmp_path, book(), None, {"user_book_id": 9})
+    expected = [
+        ("export.json: book 2", "is not a JSON object"),
+        ("export.json: 9", "has no `highlights`"),
+    ]
+    assert expected == broken(path)
+
+
+def test_only_the_first_few_faults_of_a_book_are_listed(tmp_path: Path) -> None:
+    ((_, reason),) = broken(export(tmp_path, book(highlights=[{"text": []}] * 9)))
+    assert reason.endswith("highlights.2.text: Input should be a valid string; and 6 more")
+
+
+def test_a_bare_list_of_books_is_an_export_too(tmp_path: Path) -> None:
+    path = written(tmp_path, "books.json", json.dumps([book()]))
+    assert only(path).source_id == "readwise-7"
+
+
+def test_a_book_with_nothing_but_its_id_and_highlights_gets_a_name(tmp_path: Path) -> None:
+    source = only(export(tmp_path, {"user_book_id": "7", "highlights": [{"text": "x"}]}))
+    expected = Source("readwise-7", "Readwise book 7", origin="readwise", sections=(Section("x"),))
+    assert expected == source
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"{}", "is not a Readwise export: neither a list of books nor `results` with one"),
+        (b'"text"', "is not a Readwise export: neither a list of books nor `results` with one"),
+        (b'{"results":\n[,]}', "is not JSON: Expecting value (line 2, column 2)"),
+        (b"[" * 100_000, "is nested too deeply"),
+        (b"", "is not JSON: Expecting value (column 1)"),
+        (b'["\xff"]', "is not UTF-8: byte 0xff at position 2; save it as UTF-8"),
+    ],
+)
+def test_a_json_file_that_is_no_export_is_broken(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    assert [("export.json", reason)] == broken(written(tmp_path, "export.json", content))
+
+
+def test_a_number_too_long_for_python_breaks_its_file_only(tmp_path: Path) -> None:
+    written(tmp_path, "export.json", "[" + "9" * 5000 + "]")
+    written(tmp_path, "note.md", "Words.")
+    ((name, reason),) = broken(tmp_path)
+    assert (name, reason.startswith("holds a number that is too long")) == ("export.json", True)
+    assert len(sources(tmp_path)) == 1

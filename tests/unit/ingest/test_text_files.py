@@ -1,0 +1,227 @@
+"""Markdown and text become sources; a broken file is named with what to mend."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.domain.source import Section, Source
+from tests.support.source_files import broken, only, warnings, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
+    content = (
+        "---\ntitle: 12:30 in Paris\nauthor: [Ann, Bob]\ntags: [travel, no, '#2024', travel]\n"
+        "URL: https://example.com/paris\ncategory: essays\ndate: 2024-05-31\nlayout: post\n---\n"
+        "\n# Heading\n\nWords.\n"
+    )
+    expected = Source(
+        source_id=only(written(tmp_path, "paris.md", "x")).source_id,
+        title="12:30 in Paris",
+        author="Ann, Bob",
+        category="essays",
+        tags=("travel", "no", "2024"),
+        source_url="https://example.com/paris",
+        sections=(
+            Section("# Heading\n\nWords.", highlighted_at=datetime(2024, 5, 31, tzinfo=UTC)),
+        ),
+    )
+    source = only(written(tmp_path, "paris.md", content))
+    (section,) = source.sections
+    assert expected == replace(source, sections=(replace(section, written_at=None),))
+
+
+@pytest.mark.parametrize(
+    ("content", "title"),
+    [
+        ("---\ntitle: Given\n---\n# Heading\n", "Given"),
+        ("---\ntitle:\nauthor: null\n---\n# Heading\n", "Heading"),
+        ("---\n---\nWords.\n# Heading ##\n", "Heading"),
+        ("# C#\n", "C#"),
+        ("#hashtag\n\n# ##\n\n## Second level\n", "note"),
+        ("```sh\n# a comment\n```\n# Heading\n", "Heading"),
+        ("~~~\n# a comment, in a block that never ends\n", "note"),
+        ("Words only.", "note"),
+        ("# " + "long " * 100, "long " * 59 + "long…"),
+    ],
+)
+def test_the_title_is_given_or_the_first_heading_or_the_file_name(
+    tmp_path: Path, content: str, title: str
+) -> None:
+    assert title == only(written(tmp_path, "note.md", content)).title
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["---\nA rule, not front matter.\n---\nWords.", "---\nNo second rule.", "--- a: b ---\nWords."],
+)
+def test_a_rule_at_the_top_is_part_of_the_text(tmp_path: Path, text: str) -> None:
+    assert text == only(written(tmp_path, "note.md", text)).text
+
+
+def test_tags_may_be_one_line_with_commas(tmp_path: Path) -> None:
+    path = written(tmp_path, "note.md", "---\ntags: 'one, two words,, #three'\n---\nWords.")
+    assert only(path).tags == ("one", "two words", "three")
+
+
+def test_line_ends_byte_order_mark_and_control_characters_are_normalised(tmp_path: Path) -> None:
+    path = written(tmp_path, "note.txt", b"\xef\xbb\xbfone\r\ntwo\rthree\x0c\tfour\x1b\r\n")
+    assert only(path).text == "one\ntwo\nthree\tfour"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "holds no text"),
+        (b"---\ntitle: Empty\n---\n \n", "holds no text"),
+        (b"abc\0def", "is not text: a NUL byte stands at position 3"),
+        (b"\xef\xbb\xbfabc\xe9", "is not UTF-8: byte 0xe9 at position 6; save it as UTF-8"),
+        ("Ünicode".encode("utf-16-le"), "is not text: a NUL byte stands at position 1"),
+        ("a\0b".encode("utf-16"), "is not text: a NUL character stands at position 1"),
+        (
+            "ab".encode("utf-16")[:-1],
+            "is not UTF-16, as its byte order mark says: truncated data; save it as UTF-8",
+        ),
+    ],
+)
+def test_a_broken_text_file_is_named_with_what_to_mend(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
+    assert [("note.md", reason)] == broken(written(tmp_path, "note.md", content))
+
+
+@pytest.mark.parametrize(
+    ("block", "reason"),
+    [
+        ("title: a\nauthor: b: c", "line 3: mapping values are not allowed here"),
+        ("title: a\nauthor: \ufffe", "line 3: special characters are not allowed"),
+        ("title: " + "[" * 20_000, "line 2: nested too deeply"),
+    ],
+)
+def test_a_note_with_malformed_front_matter_is_kept_as_text(
+    tmp_path: Path, block: str, reason: str
+) -> None:
+    path = written(tmp_path, "note.md", f"---\n{block}\n---\n# Words #tag")
+    assert [("note.md", f"has malformed front matter at {reason}; kept as text")] == warnings(path)
+    source = only(path)
+    assert (source.title, source.tags) == ("Words #tag", ("tag",))
+    assert source.text == f"---\n{block}\n---\n# Words #tag"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("date: yesterday", "date: “yesterday” is not an ISO 8601 date such as 2024-05-31"),
+        ("created: [1]", "created: A date is a text such as 2024-05-31"),
+        ("tags: {a: b}", "tags: Tags are a list, or a text with commas"),
+        ("tags: [[a]]", "tags: A tag is a text, or an object with a name"),
+        ("Title: {a: b}", "title: Input should be a valid string"),
+    ],
+)
+def test_a_note_is_kept_without_a_field_that_is_wrong(
+    tmp_path: Path, line: str, reason: str
+) -> None:
+    path = written(tmp_path, "note.md", f"---\nauthor: Ann\n{line}\n---\nWords.")
+    assert [("note.md", f"line 3: {reason}; kept without it")] == warnings(path)
+    source = only(path)
+    assert (source.text, source.author, source.tags) == ("Words.", "Ann", ())
+
+
+def test_front_matter_that_unfolds_without_end_is_left_out(tmp_path: Path) -> None:
+    names = "abcdefghi"
+    levels = [f"{name}: &{name} [{f'*{below}, ' * 9}]" for below, name in pairwise(names)]
+    unfolding = "\n".join(["a: &a [x]", *levels, "date: *i"])
+    path = written(tmp_path, "note.md", f"---\n{unfolding}\n---\nWords.")
+    reason = "line 11: date: A date is a text such as 2024-05-31; kept without it"
+    assert warnings(path) == [("note.md", reason)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_read_by_its_byte_order_mark(tmp_path: Path, encoding: str) -> None:
+    content = "\ufeff---\r\nauthor: Ö\r\nx: [\r\n---\r\nGrüße \U0001f600.\r\n"
+    path = written(tmp_path, "note.md", content.encode(encoding))
+    assert only(path).text == "---\nauthor: Ö\nx: [\n---\nGrüße \U0001f600."
+    ((_, reason),) = warnings(path)
+    assert reason.startswith("has malformed front matter at line 4: ")
+
+
+FILE_TIME = datetime(2019, 3, 2, 12, tzinfo=UTC)
+NAMED = "2024-05-31 Note.md"
+
+
+@pytest.mark.parametrize(
+    ("name", "front_matter", "date"),
+    [
+        (NAMED, "date: 2021-01-01\ncreated: 2022-01-01\nupdated: 2023-01-01", "2021-01-01"),
+        (NAMED, "updated: 2023-01-01\ncreated: 2022-01-01", "2022-01-01"),
+        (NAMED, "date: soon\nupdated: 2023-01-01", "2023-01-01"),
+        (NAMED, "title: a", "2024-05-31"),
+        ("20240531.md", "", "2024-05-31"),
+        ("Meeting 2024_05_31.md", "", "2024-05-31"),
+        ("2024-02-30 or 2024-05-31.md", "", "2024-05-31"),
+        ("2024-05-31/note.md", "", "2019-03-02"),
+        ("202405311.md", "", "2019-03-02"),
+        ("1789-07-14 Bastille.md", "", "2019-03-02"),
+        ("note.txt", "", "2019-03-02"),
+    ],
+)
+def test_a_date_is_given_or_in_the_name_or_the_file_s_own(
+    tmp_path: Path, name: str, front_matter: str, date: str
+) -> None:
+    path = written(tmp_path, name, f"---\n{front_matter}\n---\nWords.")
+    os.utime(path, (0, FILE_TIME.timestamp()))
+    (section,) = only(path).sections
+    assert f"{section.highlighted_at or section.written_at:%Y-%m-%d}" == date
+    given = "date:" in front_matter or "created:" in front_matter
+    assert (section.highlighted_at is not None) == given
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("#one two #three/four-five_6, #Größe.", ("one", "three/four-five_6", "Größe")),
+        ("#2024 #1 #x1 #2024/plans", ("x1", "2024/plans")),
+        ("# Heading\n## Another\n#not-a-heading", ("not-a-heading",)),
+        ("C# a#b (#anchor) [[#Heading]] https://x.org/#part &#xe9; \\#escaped", ()),
+        ("`#code` ``a ` #code`` #real ` #open", ("real", "open")),
+        ("a\n```sh\n#include <x>\n```\n#real\n~~~~\n~~~\n#code", ("real",)),
+        ("> ```\n> #code\n> ```\n> #real", ("real",)),
+        ("Code:\n\n    #code\n\tmore #code\n\n- a\n    - #real", ("real",)),
+        ("```#code``` #real", ("real",)),
+        ("`code`#not `code` #real", ("real",)),
+        ("Code:\n\n    #code\n#real", ("real",)),
+        ("#Given #given #new", ("new",)),
+        (f"#{'long' * 26} #short", ("short",)),
+    ],
+)
+def test_inline_tags_are_tags(tmp_path: Path, text: str, tags: tuple[str, ...]) -> None:
+    path = written(tmp_path, "note.md", f"---\ntags: given\n---\n{text}")
+    assert only(path).tags == ("given", *tags)
+
+
+def test_plain_text_has_no_inline_tags(tmp_path: Path) -> None:
+    assert only(written(tmp_path, "note.txt", "#include <x>")).tags == ()
+
+
+def test_a_note_of_endless_inline_tags_is_not_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "note.md", " ".join(f"#tag{number}" for number in range(5_000)))
+    assert len(only(path).tags) == 200
+
+
+def test_a_file_name_that_is_not_utf_8_is_read_and_can_be_printed(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.md")
+    try:
+        path = written(tmp_path, name, "Words.")
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    assert only(path).title == "caf\ufffd"
+    path.write_text("")
+    assert broken(path) == [("caf\ufffd.md", "holds no text")]

@@ -1,0 +1,205 @@
+"""What the consent page says and forbids, whatever a program says of itself."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.gateway.oauth.page import LONGEST_NAME, plain
+from shared.caller import Scope
+from tests.support.sign_in_app import Doorway, asking
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from shared.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+HTTPS = "https://carrel.example"
+
+
+async def shown(settings: Settings, path: str = "", **changed: object) -> httpx2.Response:
+    doorway = Doorway(settings)
+    async with doorway.client() as browser:
+        return await browser.get(path or doorway.address(asking(**changed)))
+
+
+def words_of(page: httpx2.Response) -> str:
+    """What a person reads."""
+    body = page.text.partition("<body>")[2]
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def policy_of(page: httpx2.Response) -> dict[str, str]:
+    parts = page.headers["content-security-policy"].split("; ")
+    return dict(part.split(" ", 1) for part in parts)
+
+
+async def test_the_page_names_the_program_where_the_access_goes_and_what_it_allows(
+    settings: Settings,
+) -> None:
+    page = await shown(settings)
+    assert (200, "text/html; charset=utf-8") == (page.status_code, page.headers["content-type"])
+    words = words_of(page)
+    assert "Claude asks for access to Carrel" in words
+    assert "The access goes to claude.example If you do not know this site, press Deny." in words
+    assert "gave itself this name, and nobody has checked it" in words
+    assert "search and read all that you can read" in words
+    assert "write, change and delete in your name" in words
+
+
+async def test_only_what_is_asked_for_is_listed(settings: Settings) -> None:
+    words = words_of(await shown(settings, scopes=frozenset({Scope.READ})))
+    assert "search and read all that you can read" in words
+    assert "write, change" not in words
+
+
+async def test_a_program_known_by_its_address_is_named_by_the_host(settings: Settings) -> None:
+    words = words_of(await shown(settings, client_id="https://claude.example/oauth/client.json"))
+    assert "The name is what claude.example says of this program." in words
+    assert "nobody has checked it" not in words
+
+
+@pytest.mark.parametrize(
+    ("redirect_uri", "words"),
+    [
+        ("http://127.0.0.1:3334/cb", "a program on this computer 127.0.0.1, port 3334"),
+        ("http://localhost/cb", "a program on this computer localhost"),
+        ("http://[::1]:99/cb", "a program on this computer ::1, port 99"),
+        ("cursor://anysphere/cb", "an app on this device It opens links that begin with cursor:"),
+        ("https://claude.example:8443/cb", "claude.example:8443 If you do not know"),
+        ("https://localhost.evil.example/", "localhost.evil.example If you"),
+        ("https://xn--pple-43d.example/", "xn--pple-43d.example If you"),
+    ],
+)
+async def test_where_the_access_goes_is_said_for_people(
+    settings: Settings, redirect_uri: str, words: str
+) -> None:
+    page = await shown(settings, redirect_uri=redirect_uri)
+    assert f"The access goes to {words}" in words_of(page)
+
+
+async def test_an_address_that_codes_may_not_go_to_gets_no_page(settings: Settings) -> None:
+    page = await shown(settings, redirect_uri="https://claude.example@evil.example/")
+    assert 400 == page.status_code
+    assert "an address that cannot be used" in words_of(page)
+    assert "form-action 'none'" in page.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "<script>alert(1)</script>",
+        "</title></style><img src=x onerror=alert(1)>",
+        "\"'><b>",
+        "{{ 7 * 7 }}{% raw %}",
+    ],
+)
+async def test_a_name_is_text_and_nothing_else(settings: Settings, name: str) -> None:
+    page = await shown(settings, client_name=name)
+    [heading] = re.findall("<h1><bdi>([^<>]*)</bdi> asks for access to Carrel</h1>", page.text)
+    assert name == unescape(heading)
+    assert not re.search(r"<(script|img|b)\b", page.text)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Claude", "Claude"),
+        ("  Claude \n\t Code ", "Claude Code"),
+        ("\u202eedualC\u202c", "edualC"),
+        ("Cla\u200bude", "Cla ude"),
+        ("\u2066evil\u2069", "evil"),
+        ("Käse & チーズ", "Käse & チーズ"),
+        ("Z" + "\u0335" * 50, "Z\u0335\u0335"),
+        ("x" * 10_000, "x" * LONGEST_NAME + "…"),
+        ("\x00\x1b[31m", "[31m"),
+        ("\u202e", ""),
+        ("\ud800", ""),
+    ],
+)
+def test_a_name_neither_hides_nor_turns_nor_covers_what_is_beside_it(
+    name: str, expected: str
+) -> None:
+    assert expected == plain(name)
+
+
+@pytest.mark.parametrize("name", [None, "", "\u200b"])
+async def test_a_program_without_a_name_is_called_so(settings: Settings, name: str | None) -> None:
+    page = await shown(settings, client_name=name)
+    assert "A program without a name asks for access" in words_of(page)
+
+
+@pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])
+async def test_every_page_forbids_scripts_frames_caches_and_sniffing(
+    settings: Settings, path: str
+) -> None:
+    page = await shown(settings, path)
+    policy = policy_of(page)
+    assert "'none'" == policy.pop("default-src")
+    assert "'none'" == policy.pop("base-uri")
+    assert "'none'" == policy.pop("frame-ancestors")
+    assert re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", policy.pop("style-src"))
+    assert ["form-action"] == list(policy)
+    assert {
+        "cache-control": "no-store",
+        "referrer-policy": "same-origin",
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+    }.items() <= dict(page.headers).items()
+
+
+@pytest.mark.parametrize(
+    ("redirect_uri", "sources"),
+    [
+        ("https://claude.example/cb", "'self' https: https://claude.example"),
+        ("http://127.0.0.1:3334/cb", "'self' https: http://127.0.0.1:3334"),
+        ("http://[::1]:3334/cb", "'self' https: http:"),
+        ("cursor://anysphere/cb", "'self' https: cursor:"),
+    ],
+)
+async def test_the_form_may_lead_where_the_access_goes(
+    settings: Settings, redirect_uri: str, sources: str
+) -> None:
+    page = await shown(settings, redirect_uri=redirect_uri)
+    assert sources == policy_of(page)["form-action"]
+
+
+@pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])
+async def test_no_page_shows_marks_of_code(settings: Settings, path: str) -> None:
+    assert "`" not in (await shown(settings, path)).text
+
+
+async def test_over_https_the_cookie_belongs_to_this_host_alone(settings: Settings) -> None:
+    page = await shown(settings.model_copy(update={"public_url": HTTPS}))
+    name, _, attributes = page.headers["set-cookie"].partition("=")
+    assert "__Host-carrel" == name
+    assert ["HttpOnly", "Path=/", "SameSite=lax", "Secure"] == attributes.split("; ")[1:]
+
+
+async def test_on_a_laptop_the_cookie_does_without_https(settings: Settings) -> None:
+    page = await shown(settings)
+    name, _, attributes = page.headers["set-cookie"].partition("=")
+    assert "carrel" == name
+    assert ["HttpOnly", "Path=/", "SameSite=lax"] == attributes.split("; ")[1:]
+
+
+async def test_a_browser_with_two_pages_open_keeps_one_mark(settings: Settings) -> None:
+    doorway = Doorway(settings)
+    async with doorway.client() as browser:
+        first, second = [await browser.get(doorway.address()) for _ in range(2)]
+    assert first.headers["set-cookie"] == second.headers["set-cookie"]
+
+
+@pytest.mark.parametrize("mark", ["", "short", "a" * 44, '"; Domain=evil.example'])
+async def test_a_mark_that_we_did_not_make_is_replaced(settings: Settings, mark: str) -> None:
+    doorway = Doorway(settings)
+    async with doorway.client() as browser:
+        page = await browser.get(doorway.address(), headers={"cookie": f"carrel={mark}"})
+    value = page.headers["set-cookie"].partition("=")[2].partition(";")[0]
+    assert re.fullmatch(r"[A-Za-z0-9_-]{43}", value)
+    assert mark != value

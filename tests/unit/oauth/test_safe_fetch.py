@@ -1,0 +1,379 @@
+"""What a stranger can make the gateway connect to, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from functions.gateway.oauth.public_addresses import (
+    Endpoint,
+    is_public,
+    resolve_public,
+    vetted,
+)
+from functions.gateway.oauth.refused import Refused
+from functions.gateway.oauth.safe_fetch import MOST_BYTES, PublicUrl, SafeFetch
+from tests.support.faulty_tool_server import write_certificate
+from tests.support.https_server import (
+    HOST,
+    URL,
+    DocumentServer,
+    Page,
+    at,
+    fetching,
+    write_named_certificate,
+)
+from tests.support.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from ipaddress import IPv4Address
+    from pathlib import Path
+
+PUBLIC = [
+    "1.1.1.1",
+    "8.8.8.8",
+    "100.63.255.255",
+    "100.128.0.0",
+    "126.255.255.255",
+    "172.15.255.255",
+    "172.32.0.0",
+    "191.255.255.255",
+    "192.0.1.0",
+    "198.17.255.255",
+    "223.255.255.255",
+    "2001:200::1",
+    "2606:4700:4700::1111",
+    "2a00:1450:4001:82a::200e",
+    "64:ff9b::8.8.8.8",
+]
+NOT_PUBLIC = [
+    "0.0.0.0",  # noqa: S104 - nothing binds to it
+    "0.1.2.3",
+    "10.0.0.1",
+    "10.255.255.255",
+    "100.64.0.1",
+    "100.100.100.200",
+    "127.0.0.1",
+    "127.255.255.254",
+    "169.254.169.254",
+    "172.16.0.1",
+    "172.31.255.255",
+    "192.0.0.1",
+    "192.0.0.192",
+    "192.0.2.1",
+    "192.88.99.1",
+    "192.168.1.1",
+    "198.18.0.1",
+    "198.19.255.255",
+    "198.51.100.1",
+    "203.0.113.1",
+    "224.0.0.1",
+    "239.255.255.255",
+    "240.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "::127.0.0.1",
+    "::ffff:127.0.0.1",
+    "::ffff:10.0.0.1",
+    "::ffff:8.8.8.8",
+    "::ffff:0:8.8.8.8",
+    "64:ff9b::127.0.0.1",
+    "64:ff9b::10.0.0.1",
+    "64:ff9b::169.254.169.254",
+    "64:ff9b::100.64.0.1",
+    "64:ff9b:1::8.8.8.8",
+    "100::1",
+    "2001::1",
+    "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+    "2001:2::1",
+    "2001:10::1",
+    "2001:db8::1",
+    "2002:7f00:1::",
+    "2002:a00:1::1",
+    "2002:808:808::",
+    "3fff::1",
+    "5f00::1",
+    "fc00::1",
+    "fd00:ec2::254",
+    "fe80::1",
+    "fe80::1%1",
+    "2606:4700:4700::1111%1",
+    "fec0::1",
+    "ff02::1",
+    "localhost",
+    "2130706433",
+    "0x7f000001",
+    "127.1",
+    "",
+]
+URLS = [
+    "http://client.example/c",
+    "https://client.example",
+    "https://client.example#x",
+    "https://client.example/c#x",
+    "https://client.example/c#",
+    "https://user@client.example/c",
+    "https://user:pass@client.example/c",
+    "https://@client.example/c",
+    "https://client.example:8443/c",
+    "https://client.example:0443/c",
+    "https://client.example:/c",
+    "https://client.example/a/./c",
+    "https://client.example/a/../c",
+    "https://client.example/..",
+    "https://client.example/.",
+    "https://client.example/a/%2e%2E/c",
+    "https://client.example/a/.%2e",
+    "https://127.0.0.1/c",
+    "https://2130706433/c",
+    "https://0x7f.1/c",
+    "https://127.0.0.0x1/c",
+    "https://[::1]/c",
+    "https://localhost/c",
+    "https://intranet/c",
+    "https://client.example./c",
+    "https://.example/c",
+    "https://-client.example/c",
+    "https://client_a.example/c",
+    "https://c\N{LATIN SMALL LETTER LONG S}.example/c",
+    "https://\N{KELVIN SIGN}.example/c",
+    "https://client.example/caf\N{LATIN SMALL LETTER E WITH ACUTE}",
+    "https://client.example\\@evil.example/c",
+    "https://client.example/c d",
+    "https://client.example/c\n",
+    "https://client.example/c%2",
+    "https://client.example/c%zz",
+    " https://client.example/c",
+    "https:/client.example/c",
+    "//client.example/c",
+    f"https://{'a' * 64}.example/c",
+    f"https://{'a.' * 130}example/c",
+    f"https://client.example/{'a' * 2000}",
+    "",
+]
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate of the client's host."""
+    return write_named_certificate(tmp_path / "client.pem", HOST)
+
+
+@pytest.fixture
+def server(certificate: Path) -> Iterator[DocumentServer]:
+    """Where the client's document is."""
+    with DocumentServer(certificate) as running:
+        yield running
+
+
+async def why_refused(fetch: SafeFetch) -> str:
+    with pytest.raises(Refused) as refused:
+        await fetch.get(PublicUrl.parse(URL))
+    return refused.value.reason
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_an_address_of_the_internet_is_public(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize("address", NOT_PUBLIC)
+def test_no_other_address_is_public(address: str) -> None:
+    assert not is_public(address)
+
+
+@given(st.ip_addresses(v=4))
+def test_an_address_within_another_is_never_more_public_than_itself(inner: IPv4Address) -> None:
+    assert is_public(f"64:ff9b::{inner}") == is_public(str(inner))
+    assert not is_public(f"::ffff:{inner}")
+    assert is_public(str(inner)) <= inner.is_global
+
+
+@given(st.ip_addresses(v=6))
+def test_no_address_is_public_that_python_calls_private_or_special(address: object) -> None:
+    text = str(address)
+    if not text.startswith("64:ff9b:"):
+        assert is_public(text) <= getattr(address, "is_global", False)
+
+
+def test_one_bad_address_among_good_ones_condemns_the_host() -> None:
+    with pytest.raises(Refused, match="address_not_public"):
+        vetted(["8.8.8.8", "10.0.0.1", "1.1.1.1"])
+
+
+def test_a_host_without_an_address_is_unknown() -> None:
+    with pytest.raises(Refused, match="host_unknown"):
+        vetted([])
+
+
+def test_addresses_are_tried_once_each_and_those_of_ipv4_first() -> None:
+    found = vetted(["2606:4700::1", "8.8.8.8", "2606:4700::1", "1.1.1.1"])
+    assert [("8.8.8.8", 443), ("1.1.1.1", 443), ("2606:4700::1", 443)] == found
+    assert ["8.8.8.8:443", "1.1.1.1:443", "[2606:4700::1]:443"] == [e.authority for e in found]
+
+
+@pytest.mark.anyio
+async def test_a_name_of_this_machine_is_not_public() -> None:
+    with pytest.raises(Refused, match="address_not_public"):
+        await resolve_public("localhost")
+
+
+@pytest.mark.anyio
+async def test_a_name_that_nobody_has_is_unknown() -> None:
+    with pytest.raises(Refused, match="host_unknown"):
+        await resolve_public("nobody.invalid")
+
+
+@pytest.mark.parametrize("text", URLS)
+def test_a_url_that_is_not_plain_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match="url"):
+        PublicUrl.parse(text)
+
+
+def test_a_plain_url_says_whom_to_ask_for_what() -> None:
+    found = PublicUrl.parse("https://Client.Example:443/a/..b/c.json?v=1")
+    assert ("client.example", "/a/..b/c.json?v=1") == (found.host, found.target)
+    assert "/" == PublicUrl.parse("https://xn--bcher-kva.example/").target
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("target", ["/oauth/client.json?v=1&w=(a)", "//evil.example/x", "/a%2Fb/~"])
+async def test_the_host_is_asked_by_its_name_for_the_very_target(
+    server: DocumentServer, certificate: Path, target: str
+) -> None:
+    server.page = Page(b'{"a": 1}', headers={"Cache-Control": "max-age=60"})
+    fetch = fetching(server, certificate)
+    found = await fetch.get(PublicUrl.parse(f"https://{HOST}{target}"))
+    assert (b'{"a": 1}', "max-age=60") == (found.body, found.cache_control)
+    [asked] = server.asked
+    assert (target, HOST, HOST) == (asked.target, asked.headers["host"], asked.sni)
+    assert {"authorization", "cookie"}.isdisjoint(asked.headers)
+
+
+@pytest.mark.anyio
+async def test_a_certificate_for_another_name_is_not_enough(tmp_path: Path) -> None:
+    other = write_named_certificate(tmp_path / "other.pem", "other.example", "127.0.0.1")
+    with DocumentServer(other) as server:
+        assert "unreachable" == await why_refused(fetching(server, other))
+        assert [] == server.asked
+
+
+@pytest.mark.anyio
+async def test_a_certificate_for_the_address_is_not_enough(tmp_path: Path) -> None:
+    write_certificate(tmp_path / "address.pem")
+    with DocumentServer(tmp_path / "address.pem") as server:
+        assert "unreachable" == await why_refused(fetching(server, tmp_path / "address.pem"))
+        assert [] == server.asked
+
+
+@pytest.mark.anyio
+async def test_a_name_is_resolved_once_so_that_it_cannot_change_its_mind(
+    server: DocumentServer, certificate: Path
+) -> None:
+    answers = [[server.endpoint], [Endpoint("127.0.0.1", free_port())]]
+
+    async def resolve(_host: str) -> list[Endpoint]:
+        return answers.pop(0)
+
+    tls = ssl.create_default_context(cafile=certificate)
+    await SafeFetch(resolve, tls).get(PublicUrl.parse(URL))
+    assert 1 == len(answers)
+
+
+@pytest.mark.anyio
+async def test_a_certificate_that_nobody_vouches_for_is_not_enough(server: DocumentServer) -> None:
+    assert "unreachable" == await why_refused(SafeFetch(at(server.endpoint)))
+    assert [] == server.asked
+
+
+@pytest.mark.anyio
+async def test_a_host_whose_first_address_is_dead_is_reached_at_another(
+    server: DocumentServer, certificate: Path
+) -> None:
+    dead = Endpoint("127.0.0.1", free_port())
+    tls = ssl.create_default_context(cafile=certificate)
+    found = await SafeFetch(at(dead, server.endpoint), tls).get(PublicUrl.parse(URL))
+    assert b"{}" == found.body
+    assert "unreachable" == await why_refused(SafeFetch(at(dead, dead, dead, server.endpoint), tls))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("status", [201, 204, 301, 302, 307, 404, 500, 503])
+async def test_what_is_not_simply_there_is_refused_and_no_redirect_is_followed(
+    server: DocumentServer, certificate: Path, status: int
+) -> None:
+    server.page = Page(status=status, headers={"Location": f"https://{HOST}/other"})
+    reason = "status" if status < 500 else "server_error"
+    assert reason == await why_refused(fetching(server, certificate))
+    assert 1 == len(server.asked)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("content_type", "reason"),
+    [
+        ("application/json", None),
+        ("Application/JSON; charset=utf-8", None),
+        ("application/client-id+json", None),
+        ("text/html", "content_type"),
+        ("text/json", "content_type"),
+        ("application/jsonp", "content_type"),
+        ("", "content_type"),
+    ],
+)
+async def test_only_json_is_taken(
+    server: DocumentServer, certificate: Path, content_type: str, reason: str | None
+) -> None:
+    server.page = Page(headers={"Content-Type": content_type})
+    fetch = fetching(server, certificate)
+    if reason:
+        assert reason == await why_refused(fetch)
+    else:
+        assert b"{}" == (await fetch.get(PublicUrl.parse(URL))).body
+
+
+@pytest.mark.anyio
+async def test_what_is_packed_is_refused_since_it_may_unpack_to_anything(
+    server: DocumentServer, certificate: Path
+) -> None:
+    server.page = Page(headers={"Content-Encoding": "gzip"})
+    assert "content_encoding" == await why_refused(fetching(server, certificate))
+
+
+@pytest.mark.anyio
+async def test_a_document_may_be_as_large_as_the_limit_and_not_larger(
+    server: DocumentServer, certificate: Path
+) -> None:
+    server.page = Page(b" " * MOST_BYTES)
+    fetch = fetching(server, certificate)
+    assert MOST_BYTES == len((await fetch.get(PublicUrl.parse(URL))).body)
+    server.page = Page(b" " * (MOST_BYTES + 1))
+    assert "too_large" == await why_refused(fetch)
+    server.page = Page(b" " * 1000, endless=True)
+    assert "too_large" == await why_refused(fetch)
+
+
+@pytest.mark.anyio
+async def test_a_server_that_drips_is_left_in_time(
+    server: DocumentServer, certificate: Path
+) -> None:
+    server.page = Page(b" ", endless=True, pause=0.05)
+    async with asyncio.timeout(60):
+        assert "too_slow" == await why_refused(fetching(server, certificate, seconds=0.5))
+
+
+@pytest.mark.anyio
+async def test_no_proxy_is_asked(
+    server: DocumentServer, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    found = await fetching(server, certificate).get(PublicUrl.parse(URL))
+    assert b"{}" == found.body

@@ -1,0 +1,82 @@
+"""Cards without a language model: the text's own sentences, and none twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.base import read_sources
+from functions.jobs.cards.extractive import SUMMARY, TAKEAWAY, extractive_card
+from infra.local.places import SAMPLE
+from shared.domain.chunk import KnowledgeCard
+from shared.retrieval.sentences import sentences
+from tests.support.knowledge import in_chunks
+
+LONG = " ".join(
+    f"{word} dough rests for {n} hours before it is baked with care."
+    for n, word in enumerate(["Rye", "Wheat", "Oat", "Corn", "Rice", "Spelt", "Barley", "Millet"])
+)
+FEW = (
+    f"The dough rests {'very ' * 40}long before it is baked."
+    f" The oven heats {'very ' * 40}slowly until it is hot."
+)
+
+
+def test_a_text_as_short_as_a_summary_is_its_own_card() -> None:
+    assert KnowledgeCard("Knead it. Let it rise.") == extractive_card("- Knead it.\n- Let it rise.")
+
+
+@pytest.mark.parametrize("text", ["", "```\nx = 1\n```", "| a | b |\n|---|---|", "42 + 1"])
+def test_a_text_without_a_sentence_has_no_card(text: str) -> None:
+    assert extractive_card(text) is None
+
+
+def test_a_card_of_a_long_text_is_made_of_its_sentences_in_their_order() -> None:
+    card = extractive_card(LONG)
+    assert card is not None
+    whole = sentences(LONG)
+    taken = [line for line in whole if line in card.summary]
+    assert card.summary == " ".join(taken)
+    assert list(card.takeaways) == [line for line in whole if line in card.takeaways]
+    assert 3 == len(card.takeaways)
+    assert not set(taken) & set(card.takeaways)
+
+
+def test_a_text_of_few_sentences_has_few_takeaways() -> None:
+    card = extractive_card(FEW)
+    assert card is not None
+    assert 1 == len(card.takeaways)
+
+
+def test_sentences_that_say_the_same_count_once() -> None:
+    card = extractive_card(f"{LONG} {LONG}")
+    assert card is not None
+    assert len(set(card.takeaways)) == len(card.takeaways)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "word " * 1_000,
+        "x" * 5_000,
+        "字" * 3_000 + "。",
+        "Yes. " * 300,
+        f"Dough rises. {'y' * 600} z. Bread is baked from dough that rises.",
+    ],
+)
+def test_only_what_is_longer_than_its_place_is_cut(text: str) -> None:
+    card = extractive_card(text, "Title")
+    assert card is not None
+    assert 0 < len(card.summary) <= SUMMARY
+    assert all(0 < len(line) <= TAKEAWAY for line in card.takeaways)
+
+
+def test_each_highlight_of_the_sample_has_a_card_that_says_nothing_twice() -> None:
+    chunks = [chunk for source in read_sources(SAMPLE) for chunk in in_chunks(source).chunks]
+    for chunk in chunks:
+        card = extractive_card(chunk.content, chunk.title)
+        assert card is not None
+        assert len(card.summary) <= SUMMARY
+        assert len(card.takeaways) <= 5
+        assert not [line for line in card.takeaways if line in card.summary]
+        long = len(" ".join(sentences(chunk.content))) > SUMMARY
+        assert long == bool(card.takeaways)

@@ -1,0 +1,196 @@
+"""Near-duplicates: copies and what is told anew are found, and nothing that is only alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.traces.near_duplicate import Words, is_near_duplicate, resemblance
+from tests.support.trace_set import trace_set
+
+TITLE = "Tests import an installed copy of the package"
+CONTEXT = (
+    "I changed a function, but pytest still runs the previous behaviour: the module comes from"
+    " site-packages, where an earlier installation had put a copy of the package."
+)
+SOLUTION = (
+    "A normal install copies the files. Install it in editable mode: `pip uninstall -y billing`,"
+    " then `pip install -e .`. Now `billing.__file__` points to src/billing/__init__.py; pip 24.2"
+    " says so in `pip list --editable`, too."
+)
+TRACE = Words.of(TITLE, CONTEXT, SOLUTION)
+
+
+def told(trace: dict[str, Any]) -> Words:
+    return Words.of(trace["title"], trace["context_text"], trace["solution_text"])
+
+
+def test_an_exact_copy_is_a_near_duplicate() -> None:
+    assert is_near_duplicate(TRACE, Words.of(TITLE, CONTEXT, SOLUTION))
+
+
+def test_white_space_and_case_and_code_fences_make_no_difference() -> None:
+    copy = Words.of(
+        TITLE.upper(), CONTEXT.replace(" ", "\n  "), f"```\n{SOLUTION.replace(' ', '  ')}\n```"
+    )
+
+    assert is_near_duplicate(TRACE, copy)
+
+
+def test_reordered_sentences_make_no_difference() -> None:
+    reordered = ". ".join(reversed(SOLUTION.split(". ")))
+
+    assert is_near_duplicate(TRACE, Words.of(TITLE, CONTEXT, reordered))
+
+
+def test_a_few_typos_make_no_difference() -> None:
+    copy = Words.of(
+        TITLE.replace("Tests", "Test"),
+        CONTEXT.replace("previous", "previuos"),
+        SOLUTION.replace("normal", "nromal").replace("files", "fiels"),
+    )
+
+    assert is_near_duplicate(TRACE, copy)
+
+
+def test_the_same_solution_told_in_other_words_is_a_near_duplicate() -> None:
+    anew = Words.of(
+        "pytest loads a stale package",
+        "My edits had no effect: the package was imported from site-packages.",
+        "Uninstalled it (`pip uninstall billing`) and made an editable install with"
+        " `pip install -e .`, so that `billing.__file__` is src/billing/__init__.py. Needs no more"
+        " than pip 24.2; `pip list --editable` shows it.",
+    )
+
+    assert is_near_duplicate(TRACE, anew)
+
+
+def test_another_solution_of_the_same_problem_is_no_near_duplicate() -> None:
+    other = "Put the sources first: `pythonpath = ['src']` in the section tool.pytest.ini_options."
+
+    assert not is_near_duplicate(TRACE, Words.of(TITLE, CONTEXT, other))
+
+
+def test_the_same_solution_of_another_problem_is_no_near_duplicate() -> None:
+    other = Words.of(
+        "Console script not found",
+        "The shell says billing: command not found, though pyproject.toml declares the script.",
+        SOLUTION,
+    )
+
+    assert not is_near_duplicate(TRACE, other)
+
+
+def test_a_long_log_in_common_does_not_make_another_solution_a_near_duplicate() -> None:
+    log = " ".join(f"pod-{number} OOMKilled restart {number}" for number in range(200))
+    heap = Words.of("Pod killed", log, "Set -XX:MaxRAMPercentage=60, for the heap is not all.")
+    leak = Words.of("Pod killed", log, "A map grew without bound; a cache of 10,000 ended it.")
+
+    assert not is_near_duplicate(heap, leak)
+
+
+def test_a_solution_is_no_near_duplicate_for_holding_few_names() -> None:
+    """Two names in common can be chance: a limit, and the file that it stands in."""
+    nginx = Words.of("413 on uploads", "413 Too Large", "Set client_max_body_size in nginx.conf.")
+    ingress = Words.of(
+        "413 on uploads",
+        "413 Too Large",
+        "Annotate the Ingress with proxy-body-size; do not edit nginx.conf by hand, since the"
+        " controller writes client_max_body_size there.",
+    )
+
+    assert not is_near_duplicate(nginx, ingress)
+
+
+@pytest.mark.parametrize("solution", ["", "...", "do it"])
+def test_a_solution_without_terms_is_no_near_duplicate_of_anything(solution: str) -> None:
+    wordless = Words.of(TITLE, CONTEXT, solution)
+
+    assert [False, False] == [
+        is_near_duplicate(wordless, wordless),
+        is_near_duplicate(wordless, TRACE),
+    ]
+
+
+def test_a_problem_without_terms_is_no_near_duplicate() -> None:
+    assert not is_near_duplicate(Words.of("?", "...", SOLUTION), TRACE)
+
+
+def test_texts_without_spaces_are_compared_as_well() -> None:
+    trace = Words.of("文字化け", "エクセルで文字化けする", "先頭にバイト順マークを付けて保存する")
+    copy = Words.of(
+        "文字化け", "エクセルで文字化けする。", "先頭にバイト順マークを付けて保存する。"
+    )
+    other = Words.of("文字化け", "エクセルで文字化けする", "データの取り込みで符号化方式を選ぶ")
+
+    assert [True, False] == [is_near_duplicate(trace, copy), is_near_duplicate(trace, other)]
+
+
+def test_names_are_what_others_would_spell_the_same() -> None:
+    words = Words.of(
+        "",
+        "",
+        "Pass --import-mode=importlib, call asyncio.to_thread or setCount, look at E0499 and PATH"
+        " in /etc/app.toml; 3 of 10 did. A plain Word is none.",
+    )
+
+    assert {
+        "import-mode",
+        "asyncio.to_thread",
+        "setcount",
+        "e0499",
+        "path",
+        "etc/app.toml",
+    } == words.names
+
+
+def test_resemblance_is_the_share_of_both_that_they_have_in_common() -> None:
+    assert [0.5, 1.0, 0.0, 0.0] == [
+        resemblance({"a", "b", "c"}, {"b", "c", "d"}),
+        resemblance({"a"}, {"a"}),
+        resemblance({"a"}, set()),
+        resemblance(set(), set()),
+    ]
+
+
+def test_no_confusable_trace_is_taken_for_the_one_beside_it() -> None:
+    data = trace_set()
+    traces = {trace["id"]: told(trace) for trace in data["traces"]}
+
+    taken = [
+        sibling["id"]
+        for sibling in data["siblings"]
+        if is_near_duplicate(told(sibling), traces[sibling["near"]])
+    ]
+
+    assert [] == taken
+
+
+def test_every_edited_copy_is_found_and_some_of_those_told_anew() -> None:
+    data = trace_set()
+    traces = {trace["id"]: told(trace) for trace in data["traces"]}
+    found = {
+        kind: [
+            is_near_duplicate(told(copy), traces[copy["of"]])
+            for copy in data["duplicates"]
+            if copy["kind"] == kind
+        ]
+        for kind in ("edited", "reworded")
+    }
+
+    assert all(found["edited"])
+    assert sum(found["reworded"]) >= 8
+
+
+def test_the_order_of_the_two_makes_no_difference() -> None:
+    data = trace_set()
+    traces = {trace["id"]: told(trace) for trace in data["traces"]}
+    pairs = [
+        (told(copy), traces[copy["of"] if "of" in copy else copy["near"]])
+        for copy in data["duplicates"] + data["siblings"]
+    ]
+
+    assert [is_near_duplicate(one, other) for one, other in pairs] == [
+        is_near_duplicate(other, one) for one, other in pairs
+    ]
