@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shared.search.ranking import Ranking
     from shared.store.documents import Documents, Neighbour
     from shared.store.index_lists import Lists
-    from tests.fakes.monotonic import Monotonic
+    from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio
 
