@@ -1,0 +1,117 @@
+"""How long searches take, against the same Firestore requests made bare.
+
+Usage: python -m benchmarks.search [ROUNDS]
+
+In one process, without HTTP, on the emulator: 2,000 chunks with vectors of 768 dimensions, as in
+the cloud, and 4,900 of 384, as on a laptop. The questions' vectors are known beforehand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import sys
+from itertools import cycle
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.base import Remembering, fill, known_vectors
+from benchmarks.measuring import interleaved, milliseconds, print_table, ratio, timed
+from benchmarks.ways import Floor
+from functions.tools.search_kb.tool import In, search_kb
+from infra.local.emulator import EmulatorMissing, run_emulator
+from shared.ai.embedding import Purpose
+from shared.ai.local_embedding import LocalEmbedder
+from shared.caller import Caller
+from shared.deps import Backend
+from shared.search.ranking import Mode
+from shared.settings import Settings
+from shared.store import Meter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.measuring import Measurement
+    from shared.ai.embedding import Embedder, Vector
+
+ROUNDS: Final = 24
+BASES: Final = ((2_000, 768), (4_900, 384))
+"""Chunks, and dimensions of their vectors."""
+_CALLER: Final = Caller.of("reader")
+
+
+class RepeatedEmbedder:
+    """The local model's vectors, each repeated: twice the dimensions, the same similarities."""
+
+    model = "repeated"
+
+    def __init__(self, embedder: Embedder) -> None:
+        """Repeat what `embedder` answers."""
+        self._embedder = embedder
+        self.dimension = 2 * embedder.dimension
+        self.batch_size = embedder.batch_size
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        """Embed each text."""
+        return [repeated(vector) for vector in await self._embedder.embed(texts, purpose)]
+
+    async def aclose(self) -> None:
+        """Close the other one."""
+        await self._embedder.aclose()
+
+
+def repeated(vector: Vector) -> Vector:
+    """A unit vector of twice the dimensions."""
+    return tuple(number / math.sqrt(2) for number in (*vector, *vector))
+
+
+async def measure(chunks: int, dimension: int, rounds: int) -> None:
+    """Fill a base, and search it in every mode."""
+    embedder: Embedder = LocalEmbedder()
+    known = known_vectors()
+    if dimension != embedder.dimension:
+        embedder = RepeatedEmbedder(embedder)
+        known = {text: repeated(vector) for text, vector in known.items()}
+    embedder = Remembering(embedder, known)
+    backend = Backend(Settings(google_cloud_project=f"bench-search-{dimension}"), embedder=embedder)
+    base = await fill(backend.deps(Caller(), Meter()), chunks, known)
+    vectors = await embedder.embed(base.questions, Purpose.QUERY)
+    floor, questions = Floor(backend.connection.client, embedder), cycle(base.questions)
+    asked = cycle(zip(base.questions, vectors, strict=True))
+
+    def searching(mode: Mode) -> Measurement:
+        async def search() -> None:
+            deps = backend.deps(_CALLER, Meter())
+            await search_kb(In(query=next(questions), mode=mode), deps)
+
+        return timed(search)
+
+    measurements = {"floor of hybrid": timed(lambda: floor.search(next(asked)))}
+    measurements |= {mode.value: searching(mode) for mode in Mode}
+    taken = await interleaved(measurements, rounds, warm_up=2)
+    rows = [
+        [
+            name,
+            milliseconds(seconds),
+            f"{1000 * max(seconds):.0f}",
+            f"{ratio(seconds, taken['floor of hybrid']):.2f}",
+        ]
+        for name, seconds in taken.items()
+    ]
+    columns = ["", "p50 ms", "max ms", "to floor"]
+    print_table(f"search_kb on {base.name}, {dimension} dimensions", columns, rows)
+    await backend.aclose()
+
+
+async def _main(rounds: int) -> None:
+    for chunks, dimension in BASES:
+        await measure(chunks, dimension, rounds)
+
+
+if __name__ == "__main__":
+    try:
+        with run_emulator() as host:
+            os.environ["FIRESTORE_EMULATOR_HOST"] = host
+            asyncio.run(_main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS))
+    except EmulatorMissing as error:
+        sys.exit(str(error))
