@@ -41,8 +41,9 @@ def log_call(
         seconds: From the call's arrival to its answer.
     """
     receipt = answer.receipt
+    task = receipt.task or request.caller.task
     known = {
-        "task": _hash(receipt.task or request.caller.task, request.caller.user_id, keyring),
+        "task": task and task_hash(task, request.caller.user_id, keyring),
         "notes": receipt.notes or None,
         "code": answer.error and answer.error.code,
         "embedding_seconds": _seconds(receipt.embedding_ms),
@@ -65,12 +66,12 @@ def log_call(
     )
 
 
-def _hash(task: str | None, user_id: str | None, keyring: Keyring) -> str | None:
+def task_hash(task: str, user_id: str | None, keyring: Keyring) -> str:
     """Hash a task's name, with a key: people write what they work on there, in a word or two.
 
     When the secrets rotate, the hashes change.
     """
-    return task and keyring.sign(_TASK, json.dumps([user_id, task]))[:_TASK_LENGTH]
+    return keyring.sign(_TASK, json.dumps([user_id, task]))[:_TASK_LENGTH]
 
 
 def _seconds(milliseconds: float | None) -> float | None:

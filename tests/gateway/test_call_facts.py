@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
+from functions.gateway.call_log import task_hash
 from functions.gateway.calls import RECEIPT, call_id
 from shared.call import CallAnswer, Receipt
 from shared.caller import Caller
@@ -76,7 +77,7 @@ async def test_the_log_and_the_audit_say_what_was_noted_and_in_which_task(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line, record = await line_and_record(access, TOLD, capsys)
-    assert (task_hash(access, "essay"), NOTES) == (line["task"], line["notes"])
+    assert (task_hash("essay", "anna", access.keyring), NOTES) == (line["task"], line["notes"])
     assert ("essay", NOTES) == (record["task"], record["notes"])
 
 
@@ -84,7 +85,7 @@ async def test_of_a_function_that_notes_nothing_the_task_is_the_credentials(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line, record = await line_and_record(access, Receipt(), capsys)
-    assert (task_hash(access, "thesis"), False) == (line["task"], "notes" in line)
+    assert (task_hash("thesis", "anna", access.keyring), False) == (line["task"], "notes" in line)
     assert ("thesis", {}) == (record["task"], record["notes"])
 
 
@@ -115,10 +116,6 @@ async def test_the_hash_of_a_task_is_another_under_another_secret(
     other_line, _ = await line_and_record(other, TOLD, capsys)
     await other.aclose()
     assert line["task"] != other_line["task"]
-
-
-def task_hash(access: Access, task: str) -> str:
-    return access.keyring.sign("task in the log", json.dumps(["anna", task]))[:16]
 
 
 async def test_clients_do_not_see_what_was_noted() -> None:

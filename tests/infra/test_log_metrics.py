@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 
-from functions.gateway.call_log import log_call
+from functions.gateway.call_log import log_call, task_hash
 from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
 from shared.apart import set_apart
@@ -133,7 +133,7 @@ async def test_a_line_says_who_called_what_for_how_much_and_nothing_of_what_was_
         "tool": "get_stats",
         "call_id": "c-1",
         "user": "ada",
-        "task": KEYRING.sign("task in the log", '["ada", "essay"]')[:16],
+        "task": task_hash("essay", "ada", KEYRING),
         "outcome": "error",
         "code": "VALIDATION_ERROR",
         "price": 0,
