@@ -10,6 +10,10 @@ from pydantic import BaseModel, ConfigDict
 
 from shared.errors import InvalidInput
 
+USER_FORM: Final = (
+    "an e-mail address or a name: lower-case letters, digits and . + @ _ - up to 128, beginning"
+    " with a letter or a digit"
+)
 _USER: Final = re.compile(r"[a-z0-9][a-z0-9.+@_-]{0,127}")
 
 
@@ -69,15 +73,17 @@ class Caller(BaseModel):
         return self.is_in(tier) and scope in self.scopes
 
 
+def is_user(text: str) -> bool:
+    """Tell whether this is an id that a user may have."""
+    return _USER.fullmatch(text) is not None
+
+
 def checked_user(user_id: str) -> str:
     """A user's id: an e-mail address or a name in lower case, which is a document's id as it is.
 
     Raises:
         InvalidInput: It is none.
     """
-    if not _USER.fullmatch(user_id):
-        raise InvalidInput(
-            f"{user_id[:128]!r} is no user. Use an e-mail address or a name: lower-case letters,"
-            " digits and . + @ _ - up to 128, beginning with a letter or a digit."
-        )
+    if not is_user(user_id):
+        raise InvalidInput(f"{user_id[:128]!r} is no user. Use {USER_FORM}.")
     return user_id

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from shared.caller import checked_user
+from shared.caller import USER_FORM, is_user
 from shared.errors import InvalidInput
 from shared.loopback import is_loopback
 from shared.settings_errors import problems
@@ -288,7 +288,7 @@ class Settings(BaseModel):
     def _safe(self) -> Self:
         if not _ORIGIN.fullmatch(self.public_url):
             raise ValueError("PUBLIC_URL is https://host or https://host:port, and nothing more")
-        url = urlsplit(self.public_url)
+        url = _parts("PUBLIC_URL", self.public_url)
         if url.scheme != "https" and not is_loopback(url):
             raise ValueError("PUBLIC_URL begins with https, unless it is a loopback one")
         if url.netloc.endswith(_USUAL_PORTS[url.scheme]) or not _has_port_in_range(url):
@@ -297,8 +297,6 @@ class Settings(BaseModel):
             raise ValueError("ALLOWED_ORIGINS names origins, one by one: * would be all web pages")
         if self.local_user and not is_loopback(url):
             raise ValueError("LOCAL_USER opens everything: only where PUBLIC_URL is a loopback one")
-        if self.local_user:
-            checked_user(self.local_user)
         if any(len(secret.get_secret_value()) < LEAST_SECRET for secret in self.access_secrets):
             raise ValueError(f"each of ACCESS_SECRETS needs at least {LEAST_SECRET} characters")
         if bool(self.google_client_id) != bool(self.google_client_secret):
@@ -316,13 +314,20 @@ class Settings(BaseModel):
             )
         return self
 
+    @field_validator("local_user")
+    @classmethod
+    def _named(cls, user_id: str | None) -> str | None:
+        if user_id and not is_user(user_id):
+            raise ValueError(f"LOCAL_USER must be {USER_FORM}")
+        return user_id
+
     @field_validator("openai_base_url", "readwise_url")
     @classmethod
     def _encrypted(cls, address: str, info: ValidationInfo) -> str:
         name = str(info.field_name).upper()
         if not _ADDRESS.fullmatch(address):
             raise ValueError(f"{name} is an address without a user, a query or a fragment")
-        url = urlsplit(address)
+        url = _parts(name, address)
         if url.scheme != "https" and not is_loopback(url):
             raise ValueError(f"{name} begins with https, unless it is a loopback one")
         return address
@@ -340,6 +345,14 @@ class Settings(BaseModel):
     def _known(cls, name: str) -> str:
         time_zone(name)
         return name
+
+
+def _parts(name: str, address: str) -> SplitResult:
+    """Split the address in this variable."""
+    try:
+        return urlsplit(address)
+    except ValueError:  # its message may quote the address
+        raise ValueError(f"{name} has a host that is no name and no IP address") from None
 
 
 def _has_port_in_range(url: SplitResult) -> bool:

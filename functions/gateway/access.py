@@ -54,7 +54,7 @@ class Access:
 
     def calls(self, dispatcher: Dispatcher) -> Calls:
         """Calls to tools through this dispatcher, limited and paid."""
-        return Calls(dispatcher, self.limits, self.billing, self.clock)
+        return Calls(dispatcher, self.limits, self.billing, self.clock, self.keyring)
 
     async def aclose(self) -> None:
         """Close the connections."""

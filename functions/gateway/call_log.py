@@ -6,7 +6,7 @@ convert units, so what they read is in seconds.
 
 from __future__ import annotations
 
-import hashlib
+import json
 from typing import TYPE_CHECKING, Final
 
 from shared.domain.call_record import argument_sizes
@@ -15,12 +15,21 @@ from shared.logs import log
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
     from shared.call import CallAnswer, CallRequest
+    from shared.keyring import Keyring
 
 EVENT: Final = "tool_call"
+_TASK: Final = "task in the log"
+_TASK_LENGTH: Final = 16
+"""Characters of a signature that tell the tasks of one user apart."""
 
 
 def log_call(
-    tool: Declaration, request: CallRequest, answer: CallAnswer, *, seconds: float
+    tool: Declaration,
+    request: CallRequest,
+    answer: CallAnswer,
+    keyring: Keyring,
+    *,
+    seconds: float,
 ) -> None:
     """Write the line.
 
@@ -28,11 +37,13 @@ def log_call(
         tool: What was called.
         request: The call.
         answer: What came of it; its receipt holds what it cost the caller in the end.
+        keyring: Hashes the name of the task.
         seconds: From the call's arrival to its answer.
     """
     receipt = answer.receipt
+    task = receipt.task or request.caller.task
     known = {
-        "task": _hashed(receipt.task or request.caller.task, request.caller.user_id),
+        "task": task and task_hash(task, request.caller.user_id, keyring),
         "notes": receipt.notes or None,
         "code": answer.error and answer.error.code,
         "embedding_seconds": _seconds(receipt.embedding_ms),
@@ -55,9 +66,12 @@ def log_call(
     )
 
 
-def _hashed(task: str | None, user_id: str | None) -> str | None:
-    """What tells a user's tasks apart: people put what they work on into a task's name."""
-    return task and hashlib.sha256(f"{user_id}/{task}".encode()).hexdigest()[:16]
+def task_hash(task: str, user_id: str | None, keyring: Keyring) -> str:
+    """Hash a task's name, with a key: people write what they work on there, in a word or two.
+
+    When the secrets rotate, the hashes change.
+    """
+    return keyring.sign(_TASK, json.dumps([user_id, task]))[:_TASK_LENGTH]
 
 
 def _seconds(milliseconds: float | None) -> float | None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from functions.gateway.dispatch import Dispatcher
     from functions.gateway.limits import CallLimits
     from shared.clock import Clock
+    from shared.keyring import Keyring
 
 RECEIPT: Final = "carrel/receipt"
 """The key of a call's receipt in `_meta`."""
@@ -44,12 +45,14 @@ class Calls:
         limits: CallLimits,
         billing: Billing,
         clock: Clock,
+        keyring: Keyring,
     ) -> None:
         """Send calls by this dispatcher, as often as the limits allow and if somebody pays."""
         self._dispatcher = dispatcher
         self._limits = limits
         self._billing = billing
         self._clock = clock
+        self._keyring = keyring
 
     async def call(
         self, tool: Declaration, arguments: dict[str, Any], visitor: Visitor
@@ -74,11 +77,16 @@ class Calls:
             if isinstance(error, Unauthorized):
                 ask_to_sign_in(tool, visitor)
         except asyncio.CancelledError:
-            log_call(tool, request, _UNANSWERED, seconds=time.perf_counter() - began)
+            self._log(tool, request, _UNANSWERED, began)
             raise
-        log_call(tool, request, answer, seconds=time.perf_counter() - began)
+        self._log(tool, request, answer, began)
         visitor.reply.retry_after = answer.error.retry_after if answer.error else None
         return answer
+
+    def _log(
+        self, tool: Declaration, request: CallRequest, answer: CallAnswer, began: float
+    ) -> None:
+        log_call(tool, request, answer, self._keyring, seconds=time.perf_counter() - began)
 
     async def _paid(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         """Reserve what the call may cost before any work; charge what it did cost."""

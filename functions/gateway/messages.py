@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from functions.gateway.arguments import MAX_DEPTH
 from functions.gateway.refusals import refusal
 
 if TYPE_CHECKING:
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _NO_JSON: Final = (
-    "The body is not valid JSON in UTF-8, is nested too deeply, or holds half of a character (an"
-    " unpaired surrogate). Correct that and send it again."
+    "The body is not valid JSON in UTF-8, or a text in it holds half of a surrogate pair, which is"
+    " half of an emoji or another character. Correct that and send it again."
+)
+_TOO_DEEP: Final = (
+    "This request was not run. Its lists and objects are nested too deeply: an argument may have"
+    f" {MAX_DEPTH} levels of them. Correct this and send it again."
 )
 _NO_MESSAGE: Final = (
     'The body is not a JSON-RPC 2.0 message. Send one object with "jsonrpc": "2.0", a "method" that'
@@ -63,7 +68,10 @@ class CheckedMessages:
 def _refusal(body: bytes) -> JSONResponse | None:
     try:
         content = pydantic_core.from_json(body)
-    except ValueError:
+    except ValueError as error:
+        # The parser takes about 200 levels, and has no other sign of this than its message.
+        if str(error).startswith("recursion limit exceeded"):
+            return refusal(400, _TOO_DEEP)
         return refusal(400, _NO_JSON, code=PARSE_ERROR)
     try:
         message = jsonrpc_message_adapter.validate_python(content, by_name=False)

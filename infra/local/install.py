@@ -12,7 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,9 +29,21 @@ _PRESENT: Final = re.compile(r"Requirement already satisfied: ([\w.-]+)()")
 _LINE_EVERY: Final = 10
 """Where the output is no terminal, a line is printed for so many packages."""
 _LOOK_SECONDS: Final = 0.2
+_INTERRUPTED: Final = 130
+"""The exit status of a command that Ctrl-C ended."""
 
 
 def main() -> None:
+    """Install, and stop in a sentence when interrupted."""
+    try:
+        _run_pip()
+    except KeyboardInterrupt:
+        message = "\nThe installation was interrupted. Run the same command again to finish it."
+        print(message, file=sys.stderr)  # noqa: T201
+        sys.exit(_INTERRUPTED)
+
+
+def _run_pip() -> None:
     """Run pip; where it fails, print what it says and fail."""
     [extra] = sys.argv[1:]
     print(f"Installing what {PURPOSES[extra]} into .venv ...", flush=True)  # noqa: T201
@@ -55,7 +67,8 @@ def main() -> None:
 def progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str, int, int, str]]:
     """What pip is doing: with how many packages, of how many, and with which now."""
     fetched: set[str] = set()
-    for line in pip.stdout or ():
+    assert pip.stdout  # noqa: S101 - for mypy
+    for line in pip.stdout:
         if package := _WHEEL.match(line) or _PRESENT.match(line):
             name, size = package.groups("")
             fetched.add(name)
@@ -63,9 +76,12 @@ def progress(pip: subprocess.Popen[str], total: int) -> Iterator[tuple[str, int,
         elif line.startswith("Installing collected packages"):
             new = line.count(",") + 1
             before = _installed()
-            while pip.poll() is None:
+            # What else pip prints is discarded, but read: a full pipe would stop pip.
+            rest = threading.Thread(target=pip.stdout.read, daemon=True)
+            rest.start()
+            while rest.is_alive():
                 yield "Installing packages", _installed() - before, new, ""
-                time.sleep(_LOOK_SECONDS)
+                rest.join(_LOOK_SECONDS)
 
 
 def _installed() -> int:

@@ -9,17 +9,28 @@ import pytest
 
 from functions.gateway.calls import RECEIPT
 from infra.deploy.discovery import tools
-from tests.support.mcp_wire import ENVELOPE, MODERN, TOOL_NAMES, call, message, post, post_modern
+from tests.support.mcp_wire import (
+    ENVELOPE,
+    HANDSHAKE,
+    MODERN,
+    TOOL_NAMES,
+    call,
+    message,
+    post,
+    post_modern,
+)
 
 if TYPE_CHECKING:
+    import httpx2
+
     from shared.tool import Tool
     from tests.support.gateway_process import Running
 
-INVALID_PARAMS = -32602
+INVALID_REQUEST, INVALID_PARAMS = -32600, -32602
 INFINITE = "1e999"
 """As JSON may have it: a client library would not write it."""
-ODD = [INFINITE, "-1e999", "NaN", f'[{{"a": {INFINITE}}}]', f"{'[' * 300}{']' * 300}"]
-"""What no tool takes, as JSON."""
+PARSED_DEPTH = {MODERN: 300, HANDSHAKE[0]: 190}
+"""Levels of lists that the parser of a revision still reads. The gateway's own bound is lower."""
 
 BAD: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("search_kb", {}, {"query": "required"}),
@@ -115,31 +126,63 @@ def test_any_text_may_be_searched_for(carrel: Running, query: str) -> None:
     assert 1 == len(result["structuredContent"]["results"])
 
 
-def answer_to(running: Running, tool: str, arguments: str) -> dict[str, Any]:
-    """What a call is answered, whose arguments are JSON of any kind; without what it cost."""
-    body = json.dumps(message("tools/call", name=tool, arguments="?", _meta=ENVELOPE))
-    headers = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": tool}
-    sent = body.replace('"?"', arguments).encode()
-    result: dict[str, Any] = post(running.endpoint, sent, {**headers}).json()["result"]
+def post_call(running: Running, version: str, tool: str, arguments: str) -> httpx2.Response:
+    """Post a call whose arguments are JSON of any kind, even what no library would write."""
+    params: dict[str, Any] = {"name": tool, "arguments": "?"}
+    headers: dict[str, str | None] = {"mcp-protocol-version": version}
+    if version == MODERN:
+        params["_meta"] = ENVELOPE
+        headers |= {"mcp-method": "tools/call", "mcp-name": tool}
+    body = json.dumps(message("tools/call", **params)).replace('"?"', arguments)
+    return post(running.endpoint, body.encode(), headers)
+
+
+def answer_to(running: Running, version: str, tool: str, arguments: str) -> dict[str, Any]:
+    """The result of such a call, without what it cost."""
+    result: dict[str, Any] = post_call(running, version, tool, arguments).json()["result"]
     del result["_meta"]
     return result
 
 
+def nested(levels: int) -> str:
+    """A list in a list, so many times, as JSON."""
+    return "[" * levels + "]" * levels
+
+
+@pytest.mark.parametrize("version", PARSED_DEPTH)
 @pytest.mark.parametrize(
     "tool", [tool for tool in tools() if not tool.internal], ids=lambda tool: tool.name
 )
 def test_no_tool_is_called_with_odd_arguments_anywhere(
-    inline: Running, functions: Running, tool: Tool[Any, Any]
+    inline: Running, functions: Running, tool: Tool[Any, Any], version: str
 ) -> None:
     fields = list(tool.declaration()["inputSchema"]["properties"]) or ["any"]
-    for odd in ODD:
+    deep = nested(PARSED_DEPTH[version])
+    for odd in (INFINITE, "-1e999", "NaN", f'[{{"a": {INFINITE}}}]', deep):
         arguments = f"{{{', '.join(f'{json.dumps(field)}: {odd}' for field in fields)}}}"
-        here, there = (answer_to(each, tool.name, arguments) for each in (inline, functions))
+        here, there = (
+            answer_to(running, version, tool.name, arguments) for running in (inline, functions)
+        )
         assert here == there
         error = json.loads(here["content"][0]["text"])["error"]
         assert fields == [name.partition(".")[0] for name in error["details"]]
 
 
+@pytest.mark.parametrize("levels", [200, 900])
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_arguments_too_deep_to_parse_are_refused_for_that(
+    inline: Running, version: str, levels: int
+) -> None:
+    """The parser of the handshake revisions gives up before the gateway can check arguments."""
+    arguments = f'{{"query": {nested(levels)}}}'
+    response = post_call(inline, version, "search_kb", arguments)
+    error = response.json()["error"]
+    assert (400, INVALID_REQUEST) == (response.status_code, error["code"])
+    assert "nested too deeply: an argument may have 32 levels" in error["message"]
+    assert "JSON" not in error["message"]
+
+
+@pytest.mark.parametrize("version", PARSED_DEPTH)
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -155,6 +198,7 @@ def test_no_tool_is_called_with_odd_arguments_anywhere(
     ],
 )
 def test_both_topologies_answer_odd_arguments_alike(
-    inline: Running, functions: Running, tool: str, arguments: str
+    inline: Running, functions: Running, tool: str, arguments: str, version: str
 ) -> None:
-    assert answer_to(inline, tool, arguments) == answer_to(functions, tool, arguments)
+    expected = answer_to(inline, version, tool, arguments)
+    assert expected == answer_to(functions, version, tool, arguments)

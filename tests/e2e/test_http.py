@@ -76,7 +76,7 @@ def test_an_answer_is_one_json_object_and_opens_no_session(carrel: Running) -> N
     assert "mcp-session-id" not in response.headers
 
 
-@pytest.mark.parametrize("body", [b"", b"{nope", b"\xff\xfe{}", b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"", b"{nope", b"\xff\xfe{}", b"[" * 100])
 @pytest.mark.parametrize("version", [MODERN, None])
 def test_what_is_not_json_is_a_parse_error(
     inline: Running, body: bytes, version: str | None
@@ -84,6 +84,14 @@ def test_what_is_not_json_is_a_parse_error(
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
     assert (400, PARSE_ERROR) == (response.status_code, error_of(response)["code"])
     assert "line 1" not in error_of(response)["message"]
+    assert "nested" not in error_of(response)["message"]
+
+
+@pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0], None])
+def test_a_body_nested_without_end_is_refused(inline: Running, version: str | None) -> None:
+    response = post(inline.endpoint, b"[" * 100_000, {"mcp-protocol-version": version})
+    assert 400 == response.status_code
+    assert error_of(response)["code"] in (PARSE_ERROR, INVALID_REQUEST)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
+from functions.gateway.call_log import task_hash
 from infra.deploy.discovery import ROOT
 from shared.access_keys import new_key
 from shared.caller import EVERYTHING
@@ -92,7 +92,7 @@ def test_a_key_that_holds_is_not_logged_but_who_owns_it(inline: Running, library
         assert not result["isError"]
     logged = written_since(before, inline.log)
     fields = [entry_of(line)["jsonPayload"] for line in logged]
-    task = hashlib.sha256(b"ada/essay").hexdigest()[:16]
+    task = task_hash("essay", "ada", Keyring([SecretStr(SECRET)]))
     assert [("ada", None), ("ada", None), ("ada", task)] == [
         (each["user"], each.get("task")) for each in fields
     ]

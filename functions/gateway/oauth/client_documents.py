@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from functions.gateway.oauth.redirects import allowed
 from functions.gateway.oauth.refused import Refused
-from functions.gateway.oauth.safe_fetch import PublicUrl, SafeFetch
+from functions.gateway.oauth.safe_fetch import SECONDS, PublicUrl, SafeFetch
 from shared.clock import utc_now
 from shared.errors import Unavailable
 from shared.logs import log
@@ -38,12 +38,21 @@ AFTER_FAILURE: Final = timedelta(minutes=1)
 MOST_KEPT: Final = 200
 MOST_AT_ONCE: Final = 16
 """Fetches at one time; whoever comes then has to come again."""
-_TEMPORARY: Final = frozenset({"busy", "host_unknown", "server_error", "too_slow", "unreachable"})
-"""Reasons that say nothing of the document: it may be had a minute later."""
-_UNREACHABLE: Final = (
-    "The program that sent you says who it is by a document at its own address, and that address"
-    " does not answer right now. Try again in a minute."
+_CLIENT: Final = "The program that sent you says who it is by a document at its own address, and"
+_UNREACHABLE: Final = f"{_CLIENT} that document cannot be fetched right now. Try again in a minute."
+_UNKNOWN_HOST: Final = (
+    f"{_CLIENT} there is no server of that name. Check the address in the program's settings; if it"
+    " is right, try again in a minute."
 )
+_BUSY: Final = "Too many programs are being looked up here at once. Try again in a few seconds."
+_TEMPORARY: Final = {
+    "host_unknown": _UNKNOWN_HOST,
+    "server_busy": _UNREACHABLE,
+    "server_error": _UNREACHABLE,
+    "too_slow": _UNREACHABLE,
+    "unreachable": _UNREACHABLE,
+}
+"""What to say where a reason tells nothing about the document: a later attempt may succeed."""
 _MAX_AGE: Final = re.compile(r"max-age=\"?(\d{1,9})\"?", re.ASCII)
 _SECRETS: Final = ("client_secret", "client_secret_expires_at")
 
@@ -52,11 +61,11 @@ _SECRETS: Final = ("client_secret", "client_secret_expires_at")
 class _Answer:
     client: OAuthClientMetadata | None
     keep: timedelta
-    is_temporary: bool = False
+    temporary_problem: str | None = None
 
     @classmethod
     def of(cls, refused: Refused) -> _Answer:
-        return cls(None, AFTER_FAILURE, refused.reason in _TEMPORARY)
+        return cls(None, AFTER_FAILURE, _TEMPORARY.get(refused.reason))
 
 
 class ClientDocuments:
@@ -78,8 +87,8 @@ class ClientDocuments:
             Unavailable: The document cannot be had now.
         """
         answer = await self._answer(client_id)
-        if answer.is_temporary:
-            raise Unavailable(_UNREACHABLE, retry_after=AFTER_FAILURE.total_seconds())
+        if answer.temporary_problem:
+            raise Unavailable(answer.temporary_problem, retry_after=AFTER_FAILURE.total_seconds())
         return answer.client
 
     async def _answer(self, client_id: str) -> _Answer:
@@ -97,7 +106,8 @@ class ClientDocuments:
     def _start(self, client_id: str) -> asyncio.Task[_Answer]:
         url = PublicUrl.parse(client_id)
         if len(self._running) >= MOST_AT_ONCE:
-            raise Refused("busy")
+            log.warning("client_document_refused", reason="busy")
+            raise Unavailable(_BUSY, retry_after=SECONDS)
         started = asyncio.create_task(self._look_up(url), name="client document")
         self._running[client_id] = started
         started.add_done_callback(lambda _: self._running.pop(client_id))

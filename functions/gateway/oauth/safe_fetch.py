@@ -39,6 +39,7 @@ _URL: Final = re.compile(
 )
 _DOTS: Final = re.compile(r"/(?:\.|%2e){1,2}(?=/|$)", re.IGNORECASE | re.ASCII)
 _JSON: Final = re.compile(r"application/(?:[a-z0-9.!#$&^_-]+\+)?json", re.IGNORECASE | re.ASCII)
+_BUSY: Final = frozenset({httpx2.codes.REQUEST_TIMEOUT, httpx2.codes.TOO_MANY_REQUESTS})
 _MOST_URL: Final = 2_000
 _MOST_HOST: Final = 253
 
@@ -139,6 +140,8 @@ async def _fetch(client: httpx2.AsyncClient, endpoint: Endpoint, url: PublicUrl)
 
 
 def _check(response: httpx2.Response) -> None:
+    if response.status_code in _BUSY:
+        raise Refused("server_busy")
     if httpx2.codes.is_server_error(response.status_code):
         raise Refused("server_error")
     if response.status_code != httpx2.codes.OK:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
+from functions.gateway.call_log import task_hash
 from functions.gateway.calls import RECEIPT, call_id
 from shared.call import CallAnswer, Receipt
 from shared.caller import Caller
@@ -61,10 +61,10 @@ async def access(project: str) -> AsyncIterator[Access]:
 
 
 async def line_and_record(
-    access: Access, receipt: Receipt, capsys: pytest.CaptureFixture[str]
+    access: Access, receipt: Receipt, capsys: pytest.CaptureFixture[str], user: str = "anna"
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the log and the database say of a call of Anna's in her task `thesis`."""
-    anna = Visitor(Caller.of("anna", task="thesis"), None)
+    """What the log and the database say of a user's call in the task `thesis`."""
+    anna = Visitor(Caller.of(user, task="thesis"), None)
     await access.calls(Teller(receipt)).call(WRITING, ARGUMENTS, anna)
     [line] = capsys.readouterr().err.splitlines()
     store = AccessStore(access.connection)
@@ -77,7 +77,7 @@ async def test_the_log_and_the_audit_say_what_was_noted_and_in_which_task(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line, record = await line_and_record(access, TOLD, capsys)
-    assert (hashed("anna/essay"), NOTES) == (line["task"], line["notes"])
+    assert (task_hash("essay", "anna", access.keyring), NOTES) == (line["task"], line["notes"])
     assert ("essay", NOTES) == (record["task"], record["notes"])
 
 
@@ -85,7 +85,7 @@ async def test_of_a_function_that_notes_nothing_the_task_is_the_credentials(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line, record = await line_and_record(access, Receipt(), capsys)
-    assert (hashed("anna/thesis"), False) == (line["task"], "notes" in line)
+    assert (task_hash("thesis", "anna", access.keyring), False) == (line["task"], "notes" in line)
     assert ("thesis", {}) == (record["task"], record["notes"])
 
 
@@ -96,8 +96,26 @@ async def test_the_log_holds_no_name_of_a_task(
     assert not [name for name in ("essay", "thesis") if name in json.dumps(line)]
 
 
-def hashed(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()[:16]
+async def test_no_two_tasks_have_one_hash_in_the_log(
+    access: Access, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        (await line_and_record(access, Receipt(task=task), capsys, user))[0]
+        for user, task in (("a/b", "c"), ("a", "b/c"))
+    ]
+    assert lines[0]["task"] != lines[1]["task"]
+
+
+async def test_the_hash_of_a_task_is_another_under_another_secret(
+    access: Access, project: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever reads the log cannot try names of tasks."""
+    settings = Settings(google_cloud_project=project, access_secrets=(SecretStr("t" * 32),))
+    other = Access(settings)
+    line, _ = await line_and_record(access, TOLD, capsys)
+    other_line, _ = await line_and_record(other, TOLD, capsys)
+    await other.aclose()
+    assert line["task"] != other_line["task"]
 
 
 async def test_clients_do_not_see_what_was_noted() -> None:

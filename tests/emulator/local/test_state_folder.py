@@ -14,7 +14,7 @@ from tests.support.local_machine import CARREL, PATIENCE, Machine, end, host_of
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from google.cloud.firestore import Client
@@ -23,6 +23,13 @@ pytestmark = pytest.mark.slow
 
 NEW_DISK: Final = ["unshare", "--user", "--map-root-user", "--mount"]
 """Runs a command that may mount disks for itself alone."""
+ON_A_READ_ONLY_DISK: Final = """
+mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit
+shift
+exec "$@"
+"""
+WITHOUT_PRIVILEGES: Final = ["unshare", "--user"]
+"""Runs a command whose user owns the same files, but has no rights beyond that: not even root."""
 ON_A_SMALL_DISK: Final = f"""
 set -e
 mkdir -p "$CARREL_STATE"
@@ -35,14 +42,24 @@ while kill -0 $(cat "$CARREL_STATE/keeper") 2>/dev/null; do sleep 0.1; done
 carrel ingest "$1/much.md"
 """
 
+every_command = pytest.mark.parametrize("command", [["up"], ["stdio"], ["keys", "list"]])
 
-def refusal(machine: Machine, *arguments: str, **environment: str) -> str:
+
+def refusal(
+    machine: Machine, *arguments: str, prefix: Sequence[str] = (), **environment: str
+) -> str:
     """What a command that cannot work says instead of a traceback."""
-    process = machine.start([*CARREL, *arguments], **environment)
+    process = machine.start([*prefix, *CARREL, *arguments], **environment)
     message = process.communicate(timeout=PATIENCE)[1]
     assert 1 == process.returncode
     assert "Traceback" not in message
     return message
+
+
+def require(command: list[str]) -> None:
+    """Skip a test for which this user may not start another user namespace."""
+    if subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
+        pytest.skip(f"this user may not run: {shlex.join(command)}")
 
 
 def up(machine: Machine) -> subprocess.Popen[str]:
@@ -58,10 +75,10 @@ def await_line(process: subprocess.Popen[str], words: str) -> None:
     assert any(words in line for line in process.stderr)
 
 
-@pytest.mark.parametrize("command", [["up"], ["stdio"], ["keys", "list"]])
+@every_command
 @pytest.mark.parametrize(
     ("place", "reason"),
-    [("file", "it is a file"), ("file/below", "Not a directory"), ("/proc/carrel", "")],
+    [("file", "it is a file"), ("file/below", "Not a directory"), ("/proc/carrel", "No such file")],
 )
 def test_a_state_folder_that_cannot_be_is_refused_in_words(
     machine: Machine, tmp_path: Path, place: str, reason: str, command: list[str]
@@ -71,6 +88,33 @@ def test_a_state_folder_that_cannot_be_is_refused_in_words(
     message = refusal(machine, *command, CARREL_STATE=str(state))
     assert f"Carrel cannot keep its data in {state}: {reason}" in message
     assert "CARREL_STATE=/another/folder make run" in message
+
+
+@every_command
+@pytest.mark.parametrize("place", [".", "below"])
+def test_a_state_folder_on_a_read_only_disk_is_refused_in_words(
+    machine: Machine, tmp_path: Path, place: str, command: list[str]
+) -> None:
+    require(NEW_DISK)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    prefix = [*NEW_DISK, "sh", "-c", ON_A_READ_ONLY_DISK, "sh", str(disk)]
+    message = refusal(machine, *command, prefix=prefix, CARREL_STATE=str(disk / place))
+    words = f"Carrel cannot keep its data in {disk / place}: Read-only file system. Name another"
+    assert words in message
+
+
+@every_command
+@pytest.mark.parametrize("place", [".", "below"])
+def test_a_state_folder_without_permission_is_refused_in_words(
+    machine: Machine, tmp_path: Path, place: str, command: list[str]
+) -> None:
+    require(WITHOUT_PRIVILEGES)
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o500)
+    state = folder / place
+    message = refusal(machine, *command, prefix=WITHOUT_PRIVILEGES, CARREL_STATE=str(state))
+    assert f"Carrel cannot keep its data in {state}: Permission denied. Name another" in message
 
 
 def test_a_wrong_setting_is_named_before_anything_starts(machine: Machine) -> None:
@@ -121,8 +165,7 @@ def test_what_cannot_be_saved_is_kept_until_it_can_be(
 
 
 def test_a_full_disk_is_named_and_loses_nothing(machine: Machine, tmp_path: Path) -> None:
-    if subprocess.run([*NEW_DISK, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("this user may not mount disks")
+    require(NEW_DISK)
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")

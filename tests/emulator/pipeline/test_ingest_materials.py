@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +17,6 @@ from shared.domain.material import id_of
 from shared.errors import Unavailable
 from shared.job import Budget, Busy, Report, run_job
 from shared.store import Meter
-from shared.store.database import RACE_SECONDS
 from shared.store.materials import Erased
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.openai import HANG, FakeOpenAI, Reply, refusal
@@ -285,7 +283,6 @@ async def test_what_is_half_erased_is_erased_to_whoever_stores_something(
     material = (await store.look(ID)).material
     assert material
     await deps.store.database.document(f"{store.path}/documents", ID).delete()
-    began = time.monotonic()
+    # It is no race that was lost: that would be tried again for a while, and be Unavailable.
     with pytest.raises(Erased):
         await store.change(material, next_at=None)
-    assert time.monotonic() - began < RACE_SECONDS / 2

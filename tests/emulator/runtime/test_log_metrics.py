@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import SecretStr
 
-from functions.gateway.call_log import log_call
+from functions.gateway.call_log import log_call, task_hash
 from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
 from shared.apart import set_apart
 from shared.call import CallRequest
 from shared.caller import Caller
 from shared.job import Failure, Job, Report, run_job
+from shared.keyring import Keyring
 from shared.logs import log
 from tests.support.knowledge import BAKING, put_in
 from tests.support.log_metrics import METRICS, entry_of, labels_of, values_of
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.anyio
 
 every_metric = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric["name"])
 CALLER = Caller.of("ada", task="essay")
+KEYRING = Keyring([SecretStr("s" * 32)])
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ async def called(backend: Backend, name: str, arguments: dict[str, Any]) -> None
     )
     began = time.monotonic()
     answer = await InlineDispatcher(backend).call(tool, request)
-    log_call(tool, request, answer, seconds=time.monotonic() - began)
+    log_call(tool, request, answer, KEYRING, seconds=time.monotonic() - began)
 
 
 @pytest.mark.usefixtures("shelf")
@@ -131,7 +133,7 @@ async def test_a_line_says_who_called_what_for_how_much_and_nothing_of_what_was_
         "tool": "get_stats",
         "call_id": "c-1",
         "user": "ada",
-        "task": hashlib.sha256(b"ada/essay").hexdigest()[:16],
+        "task": task_hash("essay", "ada", KEYRING),
         "outcome": "error",
         "code": "VALIDATION_ERROR",
         "price": 0,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -36,8 +35,8 @@ pytestmark = pytest.mark.anyio
 TEXT: Final = pages()
 PATIENCE: Final = 1.5
 """Seconds that a call may take here."""
-TOO_LONG: Final = 30.0
-"""Seconds; the database's client would try for a minute."""
+HANG_SECONDS: Final = 50.0
+"""Only a call that hangs takes so long: the database's client would try for a minute."""
 
 
 @pytest.fixture
@@ -65,9 +64,8 @@ async def test_a_database_that_is_not_there_is_an_outage_and_asks_the_model_noth
     await proxy.refuse()
     backend = connected(Backend(settings_of(project, 0), embedder=Unused()), proxy)
     ways: list[dict[str, Any]] = [{"materials": TEXT}, {"document": "0" * 32}, {"scope": "task"}]
-    began = time.monotonic()
-    answers = await asyncio.gather(*(asked(backend, seconds=PATIENCE, **each) for each in ways))
-    assert time.monotonic() - began < TOO_LONG
+    async with asyncio.timeout(HANG_SECONDS):
+        answers = await asyncio.gather(*(asked(backend, seconds=PATIENCE, **each) for each in ways))
     for answer in answers:
         assert_says_to_call_again(answer.error)
         assert 0 == answer.receipt.documents_written
@@ -89,9 +87,8 @@ async def test_a_database_that_goes_away_after_any_commit_is_an_outage_and_then_
             around = after(commits, getattr(proxy, how))
             watched = WatchedBackend(settings, around, embedder=WordEmbedder())
             backend = connected(watched, proxy)
-            began = time.monotonic()
-            answer = await asked(backend, seconds=PATIENCE, materials=TEXT)
-            assert (commits, True) == (commits, time.monotonic() - began < TOO_LONG)
+            async with asyncio.timeout(HANG_SECONDS):
+                answer = await asked(backend, seconds=PATIENCE, materials=TEXT)
             assert_says_to_call_again(answer.error)
             await proxy.mend()
             await backend.aclose()
@@ -118,7 +115,7 @@ async def test_a_call_whose_time_is_up_does_not_wait_for_a_database_that_hangs(
         settings_of(project, 0), after(3, proxy.hang), embedder=HangingAfterOne()
     )
     backend = connected(watched, proxy)
-    async with asyncio.timeout(TOO_LONG):
+    async with asyncio.timeout(HANG_SECONDS):
         answer = await asked(backend, seconds=PATIENCE, materials=TEXT)
     assert_says_to_call_again(answer.error)
     await proxy.mend()

@@ -31,6 +31,13 @@ WITH_A_SECRET = [
     {"PUBLIC_URL": f"https://carrel.example:{SECRET}"},
 ]
 """Settings that are wrong, and hold what nobody may read in a log."""
+NO_VALUE_OF_ANY = [f'[["{SECRET}"]]', f'{{"{SECRET}": ["{SECRET}"]}}']
+"""A list of lists and an object of lists: no setting is either."""
+NOT_TEXT = [
+    name
+    for name, field in Settings.model_fields.items()
+    if field.annotation not in (str, str | None, SecretStr, SecretStr | None)
+]
 PRICES = (
     """Each value in TOOL_PRICES must be 0 or more, such as TOOL_PRICES='{"search_kb": 500}'."""
 )
@@ -125,6 +132,34 @@ def test_what_is_wrong_is_said_without_the_secret(
         Settings()
     assert any(name in str(caught.value).upper() for name in variables)
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, value) for name in Settings.model_fields for value in NO_VALUE_OF_ANY),
+        *((name, SECRET) for name in NOT_TEXT),
+        ("local_user", "-1"),
+        ("local_user", SECRET.upper()),
+        ("public_url", SECRET),
+        ("public_url", "https://[beef]"),
+        ("time_zone", SECRET),
+        *((name, SECRET) for name in ("bulk_bucket", "ingest_bucket")),
+        *(
+            (name, value)
+            for name in ("openai_base_url", "readwise_url")
+            for value in (SECRET, f"http://{SECRET}.example", f"https://[{SECRET}]")
+        ),
+    ],
+)
+def test_a_wrong_value_is_named_and_not_quoted(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name.upper(), value)
+    with pytest.raises(InvalidInput, match=name.upper()) as caught:
+        Settings()
+    message = str(caught.value)
+    assert not [quoted for quoted in (value, SECRET, "beef") if quoted in message]
 
 
 @pytest.mark.parametrize("variables", WITH_A_SECRET[:3] + WITH_A_SECRET[6:8])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import os
+import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from infra.deploy.discovery import ROOT
 from infra.deploy.requirements import requirements_of
 from infra.local.install import progress
 from infra.local.lock import CONSTRAINTS, count, layout
+from tests.support.local_machine import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +33,37 @@ print("Downloading numpy-2.4.6-cp311-cp311-manylinux_2_27_x86_64.whl (16.9 MB)")
 print("Successfully installed numpy-2.4.6")
 """
 """What pip prints, whether or not its index tells it of dependencies apart from packages."""
+
+
+CHATTY_PIP: Final = """
+print("Installing collected packages: numpy, scipy", flush=True)
+print("WARNING: one of very many\\n" * 100_000)
+"""
+WAITING_PIP: Final = """
+import sys
+print("Installing collected packages: numpy, scipy", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def installation(folder: Path, pip: str) -> Iterator[subprocess.Popen[str]]:
+    """Run the installation with this module as pip, in a process group as a terminal does."""
+    (folder / "pip.py").write_text(pip)
+    with subprocess.Popen(
+        [sys.executable, "-m", "infra.local.install", "local"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -58,6 +93,23 @@ def test_the_versions_to_run_come_before_those_to_test() -> None:
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     assert ["anyio==4", "Click==8", "pytest==9"] == lines
     assert 0 < count("local") < count("dev") == CONSTRAINTS.read_text().count("==")
+
+
+def test_a_pip_that_prints_much_does_not_wait_for_a_reader(tmp_path: Path) -> None:
+    with installation(tmp_path, CHATTY_PIP) as process:
+        output, errors = process.communicate(timeout=PATIENCE)
+    assert (0, "") == (process.returncode, errors)
+    assert "Installing packages: 0 of 2" in output
+
+
+def test_ctrl_c_ends_an_installation_in_a_sentence(tmp_path: Path) -> None:
+    with installation(tmp_path, WAITING_PIP) as process:
+        assert process.stdout
+        assert any("Installing packages" in line for line in process.stdout)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=PATIENCE)
+    message = "\nThe installation was interrupted. Run the same command again to finish it.\n"
+    assert (130, message) == (process.returncode, errors)
 
 
 def test_each_package_is_counted_once_when_it_is_fetched() -> None:

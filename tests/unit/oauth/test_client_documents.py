@@ -207,6 +207,8 @@ async def test_too_many_fetches_at_once_turn_the_next_away_for_now(
     server.gate.set()
     await asyncio.gather(*asking)
     assert isinstance(refused, Unavailable)
+    assert "Too many programs are being looked up here at once." in refused.message
+    assert 5 == refused.retry_after
     assert await documents.get(URL)
 
 
@@ -268,10 +270,11 @@ async def test_a_failure_is_remembered_for_a_minute_and_then_mended(
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
 async def test_a_server_that_fails_for_now_is_a_reason_to_try_again(
-    server: DocumentServer, documents: ClientDocuments, clock: Hands
+    server: DocumentServer, documents: ClientDocuments, clock: Hands, status: int
 ) -> None:
-    server.page = Page(status=503)
+    server.page = Page(status=status)
     for _ in range(2):
         with pytest.raises(Unavailable, match="Try again in a minute") as caught:
             await documents.get(URL)
@@ -288,16 +291,25 @@ async def test_a_server_that_is_slow_is_a_reason_to_try_again(
 ) -> None:
     server.gate.clear()
     documents = ClientDocuments(fetching(server, tmp_path / "client.pem", seconds=0.1))
-    with pytest.raises(Unavailable, match="does not answer right now"):
+    with pytest.raises(Unavailable, match="cannot be fetched right now"):
         await documents.get(URL)
 
 
 @pytest.mark.anyio
 async def test_a_server_out_of_reach_is_a_reason_to_try_again() -> None:
     documents = ClientDocuments(SafeFetch(at(Endpoint("127.0.0.1", free_port()))))
-    for url in (URL, "https://nobody.example/client.json"):
-        with pytest.raises(Unavailable, match="does not answer right now"):
-            await documents.get(url)
+    with pytest.raises(Unavailable, match="cannot be fetched right now"):
+        await documents.get(URL)
+
+
+@pytest.mark.anyio
+async def test_an_unknown_host_is_a_reason_to_check_the_address(
+    documents: ClientDocuments,
+) -> None:
+    with pytest.raises(Unavailable, match="no server of that name") as caught:
+        await documents.get("https://nobody.example/client.json")
+    assert "Check the address in the program's settings" in caught.value.message
+    assert 60 == caught.value.retry_after
 
 
 @pytest.mark.anyio

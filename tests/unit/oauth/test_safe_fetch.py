@@ -316,6 +316,15 @@ async def test_what_is_not_simply_there_is_refused_and_no_redirect_is_followed(
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("status", [408, 429])
+async def test_a_server_that_is_busy_is_not_one_without_a_document(
+    server: DocumentServer, certificate: Path, status: int
+) -> None:
+    server.page = Page(status=status)
+    assert "server_busy" == await why_refused(fetching(server, certificate))
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("content_type", "reason"),
     [
