@@ -39,8 +39,17 @@ class Root:
 
     @property
     def name(self) -> str:
-        """What the ids of its sources are made of: `vault`, or `vault-2`."""
+        """What people call it: `vault`, or `vault-2`."""
         return self.path.name if self.number == 1 else f"{self.path.name}-{self.number}"
+
+    @property
+    def collection(self) -> str:
+        """What the ids of its sources are made with.
+
+        A NUL character, which no folder's name and no record's id contains, stands before the
+        number: otherwise record 7 of the second `data` would have the id of the first's 2-7.
+        """
+        return self.path.name if self.number == 1 else f"{self.path.name}\0{self.number}"
 
 
 class Roots:
