@@ -144,6 +144,19 @@ async def test_a_single_file_does_not_make_its_folder_an_ingested_one(
     assert (await ingested(deps, file.parent)).counts == {"read": 2}
 
 
+async def test_a_file_keeps_its_id_in_a_folder_around_it(deps: Deps, tmp_path: Path) -> None:
+    file = written(tmp_path, "vault/Books/Noise.md", "Noise.")
+    written(tmp_path, "vault/Books/Walden.md", "Walden.")
+    await ingested(deps, file)
+    before = await texts(deps)
+    await ingested(deps, tmp_path / "vault")
+    for path in (file, file.parent, tmp_path / "vault"):
+        assert (await ingested(deps, path)).counts == {"read": 1 if path == file else 2}
+    assert (await ingested(deps, file)).note == ""
+    assert before.items() < (await texts(deps)).items()
+    assert len(await texts(deps)) == 2
+
+
 async def test_a_single_file_overwrites_nothing_of_another_folder(
     deps: Deps, tmp_path: Path
 ) -> None:

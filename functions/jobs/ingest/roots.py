@@ -29,12 +29,20 @@ class Registration:
 
 
 def root_of(path: Path, roots: Sequence[Root]) -> Root | None:
-    """The innermost ingested folder that contains a path, or is it."""
-    enclosing = [root for root in roots if root.whole and path.is_relative_to(root.path)]
+    """The innermost ingested folder that contains a path, or is it.
+
+    A file that was ingested by itself before any folder around it belongs to its own folder.
+    """
+    enclosing = [
+        root
+        for root in roots
+        if (root.whole and path.is_relative_to(root.path))
+        or (path.parent == root.path and path.name in root.files)
+    ]
     return max(enclosing, key=lambda root: len(root.path.parts), default=None)
 
 
-def register(folder: Path, roots: Sequence[Root], *, whole: bool) -> Registration:
+def register(folder: Path, roots: Sequence[Root], files: Sequence[str] = ()) -> Registration:
     """Find a folder among the registered ones, or add it.
 
     The first folder of a name has that name, another one gets a number, and a folder inside an
@@ -43,21 +51,19 @@ def register(folder: Path, roots: Sequence[Root], *, whole: bool) -> Registratio
     Args:
         folder: An absolute path, with symbolic links resolved.
         roots: The registered folders.
-        whole: True if the whole folder is ingested, False if only a single file in it.
+        files: The names of single files in it, if only these are ingested.
 
     Returns:
         The folder's root and the list of registered folders, which is new if anything changed.
     """
-    enclosing = root_of(folder, roots)
+    enclosing = root_of(folder.joinpath(*files[:1]), roots)
     if enclosing and enclosing.path != folder:
         inner = folder.relative_to(enclosing.path.parent).as_posix()
         note = f"{inner} is stored as part of {enclosing.name}."
         return Registration(enclosing, tuple(roots), note)
     if all(root.path != folder for root in roots):
-        roots = [*roots, Root(folder, _free_number(folder, roots), whole)]
-    roots = [
-        replace(root, whole=root.whole or whole) if root.path == folder else root for root in roots
-    ]
+        roots = [*roots, Root(folder, _free_number(folder, roots), whole=False)]
+    roots = [_with(root, files) if root.path == folder else root for root in roots]
     root = next(root for root in roots if root.path == folder)
     return Registration(root, tuple(roots), _number_note(root))
 
@@ -83,6 +89,13 @@ def possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
     ]
 
 
+def _with(root: Root, files: Sequence[str]) -> Root:
+    """The root, once these files in it are ingested, or all of it."""
+    if root.whole or not files:
+        return replace(root, whole=True)
+    return replace(root, files=tuple(dict.fromkeys([*root.files, *files])))
+
+
 def _free_number(folder: Path, roots: Sequence[Root]) -> int:
     taken = {root.number for root in roots if root.path.name == folder.name}
     return next(number for number in count(1) if number not in taken)
@@ -106,7 +119,7 @@ def _moved(former: Root, root: Root, roots: Sequence[Root]) -> Registration:
         else known
         for known in roots
     ]
-    registration = register(root.path, moved, whole=root.whole)
+    registration = register(root.path, moved, root.files)
     note = f"{former.name} has moved: it keeps its name and its sources. {registration.note}"
     return replace(registration, note=note.strip())
 

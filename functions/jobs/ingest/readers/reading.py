@@ -136,12 +136,12 @@ def _list_one(file: Path, roots: Sequence[Root]) -> Listing:
         raise InvalidInput(f"{file} is of no kind that can be read. {_ACCEPTED}")
     file.open("rb").close()
     folder = file.resolve().parent
-    return Listing(folder, {file.name: file}, register(folder, roots, whole=False))
+    return Listing(folder, {file.name: file}, register(folder, roots, [file.name]))
 
 
 def _list_folder(path: Path, roots: Sequence[Root]) -> Listing:
     folder = path.resolve()
-    registration = register(folder, roots, whole=True)
+    registration = register(folder, roots)
     below = files_below(folder, registration.root.path)
     files = {
         file.relative_to(folder).as_posix(): real_file
