@@ -45,7 +45,8 @@ class Report:
         failures: Items that did not go through; the others did.
         warnings: Items that went through but for a part, each with what is wrong.
         finished: Whether nothing is left to do, as far as this run could see.
-        note: What else to know of it; for whoever reads the run's record, so no content.
+        note: What else to know of it; for whoever reads the run's record, so no content, and of
+            folders their names alone.
         cost: What it read and wrote.
     """
 

@@ -66,15 +66,17 @@ def run_locally(jobs: Sequence[Job], settings: Settings) -> bool:
 
 async def _run_all(jobs: Sequence[Job], settings: Settings) -> bool:
     backend = Backend(settings)
-    complete = True
+    reports: list[tuple[Job, Report]] = []
     try:
         for job in jobs:
             report = await _run(job, backend)
-            _tell(job, report)
-            complete = complete and not report.failures
+            _print_counts(job, report)
+            reports.append((job, report))
     finally:
         await backend.aclose()
-    return complete
+        for job, report in reports:
+            _print_notes(job, report)
+    return not any(report.failures for _, report in reports)
 
 
 async def _run(job: Job, backend: Backend) -> Report:
@@ -100,19 +102,23 @@ async def _until(moment: datetime) -> None:
     await asyncio.sleep(min(max(seconds, 0.1), 5))
 
 
-def _tell(job: Job, report: Report) -> None:
+def _print_counts(job: Job, report: Report) -> None:
     counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
     click.echo(f"{job.name}: {counts or report.note or 'nothing to do'} ({_cost(report.cost)})")
-    if counts and report.note:
-        click.echo(f"  {report.note}")
-    _list("warning", report.warnings)
-    _list("left out", report.failures)
+
+
+def _print_notes(job: Job, report: Report) -> None:
+    """Print what else to know of a run: after all of them, where it does not scroll away."""
+    if report.note and any(report.counts.values()):
+        click.echo(f"{job.name}: {report.note}")
+    _list(f"{job.name}: warning", report.warnings)
+    _list(f"{job.name}: left out", report.failures)
     if report.failures:
         click.echo("  What was put in of these before stays as it was.", err=True)
 
 
 def _list(label: str, items: Sequence[Failure]) -> None:
     for item in items[:SHOWN]:
-        click.echo(f"  {label}: {item.name}: {item.reason}", err=True)
+        click.echo(f"{label}: {item.name}: {item.reason}", err=True)
     if len(items) > SHOWN:
         click.echo(f"  ... and {len(items) - SHOWN} more", err=True)

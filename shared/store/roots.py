@@ -1,6 +1,7 @@
 """`meta/roots`: the folders that were ingested from disk, and their names in ids of sources.
 
-Its field `roots` is a list of {path, number, whole}, the path as a `file://` URI.
+Its field `roots` is a list of {path, number, whole, files}: the path as a `file://` URI, and the
+names of files quoted as in one.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from shared.store.changes import put
 
@@ -31,16 +32,27 @@ class Root:
         path: Where it is: an absolute path without links.
         number: 1 for the first folder of its name, 2 for another one, and so on.
         whole: Whether the folder itself was ingested, or only single files that stand in it.
+        files: The names of the files that were ingested singly, before any folder around them.
     """
 
     path: Path
     number: int = 1
     whole: bool = True
+    files: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """What the ids of its sources are made of: `vault`, or `vault-2`."""
+        """What people call it: `vault`, or `vault-2`."""
         return self.path.name if self.number == 1 else f"{self.path.name}-{self.number}"
+
+    @property
+    def collection(self) -> str:
+        """What the ids of its sources are made with.
+
+        A NUL character, which no folder's name and no record's id contains, stands before the
+        number: otherwise record 7 of the second `data` would have the id of the first's 2-7.
+        """
+        return self.path.name if self.number == 1 else f"{self.path.name}\0{self.number}"
 
 
 class Roots:
@@ -76,9 +88,17 @@ class StoredRoots:
 
 
 def _to_root(data: dict[str, Any]) -> Root:
-    path = os.fsdecode(unquote_to_bytes(data["path"].removeprefix(_SCHEME)))
-    return Root(Path(path), data["number"], data["whole"])
+    path = _unquoted(data["path"].removeprefix(_SCHEME))
+    files = tuple(map(_unquoted, data.get("files", ())))
+    return Root(Path(path), data["number"], data["whole"], files)
 
 
 def _to_data(root: Root) -> dict[str, Any]:
-    return {"path": root.path.as_uri(), "number": root.number, "whole": root.whole}
+    files = [quote_from_bytes(os.fsencode(name)) for name in root.files]
+    return {
+        "path": root.path.as_uri(), "number": root.number, "whole": root.whole, "files": files
+    }  # fmt: skip
+
+
+def _unquoted(name: str) -> str:
+    return os.fsdecode(unquote_to_bytes(name))

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.chunking import blocks
+from functions.jobs.ingest.chunking import Block, blocks
 from functions.jobs.ingest.readers.fields import headline, one_line
 from functions.jobs.ingest.readers.reading import BrokenInput, list_files, read, read_files
-from functions.jobs.ingest.readers.readwise_export import is_book
+from functions.jobs.ingest.roots import possible_moves
 from functions.jobs.ingest.saving import save
 from shared.domain.source import Source
 from shared.job import Failure
+from shared.store.ingestion import BLOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from functions.jobs.ingest.readers.reading import Listing
     from shared.deps import Deps
     from shared.job import Budget, Report
+    from shared.store.roots import Root
 
 _TITLE_LENGTH: Final = 80
 
@@ -39,7 +42,7 @@ async def read_path(path: str, deps: Deps, budget: Budget, report: Report) -> No
         report.finished = False
         return
     listing = await deps.store.database.until_it_holds(partial(_listing, Path(path), deps))
-    report.note = _note(listing)
+    report.note = one_line(f"{report.note} {_note(listing)}")
     follows_readwise = deps.settings.readwise_token is not None
     left = blocks(_sources(listing, report, without_books=follows_readwise))
     # Reading and chunking take a second a megabyte: the loop must stay free to renew the lease.
@@ -57,15 +60,47 @@ async def _listing(path: Path, deps: Deps) -> Listing:
     stored = await deps.store.roots.read()
     listing = await asyncio.to_thread(list_files, path, stored.roots)
     if listing.is_named_after_folder:
+        listing = await _under_former_name(listing, stored.roots, deps)
         await deps.store.roots.replace(stored, listing.registration.roots)
     return listing
+
+
+async def _under_former_name(listing: Listing, roots: Sequence[Root], deps: Deps) -> Listing:
+    """The listing as that of a folder which is gone, if this one holds the same texts.
+
+    At least half of a sample must be stored under the former folder's name, word for word. Of
+    several former folders the one with the most matches is taken.
+    """
+    moves = await asyncio.to_thread(possible_moves, listing.registration.root, roots)
+    listings = [replace(listing, registration=move) for move in moves]
+    samples = [await asyncio.to_thread(_sample, listing) for listing in listings]
+    chunk_ids = [chunk_id for sample in samples for chunk_id in sample]
+    stored = {chunk.chunk_id for chunk in await deps.store.chunks.get_all(chunk_ids)}
+    best, best_count = listing, 0
+    for former, sample in zip(listings, samples, strict=True):
+        count = len(stored.intersection(sample))
+        if count > best_count and 2 * count >= len(sample):
+            best, best_count = former, count
+    return best
+
+
+def _sample(listing: Listing) -> list[str]:
+    """The ids of the first chunks of up to 30 texts; a hash of the words is part of such an id.
+
+    Books of an export have the same ids in each folder: they are left out.
+    """
+    names = [name for name in listing.files if not name.lower().endswith(".json")]
+    files = {name: listing.files[name] for name in names[:: len(names) // BLOCK + 1]}
+    items = read_files(replace(listing, files=files, refused=()))
+    block = next(blocks(item for item in items if isinstance(item, Source)), Block())
+    return [source.chunks[0].chunk_id for source in block.fit if source.chunks]
 
 
 def _note(listing: Listing) -> str:
     notes = [listing.registration.note] if listing.is_named_after_folder else []
     if listing.not_read:
         notes.append(f"Not read: {listing.not_read}.")
-    return one_line(" ".join(notes))
+    return " ".join(notes)
 
 
 async def count(path: str) -> int:
@@ -76,9 +111,9 @@ async def count(path: str) -> int:
 
 def _sources(listing: Listing, report: Report, *, without_books: bool) -> Iterator[Source]:
     """What can be read; what is broken goes into the report."""
-    for item in read_files(listing):
+    for item in read_files(listing, without_books=without_books):
         if isinstance(item, BrokenInput):
             items = report.warnings if item.kept else report.failures
             items.append(Failure(item.name, one_line(item.reason)))
-        elif not (without_books and is_book(item.source_id)):
+        else:
             yield item

@@ -29,51 +29,76 @@ class Registration:
 
 
 def root_of(path: Path, roots: Sequence[Root]) -> Root | None:
-    """The innermost ingested folder that contains a path, or is it."""
-    enclosing = [root for root in roots if root.whole and path.is_relative_to(root.path)]
+    """The innermost ingested folder that contains a path, or is it.
+
+    A file that was ingested by itself before any folder around it belongs to its own folder.
+    """
+    enclosing = [
+        root
+        for root in roots
+        if (root.whole and path.is_relative_to(root.path))
+        or (path.parent == root.path and path.name in root.files)
+    ]
     return max(enclosing, key=lambda root: len(root.path.parts), default=None)
 
 
-def register(folder: Path, roots: Sequence[Root], *, whole: bool) -> Registration:
+def register(folder: Path, roots: Sequence[Root], files: Sequence[str] = ()) -> Registration:
     """Find a folder among the registered ones, or add it.
 
     The first folder of a name has that name, another one gets a number, and a folder inside an
-    ingested one belongs to that. A registered folder that no longer exists is assumed to have
-    moved: the next one of its name takes over its name and its sources, and so do the folders in
-    it.
+    ingested one belongs to that.
 
     Args:
         folder: An absolute path, with symbolic links resolved.
         roots: The registered folders.
-        whole: True if the whole folder is ingested, False if only a single file in it.
+        files: The names of single files in it, if only these are ingested.
 
     Returns:
         The folder's root and the list of registered folders, which is new if anything changed.
     """
-    enclosing = root_of(folder, roots)
+    enclosing = root_of(folder.joinpath(*files[:1]), roots)
     if enclosing and enclosing.path != folder:
-        note = f"{folder} lies in {enclosing.path}, and is stored as part of {enclosing.name}."
+        inner = folder.relative_to(enclosing.path.parent).as_posix()
+        note = f"{inner} is stored as part of {enclosing.name}."
         return Registration(enclosing, tuple(roots), note)
-    former: Path | None = None
     if all(root.path != folder for root in roots):
-        number, former = _free_number(folder, roots)
-        roots = _moved(roots, former, folder) if former else [*roots, Root(folder, number, whole)]
-    roots = [
-        replace(root, whole=root.whole or whole) if root.path == folder else root for root in roots
-    ]
+        roots = [*roots, Root(folder, _free_number(folder, roots), whole=False)]
+    roots = [_with(root, files) if root.path == folder else root for root in roots]
     root = next(root for root in roots if root.path == folder)
-    return Registration(root, tuple(roots), _note(root, former))
+    return Registration(root, tuple(roots), _number_note(root))
 
 
-def _free_number(folder: Path, roots: Sequence[Root]) -> tuple[int, Path | None]:
-    """The first number that is free, or whose folder is gone; then that folder's path, too."""
-    paths = {root.name: root.path for root in roots}
-    holders = ((number, paths.get(Root(folder, number).name)) for number in count(1))
-    return next(
-        (number, path)
-        for number, path in holders
-        if path is None or (path.name == folder.name and _is_gone(path))
-    )
+def possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
+    """What a new root would be registered as, if it were one of its name that has moved.
+
+    A path that does not exist now may be that of a disk that is not mounted: whether it has moved
+    is for the caller to find out. A single file does not show that a whole folder has.
+
+    Args:
+        root: The root.
+        roots: The registered folders; where it is one of these, it has not moved.
+    """
+    if any(known.path == root.path for known in roots):
+        return []
+    return [
+        _moved(former, root, roots)
+        for former in roots
+        if former.path.name == root.path.name
+        and (root.whole or not former.whole)
+        and _is_gone(former.path)
+    ]
+
+
+def _with(root: Root, files: Sequence[str]) -> Root:
+    """The root, once these files in it are ingested, or all of it."""
+    if root.whole or not files:
+        return replace(root, whole=True)
+    return replace(root, files=tuple(dict.fromkeys([*root.files, *files])))
+
+
+def _free_number(folder: Path, roots: Sequence[Root]) -> int:
+    taken = {root.number for root in roots if root.path.name == folder.name}
+    return next(number for number in count(1) if number not in taken)
 
 
 def _is_gone(path: Path) -> bool:
@@ -86,20 +111,20 @@ def _is_gone(path: Path) -> bool:
     return False
 
 
-def _moved(roots: Sequence[Root], former: Path, folder: Path) -> list[Root]:
-    """The roots, where a folder has moved with all that is in it."""
-    return [
-        replace(root, path=folder / root.path.relative_to(former))
-        if root.path.is_relative_to(former)
-        else root
-        for root in roots
+def _moved(former: Root, root: Root, roots: Sequence[Root]) -> Registration:
+    """A folder that has moved, with all folders in it."""
+    moved = [
+        replace(known, path=root.path / known.path.relative_to(former.path))
+        if known.path.is_relative_to(former.path)
+        else known
+        for known in roots
     ]
+    registration = register(root.path, moved, root.files)
+    note = f"{former.name} has moved: it keeps its name and its sources. {registration.note}"
+    return replace(registration, note=note.strip())
 
 
-def _note(root: Root, former: Path | None) -> str:
-    notes = []
-    if former:
-        notes.append(f"{former} is gone: {root.path} takes over its name and its sources.")
-    if root.number > 1:
-        notes.append(f"Another folder is called {root.path.name}: this one is {root.name}.")
-    return " ".join(notes)
+def _number_note(root: Root) -> str:
+    if root.number == 1:
+        return ""
+    return f"Another folder is called {root.path.name}: this one is {root.name}."

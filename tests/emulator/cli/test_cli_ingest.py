@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,10 +21,20 @@ from tests.support.stored_documents import documents
 if TYPE_CHECKING:
     from pathlib import Path
 
-PROGRAM = (  # a shell's background process ignores Ctrl-C, and its children would
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
-    "from infra.cli import main; main()"
-)
+PROGRAM = "from infra.cli import main; main()"
+INTERRUPTED = f"""
+import os, signal
+from infra.local import jobs
+from tests.support.commit_hooks import WatchedBackend, after
+
+async def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores it
+jobs.Backend = lambda settings: WatchedBackend(settings, after(4, interrupt))
+{PROGRAM}
+"""
+"""Gets a Ctrl-C after its fourth commit, which writes some of the sources."""
 HANGING = 120
 """Seconds after which a run hangs, on however busy a machine."""
 
@@ -37,22 +45,18 @@ def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
 
 
-def ingesting(path: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "ingest", str(path)],
+def ingested(path: Path, program: str = PROGRAM) -> tuple[int, str, str]:
+    """The exit code of a run, and what it says on both channels."""
+    process = subprocess.run(
+        [sys.executable, "-c", program, "ingest", str(path)],
         cwd=ROOT,
         env=os.environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
+        timeout=HANGING,
+        check=False,
     )
-
-
-def ingested(path: Path) -> tuple[int | None, str, str]:
-    """The exit code of a run, and what it says on both channels."""
-    with ingesting(path) as process:
-        said, errors = process.communicate(timeout=HANGING)
-    return process.returncode, said, errors
+    return process.returncode, process.stdout, process.stderr
 
 
 def stored(collection: str) -> set[str]:
@@ -73,8 +77,8 @@ def test_warnings_and_files_of_other_kinds_end_with_0(tmp_path: Path) -> None:
     written(tmp_path, "paper.pdf", "%PDF")
     code, said, errors = ingested(tmp_path)
     assert 0 == code, errors
-    assert "\n  Not read: 1 .pdf.\n" in said
-    assert "  warning: note.md: line 2: date: “soon” is not an ISO 8601 date" in errors
+    assert "\ningest: Not read: 1 .pdf.\n" in said.partition("\nindex: ")[2]
+    assert "ingest: warning: note.md: line 2: date: “soon” is not an ISO 8601 date" in errors
 
 
 def test_what_is_refused_is_listed_and_ends_with_1(tmp_path: Path) -> None:
@@ -83,20 +87,15 @@ def test_what_is_refused_is_listed_and_ends_with_1(tmp_path: Path) -> None:
     code, said, errors = ingested(tmp_path / "vault")
     assert 1 == code
     assert "ingest: 1 created, 1 sources, 1 read (" in said
-    assert "  left out: passwords.md: is a link to something outside the folder" in errors
+    assert "ingest: left out: passwords.md: is a link to something outside the folder" in errors
 
 
 def test_an_interrupted_ingest_says_how_to_go_on(tmp_path: Path) -> None:
     many = [{"id": str(number), "text": f"Note {number}."} for number in range(300)]
     path = written(tmp_path, "notes.jsonl", lines(*many))
-    with ingesting(path) as process:
-        deadline = time.monotonic() + HANGING
-        while not stored("sources"):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=HANGING)
-    assert 130 == process.returncode
+    code, _, errors = ingested(path, INTERRUPTED)
+    assert 130 == code
+    assert 0 < len(stored("sources")) < 300
     assert "Stopped. What was stored stays: run the same command again to go on.\n" in errors
     assert "Traceback" not in errors
     code, said, errors = ingested(path)

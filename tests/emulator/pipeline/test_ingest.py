@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import SecretStr
 
 from functions.jobs.embed.job import embed
 from functions.jobs.ingest.chunking import chunked
 from functions.jobs.ingest.job import ingest, readable
+from functions.jobs.ingest.path import read_path
 from functions.jobs.ingest.readers.reading import read
 from shared.caller import Caller
 from shared.domain.source import Source
@@ -314,6 +316,16 @@ async def test_what_is_not_read_is_counted_by_its_kind(deps: Deps, tmp_path: Pat
     assert (report.counts["read"], report.failures) == (1, [])
 
 
+async def test_where_readwise_is_followed_no_book_is_warned_of(deps: Deps, tmp_path: Path) -> None:
+    written(tmp_path, "note.md", REEF)
+    export(tmp_path, book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
+    token = {"readwise_token": SecretStr("of-nobody")}
+    deps.settings = deps.settings.model_copy(update=token)
+    report = Report()
+    await read_path(str(tmp_path), deps, ample(), report)
+    assert (report.counts["read"], report.warnings) == (1, [])
+
+
 async def test_a_note_s_date_is_decided_when_it_is_first_stored(deps: Deps, tmp_path: Path) -> None:
     path = written(tmp_path, "note.md", REEF)
     os.utime(path, (0, datetime(2019, 3, 2, 12, tzinfo=UTC).timestamp()))
@@ -321,11 +333,19 @@ async def test_a_note_s_date_is_decided_when_it_is_first_stored(deps: Deps, tmp_
     os.utime(path)  # as a checkout does
     assert (await ingested(deps)).counts == {"read": 1}
     assert (await chunks_by_content(deps))[REEF]["dated_at"] == datetime(2019, 3, 2, 12, tzinfo=UTC)
-    for line, day in (("created: 2018-01-01", 1), ("created: 2018-01-02", 2), ("author: Ann", 2)):
+    for line, day in (("date: 2018-01-01", 1), ("date: 2018-01-02", 2), ("author: Ann", 2)):
         written(tmp_path, "note.md", f"---\n{line}\n---\n{REEF}")
         assert (await ingested(deps)).counts == {"read": 1, "sources": 1, "updated": 1}
         stored = (await chunks_by_content(deps))[REEF]
         assert stored["dated_at"] == datetime(2018, 1, day, tzinfo=UTC)
+
+
+async def test_an_editor_that_dates_each_save_writes_nothing(deps: Deps, tmp_path: Path) -> None:
+    for day, counts in ((1, {"read": 1, "sources": 1, "created": 1}), (2, {"read": 1})):
+        written(tmp_path, "note.md", f"---\nupdated: 2018-01-0{day}\n---\n{REEF}")
+        assert (await ingested(deps)).counts == counts
+    stored = (await chunks_by_content(deps))[REEF]
+    assert stored["dated_at"] == datetime(2018, 1, 1, tzinfo=UTC)
 
 
 async def test_inline_tags_of_stored_notes_embed_nothing_anew(deps: Deps, tmp_path: Path) -> None:

@@ -90,7 +90,8 @@ async def test_files_of_every_kind_go_in(backend: Backend, deps: Deps, storage: 
         put(storage, name, "Not read.")
     storage.put(BUCKET, "notes-2024/g.md", "Of another folder.")
     report = await followed(backend)
-    assert Report(Counter({"sources": 5, "created": 5, "read": 5})) == report
+    counts = Counter({"sources": 5, "created": 5, "read": 5})
+    assert Report(counts, note="Not read: 1 .pdf.") == report
     assert [f"# Sails\n\n{REEF}", DOUGH, "One.", "Three.", "Two."] == await held(deps)
     assert storage.calls["download"] == 4
 
@@ -221,6 +222,13 @@ async def test_what_goes_in_but_for_a_part_is_a_warning_once(
     assert report.warnings == [Failure(f"{ADDRESS}/a.md", reason)]
     assert (report.failures, await held(deps)) == ([], [REEF])
     assert (await followed(backend)).warnings == []
+
+
+async def test_objects_of_other_kinds_are_counted(backend: Backend, storage: Storage) -> None:
+    for name in ("a.md", "b.pdf", "x/c.PDF", "d.csv", ".hidden.pdf", "x/"):
+        put(storage, name, REEF)
+    report = await followed(backend)
+    assert (report.counts["read"], report.note) == (1, "Not read: 2 .pdf, 1 .csv.")
 
 
 async def test_a_broken_file_is_reported_once_and_the_others_go_in(

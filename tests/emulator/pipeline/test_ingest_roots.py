@@ -13,6 +13,7 @@ from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest.readers.reading import read
 from shared.caller import Caller
 from shared.domain.source import Source
+from shared.job import Failure
 from shared.settings import Settings
 from shared.store import Meter
 from shared.store.database import Stale
@@ -29,11 +30,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def ingested(deps: Deps, path: Path) -> Report:
+async def run(deps: Deps, path: Path) -> Report:
     deps.settings = Settings(
         google_cloud_project=deps.settings.google_cloud_project, ingest_path=str(path)
     )
-    report = await ingest(deps, ample())
+    return await ingest(deps, ample())
+
+
+async def ingested(deps: Deps, path: Path) -> Report:
+    report = await run(deps, path)
     assert report.failures == []
     return report
 
@@ -41,6 +46,13 @@ async def ingested(deps: Deps, path: Path) -> Report:
 async def texts(deps: Deps) -> dict[str, str]:
     """What is stored of each source, by its id."""
     return {chunk["source_id"]: chunk["content"] for chunk in (await chunks(deps)).values()}
+
+
+def vault_of(folder: Path, text: str) -> Path:
+    """A folder `vault` with four notes."""
+    for number in range(4):
+        written(folder, f"vault/{number}.md", f"{text} {number}.")
+    return folder / "vault"
 
 
 def ids(path: Path) -> list[str]:
@@ -65,7 +77,32 @@ async def test_lines_of_another_folder_of_a_name_overwrite_nothing(
     for folder in ("a", "b"):
         line = lines({"id": "7", "text": f"In {folder}."})
         await ingested(deps, written(tmp_path, f"{folder}/data/docs.jsonl", line).parent)
-    assert await texts(deps) == {"data-7": "In a.", "data-2-7": "In b."}
+    stored = await texts(deps)
+    assert stored["data-7"] == "In a."
+    assert sorted(stored.values()) == ["In a.", "In b."]
+
+
+async def test_ids_of_a_second_folder_equal_no_others(deps: Deps, tmp_path: Path) -> None:
+    for path, record_id in (("a/data", "2-7"), ("b/data", "7"), ("data-2", "8")):
+        line = lines({"id": record_id, "text": path})
+        await ingested(deps, written(tmp_path, f"{path}/docs.jsonl", line).parent)
+    assert sorted((await texts(deps)).values()) == ["a/data", "b/data", "data-2"]
+    assert {"data-2-7", "data-2-8"} < set(await texts(deps))
+
+
+async def test_lines_of_an_inner_folder_overwrite_no_outer_ones(deps: Deps, tmp_path: Path) -> None:
+    outer = written(tmp_path, "v/a.jsonl", lines({"id": "1", "text": "Outer."})).parent
+    inner = written(
+        outer, "sub/b.jsonl", lines({"id": "1", "text": "Inner."}, {"id": "2", "text": "Two."})
+    )
+    written(outer, "z.jsonl", lines({"id": "2", "text": "Later."}))
+    refusal = "has the id of a.jsonl line 1; keep one of the two"
+    refused = [Failure("sub/b.jsonl line 1", refusal)]
+    assert (await run(deps, outer)).failures[:1] == refused
+    for path, name in ((inner.parent, "b.jsonl"), (inner, "b.jsonl")):
+        refusal = "has the id of v/a.jsonl line 1; keep one of the two"
+        assert (await run(deps, path)).failures == [Failure(f"{name} line 1", refusal)]
+    assert await texts(deps) == {"v-1": "Outer.", "v-2": "Two."}
 
 
 async def test_a_folder_inside_an_ingested_one_belongs_to_that(deps: Deps, tmp_path: Path) -> None:
@@ -74,7 +111,7 @@ async def test_a_folder_inside_an_ingested_one_belongs_to_that(deps: Deps, tmp_p
     await ingested(deps, vault)
     report = await ingested(deps, vault / "Books")
     assert report.counts == {"read": 1}
-    assert report.note == f"{vault / 'Books'} lies in {vault}, and is stored as part of vault."
+    assert report.note == "vault/Books is stored as part of vault."
     assert set(await texts(deps)) == set(ids(vault))
 
 
@@ -107,6 +144,19 @@ async def test_a_single_file_does_not_make_its_folder_an_ingested_one(
     assert (await ingested(deps, file.parent)).counts == {"read": 2}
 
 
+async def test_a_file_keeps_its_id_in_a_folder_around_it(deps: Deps, tmp_path: Path) -> None:
+    file = written(tmp_path, "vault/Books/Noise.md", "Noise.")
+    written(tmp_path, "vault/Books/Walden.md", "Walden.")
+    await ingested(deps, file)
+    before = await texts(deps)
+    await ingested(deps, tmp_path / "vault")
+    for path in (file, file.parent, tmp_path / "vault"):
+        assert (await ingested(deps, path)).counts == {"read": 1 if path == file else 2}
+    assert (await ingested(deps, file)).note == ""
+    assert before.items() < (await texts(deps)).items()
+    assert len(await texts(deps)) == 2
+
+
 async def test_a_single_file_overwrites_nothing_of_another_folder(
     deps: Deps, tmp_path: Path
 ) -> None:
@@ -128,16 +178,77 @@ async def test_a_folder_that_moved_keeps_its_ids(deps: Deps, tmp_path: Path) -> 
     shutil.move(vault, moved)
     report = await ingested(deps, moved)
     assert report.counts == {"read": 2}
-    assert report.note == f"{vault} is gone: {moved} takes over its name and its sources."
+    assert report.note == "vault has moved: it keeps its name and its sources."
     assert (await ingested(deps, moved)).note == ""
 
 
 async def test_a_second_folder_that_moved_keeps_its_number(deps: Deps, tmp_path: Path) -> None:
-    for name in ("a/vault", "b/vault", "c/vault-2"):
+    for name in ("a/vault", "b/vault", "vault-2"):
         await ingested(deps, written(tmp_path, f"{name}/note.md", name).parent)
     shutil.move(tmp_path / "b", tmp_path / "d")
-    shutil.rmtree(tmp_path / "c")
     assert (await ingested(deps, tmp_path / "d/vault")).counts == {"read": 1}
+
+
+async def test_a_folder_that_is_away_loses_nothing_to_another(deps: Deps, tmp_path: Path) -> None:
+    disk = vault_of(tmp_path / "disk", "First")
+    await ingested(deps, disk)
+    (tmp_path / "disk").rename(tmp_path / "unplugged")
+    report = await ingested(deps, vault_of(tmp_path / "home", "Second"))
+    assert report.note == "Another folder is called vault: this one is vault-2."
+    (tmp_path / "unplugged").rename(tmp_path / "disk")
+    assert (await ingested(deps, disk)).counts == {"read": 4}
+    assert len(await texts(deps)) == 8
+
+
+async def test_folders_that_are_away_are_not_swapped(deps: Deps, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        await ingested(deps, vault_of(tmp_path / name, name))
+    before = await texts(deps)
+    for name in ("b", "a"):
+        (tmp_path / name).rename(tmp_path / f"{name}-elsewhere")
+    for name in ("b", "a"):
+        report = await ingested(deps, tmp_path / f"{name}-elsewhere/vault")
+        assert report.counts == {"read": 4}
+    assert await texts(deps) == before
+
+
+@pytest.mark.parametrize(("edits", "moved"), [(2, True), (3, False)])
+async def test_a_folder_has_moved_if_half_of_it_is_stored(
+    deps: Deps, tmp_path: Path, edits: int, *, moved: bool
+) -> None:
+    await ingested(deps, vault_of(tmp_path / "old", "Old"))
+    (tmp_path / "old").rename(tmp_path / "new")
+    vault = tmp_path / "new/vault"
+    for number in range(edits):
+        written(vault, f"{number}.md", f"Edited {number}.")
+    await ingested(deps, vault)
+    assert len(await texts(deps)) == (4 if moved else 8)
+
+
+async def test_a_folder_of_lines_has_moved_if_they_are_stored(deps: Deps, tmp_path: Path) -> None:
+    line = lines({"id": "7", "text": "Line."})
+    data = written(tmp_path, "old/data/docs.jsonl", line).parent
+    export(data, book())
+    await ingested(deps, data)
+    (tmp_path / "old").rename(tmp_path / "new")
+    assert (await ingested(deps, tmp_path / "new/data")).counts == {"read": 2}
+
+
+async def test_exports_are_no_sign_that_a_folder_has_moved(deps: Deps, tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        folder = written(tmp_path, f"{name}/vault/note.md", f"{name}.").parent
+        export(folder, book())
+        await ingested(deps, folder)
+        shutil.rmtree(folder)
+    assert {"old.", "new."} < set((await texts(deps)).values())
+
+
+async def test_one_file_does_not_take_over_a_folder(deps: Deps, tmp_path: Path) -> None:
+    await ingested(deps, vault_of(tmp_path / "old", "Same"))
+    (tmp_path / "old").rename(tmp_path / "new")
+    note = tmp_path / "new/vault/0.md"
+    await ingested(deps, note)
+    assert [root.whole for root in (await deps.store.roots.read()).roots] == [True, False]
 
 
 async def test_exports_need_no_name(deps: Deps, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions.jobs.ingest.readers.reading import BrokenInput, read
+from functions.jobs.ingest.readers.reading import BrokenInput, list_files, read, read_files
 from shared.domain.source import Source
 from shared.errors import InvalidInput
 from tests.support.source_files import broken, lines, only, sources, written
@@ -68,6 +68,18 @@ def test_a_link_to_a_hidden_file_of_the_folder_is_read_once(tmp_path: Path) -> N
     (tmp_path / ".store/deep/circle").symlink_to(tmp_path / ".store")
     assert [source.title for source in sources(tmp_path)] == ["a", "b"]
     assert [source.text for source in sources(tmp_path)] == ["Words.", "More."]
+
+
+def test_a_link_that_is_changed_later_leads_nowhere_else(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    written(root, ".annex/object", "Inside.")
+    (root / "note.md").symlink_to(".annex/object")
+    listing = list_files(root)
+    (root / "note.md").unlink()
+    (root / "note.md").symlink_to(written(tmp_path, "secret.md", "Outside."))
+    (source,) = read_files(listing)
+    assert isinstance(source, Source)
+    assert (source.title, source.text) == ("note", "Inside.")
 
 
 def test_what_cannot_be_opened_is_named_and_the_rest_goes_in(tmp_path: Path) -> None:

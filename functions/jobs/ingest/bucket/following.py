@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections import Counter
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -18,7 +19,7 @@ from functions.jobs.ingest.bucket.objects import Closed, Moved, Objects
 from functions.jobs.ingest.chunking import blocks, gone
 from functions.jobs.ingest.readers.decoding import Place
 from functions.jobs.ingest.readers.fields import one_line
-from functions.jobs.ingest.readers.reading import ENDINGS, too_large
+from functions.jobs.ingest.readers.reading import ENDINGS, count_kinds, ending_of, too_large
 from functions.jobs.ingest.readers.readwise_export import is_book
 from functions.jobs.ingest.saving import save
 from shared.job import Failure
@@ -58,7 +59,14 @@ async def follow_bucket(address: str, deps: Deps, budget: Budget, report: Report
         return
     async with Objects(address, deps.settings.google_cloud_project) as objects:
         listing = await objects.listing()
-        readable = {name: each for name, each in listing.items() if _is_readable(name)}
+        visible = {name: each for name, each in listing.items() if not _is_hidden(name)}
+        readable = {
+            name: each
+            for name, each in visible.items()
+            if ending_of(PurePosixPath(name)) in ENDINGS
+        }
+        if others := Counter(ending_of(PurePosixPath(name)) for name in visible.keys() - readable):
+            report.note = f"Not read: {count_kinds(others)}."
         holdings = Holdings(BucketSync(deps.store.database, objects.address), readable)
         held_anything = await holdings.load()
         if held_anything and not listing:
@@ -195,11 +203,9 @@ class _Run:
         return Failure(one_line(f"{self._objects.address}/{name}"), one_line(reason))
 
 
-def _is_readable(name: str) -> bool:
-    """Whether an object is of a kind that is read, and not hidden, nor below what is."""
-    path = PurePosixPath(name)
-    hidden = any(part.startswith(".") for part in path.parts)
-    return path.suffix.lower() in ENDINGS and not hidden and not name.endswith("/")
+def _is_hidden(name: str) -> bool:
+    """Whether an object, or a folder that it is in, is hidden; one that marks a folder is, too."""
+    return name.endswith("/") or any(part.startswith(".") for part in PurePosixPath(name).parts)
 
 
 def _batches(names: Iterable[str], listing: Mapping[str, Listed]) -> Iterator[list[str]]:

@@ -29,8 +29,9 @@ class Place:
     Attributes:
         path: The file.
         name: What it is called in reports: its path below the folder that is read, with `/`.
-        collection: The name of the folder that its ids are made with. It keeps apart what two
-            folders call the same, and stays when the folder moves, so that ids do.
+        collection: What ids are made with: the name of the folder, and its number if it has one. It
+            keeps apart what two folders call the same, and stays when the folder moves, so that ids
+            do.
         key: The file's path below that folder, with `/`.
         modified_at: When the file was last changed, if its time says so: a download's does not.
     """

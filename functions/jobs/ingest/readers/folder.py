@@ -17,12 +17,13 @@ class Files:
     """What stands below a folder.
 
     Attributes:
-        files: Its files, sorted by path, each once.
+        files: Its files, sorted by path, each once, with the path that it is opened by: without
+            links, which could lead elsewhere by then.
         outside: The symbolic links that lead out of it, sorted.
         errors: What could not be opened on the way.
     """
 
-    files: list[Path]
+    files: dict[Path, Path]
     outside: list[Path]
     errors: list[OSError]
 
@@ -57,7 +58,8 @@ def files_below(folder: Path, boundary: Path) -> Files:
                 folders.append(link)
             elif _is_hidden(target, folder, boundary) or not os.path.exists(target):  # noqa: PTH110
                 files.setdefault(target, link)
-    return Files(sorted(files.values()), sorted(outside), errors)
+    by_path = {path: real_path for real_path, path in files.items()}
+    return Files(dict(sorted(by_path.items())), sorted(outside), errors)
 
 
 def _walk(start: Path, visited: set[Path], errors: list[OSError]) -> Iterator[tuple[Path, Path]]:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers import json_lines, readwise_export, text_files
@@ -72,7 +72,8 @@ class Listing:
 
     Attributes:
         folder: The folder that was named, or in which the file stands.
-        files: The files of the kinds that are read, by their paths below the folder.
+        files: The files of the kinds that are read, by their paths below the folder; what is opened
+            is free of links.
         registration: What the folder is registered as in the base.
         refused: What is left out without being read.
         others: How many files of other kinds there are, by their endings; "" is no ending.
@@ -91,12 +92,17 @@ class Listing:
 
     @property
     def not_read(self) -> str:
-        """How many files of which other kinds there are: `3 .pdf, 2 .csv`."""
-        kinds = sorted(self.others.items(), key=lambda kind: (-kind[1], not kind[0], kind[0]))
-        shown = kinds[:_KINDS_SHOWN]
-        rest = self.others.total() - sum(count for _, count in shown)
-        parts = [f"{count} {ending or 'without an ending'}" for ending, count in shown]
-        return ", ".join([*parts, f"{rest} of other kinds"] if rest else parts)
+        """How many files of which other kinds there are."""
+        return count_kinds(self.others)
+
+
+def count_kinds(others: Counter[str]) -> str:
+    """How many files there are of which endings, the most first: `3 .pdf, 2 .csv`."""
+    ordered = sorted(others.items(), key=lambda kind: (-kind[1], not kind[0], kind[0]))
+    shown = ordered[:_KINDS_SHOWN]
+    rest = others.total() - sum(count for _, count in shown)
+    parts = [f"{count} {ending or 'without an ending'}" for ending, count in shown]
+    return ", ".join([*parts, f"{rest} of other kinds"] if rest else parts)
 
 
 def read(path: Path) -> Iterator[Source | BrokenInput]:
@@ -130,25 +136,25 @@ def _list_one(file: Path, roots: Sequence[Root]) -> Listing:
         raise InvalidInput(f"{file} is of no kind that can be read. {_ACCEPTED}")
     file.open("rb").close()
     folder = file.resolve().parent
-    return Listing(folder, {file.name: file}, register(folder, roots, whole=False))
+    return Listing(folder, {file.name: file}, register(folder, roots, [file.name]))
 
 
 def _list_folder(path: Path, roots: Sequence[Root]) -> Listing:
     folder = path.resolve()
-    registration = register(folder, roots, whole=True)
+    registration = register(folder, roots)
     below = files_below(folder, registration.root.path)
     files = {
-        file.relative_to(folder).as_posix(): file
-        for file in below.files
+        file.relative_to(folder).as_posix(): real_file
+        for file, real_file in below.files.items()
         if file.suffix.lower() in _READERS
     }
-    others = Counter(_ending(file) for file in below.files if file.suffix.lower() not in _READERS)
+    others = Counter(ending_of(file) for file in below.files if file.suffix.lower() not in _READERS)
     refused = [BrokenInput(_below(folder, error.filename), _why(error)) for error in below.errors]
     for link in below.outside:
         if link.is_dir() or link.suffix.lower() in _READERS:
             refused.append(BrokenInput(_below(folder, link), _LEADS_OUT))
         else:
-            others[_ending(link)] += 1
+            others[ending_of(link)] += 1
     if not files and below.errors:
         raise below.errors[0]
     listing = Listing(folder, files, registration, refused, others)
@@ -158,24 +164,31 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> Listing:
     return listing
 
 
-def _ending(file: Path) -> str:
+def ending_of(file: PurePath) -> str:
+    """The ending that tells a file's kind, in small letters; "" where it has none."""
     ending = file.suffix.lower()
     return ending if _ENDING.fullmatch(ending) else ""
 
 
-def read_files(listing: Listing) -> Iterator[Source | BrokenInput]:
+def read_files(listing: Listing, *, without_books: bool = False) -> Iterator[Source | BrokenInput]:
     """Read files, one at a time, in the order of their paths.
 
     Nothing in a file stops the reading: what is broken is reported in its place and the rest goes
     in. Of records that share an id the first goes in and the others are reported.
+
+    Args:
+        listing: The files.
+        without_books: Leave out Readwise books, without a word.
     """
     yield from listing.refused
-    taken: dict[str, str] = {}
+    taken = _earlier_records(listing)
     for name in listing.files:
         for record_name, entry in file_entries(_place(name, listing)):
             record = one_line(record_name)
             if isinstance(entry, str):
                 yield BrokenInput(record, entry)
+            elif without_books and readwise_export.is_book(entry.source_id):
+                continue
             elif entry.source_id in taken:
                 yield BrokenInput(record, taken_by(taken[entry.source_id]))
             else:
@@ -185,12 +198,40 @@ def read_files(listing: Listing) -> Iterator[Source | BrokenInput]:
                 yield entry
 
 
+def _earlier_records(listing: Listing) -> dict[str, str]:
+    """The ids of records in the JSON Lines that come before these in their root, with their names.
+
+    An id does not contain the file's path. Without this, a record in an inner folder that is read
+    by itself would replace the one of its id in the folder around it.
+    """
+    root = listing.registration.root
+    if not root.whole or not any(map(_is_json_lines, listing.files)):
+        return {}
+    first = listing.folder / next(iter(listing.files))
+    files = {
+        file.relative_to(root.path).as_posix(): real_file
+        for file, real_file in files_below(root.path, root.path).files.items()
+        if file < first and _is_json_lines(file.name)
+    }
+    earlier = Listing(root.path, files, listing.registration)
+    records: dict[str, str] = {}
+    for file in files:
+        for name, entry in file_entries(_place(file, earlier)):
+            if not isinstance(entry, str):
+                records.setdefault(entry.source_id, one_line(f"{root.path.name}/{name}"))
+    return records
+
+
+def _is_json_lines(name: str) -> bool:
+    return name.lower().endswith(".jsonl")
+
+
 def _place(name: str, listing: Listing) -> Place:
     file = listing.folder / name
     root = root_of(file, listing.registration.roots) or listing.registration.root
     path = listing.files[name]
     key = file.relative_to(root.path).as_posix()
-    return Place(path, name, root.name, key, _modified_at(path))
+    return Place(path, name, root.collection, key, _modified_at(path))
 
 
 def _modified_at(file: Path) -> datetime | None:
@@ -218,7 +259,8 @@ def file_entries(place: Place) -> Iterator[tuple[str, Source | str]]:
         if place.path.exists() and not place.path.is_file():
             yield place.name, "is not a regular file"
             return
-        for name, build in _READERS[place.path.suffix.lower()](place):
+        reader = _READERS[PurePosixPath(place.name).suffix.lower()]
+        for name, build in reader(place):
             yield name, _built(build)
     except Unreadable as error:
         yield place.name, str(error)

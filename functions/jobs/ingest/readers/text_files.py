@@ -51,11 +51,6 @@ class _FrontMatter(About):
     created: Moment = None
     updated: Moment = None
 
-    @property
-    def date(self) -> datetime | None:
-        """The text's date, if one is given."""
-        return self.highlighted_at or self.created or self.updated
-
 
 def records(place: Place) -> Iterator[Record]:
     """The file's one record."""
@@ -71,8 +66,8 @@ def _source(place: Place) -> Source:
     inline_tags = () if path.suffix.lower() == ".txt" else _inline_tags(text, about.tags)
     section = Section(
         text,
-        highlighted_at=about.date,
-        written_at=_date_in(path.stem) or place.modified_at,
+        highlighted_at=about.highlighted_at,
+        written_at=about.created or about.updated or _date_in(path.stem) or place.modified_at,
     )
     return Source(
         source_id=safe_id(f"file-{place.collection}/{place.key}"),
