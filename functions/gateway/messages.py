@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from starlette.responses import JSONResponse
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_NO_JSON: Final = (
-    "The body is not valid JSON in UTF-8, or a text in it holds half of a surrogate pair, which is"
-    " half of an emoji or another character. Correct that and send it again."
-)
+_NO_JSON: Final = "The body is not valid JSON in UTF-8. Correct that and send it again."
 _TOO_DEEP: Final = (
     "This request was not run. Its lists and objects are nested too deeply: an argument may have"
     f" {MAX_DEPTH} levels of them. Correct this and send it again."
