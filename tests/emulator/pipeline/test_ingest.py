@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +10,6 @@ import pytest
 from pydantic import SecretStr
 
 from functions.jobs.embed.job import embed
-from functions.jobs.ingest.chunking import chunked
 from functions.jobs.ingest.job import ingest, readable
 from functions.jobs.ingest.path import read_path
 from functions.jobs.ingest.readers.reading import read
@@ -23,7 +20,7 @@ from shared.job import Budget, Failure, Report
 from shared.settings import Settings
 from shared.store import Meter
 from shared.store.chunk_documents import AT_FIRST
-from tests.support.source_files import book, export, lines, sources, written
+from tests.support.source_files import book, export, lines, written
 from tests.support.stored_documents import (
     ample,
     chunks,
@@ -324,44 +321,6 @@ async def test_where_readwise_is_followed_no_book_is_warned_of(deps: Deps, tmp_p
     report = Report()
     await read_path(str(tmp_path), deps, ample(), report)
     assert (report.counts["read"], report.warnings) == (1, [])
-
-
-async def test_a_note_s_date_is_decided_when_it_is_first_stored(deps: Deps, tmp_path: Path) -> None:
-    path = written(tmp_path, "note.md", REEF)
-    os.utime(path, (0, datetime(2019, 3, 2, 12, tzinfo=UTC).timestamp()))
-    await ingested(deps)
-    os.utime(path)  # as a checkout does
-    assert (await ingested(deps)).counts == {"read": 1}
-    assert (await chunks_by_content(deps))[REEF]["dated_at"] == datetime(2019, 3, 2, 12, tzinfo=UTC)
-    for line, day in (("date: 2018-01-01", 1), ("date: 2018-01-02", 2), ("author: Ann", 2)):
-        written(tmp_path, "note.md", f"---\n{line}\n---\n{REEF}")
-        assert (await ingested(deps)).counts == {"read": 1, "sources": 1, "updated": 1}
-        stored = (await chunks_by_content(deps))[REEF]
-        assert stored["dated_at"] == datetime(2018, 1, day, tzinfo=UTC)
-
-
-async def test_an_editor_that_dates_each_save_writes_nothing(deps: Deps, tmp_path: Path) -> None:
-    for day, counts in ((1, {"read": 1, "sources": 1, "created": 1}), (2, {"read": 1})):
-        written(tmp_path, "note.md", f"---\nupdated: 2018-01-0{day}\n---\n{REEF}")
-        assert (await ingested(deps)).counts == counts
-    stored = (await chunks_by_content(deps))[REEF]
-    assert stored["dated_at"] == datetime(2018, 1, 1, tzinfo=UTC)
-
-
-async def test_inline_tags_of_stored_notes_embed_nothing_anew(deps: Deps, tmp_path: Path) -> None:
-    text = f"{REEF} #sailing"
-    (source,) = sources(written(tmp_path, "note.md", text))
-    await deps.store.ingestion.save([chunked(replace(source, tags=()))], deps.clock())
-    await embed(deps, ample())
-    before = await chunks_by_content(deps)
-    assert "embed" not in before[text]["pending"]
-    assert before[text]["tags"] == []
-    assert (await ingested(deps)).counts == {"read": 1, "sources": 1, "updated": 1}
-    after = await chunks_by_content(deps)
-    assert after[text]["tags"] == ["sailing"]
-    assert after[text]["pending"].keys() == before[text]["pending"].keys()
-    assert after[text]["pending"]["index"] > before[text]["pending"]["index"]
-    assert after[text]["embedding"] == before[text]["embedding"]
 
 
 async def test_what_no_database_takes_is_reported_and_the_rest_goes_in(

@@ -1,0 +1,70 @@
+"""Dates and tags of notes: what ingest reads from their files, and when it decides on it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.jobs.embed.job import embed
+from functions.jobs.ingest.chunking import chunked
+from functions.jobs.ingest.job import ingest
+from shared.settings import Settings
+from tests.support.source_files import sources, written
+from tests.support.stored_documents import ample, chunks_by_content
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shared.deps import Deps
+
+pytestmark = pytest.mark.anyio
+
+REEF = "Reef the mainsail early."
+
+
+@pytest.fixture
+def settings(project: str, tmp_path: Path) -> Settings:
+    """The settings of a laptop that reads a folder of the test's."""
+    return Settings(google_cloud_project=project, ingest_path=str(tmp_path))
+
+
+async def test_a_note_s_date_is_decided_when_it_is_first_stored(deps: Deps, tmp_path: Path) -> None:
+    path = written(tmp_path, "note.md", REEF)
+    os.utime(path, (0, datetime(2019, 3, 2, 12, tzinfo=UTC).timestamp()))
+    await ingest(deps, ample())
+    os.utime(path)  # as a checkout does
+    assert (await ingest(deps, ample())).counts == {"read": 1}
+    assert (await chunks_by_content(deps))[REEF]["dated_at"] == datetime(2019, 3, 2, 12, tzinfo=UTC)
+    for line, day in (("date: 2018-01-01", 1), ("date: 2018-01-02", 2), ("author: Ann", 2)):
+        written(tmp_path, "note.md", f"---\n{line}\n---\n{REEF}")
+        assert (await ingest(deps, ample())).counts == {"read": 1, "sources": 1, "updated": 1}
+        stored = (await chunks_by_content(deps))[REEF]
+        assert stored["dated_at"] == datetime(2018, 1, day, tzinfo=UTC)
+
+
+async def test_an_editor_that_dates_each_save_writes_nothing(deps: Deps, tmp_path: Path) -> None:
+    for day, counts in ((1, {"read": 1, "sources": 1, "created": 1}), (2, {"read": 1})):
+        written(tmp_path, "note.md", f"---\nupdated: 2018-01-0{day}\n---\n{REEF}")
+        assert (await ingest(deps, ample())).counts == counts
+    stored = (await chunks_by_content(deps))[REEF]
+    assert stored["dated_at"] == datetime(2018, 1, 1, tzinfo=UTC)
+
+
+async def test_inline_tags_of_stored_notes_embed_nothing_anew(deps: Deps, tmp_path: Path) -> None:
+    text = f"{REEF} #sailing"
+    (source,) = sources(written(tmp_path, "note.md", text))
+    await deps.store.ingestion.save([chunked(replace(source, tags=()))], deps.clock())
+    await embed(deps, ample())
+    before = await chunks_by_content(deps)
+    assert "embed" not in before[text]["pending"]
+    assert before[text]["tags"] == []
+    assert (await ingest(deps, ample())).counts == {"read": 1, "sources": 1, "updated": 1}
+    after = await chunks_by_content(deps)
+    assert after[text]["tags"] == ["sailing"]
+    assert after[text]["pending"].keys() == before[text]["pending"].keys()
+    assert after[text]["pending"]["index"] > before[text]["pending"]["index"]
+    assert after[text]["embedding"] == before[text]["embedding"]
