@@ -109,8 +109,8 @@ def keep(state: StateFolder, port: int) -> None:
         EmulatorError: The database did not start.
     """
     with locked(state.keeper), ExitStack() as alone:
-        state.keeper.write_text(str(os.getpid()))
         _outlast_a_killed_keeper(state, port)
+        state.keeper.write_text(str(os.getpid()))
         try:
             with run_emulator(port) as host, state.unsaved.open("w") as failing:
                 load(host, state.data)
