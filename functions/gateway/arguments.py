@@ -1,8 +1,8 @@
 """Arguments that no tool can take, refused before a call is sent anywhere.
 
-Python's JSON parsers accept values that cannot be written as valid JSON again: numbers out of range
-(`1e999`), and lists nested as deep as the stack allows. An infinite number would reach a tool's own
-function as null, which means something else to a tool.
+Python's JSON parsers accept what cannot be passed on safely: numbers out of range (`1e999`) and
+lists nested as deep as the stack allows. An infinite number would reach the tool's function as
+null, which has another meaning.
 """
 
 from __future__ import annotations

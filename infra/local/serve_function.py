@@ -2,12 +2,12 @@
 
 Usage: python -P infra/local/serve_function.py SOCKET path/to/main.py
 
-SOCKET is the file descriptor of a socket that the parent has bound: so the parent knows the port
-before this process starts, and no other process can take it. This file is run by itself, by the
-Python of any environment that has the functions framework: the checkout need not be on its path.
+SOCKET is the file descriptor of a socket that the parent has bound, so that the parent knows the
+port before this process starts, and no other process can take it. This file is run as a standalone
+script, by any Python environment that has the functions framework.
 
 The framework's own server closes connections after two seconds of idleness, and this cannot be
-configured. So its app runs under uvicorn, which is one of its dependencies.
+configured. Its app therefore runs under uvicorn, which is one of its dependencies.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ the server has closed a connection, and then its next request fails."""
 def end_with_parent() -> None:
     """Kill this process group when standard input ends.
 
-    The parent holds the other end, so it ends when the parent does, even by SIGKILL. Processes that
-    this one started are in the same group.
+    The parent holds the other end of the pipe, which closes when the parent dies, even from
+    SIGKILL. Processes that this one started are in the same group.
     """
 
     def kill_group_at_end_of_input() -> None:

@@ -1,7 +1,7 @@
-"""Candidate retrieval: the documents that a search by words and a search by vector find, merged.
+"""Candidate retrieval: the documents that a lexical search and a vector search find, merged.
 
-A posting list that was truncated may lack a document. Where filters leave few documents, all of
-them become candidates, so that none is missed.
+A truncated posting list may lack a document. Where filters leave few documents, all of them become
+candidates, so that none is missed.
 """
 
 from __future__ import annotations
@@ -28,31 +28,33 @@ if TYPE_CHECKING:
     from shared.search.words import Words
     from shared.store.documents import Neighbour
 
+MAX_RANKED_NEIGHBOURS: Final = FEW
+"""Neighbours that are ranked, however many were fetched to find enough that pass the filters."""
 LEXICAL_POOL: Final = 30
-"""Hits of the search by words that are compared with the query's vector."""
+"""Lexical hits that are compared with the query's vector."""
 UNCHECKED_POOL: Final = 120
-"""The same where the postings cannot tell which hits pass the filters."""
+"""Lexical hits that are compared where the postings cannot tell which of them pass the filters."""
 FILTERED_POOL: Final = 150
-"""Documents that one of several filters fetches before the others are applied here."""
+"""Documents fetched by one filter in the database; the others are applied to them in memory."""
 MAX_LEXICAL_HITS: Final = 200
-"""Hits of a search by words alone, over all pages."""
+"""Hits of a lexical search without a vector search, over all pages."""
 MAX_CHECKED: Final = 1_000
 """Documents checked against the filters; Firestore's vector search returns no more."""
 MAX_CHECKED_ANONYMOUS: Final = FILTERED_POOL
-"""The same for callers without an identity: the owner pays for each document that is read."""
+"""Documents checked for anonymous callers: the owner pays for each document that is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuery(Generic[DocumentT]):
-    """What the first round trip of a search found out.
+    """The result of the first round trip of a search.
 
     Attributes:
         selection: The filters.
-        plan: What the postings of the filters' values say of the documents that pass.
+        plan: What the filters' postings tell about the documents that pass.
         words: The query's terms, and the BM25 scores that follow from their postings.
         meaning: The query's vector and, without filters, its nearest documents.
         max_checked: How many documents are checked against the filters at most.
-        seconds: How long comparing vectors may take; None: no limit.
+        vector_seconds: The time limit of the vector search; None: no limit.
     """
 
     selection: Selection
@@ -60,7 +62,7 @@ class PreparedQuery(Generic[DocumentT]):
     words: Words
     meaning: Meaning[DocumentT]
     max_checked: int
-    seconds: float | None
+    vector_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +72,15 @@ class Pool(Generic[DocumentT]):
     Attributes:
         candidates: Each with both scores, as far as it has them.
         truncated: Whether documents that pass the filters may be missing.
-        out_of_time: Whether the vector search took too long, so that only words count.
-        uncompared: Whether comparing the hits of the search by words did.
+        vector_search_timed_out: Whether the vector search took too long, so that only words count.
+        comparison_timed_out: Whether comparing the lexical hits with the query's vector took too
+            long.
     """
 
     candidates: list[Candidate[DocumentT]]
     truncated: bool
-    out_of_time: bool = False
-    uncompared: bool = False
+    vector_search_timed_out: bool = False
+    comparison_timed_out: bool = False
 
 
 async def retrieve_candidates(
@@ -98,15 +101,22 @@ async def _by_words(
 ) -> Pool[DocumentT]:
     """Rank by BM25 alone. Documents are read only where the postings cannot tell what passes."""
     plan, words = query.plan, query.words
-    if plan.scope is Scope.FEW and words.cut:
+    if plan.scope is Scope.FEW and words.truncated:
         read = await documents.get_all(plan.few)
-        hits = [words.read(document) for document in read if query.selection.admits(document)]
+        hits = [
+            words.candidate_from_document(document)
+            for document in read
+            if query.selection.admits(document)
+        ]
     elif plan.exact:
-        hits = [words.listed(document_id) for document_id in words.best(MAX_LEXICAL_HITS)]
+        hits = [
+            words.candidate_from_postings(document_id)
+            for document_id in words.best(MAX_LEXICAL_HITS)
+        ]
     else:
         read = await documents.get_all(words.best(query.max_checked))
         hits = [
-            words.listed(document.id, document)
+            words.candidate_from_postings(document.id, document)
             for document in read
             if query.selection.admits(document)
         ]
@@ -116,51 +126,53 @@ async def _by_words(
 
 
 def _may_lack_lexical_hits(query: PreparedQuery[DocumentT], hits: int) -> bool:
-    """Whether documents that pass may be missing which one could page on to."""
+    """Whether later pages may lack documents that pass the filters."""
     if query.plan.scope in (Scope.EVERYTHING, Scope.FEW) or hits >= MAX_LEXICAL_HITS:
         return False
-    return query.words.cut or len(query.words.scores) > query.max_checked
+    return query.words.truncated or len(query.words.scores) > query.max_checked
 
 
 async def _by_both(
     query: PreparedQuery[DocumentT], vector: Vector, documents: DocumentReader[DocumentT]
 ) -> Pool[DocumentT]:
-    """Search by vector, and compare the hits of the search by words with the vector too.
+    """Run the vector search, and compare the lexical hits with the query's vector as well.
 
-    So every candidate that has a vector gets both scores.
+    Every candidate that has a vector therefore gets both scores.
     """
     lexical = query.words.best(LEXICAL_POOL if query.plan.exact else UNCHECKED_POOL)
     in_vector_search = {*_ids(query.meaning.nearest), *query.plan.few}
     only_lexical = [document_id for document_id in lexical if document_id not in in_vector_search]
     neighbours, compared = await asyncio.gather(
-        in_time(_nearest(query, vector, documents), query.seconds),
-        in_time(documents.similarities(vector, only_lexical), query.seconds),
+        in_time(_nearest(query, vector, documents), query.vector_seconds),
+        in_time(documents.similarities(vector, only_lexical), query.vector_seconds),
     )
-    nearest, others = neighbours or [], compared or []
-    near = [hit for hit in nearest if query.selection.admits(hit.document)]
-    far = [hit for hit in others if query.selection.admits(hit.document)]
-    near_ids = set(_ids(near))
-    by_id = {hit.document.id: hit for hit in [*near[:FEW], *far]}
+    nearest, lexical_neighbours = neighbours or [], compared or []
+    passing = [hit for hit in nearest if query.selection.admits(hit.document)]
+    others = [hit for hit in lexical_neighbours if query.selection.admits(hit.document)]
+    near_ids = set(_ids(passing))
+    by_id = {hit.document.id: hit for hit in [*passing[:MAX_RANKED_NEIGHBOURS], *others]}
     candidates = [
         replace(
-            query.words.read(hit.document),
+            query.words.candidate_from_document(hit.document),
             similarity=hit.similarity,
             near=document_id in near_ids,
         )
         for document_id, hit in by_id.items()
     ]
-    # What has no vector, or was not compared in time, words find all the same. Whether it passes
-    # the filters is checked when its page is read.
-    checked = {*_ids(nearest), *_ids(others)}
+    # Lexical hits that have no vector, or were not compared in time, are still candidates. Their
+    # filters are checked when the result page is read.
+    checked = {*_ids(nearest), *_ids(lexical_neighbours)}
     candidates += [
-        query.words.listed(document_id) for document_id in lexical if document_id not in checked
+        query.words.candidate_from_postings(document_id)
+        for document_id in lexical
+        if document_id not in checked
     ]
-    truncated = len(nearest) >= query.max_checked and len(near) < DENSE_POOL
+    truncated = len(nearest) >= query.max_checked and len(passing) < DENSE_POOL
     return Pool(
         candidates,
         truncated,
-        out_of_time=neighbours is None,
-        uncompared=compared is None,
+        vector_search_timed_out=neighbours is None,
+        comparison_timed_out=compared is None,
     )
 
 

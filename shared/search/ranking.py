@@ -162,14 +162,18 @@ async def rank(question: Question, corpus: Corpus[DocumentT], deps: Deps) -> Ran
         tuned = replace(tuned, dense_weight=question.dense_weight)
     if not question.may_be_far:
         tuned = replace(tuned, noise=0.0)
-    without_meaning = NoMeaning.OUT_OF_TIME if pool.out_of_time else meaning.missing
+    without_meaning = NoMeaning.OUT_OF_TIME if pool.vector_search_timed_out else meaning.missing
     mode = Mode.LEXICAL if without_meaning else question.mode
     return Ranking(
         terms=frozenset(asked),
         documents=lists.totals.documents,
         unknown=tuple(unknown(selection, lists)),
         without_meaning=without_meaning,
-        late=Late.WORDS if without_words else Late.COMPARISON if pool.uncompared else None,
+        late=Late.WORDS
+        if without_words
+        else Late.COMPARISON
+        if pool.comparison_timed_out
+        else None,
         hits=_in_order(pool.candidates, mode, tuned),
         matches=_matches(pool.candidates, words, tuned),
         truncated=pool.truncated,

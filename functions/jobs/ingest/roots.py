@@ -1,4 +1,4 @@
-"""Names of ingested folders in the ids of sources: folders of the same name get different ids."""
+"""The registry of ingested folders: each has a unique name, which is part of its sources' ids."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Registration:
     """What a folder is registered as.
 
     Attributes:
-        root: The folder itself, or the ingested one that it lies in; its name stands in the ids.
+        root: The folder itself, or the ingested one that it lies in; its name is part of the ids.
         roots: All registered folders, this one included.
-        note: What the user should know of the name; empty where it is simply the folder's own.
+        note: What the user should know about the name; empty if it is simply the folder's own.
     """
 
     root: Root
@@ -29,9 +29,9 @@ class Registration:
 
 
 def root_of(path: Path, roots: Sequence[Root]) -> Root | None:
-    """The innermost ingested folder that contains a path, or is it.
+    """The innermost ingested folder that is the given path or contains it.
 
-    A file that was ingested by itself before any folder around it belongs to its own folder.
+    A file that was ingested individually, before any folder around it, belongs to its own folder.
     """
     enclosing = [
         root
@@ -45,13 +45,13 @@ def root_of(path: Path, roots: Sequence[Root]) -> Root | None:
 def register(folder: Path, roots: Sequence[Root], files: Sequence[str] = ()) -> Registration:
     """Find a folder among the registered ones, or add it.
 
-    The first folder of a name has that name, another one gets a number, and a folder inside an
-    ingested one belongs to that.
+    The first folder of a given name keeps it, later ones get a number appended, and a folder inside
+    an ingested folder is treated as part of it.
 
     Args:
         folder: An absolute path, with symbolic links resolved.
         roots: The registered folders.
-        files: The names of single files in it, if only these are ingested.
+        files: The names of files in it, if only these are ingested.
 
     Returns:
         The folder's root and the list of registered folders, which is new if anything changed.
@@ -63,16 +63,16 @@ def register(folder: Path, roots: Sequence[Root], files: Sequence[str] = ()) -> 
         return Registration(enclosing, tuple(roots), note)
     if all(root.path != folder for root in roots):
         roots = [*roots, Root(folder, _free_number(folder, roots), whole=False)]
-    roots = [_with(root, files) if root.path == folder else root for root in roots]
+    roots = [_with_files(root, files) if root.path == folder else root for root in roots]
     root = next(root for root in roots if root.path == folder)
     return Registration(root, tuple(roots), _number_note(root))
 
 
 def possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
-    """What a new root would be registered as, if it were one of its name that has moved.
+    """List what a new root would be registered as if it were a folder of that name that has moved.
 
-    A path that does not exist now may be that of a disk that is not mounted: whether it has moved
-    is for the caller to find out. A single file does not show that a whole folder has.
+    A path that does not exist may be on a disk that is not mounted: whether the folder has moved is
+    for the caller to find out. A root of single files is no evidence that a whole folder has moved.
 
     Args:
         root: The root.
@@ -89,8 +89,8 @@ def possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
     ]
 
 
-def _with(root: Root, files: Sequence[str]) -> Root:
-    """The root, once these files in it are ingested, or all of it."""
+def _with_files(root: Root, files: Sequence[str]) -> Root:
+    """Mark these files as ingested, or the whole folder if none are given."""
     if root.whole or not files:
         return replace(root, whole=True)
     return replace(root, files=tuple(dict.fromkeys([*root.files, *files])))

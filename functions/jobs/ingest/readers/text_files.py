@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MAX_BYTES: Final = 32 * MEGABYTE
-"""The largest file that is read: forty novels. Reading takes some twenty times as much memory."""
+"""About forty novels. Reading a file takes about twenty times its size in memory."""
 _FRONT_MATTER: Final = re.compile(
     r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE
 )
@@ -126,7 +126,7 @@ def _parse_yaml(block: str) -> Any:
 
 
 def _malformed(line: int, problem: str | None) -> Unreadable:
-    """The reason, with the file's line for the block's (which is 0 just below the first `---`)."""
+    """Make the error, with the line in the file (from 1) for the line in the block (from 0)."""
     return Unreadable(f"has malformed front matter at line {line + 2}: {problem}")
 
 
@@ -159,6 +159,6 @@ def _date_in(name: str) -> datetime | None:
         year, _, month, day = match.groups()
         try:
             return datetime(int(year), int(month), int(day), tzinfo=UTC)
-        except ValueError:  # no day of the calendar
+        except ValueError:  # not a real date
             continue
     return None
