@@ -45,7 +45,7 @@ def end_with_parent() -> None:
 
 
 def server(app: ASGIApp) -> uvicorn.Server:
-    """Make the server of an app. It ignores forwarding headers: any program here can send them."""
+    """Make the server of an app. It ignores forwarding headers, which any program could forge."""
     config = uvicorn.Config(
         app,
         log_level="error",

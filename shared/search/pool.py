@@ -1,7 +1,7 @@
 """Candidate retrieval: the documents that a lexical search and a vector search find, merged.
 
-A truncated posting list may lack a document. Where filters leave few documents, all of them become
-candidates, so that none is missed.
+Posting lists can be truncated, so a lexical search may miss documents. If the filters leave only a
+few documents, all of them become candidates.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ LEXICAL_POOL: Final = 30
 UNCHECKED_POOL: Final = 120
 """Lexical hits that are compared where the postings cannot tell which of them pass the filters."""
 FILTERED_POOL: Final = 150
-"""Documents fetched by one filter in the database; the others are applied to them in memory."""
+"""Documents of a first, narrower vector search. The database applies one filter at most; the other
+filters are applied in memory."""
 MAX_LEXICAL_HITS: Final = 200
 """Hits of a lexical search without a vector search, over all pages."""
 MAX_CHECKED: Final = 1_000
@@ -70,7 +71,7 @@ class Pool(Generic[DocumentT]):
     """The candidates of a search.
 
     Attributes:
-        candidates: Each with both scores, as far as it has them.
+        candidates: Each with its BM25 score, its similarity, or both.
         truncated: Whether documents that pass the filters may be missing.
         vector_search_timed_out: Whether the vector search took too long, so that only words count.
         comparison_timed_out: Whether comparing the lexical hits with the query's vector took too
@@ -193,8 +194,9 @@ async def _nearest(
     hits = await documents.nearest(vector, min(FILTERED_POOL, size), facets)
     if _is_enough(hits, query):
         return hits
-    # Too few of the nearest pass: one more round trip, for all that may. Reading a document with
-    # its vector takes longer than having the server compare it, but may mean far fewer reads.
+    # Too few of the nearest pass the filters: one more round trip, for all that may pass. Reading a
+    # document with its vector takes longer than having the server compare it, but may mean far
+    # fewer reads.
     limit = min(query.max_checked, size)
     if plan.scope is Scope.SURE and 2 * len(plan.ids) < limit:
         return await documents.similarities(vector, plan.ids)
@@ -204,7 +206,7 @@ async def _nearest(
 async def _nearest_unfiltered(
     query: PreparedQuery[DocumentT], vector: Vector, documents: DocumentReader[DocumentT]
 ) -> Sequence[Neighbour[DocumentT]]:
-    """The nearest of all documents; more of them where some may not be shown."""
+    """The nearest of all documents, and more of them if some do not pass."""
     nearest = query.meaning.nearest
     if len(nearest) < DENSE_POOL or all(map(query.selection.admits, _documents(nearest))):
         return nearest
@@ -217,8 +219,8 @@ async def _nearest_unfiltered(
 def _is_enough(hits: Sequence[Neighbour[DocumentT]], query: PreparedQuery[DocumentT]) -> bool:
     """Whether enough of these pass the filters, or no more may be fetched."""
     passing = sum(map(query.selection.admits, _documents(hits)))
-    fetched_all = len(hits) < FILTERED_POOL or query.max_checked <= FILTERED_POOL
-    return passing >= DENSE_POOL or fetched_all
+    cannot_fetch_more = len(hits) < FILTERED_POOL or query.max_checked <= FILTERED_POOL
+    return passing >= DENSE_POOL or cannot_fetch_more
 
 
 def _documents(neighbours: Sequence[Neighbour[DocumentT]]) -> list[DocumentT]:

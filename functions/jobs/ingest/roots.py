@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a folder is registered as.
+    """The result of registering a folder.
 
     Attributes:
         root: The folder itself, or the ingested one that it lies in; its name is part of the ids.
@@ -31,7 +31,8 @@ class Registration:
 def root_of(path: Path, roots: Sequence[Root]) -> Root | None:
     """The innermost ingested folder that is the given path or contains it.
 
-    A file that was ingested individually, before any folder around it, belongs to its own folder.
+    A file that was ingested on its own, before any folder around it, belongs to the root of its
+    parent folder.
     """
     enclosing = [
         root
@@ -69,14 +70,15 @@ def register(folder: Path, roots: Sequence[Root], files: Sequence[str] = ()) -> 
 
 
 def possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
-    """List what a new root would be registered as if it were a folder of that name that has moved.
+    """List the possible registrations of a new root as a registered folder that has since moved.
 
-    A path that does not exist may be on a disk that is not mounted: whether the folder has moved is
-    for the caller to find out. A root of single files is no evidence that a whole folder has moved.
+    A path that does not exist may be on a disk that is not mounted: the caller must determine
+    whether the folder has really moved. A root that holds only individual files is not evidence
+    that a whole folder has moved.
 
     Args:
         root: The root.
-        roots: The registered folders; where it is one of these, it has not moved.
+        roots: The registered folders; if it is already among them, it has not moved.
     """
     if any(known.path == root.path for known in roots):
         return []
