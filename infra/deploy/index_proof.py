@@ -60,8 +60,8 @@ def verdicts(shapes: Iterable[QueryShape], root: Path = ROOT) -> dict[str, Verdi
 
 def main(root: Path = ROOT) -> int:
     """Print what is wrong with each file and what to change; 1 if there is anything."""
-    found = verdicts(listed_shapes(root), root)
-    wrong = {name: verdict for name, verdict in found.items() if not verdict.holds}
+    by_file = verdicts(listed_shapes(root), root)
+    wrong = {name: verdict for name, verdict in by_file.items() if not verdict.holds}
     for name, verdict in wrong.items():
         print(f"{name} is wrong:\n{verdict.report()}", file=sys.stderr)  # noqa: T201 - a command
     return 1 if wrong else 0

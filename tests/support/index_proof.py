@@ -37,8 +37,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if exitstatus != pytest.ExitCode.OK or hasattr(config, "workerinput"):
         return
     shapes = shapes_in(Path(os.environ[DIRECTORY_VARIABLE])) | listed_shapes(config.rootpath)
-    found = config.stash[_VERDICTS] = verdicts(shapes, config.rootpath)
-    if not all(verdict.holds for verdict in found.values()):
+    by_file = config.stash[_VERDICTS] = verdicts(shapes, config.rootpath)
+    if not all(verdict.holds for verdict in by_file.values()):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

@@ -174,6 +174,8 @@ def kept_without(faults: Sequence[Fault]) -> tuple[str, ...]:
 
 
 def _summary(faults: Sequence[Fault]) -> str:
-    shown = [f"{'.'.join(map(str, place))}: {message}" for place, message in faults[:_FAULTS_SHOWN]]
-    more = len(faults) - len(shown)
-    return "; ".join([*shown, f"and {more} more"] if more else shown)
+    messages = [
+        f"{'.'.join(map(str, place))}: {message}" for place, message in faults[:_FAULTS_SHOWN]
+    ]
+    more = len(faults) - len(messages)
+    return "; ".join([*messages, f"and {more} more"] if more else messages)

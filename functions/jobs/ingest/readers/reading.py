@@ -99,9 +99,9 @@ class Listing:
 def count_kinds(others: Counter[str]) -> str:
     """How many files there are of which endings, the most first: `3 .pdf, 2 .csv`."""
     ordered = sorted(others.items(), key=lambda kind: (-kind[1], not kind[0], kind[0]))
-    shown = ordered[:_KINDS_SHOWN]
-    rest = others.total() - sum(count for _, count in shown)
-    parts = [f"{count} {ending or 'without an ending'}" for ending, count in shown]
+    commonest = ordered[:_KINDS_SHOWN]
+    rest = others.total() - sum(count for _, count in commonest)
+    parts = [f"{count} {ending or 'without an ending'}" for ending, count in commonest]
     return ", ".join([*parts, f"{rest} of other kinds"] if rest else parts)
 
 
@@ -159,8 +159,8 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> Listing:
         raise below.errors[0]
     listing = Listing(folder, files, registration, refused, others)
     if not files and not refused:
-        held = listing.not_read or "it is empty"
-        raise InvalidInput(f"{path} holds nothing to read ({held}). {_ACCEPTED}")
+        contents = listing.not_read or "it is empty"
+        raise InvalidInput(f"{path} holds nothing to read ({contents}). {_ACCEPTED}")
     return listing
 
 
