@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import hypothesis
 import pytest
 
 from infra.local.emulator import EmulatorError, run_emulator
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
     from shared.deps import Deps
 
 pytest_plugins = ["tests.support.index_proof", "tests.support.browser"]
+
+# An example may take as long as it does: on a busy machine 200 ms are soon over.
+hypothesis.settings.register_profile(
+    "no-clock", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("no-clock")
 
 _UNIT: Final = Path(__file__).with_name("unit")
 _EMULATOR = pytest.StashKey[ExitStack]()

@@ -149,7 +149,7 @@ def test_a_content_type_may_name_its_charset(inline: Running) -> None:
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS"])
 def test_another_method_than_post_is_refused_in_words(carrel: Running, method: str) -> None:
     headers = {"accept": "text/event-stream"}
-    response = httpx2.request(method, carrel.endpoint, headers=headers, timeout=10)
+    response = httpx2.request(method, carrel.endpoint, headers=headers, timeout=60)
     assert (405, "POST") == (response.status_code, response.headers["allow"])
     assert "add its URL to an MCP client" in error_of(response)["message"]
 
@@ -206,7 +206,7 @@ def test_headers_that_contradict_the_message_are_refused(inline: Running) -> Non
 
 
 def test_another_path_is_not_found(carrel: Running) -> None:
-    assert 404 == httpx2.get(f"{carrel.url}/nothing", timeout=10).status_code
+    assert 404 == httpx2.get(f"{carrel.url}/nothing", timeout=60).status_code
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +228,7 @@ def test_a_body_over_the_limit_is_refused_even_if_it_does_not_say_its_length(
 ) -> None:
     parts = iter([b'{"jsonrpc": "2.0", "filler": "', b"x" * 500, b'"}'])
     headers = {"content-type": "application/json", "accept": "application/json"}
-    response = httpx2.post(small.endpoint, content=parts, headers=headers, timeout=10)
+    response = httpx2.post(small.endpoint, content=parts, headers=headers, timeout=60)
     assert 413 == response.status_code
 
 

@@ -89,7 +89,7 @@ def test_a_tool_that_came_back_is_called_again_without_a_restart(
 
 def parts_of(running: Running) -> dict[str, str]:
     """What health says of each part of a gateway that is not well, as tools are missing."""
-    health = httpx2.get(f"{running.url}/health", timeout=10)
+    health = httpx2.get(f"{running.url}/health", timeout=60)
     assert (503, "degraded") == (health.status_code, health.json()["status"])
     return dict(health.json()["parts"])
 
@@ -97,7 +97,7 @@ def parts_of(running: Running) -> dict[str, str]:
 def test_health_is_ok_while_everything_answers(inline: Running, functions: Running) -> None:
     names = [tool.name for tool in tools()]
     for running, parts in ((inline, ["firestore"]), (functions, names)):
-        health = httpx2.get(f"{running.url}/health", timeout=10)
+        health = httpx2.get(f"{running.url}/health", timeout=60)
         assert 200 == health.status_code
         assert {"status": "ok", "parts": dict.fromkeys(parts, "ok")} == health.json()
 

@@ -84,7 +84,7 @@ def test_nothing_but_protocol_is_written_to_standard_output(library: Library) ->
             process.stdin.write(json.dumps(line) + "\n")
             process.stdin.flush()
         answers = [json.loads(process.stdout.readline()) for line in said if "id" in line]
-        rest, logged = process.communicate(timeout=20)
+        rest, logged = process.communicate(timeout=60)
     assert {1, 2, 3, 4} == {answer["id"] for answer in answers}
     assert ("2.0",) * 4 == tuple(answer["jsonrpc"] for answer in answers)
     assert ("", 0) == (rest, process.returncode)

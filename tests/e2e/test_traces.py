@@ -64,7 +64,7 @@ async def connected(
     """The official client, with this key or none."""
     headers = {"authorization": f"Bearer {key}"} if key else {}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
         Client(streamable_http_client(running.endpoint, http_client=http), mode=mode) as client,
     ):
         yield client

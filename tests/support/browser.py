@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from playwright.async_api import ConsoleMessage, Page, Playwright
 
 PACKAGE: Final = Path(__file__).with_name("chromium")
-PATIENCE: Final = 10_000
+PATIENCE: Final = 60_000
 """Milliseconds that anything on a page may take."""
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _ON_A_MAC: Final = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")

@@ -29,7 +29,7 @@ class Returned:
 
 def decide(authorize: str, key: str, decision: Literal["allow", "deny"] = "allow") -> Returned:
     """Go where a program sends the browser, and decide there."""
-    with httpx2.Client(timeout=10) as browser:
+    with httpx2.Client(timeout=60) as browser:
         sent = browser.get(authorize)
         assert _FOUND == sent.status_code, sent.text
         page = browser.get(sent.headers["location"])

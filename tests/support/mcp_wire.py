@@ -48,8 +48,8 @@ def post(
     wanted = {**HEADERS, **(headers or {})}
     given = {name: value for name, value in wanted.items() if value is not None}
     if isinstance(body, bytes):
-        return httpx2.post(url, content=body, headers=given, timeout=30)
-    return httpx2.post(url, json=body, headers=given, timeout=30)
+        return httpx2.post(url, content=body, headers=given, timeout=60)
+    return httpx2.post(url, json=body, headers=given, timeout=60)
 
 
 def post_modern(

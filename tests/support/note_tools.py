@@ -99,7 +99,7 @@ TOOLS: list[Tool[Any, Any]] = [
         effect=Effect.WRITE,
         tier=Tier.REGISTERED,
         price=PRICE,
-        timeout=2.0,
+        timeout=5.0,
     ),
     Tool(
         name="read_notes",

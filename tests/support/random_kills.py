@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MOMENT: Final = 0.3
 """Seconds from a life's first answer to its kill, at most."""
-PATIENCE: Final = 40.0
+PATIENCE: Final = 120.0
 """Seconds after which a client gives up a call that nobody has answered."""
 
 
@@ -140,7 +140,7 @@ def hammered(functions: Mapping[str, Mortal], clients: int, request: Request) ->
 
     def call_on_and_on(client: int) -> list[Answered]:
         answers: list[Answered] = []
-        with httpx2.Client(timeout=20) as http:
+        with httpx2.Client(timeout=60) as http:
             while not all(each.over.is_set() for each in functions.values()):
                 answers.append(_answered(functions, http, lambda: request(client, len(answers))))
             answers.append(_answered(functions, http, lambda: request(client, len(answers))))

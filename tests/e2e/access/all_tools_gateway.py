@@ -45,5 +45,5 @@ class Carrel:
 def open_carrel(realm: str, log: Path) -> Iterator[Carrel]:
     """Serve it until the block ends, over the project that `make_key` makes keys for."""
     environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **UNLIMITED}
-    with run_gateway(INLINE, environment, log) as running, httpx2.Client(timeout=30) as http:
+    with run_gateway(INLINE, environment, log) as running, httpx2.Client(timeout=60) as http:
         yield Carrel(running.endpoint, http)

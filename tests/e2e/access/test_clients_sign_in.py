@@ -63,7 +63,7 @@ async def signed_in(
     )
     auth = OAuthClientProvider(running.endpoint, metadata, memory, browser.go, browser.back)
     async with (
-        httpx2.AsyncClient(auth=auth, timeout=20) as http,
+        httpx2.AsyncClient(auth=auth, timeout=60) as http,
         Client(streamable_http_client(running.endpoint, http_client=http)) as client,
     ):
         yield client, auth
