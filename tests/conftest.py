@@ -19,11 +19,14 @@ from shared.caller import Caller
 from shared.deps import Backend
 from shared.settings import Settings
 from shared.store import Meter
+from tests.support.clock import SettableClock
+from tests.support.fakes.embedder import WordEmbedder
 from tests.support.monotonic_clock import Monotonic
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.ai.embedding import Embedder
     from shared.deps import Deps
 
 pytest_plugins = ["tests.support.index_proof", "tests.support.browser"]
@@ -35,6 +38,8 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("no-clock")
 
 _UNIT: Final = Path(__file__).with_name("unit")
+_SHARED_PROCESSES: Final = {"library", "inline", "functions", "carrel"}
+"""Fixtures of `tests/e2e` that start processes, or fill their database, once for a session."""
 _EMULATOR = pytest.StashKey[ExitStack]()
 
 
@@ -51,6 +56,18 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
     except EmulatorError as error:
         raise pytest.UsageError(str(error)) from error
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each module to one worker, and all that share the processes of `e2e` to the same one.
+
+    It comes first, since pytest-xdist reads the marks in the same hook.
+    """
+    for item in items:
+        shared = _SHARED_PROCESSES.intersection(getattr(item, "fixturenames", ()))
+        group = "e2e" if shared else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_collection_finish() -> None:
@@ -108,15 +125,29 @@ def settings(project: str) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def embedder() -> LocalEmbedder:
+def local_embedder() -> LocalEmbedder:
     """The real local embedder, loaded once."""
     return LocalEmbedder()
 
 
 @pytest.fixture
-async def backend(settings: Settings, embedder: LocalEmbedder) -> AsyncIterator[Backend]:
+def embedder() -> Embedder:
+    """An embedder by words, which costs next to nothing and can be taken down."""
+    return WordEmbedder()
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    """The time of `backend`: the system's, until a test sets it."""
+    return SettableClock()
+
+
+@pytest.fixture
+async def backend(
+    settings: Settings, embedder: Embedder, clock: SettableClock
+) -> AsyncIterator[Backend]:
     """What a process opens once."""
-    opened = Backend(settings, embedder=embedder)
+    opened = Backend(settings, clock=clock, embedder=embedder)
     yield opened
     await opened.aclose()
 

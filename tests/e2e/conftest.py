@@ -44,10 +44,10 @@ SECRET = Source(
 
 
 @pytest.fixture(scope="session")
-def library(embedder: LocalEmbedder) -> Library:
+def library(local_embedder: LocalEmbedder) -> Library:
     """A knowledge base put in by the real jobs."""
     project = f"e2e-{uuid.uuid4().hex[:16]}"
-    return asyncio.run(_filled(project, embedder))
+    return asyncio.run(_filled(project, local_embedder))
 
 
 @pytest.fixture(scope="session")
@@ -84,8 +84,8 @@ def carrel(request: pytest.FixtureRequest) -> Running:
     return running
 
 
-async def _filled(project: str, embedder: LocalEmbedder) -> Library:
-    backend = Backend(Settings(google_cloud_project=project), embedder=embedder)
+async def _filled(project: str, local_embedder: LocalEmbedder) -> Library:
+    backend = Backend(Settings(google_cloud_project=project), embedder=local_embedder)
     try:
         chunks = await put_in(backend.deps(Caller(), Meter()), BAKING, SAILING, SECRET, CHEESE)
     finally:

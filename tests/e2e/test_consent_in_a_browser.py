@@ -304,7 +304,7 @@ async def test_a_request_that_is_over_says_where_to_start_again(
     browser: Browser, doorway: Doorway
 ) -> None:
     address = doorway.url()
-    doorway.clock.turn(minutes=11)
+    doorway.clock.advance(minutes=11)
     assert 400 == await browser.open(address)
     assert "Start again from the program" in await browser.read()
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,6 +23,7 @@ from shared.caller import EVERYTHING
 from shared.domain.grant import Proof
 from shared.settings import Settings
 from shared.store.access import AccessStore
+from tests.support.clock import SettableClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -35,22 +36,6 @@ REDIRECT: Final = "https://program.example/back"
 VERIFIER: Final = "v" * 43
 NOON: Final = datetime(2026, 11, 22, 12, tzinfo=UTC)
 PERSON: Final = Proof(user_id="ada@example.com", kind="google", email="ada@example.com")
-
-
-class Time:
-    """A clock that stands until somebody moves it."""
-
-    def __init__(self) -> None:
-        """Stand at noon."""
-        self.now = NOON
-
-    def __call__(self) -> datetime:
-        """What time it is."""
-        return self.now
-
-    def pass_by(self, **units: float) -> None:
-        """Move the clock."""
-        self.now += timedelta(**units)
 
 
 @dataclass
@@ -105,7 +90,7 @@ class House:
     """
 
     access: Access
-    time: Time
+    time: SettableClock
     documents: Documents = field(default_factory=Documents)
     limit: Limit = field(default_factory=Limit)
     banned: set[str | None] = field(default_factory=set)
@@ -216,7 +201,7 @@ async def house(project: str, *secrets: str, seconds: float = 10.0) -> AsyncIter
     settings = Settings(
         google_cloud_project=project, public_url=ISSUER, access_secrets=kept, trusted_proxies=0
     )
-    time = Time()
+    time = SettableClock()
     opened = House(Access(settings, time), time, seconds=seconds)
     async with opened.http:
         yield opened

@@ -42,18 +42,6 @@ DIMENSION: Final = 8
 NOTES: Final = 12
 
 
-class Watch:
-    """A clock that says what it is set to."""
-
-    def __init__(self) -> None:
-        """Begin at noon."""
-        self.now = NOON
-
-    def __call__(self) -> datetime:
-        """The time."""
-        return self.now
-
-
 def source(name: str, count: int = NOTES) -> Source:
     """So many notes of this name."""
     sections = tuple(Section(f"{name} {number}.") for number in range(count))

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.reembed.job import reembed
@@ -32,28 +32,13 @@ if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.job import Report
     from shared.settings import Settings
+    from tests.support.clock import SettableClock
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 TASK: Final = "boats"
 QUESTION: Final = "What was struck by lightning?"
 COLLECTIONS: Final = ("chunks", "traces", "extractions")
 MOMENTS: Final = {"next_at", "brought_at", "touched_at", "created_at", "updated_at", "kept_at"}
-
-
-class Watch:
-    """A clock that says what it is set to."""
-
-    def __init__(self) -> None:
-        """Begin at noon."""
-        self.now = NOON
-
-    def __call__(self) -> datetime:
-        """The time."""
-        return self.now
-
-    def later(self, minutes: float = 2) -> None:
-        """Let time pass: by default so much that nobody works with what was known before."""
-        self.now += timedelta(minutes=minutes)
 
 
 @dataclass
@@ -164,19 +149,19 @@ async def move(backend: Backend, budget: Budget | None = None) -> Report:
     return await reembed(of_job(backend), budget or Budget(time.monotonic() + 3600))
 
 
-async def moved(backend: Backend, watch: Watch) -> Report:
+async def moved(backend: Backend, clock: SettableClock) -> Report:
     """Move the base, from the announcement on."""
     await begin(backend)
-    watch.later()
+    clock.advance(minutes=2)
     return await move(backend)
 
 
-async def cleared(backend: Backend, watch: Watch) -> None:
+async def cleared(backend: Backend, clock: SettableClock) -> None:
     """Let a move come as far as that no vector is left, and none is new."""
     model = model_of(backend)
     model.down = True
     await begin(backend)
-    watch.later()
+    clock.advance(minutes=2)
     with suppress(Unavailable):
         await move(backend)
     model.down = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -26,6 +25,7 @@ from shared.errors import RateLimited
 from shared.keyring import Keyring
 from shared.store import Connection
 from shared.store.access import AccessStore
+from tests.support.clock import SettableClock
 
 if TYPE_CHECKING:
     from shared.settings import Settings
@@ -43,25 +43,6 @@ ASKED: Final = AuthorizationRequest(
 )
 """What a well-behaved program asks for."""
 _HIDDEN: Final = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
-
-
-@dataclass
-class TurnedClock:
-    """Shows the time that the test says.
-
-    Attributes:
-        now: That time.
-    """
-
-    now: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
-
-    def __call__(self) -> datetime:
-        """The time."""
-        return self.now
-
-    def turn(self, **later: float) -> None:
-        """Let time pass."""
-        self.now += timedelta(**later)
 
 
 @dataclass
@@ -100,7 +81,7 @@ class Doorway:
         self.settings = settings
         self.keyring = Keyring([SecretStr(SECRET)])
         self.access = Connection(settings.google_cloud_project, settings.access_database)
-        self.clock = TurnedClock()
+        self.clock = SettableClock()
         self.tries = TriesByAddress()
         issuer, resource = issuer_of(settings), resource_of(settings)
         tokens = AccessTokens(self.keyring, issuer, resource, self.clock)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.caller import Caller
@@ -16,31 +14,19 @@ from tests.support.materials import PAGES, READER, extracted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from datetime import datetime
 
     from shared.deps import Deps
     from shared.settings import Settings
     from shared.store.material_erasure import MaterialErasure
     from shared.store.materials import Materials
+    from tests.support.clock import SettableClock
 
 QUESTION: Final = "What was struck by lightning?"
 
 
-@dataclass
-class Day:
-    """A clock that shows the time that the test says."""
-
-    now: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def later(self, **passed: float) -> None:
-        """Let time pass."""
-        self.now += timedelta(**passed)
-
-
 @asynccontextmanager
-async def opened(settings: Settings, day: Day) -> AsyncIterator[Backend]:
+async def opened(settings: Settings, day: SettableClock) -> AsyncIterator[Backend]:
     """A database on this day, with an embedder that costs nothing."""
     backend = Backend(settings, clock=day, embedder=WordEmbedder())
     yield backend

@@ -16,8 +16,9 @@ from click.testing import CliRunner
 from infra.cli import main
 from shared.caller import Caller
 from shared.settings import Settings
+from tests.support.clock import SettableClock
 from tests.support.materials import BREAD, MAST
-from tests.support.workspaces import Day, bring, erasure_of, of_job, opened, stored, task_of
+from tests.support.workspaces import bring, erasure_of, of_job, opened, stored, task_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -55,8 +56,8 @@ def in_database(
     """Do something in the database, at a time."""
 
     async def working() -> Any:
-        day = Day(now or datetime.now(UTC).replace(microsecond=0))
-        async with opened(Settings(google_cloud_project=project), day) as backend:
+        clock = SettableClock(now or datetime.now(UTC).replace(microsecond=0))
+        async with opened(Settings(google_cloud_project=project), clock) as backend:
             return await work(backend)
 
     return asyncio.run(working())

@@ -13,7 +13,7 @@ from shared.domain.call_record import PAID_FOR, Bill, CallEntry, State, argument
 from shared.errors import PaymentRequired, Unauthorized
 from shared.store import Connection
 from shared.store.access import AccessStore
-from tests.support.clock import NOON, Watch
+from tests.support.clock import NOON, SettableClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,9 +30,9 @@ FREE = replace(BILL, user_id="ben", price=0)
 
 
 @pytest.fixture
-def watch() -> Watch:
+def clock() -> SettableClock:
     """The time."""
-    return Watch()
+    return SettableClock(NOON)
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ async def access(project: str) -> AsyncIterator[Connection]:
 
 
 @pytest.fixture
-def billing(access: Connection, watch: Watch) -> LedgerBilling:
+def billing(access: Connection, clock: SettableClock) -> LedgerBilling:
     """Billing by our accounts."""
-    return LedgerBilling(access, watch)
+    return LedgerBilling(access, clock)
 
 
 async def balance(access: Connection) -> int:
@@ -95,11 +95,11 @@ async def test_a_call_sent_again_after_it_was_paid_costs_nothing(
 
 @pytest.mark.parametrize(("answer", "left"), [(REPLAYED, 70), (DONE, 40)])
 async def test_a_call_sent_again_long_after_it_was_paid_costs_what_is_done_anew(
-    billing: LedgerBilling, access: Connection, watch: Watch, answer: CallEntry, left: int
+    billing: LedgerBilling, access: Connection, clock: SettableClock, answer: CallEntry, left: int
 ) -> None:
     """Answers are kept for days, records for months: a key that outlived its answer is no gift."""
     await billing.settle(await billing.reserve(BILL), 30, DONE)
-    watch.now += PAID_FOR
+    clock.now += PAID_FOR
     await billing.settle(await billing.reserve(BILL), 30, answer)
     assert left == await balance(access)
 
@@ -113,9 +113,9 @@ async def test_an_unknown_outcome_is_charged_when_its_answer_is_replayed(
 
 
 async def test_of_twenty_calls_at_once_only_those_are_let_in_that_are_covered(
-    access: Connection, watch: Watch
+    access: Connection, clock: SettableClock
 ) -> None:
-    gateways = [LedgerBilling(access, watch) for _ in range(20)]
+    gateways = [LedgerBilling(access, clock) for _ in range(20)]
     bills = [replace(BILL, call_id=f"c{number}") for number in range(20)]
     answers = await asyncio.gather(
         *(each.reserve(bill) for each, bill in zip(gateways, bills, strict=True)),

@@ -17,6 +17,7 @@ from shared.caller import EVERYTHING, Caller, Scope, Tier
 from shared.errors import InvalidInput, Unauthorized
 from shared.settings import Settings
 from shared.store.access import AccessStore
+from tests.support.clock import SettableClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -29,25 +30,13 @@ NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ADDRESS = "1.2.3.4"
 
 
-class Time:
-    """A clock that stands until somebody moves it."""
-
-    def __init__(self) -> None:
-        """Stand at noon."""
-        self.now = NOON
-
-    def __call__(self) -> datetime:
-        """What time it is."""
-        return self.now
+@pytest.fixture
+def time() -> SettableClock:
+    return SettableClock()
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
-async def access(project: str, time: Time) -> AsyncIterator[Access]:
+async def access(project: str, time: SettableClock) -> AsyncIterator[Access]:
     settings = Settings(google_cloud_project=project, access_secrets=[SecretStr("s" * 32)])
     opened = Access(settings, time)
     yield opened
@@ -120,7 +109,7 @@ async def test_a_revoked_key_does_not_hold_from_now_on(access: Access, store: Ac
         await caller_with(access, text)
 
 
-async def test_a_key_that_has_expired_does_not_hold(access: Access, time: Time) -> None:
+async def test_a_key_that_has_expired_does_not_hold(access: Access, time: SettableClock) -> None:
     text, _ = await key_of(access, "anna", expires_at=NOON + timedelta(days=1))
     assert await caller_with(access, text)
     time.now += timedelta(days=1)
@@ -146,7 +135,7 @@ async def test_another_text_with_the_id_of_a_key_does_not_hold(
 
 
 async def test_revoking_a_user_ends_their_keys_and_tokens_at_once(
-    access: Access, store: AccessStore, time: Time
+    access: Access, store: AccessStore, time: SettableClock
 ) -> None:
     text, _ = await key_of(access, "anna")
     token = access.tokens.issue(user_id="anna", client_id="c", scopes=EVERYTHING, grant_id="g")
@@ -183,7 +172,7 @@ async def test_a_tokens_sign_in_that_was_ended_takes_the_token_with_it(
 
 
 async def test_a_keys_last_use_is_written_once_an_hour(
-    access: Access, store: AccessStore, time: Time
+    access: Access, store: AccessStore, time: SettableClock
 ) -> None:
     text, key = await key_of(access, "anna")
     for minutes in (0, 30, 90):

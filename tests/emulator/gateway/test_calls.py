@@ -15,7 +15,7 @@ from shared.errors import PaymentRequired
 from shared.settings import Settings
 from shared.store.access import AccessStore
 from shared.tool import Effect
-from tests.support.clock import NOON, Watch
+from tests.support.clock import NOON, SettableClock
 from tests.support.fake_catalog import Desk, declared
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ PRICED = declared("look_up", price=1_000)
 async def access(project: str) -> AsyncIterator[Access]:
     """What decides about callers, at noon."""
     settings = Settings(google_cloud_project=project, access_secrets=(SecretStr("s" * 32),))
-    opened = Access(settings, Watch())
+    opened = Access(settings, SettableClock(NOON))
     yield opened
     await opened.aclose()
 

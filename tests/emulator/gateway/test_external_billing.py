@@ -18,7 +18,7 @@ from shared.domain.call_record import PAID_FOR, Bill, CallEntry, State
 from shared.errors import CarrelError, PaymentRequired, PlatformFault, Unavailable
 from shared.store import Connection
 from shared.store.access import AccessStore
-from tests.support.clock import NOON, Watch
+from tests.support.clock import NOON, SettableClock
 from tests.support.fakes.billing import (
     BROKEN,
     DEEP,
@@ -53,9 +53,9 @@ BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, entry=BEFORE)
 
 
 @pytest.fixture
-def watch() -> Watch:
+def clock() -> SettableClock:
     """The time."""
-    return Watch()
+    return SettableClock(NOON)
 
 
 @pytest.fixture
@@ -75,19 +75,19 @@ def service() -> Iterator[FakeBilling]:
 
 @pytest.fixture
 async def billing(
-    service: FakeBilling, access: Connection, watch: Watch
+    service: FakeBilling, access: Connection, clock: SettableClock
 ) -> AsyncIterator[ExternalBilling]:
     """Billing by the service."""
-    async with billing_at(service.url, access, watch) as opened:
+    async with billing_at(service.url, access, clock) as opened:
         yield opened
 
 
 @asynccontextmanager
 async def billing_at(
-    url: str, access: Connection, watch: Watch, *, seconds: float = 60.0
+    url: str, access: Connection, clock: SettableClock, *, seconds: float = 60.0
 ) -> AsyncIterator[ExternalBilling]:
     """Billing by the service at an address."""
-    opened = ExternalBilling(url, SecretStr(TOKEN), access, watch, timeout=seconds)
+    opened = ExternalBilling(url, SecretStr(TOKEN), access, clock, timeout=seconds)
     yield opened
     await opened.aclose()
 
@@ -170,19 +170,19 @@ async def test_a_paid_call_that_is_sent_again_asks_the_service_nothing(
 
 
 async def test_an_old_answer_of_a_call_that_was_paid_costs_nothing(
-    billing: ExternalBilling, service: FakeBilling, watch: Watch
+    billing: ExternalBilling, service: FakeBilling, clock: SettableClock
 ) -> None:
     await billing.settle(await billing.reserve(BILL), 30, DONE)
-    watch.now += PAID_FOR
+    clock.now += PAID_FOR
     await billing.settle(await billing.reserve(BILL), 30, REPLAYED)
     assert (30, {}) == (service.spent, service.holds)
 
 
 async def test_the_same_call_at_once_from_two_gateways_is_charged_once(
-    service: FakeBilling, access: Connection, watch: Watch
+    service: FakeBilling, access: Connection, clock: SettableClock
 ) -> None:
     async def run() -> None:
-        async with billing_at(service.url, access, watch) as gateway:
+        async with billing_at(service.url, access, clock) as gateway:
             await gateway.settle(await gateway.reserve(BILL), 30, DONE)
 
     await asyncio.gather(run(), run())
@@ -247,18 +247,20 @@ async def test_a_service_that_makes_no_sense_is_unavailable(
 
 
 async def test_a_service_that_is_slow_is_unavailable(
-    service: FakeBilling, access: Connection, watch: Watch, monotonic: Monotonic
+    service: FakeBilling, access: Connection, clock: SettableClock, monotonic: Monotonic
 ) -> None:
     service.script.append(SLOW)
     service.on_hang = partial(monotonic.turn_soon, 60)
-    async with billing_at(service.url, access, watch) as billing:
+    async with billing_at(service.url, access, clock) as billing:
         with pytest.raises(Unavailable, match="The billing service cannot be reached") as caught:
             await billing.reserve(BILL)
     assert (1, 5) == (len(service.asked), caught.value.retry_after)
 
 
-async def test_a_service_that_is_not_there_is_unavailable(access: Connection, watch: Watch) -> None:
-    async with billing_at(f"http://127.0.0.1:{free_port()}", access, watch) as billing:
+async def test_a_service_that_is_not_there_is_unavailable(
+    access: Connection, clock: SettableClock
+) -> None:
+    async with billing_at(f"http://127.0.0.1:{free_port()}", access, clock) as billing:
         with pytest.raises(Unavailable, match="The billing service cannot be reached"):
             await billing.reserve(BILL)
 
@@ -300,15 +302,15 @@ async def test_a_denial_leaks_nothing(billing: ExternalBilling, service: FakeBil
 
 
 async def test_a_reservation_that_was_not_heard_of_is_found_again(
-    service: FakeBilling, access: Connection, watch: Watch, monotonic: Monotonic
+    service: FakeBilling, access: Connection, clock: SettableClock, monotonic: Monotonic
 ) -> None:
     """The service had set the money aside: the same call, sent again, takes no more of it."""
     service.script.append(replace(SLOW, done=True))
     service.on_hang = partial(monotonic.turn_soon, 60)
-    async with billing_at(service.url, access, watch) as billing:
+    async with billing_at(service.url, access, clock) as billing:
         with pytest.raises(Unavailable):
             await billing.reserve(BILL)
-    async with billing_at(service.url, access, watch) as billing:
+    async with billing_at(service.url, access, clock) as billing:
         await billing.settle(await billing.reserve(BILL), 30, DONE)
     assert (30, 970, {}) == (service.spent, service.balance, service.holds)
 
@@ -344,11 +346,11 @@ async def test_a_failure_to_cancel_fails_nothing(
 
 
 async def test_a_service_that_keeps_failing_is_left_alone(
-    service: FakeBilling, access: Connection, watch: Watch
+    service: FakeBilling, access: Connection, clock: SettableClock
 ) -> None:
     breaker = Breaker("The billing service", failures=2)
     service.script.extend([BROKEN] * 4)
-    billing = ExternalBilling(service.url, SecretStr(TOKEN), access, watch, breaker=breaker)
+    billing = ExternalBilling(service.url, SecretStr(TOKEN), access, clock, breaker=breaker)
     for _ in range(2):
         with pytest.raises(Unavailable, match="cannot be reached"):
             await billing.reserve(BILL)
@@ -360,11 +362,11 @@ async def test_a_service_that_keeps_failing_is_left_alone(
 
 @pytest.mark.parametrize("answer", [DENIED, Reply(429), Reply(404)])
 async def test_a_service_that_refuses_is_well(
-    service: FakeBilling, access: Connection, watch: Watch, answer: Reply
+    service: FakeBilling, access: Connection, clock: SettableClock, answer: Reply
 ) -> None:
     breaker = Breaker("The billing service", failures=2)
     service.script.extend([BROKEN, BROKEN, answer, BROKEN, BROKEN])
-    billing = ExternalBilling(service.url, SecretStr(TOKEN), access, watch, breaker=breaker)
+    billing = ExternalBilling(service.url, SecretStr(TOKEN), access, clock, breaker=breaker)
     for _ in range(3):
         with pytest.raises(CarrelError):
             await billing.reserve(BILL)
@@ -373,7 +375,7 @@ async def test_a_service_that_refuses_is_well(
 
 
 async def test_a_caller_who_leaves_says_nothing_of_the_service(
-    service: FakeBilling, access: Connection, watch: Watch, monotonic: Monotonic
+    service: FakeBilling, access: Connection, clock: SettableClock, monotonic: Monotonic
 ) -> None:
     """Nor does the one who leaves as the probe keep all others out."""
     seconds = [0.0]
@@ -381,7 +383,7 @@ async def test_a_caller_who_leaves_says_nothing_of_the_service(
     service.script.extend([GARBAGE, SLOW])
     service.on_hang = partial(monotonic.turn_soon, 60)
     billing = ExternalBilling(
-        service.url, SecretStr(TOKEN), access, watch, timeout=3600, breaker=breaker
+        service.url, SecretStr(TOKEN), access, clock, timeout=3600, breaker=breaker
     )
     with pytest.raises(Unavailable, match="cannot be reached"):
         await billing.reserve(BILL)

@@ -24,7 +24,7 @@ from shared.domain.bucket import Bucket, Leased, Rate
 from shared.errors import InvalidInput, RateLimited
 from shared.store import Connection
 from shared.tool import Effect
-from tests.support.clock import Watch
+from tests.support.clock import NOON, SettableClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -59,16 +59,18 @@ class Buckets:
 
 
 @pytest.fixture
-def watch() -> Watch:
+def clock() -> SettableClock:
     """The time."""
-    return Watch()
+    return SettableClock(NOON)
 
 
 @pytest.fixture
-async def instance(settings: Settings, watch: Watch) -> AsyncIterator[Callable[[], CallLimits]]:
+async def instance(
+    settings: Settings, clock: SettableClock
+) -> AsyncIterator[Callable[[], CallLimits]]:
     """Makes gateways over one database."""
     connection = Connection(settings.google_cloud_project, settings.access_database)
-    yield lambda: CallLimits(settings, connection, watch)
+    yield lambda: CallLimits(settings, connection, clock)
     await connection.aclose()
 
 
@@ -130,18 +132,18 @@ async def test_a_refusal_says_what_is_limited_and_how_long_to_wait(  # noqa: PLR
 
 
 async def test_who_waits_as_long_as_told_is_let_through(
-    instance: Callable[[], CallLimits], watch: Watch
+    instance: Callable[[], CallLimits], clock: SettableClock
 ) -> None:
     limits = instance()
     await passed(limits, ANNA, Effect.WRITE, 20)
-    watch.now += timedelta(seconds=2)
+    clock.now += timedelta(seconds=2)
     assert await passed(limits, ANNA, Effect.WRITE, 1) == 0
-    watch.now += timedelta(seconds=1)
+    clock.now += timedelta(seconds=1)
     assert await passed(limits, ANNA, Effect.WRITE, 2) == 1
 
 
 async def test_logins_and_registrations_are_counted_by_address(
-    instance: Callable[[], CallLimits], watch: Watch
+    instance: Callable[[], CallLimits], clock: SettableClock
 ) -> None:
     limits = instance()
 
@@ -154,12 +156,12 @@ async def test_logins_and_registrations_are_counted_by_address(
     assert await let_in(LOGINS, "2001:db8::/64") == 10
     with pytest.raises(RateLimited, match="10 attempts to sign in from one place in 10 min"):
         await limits.take_for(LOGINS, "192.0.2.1")
-    watch.now += timedelta(minutes=10)
+    clock.now += timedelta(minutes=10)
     assert [await let_in(kind, "192.0.2.1") for kind in (LOGINS, REGISTRATIONS)] == [10, 3]
 
 
 async def test_many_instances_together_keep_the_limit(
-    instance: Callable[[], CallLimits], watch: Watch
+    instance: Callable[[], CallLimits], clock: SettableClock
 ) -> None:
     """All at once, then a minute later again: N + N * T and a block per instance."""
     instances = [instance() for _ in range(5)]
@@ -167,51 +169,51 @@ async def test_many_instances_together_keep_the_limit(
     for _ in range(3):
         counts = await asyncio.gather(*(passed(each, ANNA, Effect.READ, 40) for each in instances))
         rounds.append(sum(counts))
-        watch.now += MINUTE
+        clock.now += MINUTE
     assert rounds == [60, 60, 60]
 
 
 async def test_an_instance_spends_what_it_has_leased_though_another_has_emptied_the_bucket(
-    instance: Callable[[], CallLimits], watch: Watch
+    instance: Callable[[], CallLimits], clock: SettableClock
 ) -> None:
     """This is the block per instance of the guarantee."""
     one, other = instance(), instance()
     assert await passed(one, ANNA, Effect.READ, 1) == 1
-    watch.now += MINUTE
+    clock.now += MINUTE
     assert await passed(other, ANNA, Effect.READ, 70) == 60
     assert await passed(one, ANNA, Effect.READ, 70) == 9
 
 
-async def test_calls_at_once_share_a_lease(watch: Watch) -> None:
+async def test_calls_at_once_share_a_lease(clock: SettableClock) -> None:
     store = Buckets()
-    buckets = LeasedBuckets(store.lease, watch)
+    buckets = LeasedBuckets(store.lease, clock)
     waits = await asyncio.gather(*(buckets.take("a", Rate(60, MINUTE)) for _ in range(10)))
     assert ([None] * 10, 1) == (waits, store.leases)
 
 
-async def test_a_flood_costs_the_database_nothing(watch: Watch) -> None:
+async def test_a_flood_costs_the_database_nothing(clock: SettableClock) -> None:
     store = Buckets()
-    buckets = LeasedBuckets(store.lease, watch)
+    buckets = LeasedBuckets(store.lease, clock)
     for _ in range(2_000):
         await buckets.take("a", Rate(60, MINUTE))
     assert store.leases == 7
-    watch.now += timedelta(milliseconds=999)
+    clock.now += timedelta(milliseconds=999)
     await buckets.take("a", Rate(60, MINUTE))
     assert store.leases == 7
 
 
-async def test_a_lease_that_lies_idle_is_given_up(watch: Watch) -> None:
+async def test_a_lease_that_lies_idle_is_given_up(clock: SettableClock) -> None:
     store = Buckets()
-    buckets = LeasedBuckets(store.lease, watch)
+    buckets = LeasedBuckets(store.lease, clock)
     for pause in (IDLE, IDLE, IDLE + timedelta(seconds=1)):
         await buckets.take("a", Rate(60, MINUTE))
-        watch.now += pause
+        clock.now += pause
     assert store.leases == 1
     await buckets.take("a", Rate(60, MINUTE))
     assert store.leases == 2
 
 
-async def test_a_lease_that_fails_leaves_the_bucket_usable(watch: Watch) -> None:
+async def test_a_lease_that_fails_leaves_the_bucket_usable(clock: SettableClock) -> None:
     store = Buckets()
     failures = [InvalidInput("the database is down")]
 
@@ -220,15 +222,15 @@ async def test_a_lease_that_fails_leaves_the_bucket_usable(watch: Watch) -> None
             raise failures.pop()
         return await store.lease(limit_id, rate, now)
 
-    buckets = LeasedBuckets(lease, watch)
+    buckets = LeasedBuckets(lease, clock)
     with pytest.raises(InvalidInput):
         await buckets.take("a", Rate(60, MINUTE))
     assert await buckets.take("a", Rate(60, MINUTE)) is None
 
 
-async def test_an_instance_remembers_a_bounded_number_of_buckets(watch: Watch) -> None:
+async def test_an_instance_remembers_a_bounded_number_of_buckets(clock: SettableClock) -> None:
     store = Buckets()
-    buckets = LeasedBuckets(store.lease, watch, most=3)
+    buckets = LeasedBuckets(store.lease, clock, most=3)
     for name in "abcdabcd":
         await buckets.take(name, Rate(60, MINUTE))
     assert (3, 8) == (len(buckets), store.leases)
@@ -250,14 +252,14 @@ async def test_no_interleaving_of_instances_breaks_the_guarantee(
     capacity: int, steps: list[tuple[float, list[int]]]
 ) -> None:
     """In any T minutes: N + N * T, and a block per instance."""
-    watch, store, rate = Watch(), Buckets(), Rate(capacity, MINUTE)
-    instances = [LeasedBuckets(store.lease, watch) for _ in range(4)]
+    clock, store, rate = SettableClock(NOON), Buckets(), Rate(capacity, MINUTE)
+    instances = [LeasedBuckets(store.lease, clock) for _ in range(4)]
     let_through: list[datetime] = []
     for pause, calls in steps:
-        watch.now += timedelta(seconds=pause)
+        clock.now += timedelta(seconds=pause)
         waits = await asyncio.gather(*(instances[each].take("a", rate) for each in calls))
         assert all(wait is None or wait > timedelta(0) for wait in waits)
-        let_through += [watch.now] * waits.count(None)
+        let_through += [clock.now] * waits.count(None)
     for first, start in enumerate(let_through):
         for count, end in enumerate(let_through[first:], start=1):
             assert count <= capacity * (1 + (end - start) / MINUTE) + 4 * rate.block

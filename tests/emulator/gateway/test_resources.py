@@ -19,7 +19,7 @@ from shared.caller import Caller
 from shared.errors import InvalidInput, NotFound, PlatformFault, RateLimited, Unavailable
 from shared.settings import Settings
 from shared.tool import Links
-from tests.support.clock import Watch
+from tests.support.clock import NOON, SettableClock
 from tests.support.fake_catalog import BOOK, SHELF, Desk, declared, served
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ async def test_a_rate_limit_says_when_to_come_again(
     settings = Settings(
         google_cloud_project=project, access_secrets=[SecretStr("s" * 32)], reads_per_minute=1
     )
-    access, anna = Access(settings, Watch()), Visitor(Caller.of("anna"), "user:anna")
+    access, anna = Access(settings, SettableClock(NOON)), Visitor(Caller.of("anna"), "user:anna")
     calls = access.calls(Desk(lambda *_: {}))
     catalog = Catalog([declared("list_books", resource=BOOK, links=LISTED)])
     async with Client(mcp_server(catalog, calls, alone=anna), mode=mode) as client:

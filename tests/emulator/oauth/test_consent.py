@@ -270,7 +270,7 @@ async def test_a_request_that_waited_too_long_says_to_start_again(
     key, _ = await doorway.make_key()
     address = doorway.address()
     form = await form_in(browser, address) | {"key": key}
-    doorway.clock.turn(minutes=11)
+    doorway.clock.advance(minutes=11)
     for answer in (await browser.get(address), await send(browser, form)):
         assert 400 == answer.status_code
         assert "Start again from the program" in answer.text

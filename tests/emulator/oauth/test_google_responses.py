@@ -165,7 +165,7 @@ async def test_what_google_publishes_is_read_once_an_hour(
         for _ in range(3):
             await leave(doorway, browser)
         assert [DISCOVERY, KEYS] == google.asked
-        doorway.clock.turn(minutes=61)
+        doorway.clock.advance(minutes=61)
         await leave(doorway, browser)
     assert [DISCOVERY, KEYS] * 2 == google.asked
 

@@ -212,7 +212,7 @@ async def test_who_gives_up_at_google_may_try_again(
 async def test_who_stays_at_google_for_too_long_has_to_start_again(with_google: Settings) -> None:
     async with opened(with_google) as (doorway, browser):
         back = await at_google((await leave(doorway, browser)).headers["location"])
-        doorway.clock.turn(minutes=11)
+        doorway.clock.advance(minutes=11)
         answer = await browser.get(back)
     assert 400 == answer.status_code
     assert "Start again from the program" in answer.text

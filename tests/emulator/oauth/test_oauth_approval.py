@@ -22,13 +22,13 @@ from tests.support.authorization_server import (
     PERSON,
     REDIRECT,
     VERIFIER,
-    Time,
     asking,
     challenge,
     changed,
     house,
     told_at,
 )
+from tests.support.clock import SettableClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -148,17 +148,17 @@ async def test_a_key_that_was_proved_is_not_read_again(server: House) -> None:
 
 
 def test_a_sealed_request_comes_back_as_it_was_for_ten_minutes() -> None:
-    time = Time()
+    time = SettableClock()
     sealed = seal(KEYRING, REQUEST, time)
-    time.pass_by(minutes=10)
+    time.advance(minutes=10)
     assert REQUEST == unseal(KEYRING, sealed, time)
-    time.pass_by(seconds=1)
+    time.advance(seconds=1)
     with pytest.raises(InvalidInput, match="waited too long"):
         unseal(KEYRING, sealed, time)
 
 
 def test_a_sealed_request_that_was_changed_is_refused() -> None:
-    time = Time()
+    time = SettableClock()
     sealed = seal(KEYRING, REQUEST, time)
     forged = seal(Keyring([SecretStr("x" * 32)]), REQUEST, time)
     for text in (*changed(sealed), forged):
@@ -169,7 +169,7 @@ def test_a_sealed_request_that_was_changed_is_refused() -> None:
 @given(st.text())
 def test_no_text_of_a_strangers_is_a_sealed_request(text: str) -> None:
     with pytest.raises(InvalidInput):
-        unseal(KEYRING, text, Time())
+        unseal(KEYRING, text, SettableClock())
 
 
 @given(
@@ -185,11 +185,11 @@ def test_no_text_of_a_strangers_is_a_sealed_request(text: str) -> None:
     )
 )
 def test_any_request_survives_its_way_through_an_address(request: AuthorizationRequest) -> None:
-    time = Time()
+    time = SettableClock()
     assert request == unseal(KEYRING, seal(KEYRING, request, time), time)
 
 
 def test_a_request_sealed_before_a_rotation_holds() -> None:
-    sealed = seal(KEYRING, REQUEST, Time())
+    sealed = seal(KEYRING, REQUEST, SettableClock())
     rotated = Keyring([SecretStr("n" * 32), SecretStr("k" * 32)])
     assert REQUEST == unseal(rotated, sealed, lambda: NOON + timedelta(minutes=1))

@@ -47,7 +47,7 @@ async def test_a_revoked_person_gets_nothing_more(
     await server.store.accounts.revoke(PERSON.user_id, server.time.now)
     assert INVALID == error_in(await server.exchange(client, code))
     assert INVALID == error_in(await server.refresh(client, token))
-    server.time.pass_by(seconds=1)
+    server.time.advance(seconds=1)
     await server.signed_in(client)
 
 
@@ -101,7 +101,7 @@ async def test_no_token_outlives_the_key_that_it_comes_from(
     proof = Proof(user_id="ada", kind="key", key_id=key.key_id, expires_at=ends)
     tokens = await server.signed_in(client, proof)
     assert 600 == tokens.expires_in
-    server.time.pass_by(minutes=10)
+    server.time.advance(minutes=10)
     with pytest.raises(Unauthorized):
         await server.access.callers.identify(Credential(tokens.access_token), "")
 

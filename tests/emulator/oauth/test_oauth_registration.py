@@ -122,9 +122,9 @@ async def test_registering_is_limited_by_address(server: House) -> None:
 @pytest.mark.anyio
 async def test_a_registration_without_a_sign_in_is_forgotten_after_a_day(server: House) -> None:
     client = await server.register()
-    server.time.pass_by(hours=23, minutes=59)
+    server.time.advance(hours=23, minutes=59)
     await server.asked(client.client_id)
-    server.time.pass_by(minutes=1)
+    server.time.advance(minutes=1)
     assert 400 == (await server.authorize(client.client_id)).status_code
 
 
@@ -133,11 +133,11 @@ async def test_a_registration_lasts_ninety_days_after_its_last_token(server: Hou
     client = await server.register()
     token = (await server.signed_in(client)).refresh_token
     for _ in range(4):
-        server.time.pass_by(days=29)
+        server.time.advance(days=29)
         token = tokens_in(await server.refresh(client, token)).refresh_token
-    server.time.pass_by(days=89, hours=23)
+    server.time.advance(days=89, hours=23)
     await server.asked(client.client_id)
-    server.time.pass_by(hours=1)
+    server.time.advance(hours=1)
     assert 400 == (await server.authorize(client.client_id)).status_code
     assert (401, "invalid_client") == error_in(await server.refresh(client, token))
 
@@ -150,9 +150,9 @@ async def test_a_registration_in_use_is_written_once_a_day(server: House) -> Non
         await server.signed_in(client)
         [stored] = await server.documents_of("oauth_clients")
         ends.append(stored["expires_at"])
-        server.time.pass_by(hours=hours)
+        server.time.advance(hours=hours)
     assert ends[0] == ends[1] == ends[2]
-    server.time.pass_by(seconds=1)
+    server.time.advance(seconds=1)
     await server.signed_in(client)
     [stored] = await server.documents_of("oauth_clients")
     assert ends[0] < stored["expires_at"]

@@ -87,7 +87,7 @@ async def test_a_rotated_token_ends_the_sign_in_too(server: House) -> None:
     client = await server.register()
     first = await server.signed_in(client)
     second = tokens_in(await server.refresh(client, first.refresh_token))
-    server.time.pass_by(days=1)
+    server.time.advance(days=1)
     assert is_done(await revoke(server, client, first.refresh_token))
     answer = await server.refresh(client, second.refresh_token)
     assert (400, "invalid_grant") == error_in(answer)

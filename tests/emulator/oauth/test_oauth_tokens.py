@@ -109,9 +109,9 @@ async def test_a_code_is_good_for_five_minutes(
     server: House, client: OAuthClientInformationFull
 ) -> None:
     early, late = [await server.code(client.client_id) for _ in range(2)]
-    server.time.pass_by(minutes=4, seconds=59)
+    server.time.advance(minutes=4, seconds=59)
     tokens_in(await server.exchange(client, early))
-    server.time.pass_by(seconds=1)
+    server.time.advance(seconds=1)
     assert INVALID == error_in(await server.exchange(client, late))
 
 
@@ -221,7 +221,7 @@ async def test_sessions_that_refresh_at_once_all_get_the_same_token(
     token = (await server.signed_in(client)).refresh_token
     answers = await asyncio.gather(*(server.refresh(client, token) for _ in range(6)))
     assert 1 == len({tokens_in(answer).refresh_token for answer in answers})
-    server.time.pass_by(seconds=60)
+    server.time.advance(seconds=60)
     late = tokens_in(await server.refresh(client, token))
     assert tokens_in(answers[0]).refresh_token == late.refresh_token
     assert await server.lets_in(late.access_token)
@@ -232,7 +232,7 @@ async def test_a_rotated_token_that_comes_after_a_minute_ends_the_sign_in(
 ) -> None:
     token = (await server.signed_in(client)).refresh_token
     newest = tokens_in(await server.refresh(client, token))
-    server.time.pass_by(seconds=61)
+    server.time.advance(seconds=61)
     assert INVALID == error_in(await server.refresh(client, token))
     assert INVALID == error_in(await server.refresh(client, newest.refresh_token))
     assert not await server.lets_in(newest.access_token)
@@ -268,7 +268,7 @@ async def test_what_ended_long_ago_is_forgotten_when_something_ends(
     ended = {"over": now - timedelta(seconds=1), "recent": now + timedelta(minutes=30)}
     reference = store.database.document("accounts", PERSON.user_id)
     await store.database.commit([lambda batch: batch.set(reference, {"ended_grants": ended})])
-    server.time.pass_by(hours=5)  # whose clock is wrong forgets nothing too early
+    server.time.advance(hours=5)  # whose clock is wrong forgets nothing too early
     code = await server.code(client.client_id)
     for _ in range(2):
         await server.exchange(client, code)
@@ -282,9 +282,9 @@ async def test_a_sign_in_that_nobody_uses_for_thirty_days_is_over(
     server: House, client: OAuthClientInformationFull
 ) -> None:
     token = (await server.signed_in(client)).refresh_token
-    server.time.pass_by(days=29, hours=23)
+    server.time.advance(days=29, hours=23)
     token = tokens_in(await server.refresh(client, token)).refresh_token
-    server.time.pass_by(days=30)
+    server.time.advance(days=30)
     assert INVALID == error_in(await server.refresh(client, token))
 
 

@@ -170,7 +170,7 @@ async def test_each_job_killed_at_work_and_run_again_ends_in_the_state_that_is_p
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", credentials)
     with FakeReadwise(page_size=20) as library, WordVertex() as models:
         shelve(library)
-        library.later(days=1)
+        library.advance(days=1)
         settings = settings_of(project, library, models)
         for job in ORDER:
             if job.name in ANSWERS:

@@ -16,6 +16,7 @@ from shared.deps import Backend
 from shared.job import Busy, Report, run_job
 from shared.store import Meter
 from shared.store.database import LeaseLost
+from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
 from tests.support.topic_chunks import (
@@ -43,23 +44,13 @@ pytestmark = pytest.mark.anyio
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
-class Clock:
-    """A clock that is set."""
-
-    def __init__(self) -> None:
-        self.now = NOON
-
-    def __call__(self) -> datetime:
-        return self.now
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock()
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-async def backend(settings: Settings, clock: Clock) -> AsyncIterator[Backend]:
+async def backend(settings: Settings, clock: SettableClock) -> AsyncIterator[Backend]:
     opened = Backend(settings, clock=clock, embedder=WordEmbedder())
     yield opened
     await opened.aclose()
@@ -218,7 +209,9 @@ async def test_a_chunk_whose_index_was_given_up_waits_for_it_again(deps: Deps) -
     assert (True, {}, {}) == ("index" in data["pending"], data["tries"], data["parked"])
 
 
-async def test_after_a_week_any_change_makes_the_topics_anew(deps: Deps, clock: Clock) -> None:
+async def test_after_a_week_any_change_makes_the_topics_anew(
+    deps: Deps, clock: SettableClock
+) -> None:
     await five_topics(deps)
     await put_in(deps, about("boats", range(SIZE + 1)))
     assert 0 == (await run(deps)).counts["topics"]
@@ -229,7 +222,7 @@ async def test_after_a_week_any_change_makes_the_topics_anew(deps: Deps, clock: 
 
 
 async def test_making_topics_again_of_the_same_passages_moves_nothing(
-    deps: Deps, clock: Clock
+    deps: Deps, clock: SettableClock
 ) -> None:
     await five_topics(deps)
     before = {name: data.get("cluster_id") for name, data in (await chunks(deps)).items()}
@@ -241,7 +234,7 @@ async def test_making_topics_again_of_the_same_passages_moves_nothing(
 
 
 async def test_the_order_in_which_passages_came_makes_no_difference(
-    deps: Deps, settings: Settings, clock: Clock
+    deps: Deps, settings: Settings, clock: SettableClock
 ) -> None:
     await five_topics(deps)
     other = settings.model_copy(

@@ -18,12 +18,13 @@ from shared.domain.source import Section, Source
 from shared.job import Budget, Report, run_job
 from shared.store import Meter
 from shared.store.health import KEPT, Golden, Health
+from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 from tests.support.stored_documents import ample, chunks, documents, nothing
 from tests.support.tasks import NOON
-from tests.support.workspaces import Day, of_job
+from tests.support.workspaces import of_job
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -38,8 +39,8 @@ NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight"
 
 
 @pytest.fixture
-def day() -> Day:
-    return Day(NOON)
+def clock() -> SettableClock:
+    return SettableClock(NOON)
 
 
 @pytest.fixture
@@ -48,8 +49,10 @@ def words() -> WordEmbedder:
 
 
 @pytest.fixture
-async def backend(settings: Settings, day: Day, words: WordEmbedder) -> AsyncIterator[Backend]:
-    opened = Backend(settings, clock=day, embedder=words)
+async def backend(
+    settings: Settings, clock: SettableClock, words: WordEmbedder
+) -> AsyncIterator[Backend]:
+    opened = Backend(settings, clock=clock, embedder=words)
     yield opened
     await opened.aclose()
 
@@ -105,7 +108,9 @@ async def test_without_a_card_it_is_asked_for_by_a_sentence_of_its_own(deps: Dep
     assert (wanted,) == await queries(deps)
 
 
-async def test_the_queries_stay_the_same_while_their_chunks_are_there(deps: Deps, day: Day) -> None:
+async def test_the_queries_stay_the_same_while_their_chunks_are_there(
+    deps: Deps, clock: SettableClock
+) -> None:
     await put_in(deps, shelf(60))
     await health(deps, ample())
     chosen = await queries(deps)
@@ -113,14 +118,16 @@ async def test_the_queries_stay_the_same_while_their_chunks_are_there(deps: Deps
     await put_in(deps, BAKING, SAILING)
     await write(deps, f"chunks/{chosen[0].chunk_id}", {"knowledge_card": {"summary": "New."}})
     for _ in range(3):
-        day.later(days=1)
+        clock.advance(days=1)
         await health(deps, ample())
     assert chosen == await queries(deps)
     nights = await Health(deps.store.database).nights()
     assert [nights[0].ranks] * 4 == [night.ranks for night in nights]
 
 
-async def test_a_query_whose_chunk_is_gone_is_replaced_and_no_other(deps: Deps, day: Day) -> None:
+async def test_a_query_whose_chunk_is_gone_is_replaced_and_no_other(
+    deps: Deps, clock: SettableClock
+) -> None:
     await put_in(deps, shelf(60))
     await health(deps, ample())
     before = await queries(deps)
@@ -129,7 +136,7 @@ async def test_a_query_whose_chunk_is_gone_is_replaced_and_no_other(deps: Deps, 
         Section(data["content"]) for name, data in (await chunks(deps)).items() if name not in gone
     ]
     await put_in(deps, replace(shelf(0), sections=tuple(kept)))
-    day.later(days=1)
+    clock.advance(days=1)
     await health(deps, ample())
     after = await queries(deps)
     assert before[2:] == after[: WANTED - 2]
@@ -170,12 +177,12 @@ def said(printed: str) -> list[dict[str, Any]]:
 
 
 async def test_it_warns_with_numbers_alone_where_search_finds_less(
-    deps: Deps, day: Day, capfd: pytest.CaptureFixture[str]
+    deps: Deps, clock: SettableClock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     await put_in(deps, shelf(60))
     for _ in range(3):
         await health(deps, ample())
-        day.later(days=1)
+        clock.advance(days=1)
     assert [] == said(capfd.readouterr().err)
     lost: dict[str, Any] = {"facets": [], "embedding": None}
     for query in (await queries(deps))[:3]:
@@ -207,23 +214,23 @@ async def test_no_word_of_a_query_is_logged_or_kept_of_the_run(
 
 
 async def test_measured_again_on_the_same_day_the_later_measurement_counts(
-    deps: Deps, day: Day
+    deps: Deps, clock: SettableClock
 ) -> None:
     await put_in(deps, BAKING)
     await health(deps, ample())
     await put_in(deps, SAILING)
-    day.later(hours=1)
+    clock.advance(hours=1)
     await health(deps, ample())
     assert [5] == [len(night.ranks) for night in await Health(deps.store.database).nights()]
 
 
-async def test_thirty_nights_are_kept(deps: Deps, day: Day) -> None:
+async def test_thirty_nights_are_kept(deps: Deps, clock: SettableClock) -> None:
     await put_in(deps, Source("rye", "Rye", sections=(Section("Rye bread keeps for many days."),)))
     for _ in range(KEPT + 2):
-        day.later(days=1)
+        clock.advance(days=1)
         await health(deps, ample())
     nights = await Health(deps.store.database).nights()
-    assert (KEPT, f"{day():%Y-%m-%d}") == (len(nights), nights[-1].date)
+    assert (KEPT, f"{clock():%Y-%m-%d}") == (len(nights), nights[-1].date)
 
 
 async def test_where_search_goes_without_meaning_nothing_is_kept(
@@ -259,11 +266,11 @@ async def test_an_empty_base_costs_a_handful_of_reads(backend: Backend) -> None:
     assert (0, True) == (meter.documents_written, meter.documents_read <= 5)
 
 
-async def test_a_night_costs_what_its_searches_cost(backend: Backend, day: Day) -> None:
+async def test_a_night_costs_what_its_searches_cost(backend: Backend, clock: SettableClock) -> None:
     deps = of_job(backend)
     await put_in(deps, shelf(60))
     await health(deps, ample())
-    day.later(days=1)
+    clock.advance(days=1)
     meter = Meter()
     await health(backend.deps(Caller(), meter), ample())
     assert 1 == meter.documents_written
@@ -271,7 +278,7 @@ async def test_a_night_costs_what_its_searches_cost(backend: Backend, day: Day) 
 
 
 async def test_killed_after_any_commit_the_next_run_measures_the_same(
-    settings: Settings, backend: Backend, day: Day
+    settings: Settings, backend: Backend, clock: SettableClock
 ) -> None:
     class DiedError(Exception):
         pass
@@ -282,7 +289,7 @@ async def test_killed_after_any_commit_the_next_run_measures_the_same(
 
     await put_in(of_job(backend), shelf(30))
     for _ in range(3):
-        dying = WatchedBackend(settings, die, clock=day, embedder=WordEmbedder())
+        dying = WatchedBackend(settings, die, clock=clock, embedder=WordEmbedder())
         with pytest.raises(DiedError):
             await health(of_job(dying), ample())
         await dying.aclose()

@@ -36,14 +36,14 @@ async def test_a_run_that_is_killed_after_any_commit_is_completed_by_the_next(
     with FakeReadwise(page_size=40) as readwise:
         for number in range(1, BOOKS + 1):
             readwise.put(number, f"Thought {number}.")
-        readwise.later(days=1)
+        readwise.advance(days=1)
         calmly, stormily = following(readwise, f"{project}-calm"), following(readwise, project)
         calm, stormy = WatchedBackend(calmly), Backend(stormily)
         for backend in (calm, stormy):
             await followed(backend)
-        readwise.later(days=1)
+        readwise.advance(days=1)
         change(readwise)
-        readwise.later(days=1)
+        readwise.advance(days=1)
         calm.commits = 0
         await followed(calm)
         environment = {

@@ -87,7 +87,7 @@ async def test_a_book_that_fits_no_document_is_parked_and_keeps_none_of_the_othe
         assert len((await followed(backend)).failures) == 1
     assert {"Readwise: Book 7": TOO_LONG} == reasons(list(await PARKING.parked(deps, 10)))
     assert 39 == len(await texts(deps))
-    readwise.later(hours=1)
+    readwise.advance(hours=1)
     readwise.put(7, book_tags=LONG_TAGS[:2])
     assert (await followed(backend)).failures == []
     assert 40 == len(await texts(deps))

@@ -14,12 +14,12 @@ from functions.jobs.purge.idle_tasks import erase_idle
 from functions.jobs.purge.job import purge, waiting
 from shared.job import Budget, Report
 from shared.store.material_erasure import PAGES as DELETED_TOGETHER
+from tests.support.clock import SettableClock
 from tests.support.materials import MAST, PAGES, READER, STRANGER, extract, extracted, refused
 from tests.support.stored_documents import ample, nothing
 from tests.support.tasks import ask
 from tests.support.workspaces import (
     QUESTION,
-    Day,
     bring,
     of_job,
     opened,
@@ -40,13 +40,13 @@ GONE = Counter(documents=1, parts=2, passages=4, tasks=1)
 
 
 @pytest.fixture
-def day() -> Day:
-    return Day()
+def clock() -> SettableClock:
+    return SettableClock()
 
 
 @pytest.fixture
-async def backend(settings: Settings, day: Day) -> AsyncIterator[Backend]:
-    async with opened(settings, day) as backend:
+async def backend(settings: Settings, clock: SettableClock) -> AsyncIterator[Backend]:
+    async with opened(settings, clock) as backend:
         yield backend
 
 
@@ -60,13 +60,13 @@ async def tasks_left(deps: Deps) -> set[str]:
 
 
 async def test_a_task_is_erased_when_it_was_not_used_for_ninety_days(
-    backend: Backend, deps: Deps, day: Day
+    backend: Backend, deps: Deps, clock: SettableClock
 ) -> None:
     await bring(backend, "old")
-    day.later(days=1, hours=2)
+    clock.advance(days=1, hours=2)
     await bring(backend, "young")
     young = await stored(deps, "users/reader/rag_tasks/young")
-    day.later(days=89)
+    clock.advance(days=89)
     done: list[int] = []
     assert 1 == await waiting(deps)
     assert Report(GONE) == await purge(deps, Budget(math.inf, done.append))
@@ -75,24 +75,24 @@ async def test_a_task_is_erased_when_it_was_not_used_for_ninety_days(
     assert (0, Report()) == (await waiting(deps), await purge(deps, ample()))
 
 
-async def test_the_ninety_days_are_the_settings(settings: Settings, day: Day) -> None:
-    async with opened(settings.model_copy(update={"materials_days": 2}), day) as backend:
+async def test_the_ninety_days_are_the_settings(settings: Settings, clock: SettableClock) -> None:
+    async with opened(settings.model_copy(update={"materials_days": 2}), clock) as backend:
         await bring(backend, "old")
-        day.later(days=2, minutes=59)
+        clock.advance(days=2, minutes=59)
         assert Report() == await purge(of_job(backend), ample())
-        day.later(minutes=2)
+        clock.advance(minutes=2)
         assert Report(GONE) == await purge(of_job(backend), ample())
 
 
 async def test_a_task_stays_for_ninety_days_after_a_use_that_was_not_written_down(
-    backend: Backend, deps: Deps, day: Day
+    backend: Backend, deps: Deps, clock: SettableClock
 ) -> None:
     brought = await bring(backend, "notes")
-    day.later(minutes=59)
+    clock.advance(minutes=59)
     await extracted(backend, QUESTION, document=brought["document"], task_id="notes")
-    day.later(days=90)
+    clock.advance(days=90)
     assert Report() == await purge(deps, ample())
-    day.later(minutes=2)
+    clock.advance(minutes=2)
     assert Report(GONE) == await purge(deps, ample())
 
 
@@ -109,57 +109,57 @@ async def test_a_task_stays_for_ninety_days_after_a_use_that_was_not_written_dow
     ],
 )
 async def test_every_use_keeps_a_task_alive(
-    backend: Backend, deps: Deps, day: Day, use: dict[str, Any]
+    backend: Backend, deps: Deps, clock: SettableClock, use: dict[str, Any]
 ) -> None:
     brought = await bring(backend, "notes")
-    day.later(days=89)
+    clock.advance(days=89)
     if "document" in use:
         use = use | {"document": brought["document"]}
     await extracted(backend, QUESTION, task_id="notes", **use)
     whole = await stored(deps, "users/")
-    day.later(days=89)
+    clock.advance(days=89)
     assert Report() == await purge(deps, ample())
     assert whole == await stored(deps, "users/")
-    day.later(days=2)
+    clock.advance(days=2)
     assert 1 == (await purge(deps, ample())).counts["tasks"]
     assert {} == await stored(deps, "users/")
 
 
 async def test_bringing_again_what_never_arrived_whole_keeps_a_task_alive(
-    backend: Backend, deps: Deps, day: Day, settings: Settings
+    backend: Backend, deps: Deps, clock: SettableClock, settings: Settings
 ) -> None:
-    async with opened(settings, day) as other:
+    async with opened(settings, clock) as other:
         other.embedder.down = True  # type: ignore[attr-defined]
         await refused(other, QUESTION, materials=PAGES, task_id="notes")
-    day.later(days=89)
+    clock.advance(days=89)
     await bring(backend, "notes")
-    day.later(days=2)
+    clock.advance(days=2)
     assert Report() == await purge(deps, ample())
 
 
 async def test_materials_that_never_arrived_are_erased_too(
-    deps: Deps, day: Day, settings: Settings
+    deps: Deps, clock: SettableClock, settings: Settings
 ) -> None:
-    async with opened(settings, day) as other:
+    async with opened(settings, clock) as other:
         other.embedder.down = True  # type: ignore[attr-defined]
         await refused(other, QUESTION, materials=PAGES, task_id="notes")
-    day.later(days=91)
+    clock.advance(days=91)
     assert 1 == (await purge(deps, ample())).counts["tasks"]
     assert {} == await stored(deps, "users/")
 
 
 async def test_a_task_that_is_used_after_it_was_found_idle_stays(
-    backend: Backend, deps: Deps, day: Day
+    backend: Backend, deps: Deps, clock: SettableClock
 ) -> None:
     for task in ("first", "second"):
         await bring(backend, task)
-        day.later(minutes=1)
-    day.later(days=91)
+        clock.advance(minutes=1)
+    clock.advance(days=91)
     used = task_of(deps, "second").path
 
     def use(_count: int) -> None:  # while the first is being erased
         client = Client(project=deps.settings.google_cloud_project)
-        client.document(used).update({"touched_at": day()})
+        client.document(used).update({"touched_at": clock()})
         client.close()  # type: ignore[no-untyped-call]
 
     assert Report(GONE) == await purge(deps, Budget(math.inf, use))
@@ -168,15 +168,17 @@ async def test_a_task_that_is_used_after_it_was_found_idle_stays(
     assert MAST == found["contexts"][0]
 
 
-async def test_nothing_else_of_anybody_is_touched(backend: Backend, deps: Deps, day: Day) -> None:
+async def test_nothing_else_of_anybody_is_touched(
+    backend: Backend, deps: Deps, clock: SettableClock
+) -> None:
     for caller in (READER, STRANGER):
         await bring(backend, "old", caller=caller, idempotency_key="one")
-    day.later(days=60)
+    clock.advance(days=60)
     await bring(backend, "old-too", idempotency_key="two")
     await bring(backend, "old", caller=STRANGER, idempotency_key="three")
     await ask(backend, "add_task", "reader", title="bake", idempotency_key="four")
     before = await stored(deps)
-    day.later(days=31)
+    clock.advance(days=31)
     report = Report()
     await erase_idle(deps, ample(), report)
     assert GONE + Counter(answers=1) == report.counts
@@ -189,12 +191,12 @@ async def test_nothing_else_of_anybody_is_touched(backend: Backend, deps: Deps, 
 
 
 async def test_an_answer_of_an_erased_task_is_not_repeated(
-    backend: Backend, deps: Deps, day: Day
+    backend: Backend, deps: Deps, clock: SettableClock
 ) -> None:
     arguments: Any = {"materials": PAGES, "task_id": "notes", "idempotency_key": "one"}
     first = await extract(backend, QUESTION, **arguments)
     assert (await extract(backend, QUESTION, **arguments)).receipt.replayed
-    day.later(days=91)
+    clock.advance(days=91)
     await purge(deps, ample())
     fresh = await extract(backend, QUESTION, **arguments)
     assert (None, first.result) == (fresh.receipt.replayed, fresh.result)
@@ -213,12 +215,12 @@ async def fill(deps: Deps, task: str, passages: int) -> None:
 
 
 async def test_a_run_without_time_does_a_little_and_the_next_goes_on(
-    backend: Backend, deps: Deps, day: Day
+    backend: Backend, deps: Deps, clock: SettableClock
 ) -> None:
     for task in ("first", "second"):
         await bring(backend, task)
     await fill(deps, "first", 2 * DELETED_TOGETHER["passages"])
-    day.later(days=91)
+    clock.advance(days=91)
     reports = [await purge(deps, nothing())]
     while not reports[-1].finished:
         reports.append(await purge(deps, nothing()))
@@ -229,12 +231,14 @@ async def test_a_run_without_time_does_a_little_and_the_next_goes_on(
     assert {} == await stored(deps, "users/")
 
 
-async def test_more_tasks_than_are_read_at_once_are_all_erased(deps: Deps, day: Day) -> None:
+async def test_more_tasks_than_are_read_at_once_are_all_erased(
+    deps: Deps, clock: SettableClock
+) -> None:
     batch = deps.store.database.client.batch()
     for number in range(TASKS_AT_ONCE + 3):
         task = task_of(deps, "notes", f"user-{number}")
-        batch.create(task.task_reference, {"created_at": day(), "touched_at": day()})
+        batch.create(task.task_reference, {"created_at": clock(), "touched_at": clock()})
     await batch.commit()
-    day.later(days=91)
+    clock.advance(days=91)
     assert TASKS_AT_ONCE + 3 == await waiting(deps)
     assert Report(Counter(tasks=TASKS_AT_ONCE + 3)) == await purge(deps, ample())

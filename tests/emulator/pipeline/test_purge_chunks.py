@@ -19,12 +19,13 @@ from shared.domain.source import Section, Source
 from shared.job import Report
 from shared.store import Meter
 from shared.store.leftovers import PAGE, SETTLED
+from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.index_lists import NOON, assert_exact
 from tests.support.knowledge import BAKING, SAILING, in_chunks, write
 from tests.support.stored_documents import ample, chunks, documents, nothing, tombstones
-from tests.support.workspaces import Day, of_job
+from tests.support.workspaces import of_job
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -38,13 +39,13 @@ SOON = SETTLED + timedelta(seconds=1)
 
 
 @pytest.fixture
-def day() -> Day:
-    return Day(NOON)
+def clock() -> SettableClock:
+    return SettableClock(NOON)
 
 
 @pytest.fixture
-async def backend(settings: Settings, day: Day) -> AsyncIterator[Backend]:
-    opened = Backend(settings, clock=day, embedder=WordEmbedder())
+async def backend(settings: Settings, clock: SettableClock) -> AsyncIterator[Backend]:
+    opened = Backend(settings, clock=clock, embedder=WordEmbedder())
     yield opened
     await opened.aclose()
 
@@ -65,85 +66,89 @@ async def lose(deps: Deps, path: str) -> None:
     await deps.store.database.client.document(path).delete()
 
 
-async def test_chunks_whose_source_is_gone_leave_the_base(deps: Deps, day: Day) -> None:
+async def test_chunks_whose_source_is_gone_leave_the_base(deps: Deps, clock: SettableClock) -> None:
     await save(deps, BAKING, SAILING)
     await lose(deps, "sources/baking")
-    day.now += SOON
+    clock.now += SOON
     assert Report(Counter(chunks=3)) == await purge(deps, ample())
     assert {"sailing"} == {data["source_id"] for data in (await chunks(deps)).values()}
     await index(deps, ample())
     await assert_exact(deps)
 
 
-async def test_chunks_whose_source_is_still_to_come_stay(deps: Deps, day: Day) -> None:
+async def test_chunks_whose_source_is_still_to_come_stay(deps: Deps, clock: SettableClock) -> None:
     """Ingest writes the source last, and may have been killed before."""
     await save(deps, BAKING)
     await lose(deps, "sources/baking")
-    day.now += SETTLED
+    clock.now += SETTLED
     assert Report() == await purge(deps, ample())
     await save(deps, BAKING)
-    day.now += EVERY
+    clock.now += EVERY
     assert Report() == await purge(deps, ample())
     assert 3 == len(await chunks(deps))
 
 
 async def test_a_chunk_that_is_brought_in_again_meanwhile_stays(
-    settings: Settings, deps: Deps, day: Day
+    settings: Settings, deps: Deps, clock: SettableClock
 ) -> None:
     await save(deps, BAKING)
     await lose(deps, "sources/baking")
-    day.now += SOON
+    clock.now += SOON
     [first, *others] = sorted(await chunks(deps))
 
     async def again() -> None:
-        await write(deps, f"chunks/{first}", {"updated_at": day()})
+        await write(deps, f"chunks/{first}", {"updated_at": clock()})
 
-    raced = WatchedBackend(settings, before(1, again), clock=day, embedder=WordEmbedder())
+    raced = WatchedBackend(settings, before(1, again), clock=clock, embedder=WordEmbedder())
     assert Report(Counter(chunks=2)) == await purge(of_job(raced), ample())
     assert ({first}, set(others)) == (set(await chunks(deps)), set(await tombstones(deps)))
     await raced.aclose()
 
 
-async def test_all_chunks_are_looked_at_once_a_week(deps: Deps, backend: Backend, day: Day) -> None:
+async def test_all_chunks_are_looked_at_once_a_week(
+    deps: Deps, backend: Backend, clock: SettableClock
+) -> None:
     await save(deps, BAKING)
     assert Report() == await purge(deps, ample())
     await lose(deps, "sources/baking")
     for _ in range(6):
-        day.later(days=1)
+        clock.advance(days=1)
         meter = Meter()
         assert Report() == await purge(backend.deps(Caller(), meter), ample())
         assert (0, True) == (meter.documents_written, meter.documents_read < 20)
-    day.later(days=1, seconds=1)
+    clock.advance(days=1, seconds=1)
     assert Report(Counter(chunks=3)) == await purge(deps, ample())
 
 
 async def test_a_run_without_time_looks_at_a_page_and_the_next_goes_on(
-    deps: Deps, day: Day
+    deps: Deps, clock: SettableClock
 ) -> None:
     sections = tuple(Section(f"Number {number}.") for number in range(2 * PAGE + 5))
     await deps.store.ingestion.save([in_chunks(replace(BAKING, sections=sections))], NOON)
     await lose(deps, "sources/baking")
-    day.now += SOON
+    clock.now += SOON
     reports = [await purge(deps, nothing()) for _ in range(4)]
     assert [False, False, False, True] == [report.finished for report in reports]
     assert [PAGE, PAGE, 5, 0] == [report.counts["chunks"] for report in reports]
     assert {} == await chunks(deps)
-    day.later(days=1)
+    clock.advance(days=1)
     meter = Meter()
     # What is left of them waits for the index job: it is read, page by page, and left to it.
     assert Report() == await purge(deps, ample())
     assert 0 == meter.documents_written
 
 
-async def test_what_the_index_job_gave_up_is_forgotten_after_a_week(deps: Deps, day: Day) -> None:
+async def test_what_the_index_job_gave_up_is_forgotten_after_a_week(
+    deps: Deps, clock: SettableClock
+) -> None:
     await save(deps, BAKING, SAILING)
     await deps.store.ingestion.save([in_chunks(replace(BAKING, sections=()))], NOON)
     [stuck, *waiting] = sorted(await tombstones(deps))
     given_up = {"pending": {}, "parked": {"index": "was refused"}}
     await deps.store.database.client.document(f"chunks/{stuck}").update(given_up)
-    day.now += SETTLED
+    clock.now += SETTLED
     assert Report() == await purge(deps, ample())
-    day.later(seconds=1)
+    clock.advance(seconds=1)
     assert Report(Counter(tombstones=1)) == await purge(deps, ample())
     assert set(waiting) == set(await tombstones(deps))
     await index(deps, ample())

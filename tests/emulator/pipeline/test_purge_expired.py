@@ -13,12 +13,13 @@ from shared.caller import Caller
 from shared.job import Report
 from shared.store import Meter
 from shared.store.expiry import EXPIRING
+from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
 from tests.support.stored_documents import ample, documents, nothing
 from tests.support.tasks import NOON, add, did
-from tests.support.workspaces import Day, of_job, stored
+from tests.support.workspaces import of_job, stored
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -139,7 +140,7 @@ async def test_after_every_commit_what_is_left_is_what_has_not_expired(settings:
     class DiedError(Exception):
         pass
 
-    backend = WatchedBackend(settings, clock=Day(NOON), embedder=WordEmbedder())
+    backend = WatchedBackend(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
     await filled(of_job(backend), 18)
     await write(of_job(backend), TODO.format(7), {"purge_at": NOON + timedelta(days=1)})
     deaths = 0
@@ -149,7 +150,7 @@ async def test_after_every_commit_what_is_left_is_what_has_not_expired(settings:
         raise DiedError
 
     while True:
-        dying = WatchedBackend(settings, die_after_the_first, clock=Day(NOON))
+        dying = WatchedBackend(settings, die_after_the_first, clock=SettableClock(NOON))
         try:
             await purge(of_job(dying), ample())
         except DiedError:

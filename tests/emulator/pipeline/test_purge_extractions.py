@@ -16,12 +16,13 @@ from shared.job import Report
 from shared.store.extracted import extracted, topic_writes
 from shared.store.extraction_documents import document
 from shared.store.extraction_upkeep import PAGE
+from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.index_lists import NOON
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import ample, documents, nothing
-from tests.support.workspaces import Day, of_job
+from tests.support.workspaces import of_job
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -37,13 +38,13 @@ GALE: Final = Pitfall(title="Gales", description="A short chain drags.")
 
 
 @pytest.fixture
-def day() -> Day:
-    return Day(NOON)
+def clock() -> SettableClock:
+    return SettableClock(NOON)
 
 
 @pytest.fixture
-async def backend(settings: Settings, day: Day) -> AsyncIterator[Backend]:
-    opened = WatchedBackend(settings, clock=day, embedder=WordEmbedder())
+async def backend(settings: Settings, clock: SettableClock) -> AsyncIterator[Backend]:
+    opened = WatchedBackend(settings, clock=clock, embedder=WordEmbedder())
     yield opened
     await opened.aclose()
 
@@ -90,7 +91,7 @@ async def of_topics(deps: Deps) -> dict[str, int]:
 
 
 async def test_what_hangs_on_no_chunk_is_removed_and_not_counted_any_more(
-    deps: Deps, day: Day
+    deps: Deps, clock: SettableClock
 ) -> None:
     first, second = await put_in(deps, SAILING)
     await hang(deps, extraction("one", first), extraction("two", second))
@@ -98,9 +99,9 @@ async def test_what_hangs_on_no_chunk_is_removed_and_not_counted_any_more(
     assert Report(Counter(extractions=1)) == await purge(deps, ample())
     assert ({"two": True}, {"weather": 1}) == (await shown(deps), await of_topics(deps))
     await deps.store.database.client.document(f"chunks/{second.chunk_id}").update({"extracted": {}})
-    day.now += EVERY
+    clock.now += EVERY
     await purge(deps, ample())
-    day.now += EVERY
+    clock.now += EVERY
     await purge(deps, ample())
     assert ({}, {}) == (await shown(deps), await of_topics(deps))
     assert {} == await documents(deps, "gone_extractions")
@@ -140,7 +141,7 @@ async def test_the_surest_that_repeated_one_that_is_gone_is_shown_in_its_place(
 
 
 async def test_an_orphan_that_is_written_again_meanwhile_stays(
-    settings: Settings, deps: Deps, day: Day
+    settings: Settings, deps: Deps, clock: SettableClock
 ) -> None:
     first, second = await put_in(deps, SAILING)
     await hang(deps, extraction("one", first), extraction("two", second))
@@ -152,7 +153,7 @@ async def test_an_orphan_that_is_written_again_meanwhile_stays(
         await write(deps, f"chunks/{first.chunk_id}", {"extracted": {"one": {"type": "warning"}}})
         await write(deps, "extractions/one", {"quote": "again"})
 
-    raced = WatchedBackend(settings, before(1, again), clock=day, embedder=WordEmbedder())
+    raced = WatchedBackend(settings, before(1, again), clock=clock, embedder=WordEmbedder())
     # The round through all chunks has its first commit before.
     await purge(of_job(raced), nothing())
     await purge(of_job(raced), ample())
@@ -175,7 +176,7 @@ async def test_a_round_goes_on_page_by_page(deps: Deps) -> None:
 
 
 async def test_killed_after_any_commit_the_next_run_ends_in_the_same_state(
-    settings: Settings, deps: Deps, day: Day
+    settings: Settings, deps: Deps, clock: SettableClock
 ) -> None:
     class DiedError(Exception):
         pass
@@ -192,7 +193,7 @@ async def test_killed_after_any_commit_the_next_run_ends_in_the_same_state(
     deaths = 0
     for _ in range(2):
         while True:
-            dying = WatchedBackend(settings, die, clock=day, embedder=WordEmbedder())
+            dying = WatchedBackend(settings, die, clock=clock, embedder=WordEmbedder())
             try:
                 await purge(of_job(dying), ample())
             except DiedError:
@@ -201,7 +202,7 @@ async def test_killed_after_any_commit_the_next_run_ends_in_the_same_state(
                 break
             finally:
                 await dying.aclose()
-        day.now += EVERY
+        clock.now += EVERY
     assert deaths > 3
     assert {"0": True, "1": False, "2": False, "two": True} == await shown(deps)
     assert {"weather": 2} == await of_topics(deps)

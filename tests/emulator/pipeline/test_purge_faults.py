@@ -13,12 +13,13 @@ from shared.errors import Unavailable
 from shared.job import run_job
 from shared.store import Meter
 from shared.store.database import Database, LeaseLost
+from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, after, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
 from tests.support.stored_documents import ample
 from tests.support.tcp_proxy import emulator_at, emulator_proxy
-from tests.support.workspaces import Day, bring, of_job, stored
+from tests.support.workspaces import bring, of_job, stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,17 +30,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def idle_tasks(settings: Settings, *names: str) -> Day:
+async def idle_tasks(settings: Settings, *names: str) -> SettableClock:
     """Tasks that are idle since long; the day on which they are."""
-    day = Day()
-    backend = WatchedBackend(settings, clock=day, embedder=WordEmbedder())
+    clock = SettableClock()
+    backend = WatchedBackend(settings, clock=clock, embedder=WordEmbedder())
     for name in names:
         await bring(backend, name)
-        day.later(minutes=1)
-    await write(of_job(backend), "users/anna/tasks/1", {"purge_at": day()})
+        clock.advance(minutes=1)
+    await write(of_job(backend), "users/anna/tasks/1", {"purge_at": clock()})
     await backend.aclose()
-    day.later(days=91)
-    return day
+    clock.advance(days=91)
+    return clock
 
 
 SECOND_TASK: Final = 6
@@ -61,8 +62,8 @@ def failing_at(number: int, error: Exception) -> Around:
 async def test_a_task_that_fails_keeps_no_other_from_being_erased(
     settings: Settings, kind: Callable[[str], Exception]
 ) -> None:
-    day = await idle_tasks(settings, "first", "second", "third")
-    watched = WatchedBackend(settings, failing_at(SECOND_TASK, kind("no")), clock=day)
+    clock = await idle_tasks(settings, "first", "second", "third")
+    watched = WatchedBackend(settings, failing_at(SECOND_TASK, kind("no")), clock=clock)
     report = await purge(of_job(watched), ample())
     assert ["rag_tasks/second"] == [failure.name for failure in report.failures]
     assert (2, 1, True) == (report.counts["tasks"], report.counts["todos"], report.finished)
@@ -74,9 +75,9 @@ async def test_a_task_that_fails_keeps_no_other_from_being_erased(
 
 
 async def test_a_sweep_that_fails_keeps_no_other_from_running(settings: Settings) -> None:
-    day = await idle_tasks(settings, "only")
+    clock = await idle_tasks(settings, "only")
     error = InvalidArgument("too much")  # type: ignore[no-untyped-call]
-    watched = WatchedBackend(settings, failing_at(SECOND_TASK, error), clock=day)
+    watched = WatchedBackend(settings, failing_at(SECOND_TASK, error), clock=clock)
     report = await purge(of_job(watched), ample())
     assert ["todos"] == [failure.name for failure in report.failures]
     assert (0, 1) == (report.counts["todos"], report.counts["tasks"])
@@ -84,9 +85,9 @@ async def test_a_sweep_that_fails_keeps_no_other_from_running(settings: Settings
 
 
 async def test_a_database_that_goes_away_ends_the_run(settings: Settings) -> None:
-    day = await idle_tasks(settings, "first", "second")
+    clock = await idle_tasks(settings, "first", "second")
     async with emulator_proxy() as proxy:
-        watched = WatchedBackend(settings, after(4, proxy.hang), clock=day)
+        watched = WatchedBackend(settings, after(4, proxy.hang), clock=clock)
         with emulator_at(proxy.host):
             deps = of_job(watched)
             deps.store.database = Database(watched.connection.client, Meter(), request_seconds=3.0)
@@ -98,14 +99,14 @@ async def test_a_database_that_goes_away_ends_the_run(settings: Settings) -> Non
 
 
 async def test_a_run_that_lost_its_lease_stops(settings: Settings) -> None:
-    day = await idle_tasks(settings, "only")
+    clock = await idle_tasks(settings, "only")
 
     async def take() -> None:
-        other = {"holder": "another", "expires_at": day() + timedelta(hours=1)}
+        other = {"holder": "another", "expires_at": clock() + timedelta(hours=1)}
         await write(of_job(calm), "leases/purge", other)
 
-    calm = WatchedBackend(settings, clock=day)
-    raced = WatchedBackend(settings, before(3, take), clock=day)
+    calm = WatchedBackend(settings, clock=clock)
+    raced = WatchedBackend(settings, before(3, take), clock=clock)
     with pytest.raises(LeaseLost):
         await run_job(JOB, raced)
     assert await stored(of_job(calm), "users/reader/rag_tasks")

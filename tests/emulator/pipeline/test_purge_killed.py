@@ -15,9 +15,10 @@ from functions.jobs.purge.idle_tasks import erase_idle
 from functions.jobs.purge.job import purge
 from infra.deploy.discovery import ROOT
 from shared.job import Budget, Report
+from tests.support.clock import SettableClock
 from tests.support.database_dump import everything, orphans
 from tests.support.stored_documents import ample
-from tests.support.workspaces import Day, bring, erasure_of, of_job, opened, stored
+from tests.support.workspaces import bring, erasure_of, of_job, opened, stored
 
 if TYPE_CHECKING:
     from shared.deps import Backend, Deps
@@ -76,14 +77,14 @@ class Stopping(Budget):
         return False
 
 
-async def two_tasks(backend: Backend, day: Day) -> dict[str, int]:
+async def two_tasks(backend: Backend, clock: SettableClock) -> dict[str, int]:
     """Two idle tasks and one that is in use; how many documents lie below each path."""
     for task in ("older", "younger"):
         await bring(backend, task, idempotency_key=task)
-        day.later(minutes=1)
-    day.later(days=89)
+        clock.advance(minutes=1)
+    clock.advance(days=89)
     await bring(backend, "used", idempotency_key="used")
-    day.later(days=2)
+    clock.advance(days=2)
     return Counter(path.split("/")[3] for path in await stored(of_job(backend), "users/"))
 
 
@@ -97,11 +98,11 @@ async def test_after_every_commit_all_hangs_under_a_task_and_the_next_run_comple
 ) -> None:
     for commits in COMMITS:
         project = f"{settings.google_cloud_project}-{commits}"
-        day = Day()
+        clock = SettableClock()
         async with opened(
-            settings.model_copy(update={"google_cloud_project": project}), day
+            settings.model_copy(update={"google_cloud_project": project}), clock
         ) as backend:
-            await two_tasks(backend, day)
+            await two_tasks(backend, clock)
             deps = of_job(backend)
             before = await stored(deps, "users/")
             with pytest.raises(StoppedError):
@@ -120,12 +121,12 @@ async def test_after_every_commit_all_hangs_under_a_task_and_the_next_run_comple
 async def test_a_run_that_died_before_it_deleted_anything_is_completed(
     settings: Settings,
 ) -> None:
-    day = Day()
-    async with opened(settings, day) as backend:
+    clock = SettableClock()
+    async with opened(settings, clock) as backend:
         await bring(backend, "notes")
         deps = of_job(backend)
         assert await erasure_of(deps, "notes").begin()
-        day.later(minutes=1)
+        clock.advance(minutes=1)
         assert 1 == (await purge(deps, ample())).counts["tasks"]
         assert {} == await stored(deps, "users/")
 
@@ -134,10 +135,10 @@ async def test_a_run_that_died_before_it_deleted_anything_is_completed(
 async def test_a_process_that_is_killed_again_and_again_gets_it_done(
     settings: Settings, project: str
 ) -> None:
-    day = Day()
-    day.later(days=-92)
-    async with opened(settings, day) as backend:
-        await two_tasks(backend, day)
+    clock = SettableClock()
+    clock.advance(days=-92)
+    async with opened(settings, clock) as backend:
+        await two_tasks(backend, clock)
         deps = of_job(backend)
         for commits in (3, 1):
             assert -signal.SIGKILL == python(project, KILLED_PURGE, str(commits)).returncode

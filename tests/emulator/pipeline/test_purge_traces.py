@@ -12,6 +12,7 @@ from functions.jobs.purge.job import purge, waiting
 from functions.jobs.purge.withdrawn_traces import PAGE, RESTORABLE
 from shared.job import Report
 from shared.store.trace_erasure import FOLLOWERS
+from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
@@ -32,7 +33,7 @@ from tests.support.traces import (
     vote,
     votes,
 )
-from tests.support.workspaces import Day, of_job
+from tests.support.workspaces import of_job
 from tests.support.workspaces import stored as written
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def backend(settings: Settings) -> AsyncIterator[Backend]:
-    opened = WatchedBackend(settings, clock=Day(NOON), embedder=WordEmbedder())
+    opened = WatchedBackend(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
     yield opened
     await opened.aclose()
 
@@ -121,7 +122,7 @@ async def test_what_was_put_back_stays(backend: Backend) -> None:
 
 
 async def test_one_that_is_put_back_in_the_same_moment_stays_whole(settings: Settings) -> None:
-    calm = WatchedBackend(settings, clock=Day(NOON), embedder=WordEmbedder())
+    calm = WatchedBackend(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
     trace_id = await contribute(calm, 0, "anna")
     await votes(calm, trace_id, 2)
     await withdraw(calm, trace_id)
@@ -277,7 +278,7 @@ async def test_a_trace_that_cannot_be_read_keeps_no_other_from_being_erased(
 
 async def test_without_an_embedder_what_would_be_found_again_waits(settings: Settings) -> None:
     embedder = WordEmbedder()
-    backend = WatchedBackend(settings, clock=Day(NOON), embedder=embedder)
+    backend = WatchedBackend(settings, clock=SettableClock(NOON), embedder=embedder)
     _, second, third = await chain(backend, 3)
     for trace_id in (second, third):
         await withdraw(backend, trace_id)

@@ -12,13 +12,14 @@ import pytest
 from functions.jobs.purge.job import purge
 from shared.deps import Backend
 from shared.settings import Settings
+from tests.support.clock import SettableClock
 from tests.support.database_dump import everything, orphans
 from tests.support.dying_process import mortals
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample
 from tests.support.stored_traces import assert_exact
 from tests.support.traces import contribute, did, stored, vote, votes
-from tests.support.workspaces import Day, of_job
+from tests.support.workspaces import of_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,9 +40,9 @@ def dying() -> Iterator[Mortals]:
 
 def opened(fields: dict[str, Any], days_ago: int = 0) -> Backend:
     """A database, as of so many days ago."""
-    day = Day()
-    day.later(days=-days_ago)
-    return Backend(Settings(**fields), clock=day, embedder=WordEmbedder())
+    clock = SettableClock()
+    clock.advance(days=-days_ago)
+    return Backend(Settings(**fields), clock=clock, embedder=WordEmbedder())
 
 
 async def fill(fields: dict[str, Any]) -> None:

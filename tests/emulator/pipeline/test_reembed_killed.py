@@ -18,10 +18,10 @@ from infra.deploy.discovery import ROOT
 from shared.deps import Backend
 from shared.job import Report, run_job
 from shared.settings import Settings
+from tests.support.clock import NOON, SettableClock
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.knowledge import write
 from tests.support.model_migration import (
-    Watch,
     begin,
     contents,
     fill,
@@ -56,17 +56,17 @@ async def die() -> None:
 
 
 @pytest.fixture
-def watch() -> Watch:
+def clock() -> SettableClock:
     """What time it is."""
-    return Watch()
+    return SettableClock(NOON)
 
 
-async def prepared(project: str, watch: Watch) -> Settings:
+async def prepared(project: str, clock: SettableClock) -> Settings:
     """A base of the former model whose move was announced long enough ago."""
     settings = Settings(google_cloud_project=project)
-    backend = Backend(settings, embedder=former(), clock=watch)
+    backend = Backend(settings, embedder=former(), clock=clock)
     await fill(backend)
-    newer = Backend(settings, embedder=present(), clock=watch)
+    newer = Backend(settings, embedder=present(), clock=clock)
     await begin(newer)
     await backend.aclose()
     await newer.aclose()
@@ -74,15 +74,15 @@ async def prepared(project: str, watch: Watch) -> Settings:
 
 
 async def test_killed_after_each_commit_a_move_ends_as_an_undisturbed_one(
-    project: str, watch: Watch
+    project: str, clock: SettableClock
 ) -> None:
-    calm, wild = await prepared(f"{project}-calm", watch), await prepared(project, watch)
-    watch.later()
-    undisturbed = Backend(calm, embedder=present(), clock=watch)
+    calm, wild = await prepared(f"{project}-calm", clock), await prepared(project, clock)
+    clock.advance(minutes=2)
+    undisturbed = Backend(calm, embedder=present(), clock=clock)
     await move(undisturbed)
     model, deaths = present(), 0
     while True:
-        backend = WatchedBackend(wild, after(1, die), embedder=model, clock=watch)
+        backend = WatchedBackend(wild, after(1, die), embedder=model, clock=clock)
         try:
             report = await reembed(of_job(backend), ample())
         except Killed:
@@ -92,7 +92,7 @@ async def test_killed_after_each_commit_a_move_ends_as_an_undisturbed_one(
         finally:
             await backend.aclose()
     assert (report, deaths > 12) == (Report(), True)
-    again = Backend(wild, embedder=model, clock=watch)
+    again = Backend(wild, embedder=model, clock=clock)
     assert unnamed(await contents(undisturbed)) == unnamed(await contents(again))
     assert max(model.paid.values()) == 2  # the batch that was being embedded meanwhile
     await again.aclose()

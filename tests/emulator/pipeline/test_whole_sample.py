@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.support.clock import SettableClock
 from tests.support.database_state import (
     NOT_KEPT,
     differences,
@@ -41,7 +42,7 @@ from tests.support.whole_sample import (
     settings_of,
     shelve,
 )
-from tests.support.workspaces import Day, of_job
+from tests.support.workspaces import of_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,17 +75,17 @@ REPEATED: Final = 3
 
 
 @pytest.fixture
-def day() -> Day:
+def clock() -> SettableClock:
     """The day after the library was made."""
-    return Day(SHELVED)
+    return SettableClock(SHELVED)
 
 
 @pytest.fixture
-def readwise(day: Day) -> Iterator[FakeReadwise]:
+def readwise(clock: SettableClock) -> Iterator[FakeReadwise]:
     """The sample's library, on pages of twenty highlights."""
     with FakeReadwise(page_size=20, now=SHELVED) as server:
         shelve(server)
-        later(server, day, days=1)
+        later(server, clock, days=1)
         yield server
 
 
@@ -102,21 +103,21 @@ def settings(project: str, readwise: FakeReadwise, vertex: WordVertex) -> Settin
     return settings_of(project, readwise, vertex)
 
 
-def later(readwise: FakeReadwise, day: Day, **passed: float) -> None:
+def later(readwise: FakeReadwise, clock: SettableClock, **passed: float) -> None:
     """Let time pass, for all."""
-    readwise.later(**passed)
-    day.now = readwise.now
+    readwise.advance(**passed)
+    clock.now = readwise.now
 
 
-async def kept(settings: Settings, day: Day) -> State:
+async def kept(settings: Settings, clock: SettableClock) -> State:
     """What a base holds now."""
-    async with opened(settings, day) as backend:
+    async with opened(settings, clock) as backend:
         return await state_of(of_job(backend))
 
 
-async def times(settings: Settings, day: Day) -> dict[str, Any]:
+async def times(settings: Settings, clock: SettableClock) -> dict[str, Any]:
     """When each document was written that no run alone is about."""
-    async with opened(settings, day) as backend:
+    async with opened(settings, clock) as backend:
         deps = of_job(backend)
         names = [each.id async for each in deps.store.database.client.collections()]
         return {
@@ -146,24 +147,24 @@ async def test_the_library_is_the_sample_as_readwise_tells_it(readwise: FakeRead
 
 
 async def test_the_whole_sample_ends_in_the_state_that_is_pinned(
-    settings: Settings, day: Day
+    settings: Settings, clock: SettableClock
 ) -> None:
-    reports = await run_all(settings, day)
+    reports = await run_all(settings, clock)
     assert {} == {name: each.failures for name, each in reports.items() if each.failures}
-    found = digests(await kept(settings, day))
+    found = digests(await kept(settings, clock))
     if os.environ.get("WRITE_SAMPLE_STATE"):
         PINNED.write_text(written(found), encoding="utf-8")
     assert not (told := differences(pinned(), found)), f"{told}\n\n{__doc__}"
 
 
 async def test_run_again_the_jobs_read_a_handful_write_nothing_and_ask_no_model(
-    settings: Settings, day: Day, readwise: FakeReadwise, vertex: WordVertex
+    settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
-    await run_all(settings, day)
-    later(readwise, day, days=1)
-    before, asked, listed = await times(settings, day), len(vertex.calls), len(readwise.calls)
+    await run_all(settings, clock)
+    later(readwise, clock, days=1)
+    before, asked, listed = await times(settings, clock), len(vertex.calls), len(readwise.calls)
     for job in ORDER:
-        report = await run_one(job, settings, day)
+        report = await run_one(job, settings, clock)
         assert ([], True) == (report.failures, report.finished)
         cost, of_health = report.cost, job.name == "health"
         told = f"{job.name} read {cost.documents_read}, and wrote {cost.documents_written}"
@@ -173,37 +174,41 @@ async def test_run_again_the_jobs_read_a_handful_write_nothing_and_ask_no_model(
         asked += of_health * GOLDEN
         assert asked == len(vertex.calls), f"{job.name} asked a model"
     assert 1 == len(readwise.calls) - listed
-    after = await times(settings, day)
+    after = await times(settings, clock)
     assert ["meta/health"] == [
         name for name in after | before if after.get(name) != before.get(name)
     ]
 
 
 async def test_what_changed_in_the_library_leads_to_the_state_of_a_base_made_of_it_afresh(
-    settings: Settings, day: Day, readwise: FakeReadwise, vertex: WordVertex, project: str
+    settings: Settings,
+    clock: SettableClock,
+    readwise: FakeReadwise,
+    vertex: WordVertex,
+    project: str,
 ) -> None:
-    await run_all(settings, day)
-    later(readwise, day, days=8)  # so late that topics are made anew for any change
+    await run_all(settings, clock)
+    later(readwise, clock, days=8)  # so late that topics are made anew for any change
     change(readwise)
-    later(readwise, day, hours=1)
-    reports = await run_all(settings, day)
+    later(readwise, clock, hours=1)
+    reports = await run_all(settings, clock)
     assert (2, 2) == (reports["ingest"].counts["created"], reports["ingest"].counts["deleted"])
     assert REPEATED == sum(each.counts["shown"] for each in reports.values())
     fresh = settings_of(f"{project}-fresh", readwise, vertex)
-    await run_all(fresh, day)
-    expected, found = [without_history(await kept(each, day)) for each in (fresh, settings)]
+    await run_all(fresh, clock)
+    expected, found = [without_history(await kept(each, clock)) for each in (fresh, settings)]
     assert not (told := differences(expected, found)), told
 
 
 async def test_among_repeated_pages_refusals_faults_and_babble_the_sample_ends_in_the_same_state(
-    settings: Settings, day: Day, readwise: FakeReadwise, vertex: WordVertex
+    settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
     vertex.moody = readwise.repeats = True
     readwise.page_size = 7
     readwise.script.extend([throttled(), BROKEN, throttled("0")])
-    reports = await run_all(settings, day)
+    reports = await run_all(settings, clock)
     assert {} == {name: each.failures for name, each in reports.items() if each.failures}
     sent = {(call.path, call.text) for call in vertex.calls}
     assert (0, True) == (len(readwise.script), len(vertex.calls) > 1.5 * len(sent))
-    found = digests(await kept(settings, day))
+    found = digests(await kept(settings, clock))
     assert not (told := differences(pinned(), found)), told

@@ -16,6 +16,7 @@ from shared.caller import Caller
 from shared.domain.trust import Tally
 from shared.job import Busy, Report, run_job
 from shared.store import Meter
+from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
@@ -23,7 +24,7 @@ from tests.support.stored_documents import ample, documents, nothing
 from tests.support.stored_traces import assert_sums
 from tests.support.tasks import NOON
 from tests.support.traces import DOWN, SPAM, ask, contribute, did, stored, vote, votes
-from tests.support.workspaces import Day, of_job
+from tests.support.workspaces import of_job
 from tests.support.workspaces import stored as written
 
 if TYPE_CHECKING:
@@ -40,13 +41,13 @@ MOST: Final = 12
 
 
 @pytest.fixture
-def day() -> Day:
-    return Day(NOON)
+def clock() -> SettableClock:
+    return SettableClock(NOON)
 
 
 @pytest.fixture
-async def backend(settings: Settings, day: Day) -> AsyncIterator[Backend]:
-    opened = WatchedBackend(settings, clock=day, embedder=WordEmbedder())
+async def backend(settings: Settings, clock: SettableClock) -> AsyncIterator[Backend]:
+    opened = WatchedBackend(settings, clock=clock, embedder=WordEmbedder())
     yield opened
     await opened.aclose()
 
@@ -85,17 +86,19 @@ async def documents_written(backend: Backend) -> int:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_wrong_sums_become_those_of_the_votes(backend: Backend, day: Day, seed: int) -> None:
+async def test_wrong_sums_become_those_of_the_votes(
+    backend: Backend, clock: SettableClock, seed: int
+) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
     await voted(backend, chance)
     await trust(of_job(backend), ample())
     await damage(backend, chance)
-    day.now += EVERY
+    clock.now += EVERY
     report = await trust(of_job(backend), ample())
     assert (True, [], 0) == (report.finished, report.failures, report.counts["busy"])
     assert report.counts["records"] <= 2
     await assert_sums(backend)
-    day.now += EVERY
+    clock.now += EVERY
     assert 1 == await documents_written(backend)  # that the round has ended
 
 
@@ -108,11 +111,11 @@ async def test_a_record_that_is_gone_is_written_again(backend: Backend) -> None:
 
 
 async def test_what_was_voted_on_since_the_last_run_is_looked_at_without_a_round(
-    backend: Backend, day: Day
+    backend: Backend, clock: SettableClock
 ) -> None:
     voted_on, other = [await contribute(backend, number, "anna") for number in range(2)]
     await trust(of_job(backend), ample())
-    day.later(days=1)
+    clock.advance(days=1)
     await vote(backend, voted_on, "ben")
     for trace_id in (voted_on, other):
         await write(of_job(backend), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
@@ -121,35 +124,37 @@ async def test_what_was_voted_on_since_the_last_run_is_looked_at_without_a_round
         name: data["tally"]["upvotes"] for name, data in (await stored(backend, "traces")).items()
     }
     assert {voted_on: 1, other: 40} == sums
-    day.now += EVERY
+    clock.now += EVERY
     assert Report(Counter(tallies=1)) == await trust(of_job(backend), ample())
     await assert_sums(backend)
 
 
-async def test_a_vote_that_is_written_late_is_not_overlooked(backend: Backend, day: Day) -> None:
+async def test_a_vote_that_is_written_late_is_not_overlooked(
+    backend: Backend, clock: SettableClock
+) -> None:
     """Its writer took the time before the run, and committed after it."""
     trace_id = await contribute(backend, 0, "anna")
     await trust(of_job(backend), ample())
-    day.later(days=1)
+    clock.advance(days=1)
     await trust(of_job(backend), ample())
-    day.now -= LATE / 2
+    clock.now -= LATE / 2
     await vote(backend, trace_id, "ben")
     await write(of_job(backend), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
-    day.now += LATE
+    clock.now += LATE
     assert Report(Counter(tallies=1)) == await trust(of_job(backend), ample())
 
 
 async def test_a_run_with_nothing_to_do_costs_a_handful_of_reads(
-    backend: Backend, day: Day
+    backend: Backend, clock: SettableClock
 ) -> None:
     for number in range(6):
         await votes(backend, await contribute(backend, number, f"user{number}"), 3)
-    day.later(hours=1)
+    clock.advance(hours=1)
     await trust(of_job(backend), ample())
-    day.later(days=1)
+    clock.advance(days=1)
     await trust(of_job(backend), ample())
     for _ in range(2):
-        day.later(days=1)
+        clock.advance(days=1)
         meter = Meter()
         deps = backend.deps(Caller(), meter)
         assert (0, Report()) == (await waiting(deps), await trust(deps, ample()))
@@ -157,7 +162,7 @@ async def test_a_run_with_nothing_to_do_costs_a_handful_of_reads(
 
 
 async def test_a_vote_that_comes_before_a_correction_is_kept(
-    settings: Settings, backend: Backend, day: Day
+    settings: Settings, backend: Backend, clock: SettableClock
 ) -> None:
     trace_id = await contribute(backend, 0, "anna")
     await votes(backend, trace_id, 2)
@@ -168,27 +173,27 @@ async def test_a_vote_that_comes_before_a_correction_is_kept(
     }
     for path, fields in wrong.items():
         await write(of_job(backend), path, fields)
-        day.now += EVERY
+        clock.now += EVERY
 
         async def someone(name: str = path.replace("/", " ")) -> None:
             await vote(backend, trace_id, name)
 
-        raced = WatchedBackend(settings, before(1, someone), clock=day, embedder=WordEmbedder())
+        raced = WatchedBackend(settings, before(1, someone), clock=clock, embedder=WordEmbedder())
         assert 1 == (await trust(of_job(raced), ample())).counts["busy"]
         await raced.aclose()
-        day.now += EVERY
+        clock.now += EVERY
         await trust(of_job(backend), ample())
         await assert_sums(backend)
     assert 4 == (await stored(backend, "traces"))[trace_id]["tally"]["upvotes"]
 
 
-async def test_runs_among_many_votes_lose_none(backend: Backend, day: Day) -> None:
+async def test_runs_among_many_votes_lose_none(backend: Backend, clock: SettableClock) -> None:
     made = [await contribute(backend, number, "anna") for number in range(3)]
     chance = random.Random(5)  # noqa: S311 - no secret
 
     async def run() -> None:
         for _ in range(6):
-            day.now += EVERY
+            clock.now += EVERY
             await trust(of_job(backend), ample())
 
     async def people() -> None:
@@ -203,7 +208,7 @@ async def test_runs_among_many_votes_lose_none(backend: Backend, day: Day) -> No
                 await damage(backend, chance)
 
     await asyncio.gather(run(), people())
-    day.now += EVERY
+    clock.now += EVERY
     await trust(of_job(backend), ample())
     await assert_sums(backend)
     heads = [data["tally"] for data in (await stored(backend, "traces")).values()]
@@ -228,12 +233,14 @@ async def test_a_trace_whose_votes_cannot_be_read_keeps_no_other_from_being_mend
     assert record == (await stored(backend, "contributors"))["anna"]
 
 
-async def test_votes_on_what_was_erased_stay_in_the_record(backend: Backend, day: Day) -> None:
+async def test_votes_on_what_was_erased_stay_in_the_record(
+    backend: Backend, clock: SettableClock
+) -> None:
     gone, stays = [await contribute(backend, number, "anna") for number in range(2)]
     await votes(backend, gone, 3, **DOWN)
     await votes(backend, stays, 2)
     await did(backend, "withdraw_trace", "anna", trace_id=gone)
-    day.later(days=31)
+    clock.advance(days=31)
     while f"traces/{gone}" in await written(of_job(backend)):
         await purge(of_job(backend), nothing())
     kept = {"up": 2, "down": 3, "erased_down": 3}
@@ -241,12 +248,12 @@ async def test_votes_on_what_was_erased_stay_in_the_record(backend: Backend, day
         assert kept == (await stored(backend, "contributors"))["anna"]
         assert Report() == await trust(of_job(backend), ample())
         await purge(of_job(backend), ample())
-        day.now += EVERY
+        clock.now += EVERY
     assert Report() == await trust(of_job(backend), ample())
 
 
 async def test_a_run_without_time_goes_from_contributor_to_contributor(
-    backend: Backend, day: Day
+    backend: Backend, clock: SettableClock
 ) -> None:
     for number in range(3):
         await votes(backend, await contribute(backend, number, PEOPLE[number]), 2)
@@ -254,12 +261,12 @@ async def test_a_run_without_time_goes_from_contributor_to_contributor(
     finished = [(await trust(of_job(backend), nothing())).finished for _ in range(4)]
     assert [False, False, False, True] == finished
     await assert_sums(backend)
-    day.later(days=1)
+    clock.advance(days=1)
     assert 0 == await waiting(of_job(backend))
 
 
 async def test_killed_after_any_commit_the_next_run_ends_in_the_same_state(
-    settings: Settings, backend: Backend, day: Day
+    settings: Settings, backend: Backend, clock: SettableClock
 ) -> None:
     class DiedError(Exception):
         pass
@@ -273,10 +280,10 @@ async def test_killed_after_any_commit_the_next_run_ends_in_the_same_state(
 
     for _ in range(3):
         await damage(backend, chance)
-        day.now += EVERY
+        clock.now += EVERY
         deaths = 0
         while True:
-            dying = WatchedBackend(settings, die, clock=day, embedder=WordEmbedder())
+            dying = WatchedBackend(settings, die, clock=clock, embedder=WordEmbedder())
             try:
                 await trust(of_job(dying), ample())
             except DiedError:
@@ -294,8 +301,10 @@ async def test_two_schedulers_at_once_run_one(backend: Backend) -> None:
     assert {Report, Busy} == set(map(type, outcomes))
 
 
-async def test_without_traces_there_is_nothing_to_do(backend: Backend, day: Day) -> None:
+async def test_without_traces_there_is_nothing_to_do(
+    backend: Backend, clock: SettableClock
+) -> None:
     assert Report() == await trust(of_job(backend), ample())
-    day.later(days=1)
+    clock.advance(days=1)
     assert (0, 0) == (await documents_written(backend), await waiting(of_job(backend)))
     assert {"trust"} == set(await documents(of_job(backend), "meta"))

@@ -15,10 +15,11 @@ from functions.jobs.trust.job import EVERY, trust
 from infra.deploy.discovery import ROOT
 from shared.deps import Backend
 from tests.emulator.traces.test_trust_job import damage, voted
+from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample
 from tests.support.stored_traces import assert_sums
-from tests.support.workspaces import Day, of_job
+from tests.support.workspaces import of_job
 
 if TYPE_CHECKING:
     from shared.settings import Settings
@@ -42,7 +43,7 @@ asyncio.run(run_job(JOB, WatchedBackend(Settings(), after(int(sys.argv[1]), die)
 async def test_a_process_that_is_killed_again_and_again_gets_it_done(
     settings: Settings, project: str
 ) -> None:
-    day, chance = Day(), random.Random(2)  # noqa: S311 - no secret
+    day, chance = SettableClock(), random.Random(2)  # noqa: S311 - no secret
     backend = Backend(settings, clock=day, embedder=WordEmbedder())
     await voted(backend, chance)
     await damage(backend, chance)

@@ -8,12 +8,12 @@ import pytest
 
 from shared.ai.embedding import Purpose
 from shared.deps import Backend
+from tests.support.clock import SettableClock
 from tests.support.database_dump import everything, orphans
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import BREAD, COMET, MAST, PAGES, extract, extracted, refused
 from tests.support.workspaces import (
     QUESTION,
-    Day,
     bring,
     erase,
     erasure_of,
@@ -47,14 +47,14 @@ class ErasingEmbedder(WordEmbedder):
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         if purpose is self._purpose and not self.done:
             self.done = True
-            async with opened(self._settings, Day()) as other:
+            async with opened(self._settings, SettableClock()) as other:
                 await erase(of_job(other), "notes")
         return await super().embed(texts, purpose)
 
 
 @pytest.fixture
 async def backend(settings: Settings) -> AsyncIterator[Backend]:
-    async with opened(settings, Day()) as backend:
+    async with opened(settings, SettableClock()) as backend:
         yield backend
 
 
@@ -166,7 +166,7 @@ class OvertakenEmbedder(WordEmbedder):
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         self.batches += purpose is Purpose.DOCUMENT
         if self.batches == 3 and purpose is Purpose.DOCUMENT:
-            async with opened(self._settings, Day()) as other:
+            async with opened(self._settings, SettableClock()) as other:
                 deps = of_job(other)
                 stood = deps.store.database.collection(f"{task_of(deps, 'notes').path}/passages")
                 while await deps.store.database.count(stood.select([])) < 2 * 32:

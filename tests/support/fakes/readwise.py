@@ -110,7 +110,7 @@ class FakeReadwise(LoopbackServer):
         """Where it listens, as a client's settings have it."""
         return f"http://127.0.0.1:{self.server_port}/api/v2"
 
-    def later(self, **time: float) -> None:
+    def advance(self, **time: float) -> None:
         """Let time pass."""
         self.now += timedelta(**time)
 

@@ -20,19 +20,10 @@ from hypothesis.stateful import (
 
 from shared.breaker import FAILURES, PAUSE, SOON, Breaker
 from shared.errors import Unavailable
+from tests.support.clock import SettableSeconds
 
 if TYPE_CHECKING:
     from shared.breaker import Attempt
-
-
-class Seconds:
-    """A clock that stands still until it is told."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Call:
@@ -48,12 +39,12 @@ class Call:
 
 
 @pytest.fixture
-def seconds() -> Seconds:
-    return Seconds()
+def seconds() -> SettableSeconds:
+    return SettableSeconds()
 
 
 @pytest.fixture
-def breaker(seconds: Seconds) -> Breaker:
+def breaker(seconds: SettableSeconds) -> Breaker:
     return Breaker("The oven", seconds)
 
 
@@ -77,7 +68,7 @@ def test_four_failures_in_a_row_are_forgiven(breaker: Breaker) -> None:
 
 
 def test_after_five_failures_in_a_row_nobody_is_let_through_until_the_pause_is_over(
-    breaker: Breaker, seconds: Seconds
+    breaker: Breaker, seconds: SettableSeconds
 ) -> None:
     fail(breaker, FAILURES)
     seconds.now += PAUSE - 12.5
@@ -105,7 +96,7 @@ def test_what_was_abandoned_neither_breaks_a_row_nor_belongs_to_it(breaker: Brea
 
 
 def test_while_a_probe_is_under_way_others_are_told_to_come_back_soon(
-    breaker: Breaker, seconds: Seconds
+    breaker: Breaker, seconds: SettableSeconds
 ) -> None:
     fail(breaker, FAILURES)
     seconds.now += PAUSE
@@ -114,7 +105,9 @@ def test_while_a_probe_is_under_way_others_are_told_to_come_back_soon(
     assert SOON == caught.value.retry_after
 
 
-def test_a_probe_that_succeeds_lets_everybody_through(breaker: Breaker, seconds: Seconds) -> None:
+def test_a_probe_that_succeeds_lets_everybody_through(
+    breaker: Breaker, seconds: SettableSeconds
+) -> None:
     fail(breaker, FAILURES)
     seconds.now += PAUSE
     Call(breaker).end(well=True)
@@ -122,7 +115,9 @@ def test_a_probe_that_succeeds_lets_everybody_through(breaker: Breaker, seconds:
     assert passes(breaker)
 
 
-def test_one_probe_that_fails_begins_another_pause(breaker: Breaker, seconds: Seconds) -> None:
+def test_one_probe_that_fails_begins_another_pause(
+    breaker: Breaker, seconds: SettableSeconds
+) -> None:
     fail(breaker, FAILURES)
     seconds.now += PAUSE
     fail(breaker, 1)
@@ -133,7 +128,7 @@ def test_one_probe_that_fails_begins_another_pause(breaker: Breaker, seconds: Se
 
 
 def test_a_probe_that_was_abandoned_makes_room_for_another_at_once(
-    breaker: Breaker, seconds: Seconds
+    breaker: Breaker, seconds: SettableSeconds
 ) -> None:
     fail(breaker, FAILURES)
     seconds.now += PAUSE
@@ -144,7 +139,7 @@ def test_a_probe_that_was_abandoned_makes_room_for_another_at_once(
 
 @pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
 def test_a_probe_that_raises_makes_room_for_another(
-    breaker: Breaker, seconds: Seconds, error: type[BaseException]
+    breaker: Breaker, seconds: SettableSeconds, error: type[BaseException]
 ) -> None:
     fail(breaker, FAILURES)
     seconds.now += PAUSE
@@ -155,7 +150,7 @@ def test_a_probe_that_raises_makes_room_for_another(
 
 @pytest.mark.parametrize("well", [None, False])
 def test_a_call_from_before_that_ends_during_a_probe_admits_no_second_one(
-    breaker: Breaker, seconds: Seconds, *, well: bool | None
+    breaker: Breaker, seconds: SettableSeconds, *, well: bool | None
 ) -> None:
     """A write may take longer than the pause."""
     early = Call(breaker)
@@ -176,7 +171,7 @@ def test_a_call_from_before_that_succeeds_lets_everybody_through(breaker: Breake
 
 
 def test_a_failure_that_comes_late_does_not_make_the_pause_longer(
-    breaker: Breaker, seconds: Seconds
+    breaker: Breaker, seconds: SettableSeconds
 ) -> None:
     early = Call(breaker)
     fail(breaker, FAILURES)
@@ -191,7 +186,7 @@ class History(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = Seconds()
+        self.clock = SettableSeconds()
         self.breaker = Breaker("It", self.clock)
         self.under_way: list[Call] = []
         self.probes: list[Call] = []

@@ -18,6 +18,7 @@ from shared.call import WireError
 from shared.outages import RETRY_AFTER
 from shared.tool import Effect
 from shared.tracing import traced
+from tests.support.clock import SettableSeconds
 from tests.support.fake_catalog import declared
 from tests.support.fakes.http_server import HANGS
 from tests.support.faulty_tool_server import WELL, Reply, ToolServer
@@ -41,16 +42,6 @@ BROKEN = Reply(500, PAGE, {"Content-Type": "text/html"})
 WRITING = declared("try_out", timeout=40, effect=Effect.WRITE)
 
 
-class Seconds:
-    """A clock that stands still until it is told."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class NoTokens(IdTokens):
     """Google's tokens while they cannot be had."""
 
@@ -65,8 +56,8 @@ def error_reply(status: int, code: str) -> Reply:
 
 
 @pytest.fixture
-def seconds() -> Seconds:
-    return Seconds()
+def seconds() -> SettableSeconds:
+    return SettableSeconds()
 
 
 @asynccontextmanager
@@ -238,7 +229,7 @@ async def fail(dispatcher: HttpDispatcher, request: CallRequest, times: int = FA
     ids=["an error page", "a cut connection", "UNAVAILABLE", "INTERNAL_ERROR"],
 )
 async def test_after_five_failures_in_a_row_a_function_is_left_alone_for_a_while(
-    call_request: CallRequest, seconds: Seconds, reply: Reply
+    call_request: CallRequest, seconds: SettableSeconds, reply: Reply
 ) -> None:
     with ToolServer(reply) as server:
         async with dispatching(server.url, clock=seconds) as dispatcher:
@@ -255,7 +246,7 @@ async def test_after_five_failures_in_a_row_a_function_is_left_alone_for_a_while
 
 
 async def test_a_function_that_hangs_is_left_alone_too(
-    call_request: CallRequest, seconds: Seconds, monotonic: Monotonic
+    call_request: CallRequest, seconds: SettableSeconds, monotonic: Monotonic
 ) -> None:
     turn = partial(monotonic.turn_soon, 60)
     with ToolServer(Reply(pause=HANGS)) as server:
@@ -299,7 +290,7 @@ async def test_an_answer_in_between_begins_a_new_row(call_request: CallRequest) 
 
 
 async def test_after_the_pause_one_call_finds_out_whether_the_function_is_back(
-    call_request: CallRequest, seconds: Seconds
+    call_request: CallRequest, seconds: SettableSeconds
 ) -> None:
     with ToolServer(BROKEN) as server:
         async with dispatching(server.url, clock=seconds) as dispatcher:
@@ -315,7 +306,7 @@ async def test_after_the_pause_one_call_finds_out_whether_the_function_is_back(
 
 
 async def test_a_probe_that_fails_begins_another_pause(
-    call_request: CallRequest, seconds: Seconds
+    call_request: CallRequest, seconds: SettableSeconds
 ) -> None:
     with ToolServer(BROKEN) as server:
         async with dispatching(server.url, clock=seconds) as dispatcher:
@@ -326,7 +317,7 @@ async def test_a_probe_that_fails_begins_another_pause(
 
 
 async def test_a_probe_whose_caller_leaves_makes_room_for_another(
-    call_request: CallRequest, seconds: Seconds
+    call_request: CallRequest, seconds: SettableSeconds
 ) -> None:
     with ToolServer(BROKEN) as server:
         async with dispatching(server.url, clock=seconds) as dispatcher:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +12,7 @@ from functions.gateway.oauth.client_documents import MOST_AT_ONCE, MOST_KEPT, Cl
 from functions.gateway.oauth.public_addresses import Endpoint
 from functions.gateway.oauth.safe_fetch import SafeFetch
 from shared.errors import Unavailable
+from tests.support.clock import SettableClock
 from tests.support.https_server import (
     HOST,
     URL,
@@ -59,23 +58,10 @@ INVALID: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@dataclass
-class Hands:
-    """A clock that a test turns."""
-
-    now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def turn(self, **by: float) -> None:
-        self.now += timedelta(**by)
-
-
 @pytest.fixture
-def clock() -> Hands:
+def clock() -> SettableClock:
     """The time."""
-    return Hands()
+    return SettableClock()
 
 
 @pytest.fixture
@@ -93,7 +79,7 @@ def fetch(server: DocumentServer, tmp_path: Path) -> SafeFetch:
 
 
 @pytest.fixture
-def documents(fetch: SafeFetch, clock: Hands) -> ClientDocuments:
+def documents(fetch: SafeFetch, clock: SettableClock) -> ClientDocuments:
     """What is tested."""
     return ClientDocuments(fetch, clock)
 
@@ -230,16 +216,16 @@ async def test_too_many_fetches_at_once_turn_the_next_away_for_now(
 async def test_a_document_is_believed_as_long_as_its_server_says_but_an_hour_at_most(
     server: DocumentServer,
     documents: ClientDocuments,
-    clock: Hands,
+    clock: SettableClock,
     cache_control: str,
     seconds: float,
 ) -> None:
     server.page = page_of(DOCUMENT, cache_control=cache_control)
     await documents.get(URL)
-    clock.turn(seconds=seconds - 0.001)
+    clock.advance(seconds=seconds - 0.001)
     await documents.get(URL)
     assert 1 == len(server.asked)
-    clock.turn(seconds=0.001)
+    clock.advance(seconds=0.001)
     await documents.get(URL)
     assert 2 == len(server.asked)
 
@@ -257,22 +243,22 @@ async def test_a_document_that_is_not_to_be_kept_is_fetched_again(
 
 @pytest.mark.anyio
 async def test_a_failure_is_remembered_for_a_minute_and_then_mended(
-    server: DocumentServer, documents: ClientDocuments, clock: Hands
+    server: DocumentServer, documents: ClientDocuments, clock: SettableClock
 ) -> None:
     server.page = Page(status=404)
     assert None is await documents.get(URL)
     server.page = page_of(DOCUMENT)
-    clock.turn(seconds=59.9)
+    clock.advance(seconds=59.9)
     assert None is await documents.get(URL)
     assert 1 == len(server.asked)
-    clock.turn(seconds=0.1)
+    clock.advance(seconds=0.1)
     assert await documents.get(URL)
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
 async def test_a_server_that_fails_for_now_is_a_reason_to_try_again(
-    server: DocumentServer, documents: ClientDocuments, clock: Hands, status: int
+    server: DocumentServer, documents: ClientDocuments, clock: SettableClock, status: int
 ) -> None:
     server.page = Page(status=status)
     for _ in range(2):
@@ -281,7 +267,7 @@ async def test_a_server_that_fails_for_now_is_a_reason_to_try_again(
         assert 60 == caught.value.retry_after
     assert 1 == len(server.asked)
     server.page = page_of(DOCUMENT)
-    clock.turn(minutes=1)
+    clock.advance(minutes=1)
     assert await documents.get(URL)
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.bulk_embedding import Watch, opened_base, opened_bulk
+from tests.support.bulk_embedding import opened_base, opened_bulk
+from tests.support.clock import NOON, SettableClock
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.vertex_batch import FakeVertexBatch
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def watch() -> Watch:
+def clock() -> SettableClock:
     """What time it is."""
-    return Watch()
+    return SettableClock(NOON)
 
 
 @pytest.fixture
@@ -47,7 +48,9 @@ async def bulk(vertex: FakeVertexBatch) -> AsyncIterator[Bulk]:
 
 
 @pytest.fixture
-async def base(settings: Settings, vertex: FakeVertexBatch, watch: Watch) -> AsyncIterator[Deps]:
+async def base(
+    settings: Settings, vertex: FakeVertexBatch, clock: SettableClock
+) -> AsyncIterator[Deps]:
     """A knowledge base of twelve notes that wait."""
-    async with opened_base(settings, vertex, watch) as deps:
+    async with opened_base(settings, vertex, clock) as deps:
         yield deps

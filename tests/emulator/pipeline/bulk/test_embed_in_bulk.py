@@ -18,7 +18,6 @@ from tests.support.bulk_embedding import (
     DIMENSION,
     NOON,
     NOTES,
-    Watch,
     add,
     assert_all_embedded_once,
     assert_nothing_left,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shared.deps import Deps
+    from tests.support.clock import SettableClock
     from tests.support.fakes.cloud_storage import FakeCloudStorage
     from tests.support.fakes.vertex_batch import FakeVertexBatch
 
@@ -94,11 +94,11 @@ async def test_a_run_whose_time_ends_leaves_the_job_to_the_next(
 
 
 async def test_what_comes_while_a_job_is_under_way_is_embedded_at_once(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, watch: Watch
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     vertex.patience = 2
     await run(base, replace(bulk, pause=120))
-    watch.now += timedelta(minutes=15)
+    clock.now += timedelta(minutes=15)
     await add(base, source("Late"))
     report = await run(base, bulk)
     assert report.counts == {"embedded": 2 * NOTES}
@@ -107,11 +107,11 @@ async def test_what_comes_while_a_job_is_under_way_is_embedded_at_once(
 
 
 async def test_a_note_edited_meanwhile_gets_the_vector_of_what_it_says_now(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, watch: Watch
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     vertex.patience = 2
     await run(base, replace(bulk, pause=120))
-    watch.now += timedelta(minutes=15)
+    clock.now += timedelta(minutes=15)
     sections = (Section("Note 0, edited."), *source("Note").sections[1:])
     await add(base, replace(source("Note"), sections=sections))
     await run(base, bulk)
@@ -131,9 +131,9 @@ async def test_a_deleted_note_stays_deleted(
 
 
 async def test_what_is_too_much_for_one_job_is_left_to_the_next(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, watch: Watch
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
-    watch.now += timedelta(minutes=1)
+    clock.now += timedelta(minutes=1)
     await add(base, source("Late"))
     await run(base, replace(bulk, most=NOTES))
     assert [len(job.texts) for job in vertex.jobs.values()] == [NOTES, NOTES]
@@ -141,7 +141,7 @@ async def test_what_is_too_much_for_one_job_is_left_to_the_next(
 
 
 async def test_texts_without_a_vector_are_put_off_and_tried_alone(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, watch: Watch
+    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     def refusing(lines: list[bytes]) -> list[bytes]:
         return [without_vector(line) if b"Note 3." in line else line for line in lines]
@@ -152,7 +152,7 @@ async def test_texts_without_a_vector_are_put_off_and_tried_alone(
     assert [failure.reason for failure in report.failures] == [reason]
     odd = (await chunks_by_content(base))["Note 3."]
     assert (odd["tries"], odd["pending"]["embed"]) == ({"embed": 1}, NOON + timedelta(minutes=2))
-    watch.now += timedelta(minutes=2)
+    clock.now += timedelta(minutes=2)
     assert (await run(base, bulk)).counts == {"embedded": 1}
     assert vertex.embedded == ["Notes Note 3."]
 

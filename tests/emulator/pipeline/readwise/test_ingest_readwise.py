@@ -84,9 +84,9 @@ async def test_a_run_with_nothing_new_costs_one_request_and_one_read(
 ) -> None:
     for number in range(40):
         readwise.put(number, "Reef early.")
-    readwise.later(days=1)
+    readwise.advance(days=1)
     await followed(backend)
-    readwise.later(days=1)
+    readwise.advance(days=1)
     queries(readwise)
     meter = Meter()
     assert Report() == await followed(backend, meter)
@@ -115,9 +115,9 @@ async def test_only_books_with_changes_are_read_again_and_they_are_read_whole(
 ) -> None:
     readwise.put(7, "Reef early.", "Heave to.")
     readwise.put(8, "Knead well.")
-    readwise.later(days=1)
+    readwise.advance(days=1)
     await followed(backend)
-    readwise.later(days=1)
+    readwise.advance(days=1)
     readwise.highlight(7, 2, "Mind the boom.")
     queries(readwise)
     report = await followed(backend)
@@ -131,7 +131,7 @@ async def test_an_edit_and_a_new_title_are_followed(
 ) -> None:
     readwise.put(7, "Reef early.", "Heave to.")
     await followed(backend)
-    readwise.later(days=1)
+    readwise.advance(days=1)
     readwise.highlight(7, 0, "Reef earlier.")
     readwise.put(7, readable_title="Sails")
     await followed(backend)
@@ -146,7 +146,7 @@ async def test_deleted_highlights_and_books_go(
     readwise.put(7, "Reef early.", "Heave to.")
     readwise.put(8, "Knead well.")
     await followed(backend)
-    readwise.later(days=1)
+    readwise.advance(days=1)
     readwise.delete_highlight(7, 0)
     readwise.delete(8)
     assert (await followed(backend)).failures == []
@@ -159,7 +159,7 @@ async def test_a_deleted_book_goes_even_if_it_cannot_be_asked_for_any_more(
     readwise.put(7, "Reef early.")
     readwise.put(8, "Knead well.")
     await followed(backend)
-    readwise.later(days=1)
+    readwise.advance(days=1)
     readwise.delete(8)
     asked = len(readwise.calls)
     readwise.between = at(asked + 2, lambda: readwise.forget(8))
@@ -172,7 +172,7 @@ async def test_a_book_whose_last_highlight_went_goes_too(
 ) -> None:
     readwise.put(7, "Reef early.")
     await followed(backend)
-    readwise.later(days=1)
+    readwise.advance(days=1)
     readwise.delete_highlight(7, 0)
     await followed(backend)
     assert {} == await texts(deps)
@@ -183,7 +183,7 @@ async def test_a_book_that_an_answer_merely_lacks_stays_and_is_asked_for_again(
 ) -> None:
     readwise.put(7, "Reef early.")
     await followed(backend)
-    readwise.later(days=1)
+    readwise.advance(days=1)
     readwise.highlight(7, 0, "Reef earlier.")
     asked = len(readwise.calls)
     readwise.between = at(asked + 2, lambda: readwise.forget(7))
@@ -191,7 +191,7 @@ async def test_a_book_that_an_answer_merely_lacks_stays_and_is_asked_for_again(
     reason = "was not in the answer, though it was asked for"
     assert [Failure("Readwise: Book 7", reason)] == report.failures
     assert {"readwise-7": ["Reef early."]} == await texts(deps)
-    readwise.later(days=1)
+    readwise.advance(days=1)
     readwise.put(7, "Reef earlier.")
     assert (await followed(backend)).failures == []
     assert {"readwise-7": ["Reef earlier."]} == await texts(deps)
@@ -203,9 +203,9 @@ async def test_days_without_a_run_are_not_lost(
     readwise.put(7, "Reef early.")
     await followed(backend)
     for day in range(1, 5):
-        readwise.later(days=1)
+        readwise.advance(days=1)
         readwise.highlight(7, day, f"Day {day}.")
-    readwise.later(days=10)
+    readwise.advance(days=10)
     await followed(backend)
     days = [f"Day {day}." for day in range(1, 5)]
     assert {"readwise-7": ["Reef early.", *days]} == await texts(deps)
@@ -219,9 +219,9 @@ async def test_what_changes_while_a_run_lasts_is_caught_by_the_next(
     readwise.put(8, "Knead well.")
 
     def edit() -> None:
-        readwise.later(hours=2)
+        readwise.advance(hours=2)
         readwise.highlight(8, 0, "Knead long.")
-        readwise.later(hours=2)
+        readwise.advance(hours=2)
 
     readwise.page_size = 1
     readwise.between = at(5, edit)
@@ -248,17 +248,17 @@ async def test_a_broken_book_is_reported_tried_again_and_keeps_none_of_the_other
     readwise.put(7, "Reef early.")
     readwise.put(8, "Knead well.")
     readwise.highlight(8, 1, "Rest it.", note=[])
-    readwise.later(days=1)
+    readwise.advance(days=1)
     reason = "highlights.1.note: Input should be a valid string"
     assert [Failure("Readwise: Book 8", reason)] == (await followed(backend)).failures
     assert {"readwise-7": ["Reef early."]} == await texts(deps)
     missed = {"8": Missed("Book 8", reason)}
     assert Progress(START + timedelta(days=1) - MARGIN, missed) == await progress(deps)
-    readwise.later(days=1)
+    readwise.advance(days=1)
     queries(readwise)
     assert [Failure("Readwise: Book 8", reason)] == (await followed(backend)).failures
     assert [None, "8"] == [query.get("ids") for query in queries(readwise)]
-    readwise.later(days=1)
+    readwise.advance(days=1)
     readwise.put(8, "Knead well.", "Rest it.")
     assert (await followed(backend)).failures == []
     assert Progress(START + timedelta(days=3) - MARGIN) == await progress(deps)
@@ -287,7 +287,7 @@ async def test_a_book_that_stays_broken_is_parked_until_it_changes_or_somebody_a
     failures = []
     for _ in range(6):
         failures.append(len((await followed(backend)).failures))
-        readwise.later(days=1)
+        readwise.advance(days=1)
     assert [1, 1, 1, 1, 1, 0] == failures
     assert [["Readwise: Book 8"], 1, 0] == [
         [each.name for each in await PARKING.parked(deps, 9)],
@@ -306,7 +306,7 @@ async def test_where_too_many_books_are_broken_to_be_remembered_all_are_read_aga
     readwise.put(7, "Reef early.")
     many = {str(number): Missed("Book", "is broken") for number in range(1_000, 1_600)}
     await ReadwiseSync(deps.store.database).keep(Progress(START, many, UnderWay(START, "")))
-    readwise.later(days=1)
+    readwise.advance(days=1)
     readwise.put(8, "Knead well.")
     await followed(backend)
     after = await progress(deps)
@@ -332,7 +332,7 @@ async def test_a_run_whose_time_ends_goes_on_behind_what_it_saved(
     report = await ingest(deps, one_step())
     assert (report.finished, report.counts["read"]) == (False, 30)
     assert Progress(under_way=UnderWay(START, "30")) == await progress(deps)
-    readwise.later(days=1)
+    readwise.advance(days=1)
     readwise.highlight(3, 0, "Reef earlier.")
     queries(readwise)
     assert Report(Counter({"read": 35, "sources": 35, "created": 35})) == await followed(backend)
@@ -354,7 +354,7 @@ async def test_where_chunks_are_laid_out_anew_the_whole_library_is_read_again(
 ) -> None:
     readwise.put(7, "Reef early.")
     await followed(backend)
-    readwise.later(days=1)
+    readwise.advance(days=1)
     await deps.store.database.document("meta", "readwise").update({"layout": 0})
     assert (await followed(backend)).counts["read"] == 1
 

@@ -190,7 +190,7 @@ async def test_a_highlight_that_changes_between_two_pages_ends_as_it_is_in_the_e
     readwise.page_size = 1
     readwise.put(7, "Reef early.")
     before = readwise.export(ids="7")
-    readwise.later(hours=1)
+    readwise.advance(hours=1)
     readwise.highlight(7, 0, "Reef earlier.")
     readwise.highlight(7, 1, "Heave to.")
     readwise.script.extend(
@@ -210,7 +210,7 @@ async def test_a_listing_of_changes_that_comes_empty_deletes_nothing(
 ) -> None:
     readwise.put(7, "Reef early.")
     await followed(backend)
-    readwise.later(days=1)
+    readwise.advance(days=1)
     readwise.script.append(NOTHING)
     await followed(backend)
     assert {"readwise-7": ["Reef early."]} == await texts(deps)
@@ -288,7 +288,7 @@ async def test_a_book_that_comes_without_the_highlights_that_were_listed_stays(
 
     readwise.put(7, "Reef early.")
     await followed(backend)
-    readwise.later(days=1)
+    readwise.advance(days=1)
     readwise.highlight(7, 1, "Heave to.")
     readwise.script.extend([Reply(), Reply(altered=emptied)])
     (failure,) = (await followed(backend)).failures

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.model_migration import Model, Watch, filled, former, opener, present
+from tests.support.clock import NOON, SettableClock
+from tests.support.model_migration import Model, filled, former, opener, present
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -18,16 +19,16 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def watch() -> Watch:
+def clock() -> SettableClock:
     """What time it is."""
-    return Watch()
+    return SettableClock(NOON)
 
 
 @pytest.fixture
-async def opened(settings: Settings, watch: Watch) -> AsyncIterator[Open]:
+async def opened(settings: Settings, clock: SettableClock) -> AsyncIterator[Open]:
     """Opens the database as a process with this model does."""
     backends: list[Backend] = []
-    yield opener(settings, watch, backends)
+    yield opener(settings, clock, backends)
     for backend in backends:
         await backend.aclose()
 

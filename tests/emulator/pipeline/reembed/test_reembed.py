@@ -16,7 +16,6 @@ from tests.support.knowledge import in_chunks, index_all, write
 from tests.support.model_migration import (
     NOON,
     Model,
-    Watch,
     all_with,
     begin,
     brief,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shared.deps import Backend
+    from tests.support.clock import SettableClock
 
     Open = Callable[[Model], Backend]
 
@@ -50,9 +50,11 @@ async def stamp(backend: Backend) -> dict[str, Any]:
     return found
 
 
-async def test_everything_is_embedded_anew_once(old: Backend, new: Backend, watch: Watch) -> None:
+async def test_everything_is_embedded_anew_once(
+    old: Backend, new: Backend, clock: SettableClock
+) -> None:
     assert await documents(of_job(new)) == DOCUMENTS
-    report = await moved(new, watch)
+    report = await moved(new, clock)
     assert (report.counts, report.failures) == ({"embedded": DOCUMENTS}, [])
     assert (report.finished, report.note) == (
         True, "The knowledge base is embedded with words-2 now.",
@@ -64,14 +66,14 @@ async def test_everything_is_embedded_anew_once(old: Backend, new: Backend, watc
 
 
 async def test_a_move_waits_until_what_began_before_it_is_over(
-    old: Backend, new: Backend, watch: Watch
+    old: Backend, new: Backend, clock: SettableClock
 ) -> None:
     report = await begin(new)
     assert (report.counts, report.finished) == ({}, False)
     assert report.note == "What works with the former model has to end first."
-    watch.later()
+    clock.advance(minutes=2)
     elsewhere = of_job(old)
-    await elsewhere.store.leases.acquire("ingest_materials", 600, watch)
+    await elsewhere.store.leases.acquire("ingest_materials", 600, clock)
     assert (await move(new, brief())).counts == {}
     assert {("words-1", 16)} == (await spaces(old))["chunks"]
     await elsewhere.store.leases.release()
@@ -79,15 +81,17 @@ async def test_a_move_waits_until_what_began_before_it_is_over(
 
 
 async def test_vectors_of_two_models_never_stand_side_by_side(
-    old: Backend, new: Backend, watch: Watch
+    old: Backend, new: Backend, clock: SettableClock
 ) -> None:
-    await cleared(new, watch)
+    await cleared(new, clock)
     assert await spaces(old) == all_with(None, 0)
 
 
-async def test_the_embed_job_carries_a_move_on(old: Backend, new: Backend, watch: Watch) -> None:
+async def test_the_embed_job_carries_a_move_on(
+    old: Backend, new: Backend, clock: SettableClock
+) -> None:
     await begin(new)
-    watch.later()
+    clock.advance(minutes=2)
     report = await embed(of_job(new), ample())
     assert (report.counts, await spaces(old)) == ({"embedded": DOCUMENTS}, all_with("words-2", 24))
     assert await stamp(new) == {"model": "words-2", "dimension": 24}
@@ -95,9 +99,9 @@ async def test_the_embed_job_carries_a_move_on(old: Backend, new: Backend, watch
 
 @pytest.mark.parametrize("is_cleared", [False, True])
 async def test_the_embed_job_of_the_former_model_stands_back(
-    old: Backend, new: Backend, watch: Watch, *, is_cleared: bool
+    old: Backend, new: Backend, clock: SettableClock, *, is_cleared: bool
 ) -> None:
-    await (cleared(new, watch) if is_cleared else begin(new))
+    await (cleared(new, clock) if is_cleared else begin(new))
     before = await spaces(old)
     with pytest.raises(Unavailable, match="being embedded anew"):
         await embed(of_job(old), ample())
@@ -107,14 +111,14 @@ async def test_the_embed_job_of_the_former_model_stands_back(
 
 
 async def test_who_contributes_during_a_move_does_it_in_the_new_space_or_later(
-    old: Backend, new: Backend, watch: Watch
+    old: Backend, new: Backend, clock: SettableClock
 ) -> None:
     await begin(new)
     for backend in (old, new):
         answer = await ask(backend, "contribute_trace", **sample(5))
         assert answer.error
         assert answer.error.code == "UNAVAILABLE"
-    await cleared(new, watch)
+    await cleared(new, clock)
     assert (await ask(old, "contribute_trace", **sample(5))).error
     await did(new, "contribute_trace", **sample(5))
     assert (await move(new)).counts == {"embedded": DOCUMENTS}
@@ -123,12 +127,12 @@ async def test_who_contributes_during_a_move_does_it_in_the_new_space_or_later(
 
 
 async def test_passages_that_come_and_change_during_a_move_are_embedded_with_the_rest(
-    old: Backend, new: Backend, watch: Watch
+    old: Backend, new: Backend, clock: SettableClock
 ) -> None:
-    await cleared(new, watch)
+    await cleared(new, clock)
     sections = (Section("Rye needs a sour dough."),)
     await of_job(old).store.ingestion.save(
-        [in_chunks(Source("rye", "Rye", sections=sections))], watch()
+        [in_chunks(Source("rye", "Rye", sections=sections))], clock()
     )
     await move(new)
     assert "Rye needs a sour dough." in await chunks_by_content(of_job(new))
@@ -136,21 +140,21 @@ async def test_passages_that_come_and_change_during_a_move_are_embedded_with_the
 
 
 async def test_a_deleted_passage_comes_back_neither_to_life_nor_into_the_queue(
-    old: Backend, new: Backend, watch: Watch
+    old: Backend, new: Backend, clock: SettableClock
 ) -> None:
     gone = Source("baking", "Bread at Home", sections=())
-    await of_job(old).store.ingestion.save([in_chunks(gone)], watch())
-    report = await moved(new, watch)
+    await of_job(old).store.ingestion.save([in_chunks(gone)], clock())
+    report = await moved(new, clock)
     assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 3}, True)
     await index_all(of_job(new))
     assert len(await stored(of_job(new), "chunks")) == 2
 
 
 async def test_time_that_ends_at_any_step_loses_nothing(
-    old: Backend, new: Backend, watch: Watch
+    old: Backend, new: Backend, clock: SettableClock
 ) -> None:
     await begin(new)
-    watch.later()
+    clock.advance(minutes=2)
     assert (await move(new, nothing())).finished is False
     report = await move(new, one_step())
     assert (report.counts, report.finished) == ({"embedded": 5}, False)
@@ -161,19 +165,19 @@ async def test_time_that_ends_at_any_step_loses_nothing(
 
 
 async def test_an_outage_stops_a_move_and_the_next_run_goes_on(
-    old: Backend, new: Backend, watch: Watch
+    old: Backend, new: Backend, clock: SettableClock
 ) -> None:
-    await cleared(new, watch)
+    await cleared(new, clock)
     assert (await stamp(old))["model"] == "words-1"
     assert (await move(new)).counts == {"embedded": DOCUMENTS}
     assert await spaces(old) == all_with("words-2", 24)
 
 
 async def test_what_the_new_model_refuses_is_told_and_holds_nothing_up(
-    old: Backend, new: Backend, watch: Watch
+    old: Backend, new: Backend, clock: SettableClock
 ) -> None:
     model_of(new).refuses = sample(1)["title"]
-    report = await moved(new, watch)
+    report = await moved(new, clock)
     [failure] = report.failures
     assert failure.name.startswith("traces/")
     assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 1}, True)
@@ -184,19 +188,19 @@ async def test_what_the_new_model_refuses_is_told_and_holds_nothing_up(
 
 
 async def test_a_passage_that_was_parked_is_tried_with_the_new_model(
-    old: Backend, new: Backend, watch: Watch
+    old: Backend, new: Backend, clock: SettableClock
 ) -> None:
     [name, *_] = await stored(of_job(old), "chunks")
     await write(of_job(old), f"chunks/{name}", {"parked": {"embed": "refused"}})
-    await moved(new, watch)
+    await moved(new, clock)
     assert (await stored(of_job(new), "chunks"))[name]["parked"] == {}
 
 
 @pytest.mark.parametrize("model", [Model("words-1", 24), Model("words-2", 16)])
 async def test_another_length_and_another_name_are_both_another_model(
-    old: Backend, opened: Open, watch: Watch, model: Model
+    old: Backend, opened: Open, clock: SettableClock, model: Model
 ) -> None:
-    report = await moved(opened(model), watch)
+    report = await moved(opened(model), clock)
     assert report.counts == {"embedded": DOCUMENTS}
     expected = all_with(model.model, model.dimension)
     assert expected == await spaces(old)
@@ -204,10 +208,10 @@ async def test_another_length_and_another_name_are_both_another_model(
 
 @pytest.mark.parametrize("is_cleared", [False, True])
 async def test_a_move_can_be_taken_back(
-    old: Backend, new: Backend, watch: Watch, *, is_cleared: bool
+    old: Backend, new: Backend, clock: SettableClock, *, is_cleared: bool
 ) -> None:
-    await (cleared(new, watch) if is_cleared else begin(new))
-    report = await moved(old, watch)
+    await (cleared(new, clock) if is_cleared else begin(new))
+    report = await moved(old, clock)
     assert (report.finished, await stamp(old)) == (True, {"model": "words-1", "dimension": 16})
     assert await spaces(old) == all_with("words-1", 16)
 

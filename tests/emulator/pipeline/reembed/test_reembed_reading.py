@@ -22,7 +22,6 @@ from tests.support.model_migration import (
     QUESTION,
     TASK,
     Model,
-    Watch,
     begin,
     cleared,
     former,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 
     from functions.tools.search_kb.tool import Out
     from shared.deps import Backend
+    from tests.support.clock import SettableClock
 
     Open = Callable[[Model], Backend]
 
@@ -55,11 +55,11 @@ async def search(backend: Backend, mode: str = "hybrid") -> Out:
 
 
 async def test_after_a_move_meaning_is_found_by_the_new_model_alone(
-    old: Backend, new: Backend, watch: Watch
+    old: Backend, new: Backend, clock: SettableClock
 ) -> None:
     with pytest.raises(Conflict, match=r"embedded with words-1 .*carrel jobs run reembed"):
         await search(new)
-    await moved(new, watch)
+    await moved(new, clock)
     for mode in ("semantic", "hybrid"):
         out = await search(new, mode)
         assert (out.results[0].title, out.message) == ("Under Sail", None)
@@ -68,12 +68,12 @@ async def test_after_a_move_meaning_is_found_by_the_new_model_alone(
 
 
 async def test_while_the_base_moves_words_find_what_they_found(
-    old: Backend, new: Backend, watch: Watch
+    old: Backend, new: Backend, clock: SettableClock
 ) -> None:
     await begin(new)
     for backend in (old, new):
         await assert_words_alone(backend)
-    await cleared(new, watch)
+    await cleared(new, clock)
     for backend in (old, new):
         await assert_words_alone(backend)
 
@@ -104,9 +104,9 @@ async def test_a_process_that_knew_the_former_model_learns_of_the_move_in_time(
 
 @pytest.mark.usefixtures("old")
 async def test_materials_are_searched_by_the_new_model_once_they_have_its_vectors(
-    new: Backend, watch: Watch
+    new: Backend, clock: SettableClock
 ) -> None:
-    await moved(new, watch)
+    await moved(new, clock)
     assert (await ingest_materials(of_job(new), ample())).counts == {"embedded": 4, "ready": 1}
     wheres: tuple[dict[str, Any], ...] = ({"document": id_of(PAGES)}, {"scope": "task"})
     for where in wheres:
@@ -117,9 +117,9 @@ async def test_materials_are_searched_by_the_new_model_once_they_have_its_vector
 
 @pytest.mark.usefixtures("old")
 async def test_who_asks_for_materials_after_a_move_has_them_embedded_at_once(
-    new: Backend, watch: Watch
+    new: Backend, clock: SettableClock
 ) -> None:
-    await moved(new, watch)
+    await moved(new, clock)
     error = await refused(new, QUESTION, task_id=TASK, scope="task")
     assert "1 of its materials are still being taken in" in error.message
     out = await extracted(new, QUESTION, task_id=TASK, document=id_of(PAGES))
@@ -129,21 +129,23 @@ async def test_who_asks_for_materials_after_a_move_has_them_embedded_at_once(
 
 
 @pytest.mark.usefixtures("old")
-async def test_materials_brought_again_after_a_move_are_found(new: Backend, watch: Watch) -> None:
-    await moved(new, watch)
+async def test_materials_brought_again_after_a_move_are_found(
+    new: Backend, clock: SettableClock
+) -> None:
+    await moved(new, clock)
     out = await extracted(new, QUESTION, task_id=TASK, materials=PAGES)
     assert (out["status"], out["contexts"][0]) == ("ready", MAST)
     assert model_of(new).paid[MAST] == 1
 
 
 async def test_topics_and_passages_can_be_read_throughout_a_move(
-    old: Backend, new: Backend, watch: Watch
+    old: Backend, new: Backend, clock: SettableClock
 ) -> None:
     names = list(await stored(of_job(old), "chunks"))
     topics = [topic("dough", (0.0, 1.0)), topic("boats", (0.6, 0.8))]
     members = {"dough": names[:3], "boats": names[3:]}
-    await of_job(old).store.clusters.save(topics, members, "run-1", watch())
-    for prepare in (begin(new), cleared(new, watch), move(new)):
+    await of_job(old).store.clusters.save(topics, members, "run-1", clock())
+    for prepare in (begin(new), cleared(new, clock), move(new)):
         await prepare
         for backend in (old, new):
             found = await get_cluster(ClusterIn(cluster_id="dough"), of_job(backend))
@@ -159,9 +161,11 @@ def topic(name: str, start: tuple[float, ...]) -> CentredCluster:
 
 
 @pytest.mark.usefixtures("old")
-async def test_materials_move_to_vectors_of_another_length_too(opened: Open, watch: Watch) -> None:
+async def test_materials_move_to_vectors_of_another_length_too(
+    opened: Open, clock: SettableClock
+) -> None:
     longer = opened(Model("words-1", 24))
-    await moved(longer, watch)
+    await moved(longer, clock)
     assert (await ingest_materials(of_job(longer), ample())).counts == {"embedded": 4, "ready": 1}
     out = await extracted(longer, QUESTION, task_id=TASK, document=id_of(PAGES))
     assert out["contexts"][0] == MAST
