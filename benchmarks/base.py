@@ -18,7 +18,7 @@ from infra.deploy.discovery import ROOT
 from infra.local.places import SAMPLE
 from shared.domain.chunk import embedding_text
 from shared.domain.source import Source
-from shared.store.ingestion import BLOCK
+from shared.store.ingestion import BLOCK, Ingestion
 from tests.support.knowledge import embed_all, in_chunks, index_all
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ async def fill(deps: Deps, chunks: int, known: dict[str, Vector]) -> Base:
         block.append(next(sources))
         ids += [chunk.chunk_id for chunk in block[-1].chunks]
         if len(block) == BLOCK or len(ids) >= chunks:
-            await deps.store.ingestion.save(block, deps.clock())
+            await Ingestion(deps.database).save(block, deps.clock())
             block = []
     await embed_all(deps)
     await index_all(deps)

@@ -44,6 +44,7 @@ from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Selection
 from shared.settings import Settings
 from shared.store import Meter
+from shared.store.embedding_space import EmbeddingSpace
 from tests.support.materials import extracted
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ async def quality(folder: Path) -> None:
     """Rank in all cases in every way, and print the tables."""
     embedder = Remembering(LocalEmbedder(), known_vectors())
     ways = Ways(embedder)
-    await ways.deps.store.embedding_space.claim(embedder)
+    await EmbeddingSpace(ways.deps.database).claim(embedder)
     for beside in Beside:
         asked = cases(folder, beside)
         found = [await ways.all(case) for case in asked]

@@ -26,13 +26,14 @@ from shared.retrieval.terms import terms
 from shared.search.meaning import DENSE_POOL
 from shared.search.pool import LEXICAL_POOL
 from shared.store import Meter
+from shared.store.embedding_space import EmbeddingSpace
+from shared.store.materials import Materials
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from shared.deps import Backend, Deps
     from shared.domain.contents import Cut
-    from shared.store.materials import Materials
 
 TIMES: Final = 3
 TOP: Final = 5
@@ -95,10 +96,10 @@ async def steps(text: str, backend: Backend) -> dict[str, float]:
     """What each step takes, in ms; what follows a colon is a part of what stands before it."""
     watch = Watch()
     deps = backend.deps(Caller.of(f"walker-{len(text)}"), Meter())
-    await deps.store.embedding_space.claim(deps.embedder)
+    await EmbeddingSpace(deps.database).claim(deps.embedder)
     cuts = _in_memory(text, deps.settings.extract_passage_characters, watch)
     materials = await taken(text, cuts, deps)
-    store = deps.store.materials(str(deps.caller.user_id), "default")
+    store = Materials(deps.database, str(deps.caller.user_id), "default")
     await _store(materials, store, deps, watch)
     await _rank(materials, store, deps, watch)
     return watch.taken
@@ -119,7 +120,7 @@ def _in_memory(text: str, most: int, watch: Watch) -> list[Cut]:
 async def _store(materials: Taken, store: Materials, deps: Deps, watch: Watch) -> None:
     material = materials.material
     standing = await store.look(material.document_id)
-    await deps.store.database.commit(store.begin(standing, material, deps.clock()))
+    await deps.database.commit(store.begin(standing, material, deps.clock()))
     await watch.waiting("store the parts", lambda: store.keep_parts(material, materials.parts))
 
     async def keep() -> None:

@@ -32,7 +32,7 @@ from shared.job import Budget
 from shared.parsing import parse
 from shared.settings import Settings
 from shared.store import Meter
-from shared.store.ingestion import BLOCK
+from shared.store.ingestion import BLOCK, Ingestion
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ async def grow(deps: Deps, sources: Iterator[ChunkedSource], chunks: int) -> Non
     while chunks > 0:
         block = list(islice(sources, BLOCK))
         chunks -= sum(len(each.chunks) for each in block)
-        await deps.store.ingestion.save(block, deps.clock())
+        await Ingestion(deps.database).save(block, deps.clock())
     for job in (embed, index):
         await job(deps, Budget(math.inf))
 
@@ -122,7 +122,7 @@ async def measure(sizes: Sequence[int]) -> None:
     sources = endless()
     first = next(sources)
     deps = backend.deps(Caller(), Meter())
-    await deps.store.ingestion.save([first], deps.clock())
+    await Ingestion(deps.database).save([first], deps.clock())
     columns: list[dict[str, str]] = []
     present = 0
     for size in sizes:

@@ -111,4 +111,4 @@ def shelve(library: FakeReadwise, number: int) -> None:
         if nth == 0:
             library.put(book + 1)
         library.highlight(book + 1, nth, row["text"])
-    library.later(days=1)
+    library.advance(days=1)

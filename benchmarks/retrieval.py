@@ -43,7 +43,7 @@ from shared.search.selection import Selection
 from shared.search.turns import in_turns
 from shared.settings import Settings
 from shared.store import Meter
-from shared.store.ingestion import BLOCK
+from shared.store.ingestion import BLOCK, Ingestion
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ async def fill(deps: Deps) -> dict[str, str]:
         ids = [json.loads(line)["_id"] for line in lines]
     for start in range(0, len(sources), BLOCK):
         block = [in_chunks(source) for source in sources[start : start + BLOCK]]
-        await deps.store.ingestion.save(block, deps.clock())
+        await Ingestion(deps.database).save(block, deps.clock())
     for job in (embed, index):
         await job(deps, Budget(math.inf))
     return {source.source_id: name for source, name in zip(sources, ids, strict=True)}
@@ -144,7 +144,7 @@ async def search(
     for text in queries.texts:
         meter = Meter()
         deps = backend.deps(Caller(), meter)
-        ranking = await rank(Question(text, mode, Selection()), knowledge(deps.store), deps)
+        ranking = await rank(Question(text, mode, Selection()), knowledge(deps.database), deps)
         sources = [source_id_of(hit.id) for hit in in_turns(ranking.hits)]
         result.rankings.append(list(dict.fromkeys(documents[source] for source in sources)))
         result.reads.append(meter.documents_read)

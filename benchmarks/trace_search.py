@@ -37,6 +37,7 @@ from shared.domain.trust import Status, Tally
 from shared.search.ranking import Mode, Question, rank
 from shared.settings import Settings
 from shared.store import Meter
+from shared.store.traces import Traces
 from shared.traces.corpus import bearing, solved_problems
 from shared.traces.index_entry import index_entry
 from shared.traces.moderation import AGE, HALF_LIFE, VALIDATION, VOTES, moderated
@@ -48,8 +49,8 @@ if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.search.candidate import Candidate
 
-    Traces = Mapping[str, Trace]
-    Way = Callable[[Sequence[Candidate[Trace]], Traces], dict[str, float]]
+    TracesById = Mapping[str, Trace]
+    Way = Callable[[Sequence[Candidate[Trace]], TracesById], dict[str, float]]
     """Of hits and their traces, by id: by what they are ordered."""
 
 NOW: Final = utc_now()
@@ -124,8 +125,8 @@ async def put_in(rows: Sequence[Mapping[str, Any]], deps: Deps) -> dict[str, Tra
         trace = Trace(
             trace_id=row["id"], writing=writing, contributor="a", created_at=NOW, updated_at=NOW
         )
-        writes = deps.store.traces.contributed(trace, await index_entry(trace, deps))
-        await deps.store.database.commit(writes)
+        writes = Traces(deps.database).contributed(trace, await index_entry(trace, deps))
+        await deps.database.commit(writes)
         traces[trace.trace_id] = trace
     return traces
 
@@ -144,7 +145,7 @@ async def measure(backend: Backend) -> None:
             copies[name] for name in query["ids"] if name in copies
         }
         question = Question(query["query"], Mode.HYBRID, bearing(()))
-        ranking = await rank(question, solved_problems(deps.store), deps)
+        ranking = await rank(question, solved_problems(deps.database), deps)
         asked.append(Asked(answers, ranking.hits))
     _print(asked, traces, copies)
 

@@ -28,6 +28,7 @@ from shared.calling import call
 from shared.deps import Backend
 from shared.settings import Settings
 from shared.store import Meter
+from shared.store.traces import Traces
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -107,7 +108,7 @@ async def votes(backend: Backend, voters: int) -> list[list[str]]:
 
     apart = await at_once(voters, lambda number: on(traces[number], number))
     together = await at_once(voters, lambda number: on(hot, number))
-    stored = await backend.deps(Caller(), Meter()).store.traces.get(hot)
+    stored = await Traces(backend.deps(Caller(), Meter()).database).get(hot)
     assert stored
     tally = stored.trace.tally
     wrong = abs(voters - tally.upvotes) + abs(50 * voters - tally.up)

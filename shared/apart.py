@@ -8,6 +8,7 @@ from shared.errors import CarrelError
 from shared.job import Failure
 from shared.logs import describe, log
 from shared.store.database import LeaseLost
+from shared.store.embedding_space import EmbeddingSpace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -50,6 +51,6 @@ async def set_apart(name: str, work: Awaitable[None], deps: Deps, report: Report
 async def _require_database(deps: Deps, cause: Exception) -> None:
     """Return if the database answers a question that has nothing to do with what failed."""
     try:
-        await deps.store.embedding_space.stamp()
+        await EmbeddingSpace(deps.database).stamp()
     except CarrelError:
         raise cause from None

@@ -16,7 +16,9 @@ from shared.errors import Forbidden, InvalidInput, PlatformFault, Unavailable
 from shared.logs import log
 from shared.needs import EVERYTHING, Need
 from shared.notes import noted
-from shared.store import Connection, Meter, Store
+from shared.store import Connection, Meter
+from shared.store.database import Database
+from shared.store.embedding_space import EmbeddingSpace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -87,9 +89,9 @@ class Deps:
         self._request = request
 
     @cached_property
-    def store(self) -> Store:
+    def database(self) -> Database:
         """The database, counting what this call reads and writes."""
-        return Store(self._backend.connection, self.meter, read_only=self.read_only)
+        return Database(self._backend.connection, self.meter, read_only=self.read_only)
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -168,7 +170,7 @@ class Deps:
         if self.once:
             await self.once.commit(writes, result)
         else:
-            await self.store.database.commit(writes)
+            await self.database.commit(writes)
         return result
 
     def note(self, **facts: Fact | Sequence[Fact]) -> None:
@@ -252,7 +254,7 @@ class Backend:
         """
         try:
             async with asyncio.timeout(3):
-                await Store(self.connection, Meter()).embedding_space.stamp()
+                await EmbeddingSpace(Database(self.connection, Meter())).stamp()
         except TimeoutError:
             raise Unavailable("The database does not answer.", retry_after=5) from None
 

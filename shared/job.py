@@ -14,7 +14,8 @@ from shared.caller import Caller
 from shared.errors import CarrelError, Unavailable
 from shared.logs import describe, log
 from shared.store import Meter
-from shared.store.runs import Run, RunState, new_run_id
+from shared.store.leases import Leases
+from shared.store.runs import Run, Runs, RunState, new_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -153,7 +154,7 @@ async def run_job(
     meter = Meter()
     deps = backend.deps(Caller(), meter)
     deps.needs = job.needs
-    leases = deps.store.leases
+    leases = Leases(deps.database)
     run_id = new_run_id(job.name, deps.clock())
     lease = await leases.acquire(
         job.lease or job.name, deps.settings.lease_seconds, deps.clock, run_id
@@ -197,11 +198,11 @@ class _Keeper:
 
     async def keep(self) -> None:
         """Renew the lease while the run reads or computes; the run's own commits notice a loss."""
-        store = self._deps.store
         while True:
             await asyncio.sleep(self._deps.settings.lease_seconds / 3)
             with suppress(Unavailable):
-                await store.database.commit([store.runs.record(self._run(RunState.RUNNING))])
+                record = Runs(self._deps.database).record(self._run(RunState.RUNNING))
+                await self._deps.database.commit([record])
 
     def ended(self, report: Report | None, error: Exception | None) -> Run:
         """What there is to say in the end."""
@@ -240,7 +241,7 @@ async def _release(job: Job, ended: Run, deps: Deps) -> None:
     """Give the lease back; where that fails it expires, and how the run ended stays the news."""
     try:
         async with asyncio.timeout(5):
-            await deps.store.leases.release([deps.store.runs.record(ended)])
+            await Leases(deps.database).release([Runs(deps.database).record(ended)])
     except (CarrelError, TimeoutError) as error:
         log.warning("lease_not_released", job=job.name, **describe(error))
 

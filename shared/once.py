@@ -64,7 +64,7 @@ class Once:
         self._call_id = request.call_id
         self._deps = deps
         self.has_key = arguments.idempotency_key is not None
-        self._replays = Replays(deps.store.database, str(request.caller.user_id))
+        self._replays = Replays(deps.database, str(request.caller.user_id))
         self.is_kept = False
         self.about: str | None = None
 
@@ -99,7 +99,7 @@ class Once:
         )
         remembering = self._replays.write(self._call_id, replay)
         try:
-            await self._deps.store.database.commit([*writes, remembering])
+            await self._deps.database.commit([*writes, remembering])
         except Stale:
             await self._look()
             if not self.is_kept:

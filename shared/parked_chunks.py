@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shared.job import Failure, Parking
+from shared.store.steps import Steps
 
 if TYPE_CHECKING:
     from shared.deps import Deps
@@ -14,10 +15,10 @@ def parked_chunks(step: str) -> Parking:
     """The parking of the job that does this step."""
 
     async def parked(deps: Deps, limit: int) -> list[Failure]:
-        found = await deps.store.steps.parked(step, limit)
+        found = await Steps(deps.database).parked(step, limit)
         return [Failure(each.chunk_id, each.reason) for each in found]
 
     async def retry(deps: Deps) -> int:
-        return await deps.store.steps.retry(step, deps.clock())
+        return await Steps(deps.database).retry(step, deps.clock())
 
     return Parking(parked=parked, retry=retry)

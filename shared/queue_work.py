@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from shared.errors import CarrelError, PlatformFault, Unavailable
 from shared.job import Failure
 from shared.logs import describe, log
-from shared.store.steps import Refused
+from shared.store.steps import Refused, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -61,7 +61,7 @@ async def work_off(work: Work, deps: Deps, budget: Budget, report: Report) -> No
     """
     taken = Counter[str]()
     while True:
-        waiting = await deps.store.steps.pending(work.step, deps.clock(), PAGE)
+        waiting = await Steps(deps.database).pending(work.step, deps.clock(), PAGE)
         # One that somebody edits again and again is left to the next run.
         page = [chunk for chunk in waiting if taken[chunk.chunk_id] < MOST_TAKEN]
         if not page:
@@ -113,7 +113,7 @@ async def _attempt(
         else:
             made.append(outcome)
     try:
-        report.counts[work.counted] += await deps.store.steps.done(work.step, made)
+        report.counts[work.counted] += await Steps(deps.database).done(work.step, made)
     except Refused as refused:
         report.counts[work.counted] += refused.stored
         failed += [(chunk, refused) for chunk in refused.chunks]
@@ -130,5 +130,5 @@ def _told(error: Exception, step: str) -> CarrelError:
 async def _put_off(failed: Sequence[Failed], step: str, deps: Deps, report: Report) -> None:
     for chunk, error in failed:
         reason = f"{error.code}: {error.message}"
-        await deps.store.steps.failed(step, chunk, reason, deps.clock())
+        await Steps(deps.database).failed(step, chunk, reason, deps.clock())
         report.failures.append(Failure(chunk.chunk_id, reason))

@@ -11,7 +11,7 @@ import click
 from infra.cloud.place import share_secrets_of_jobs
 from infra.commands.wording import counted, minute, table
 from infra.local import places
-from shared.store.runs import RunState
+from shared.store.runs import Runs, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -144,12 +144,12 @@ def _with_deps(ask: Callable[[Deps], Awaitable[ResultT]]) -> ResultT:
 
 
 async def _last_runs(jobs: list[Job], deps: Deps) -> list[Run | None]:
-    found = await asyncio.gather(*(deps.store.runs.latest(job.name, 1) for job in jobs))
+    found = await asyncio.gather(*(Runs(deps.database).latest(job.name, 1) for job in jobs))
     return [runs[0] if runs else None for runs in found]
 
 
 async def _looked_up(job: Job, deps: Deps) -> tuple[list[Run], list[Failure]]:
-    runs = await deps.store.runs.latest(job.name, _RUNS)
+    runs = await Runs(deps.database).latest(job.name, _RUNS)
     parked = await job.parking.parked(deps, _PARKED) if job.parking else []
     return runs, list(parked)
 

@@ -12,12 +12,14 @@ import click
 
 from infra.commands.wording import counted, minute, table
 from infra.local import places
+from shared.store.material_erasure import MaterialErasure
+from shared.store.materials import Materials
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from shared.errors import NotFound
-    from shared.store import Store
+    from shared.store.database import Database
     from shared.store.material_tasks import MaterialTask
 
     ResultT = TypeVar("ResultT")
@@ -72,7 +74,7 @@ def list_tasks(user: str) -> None:
 
     checked_user(user)
     with places.knowledge_base():
-        found = _in_store(lambda store: _counted(store, user))
+        found = _in_database(lambda database: _counted(database, user))
     if not found:
         click.echo(f"{user} has no materials in any task.")
         return
@@ -95,43 +97,44 @@ def erase(user: str, task: str, *, yes: bool, as_json: bool) -> None:
     checked_user(user)
     task_id = _task_id(task)
     with places.knowledge_base():
-        held = _in_store(lambda store: _held(store, user, task_id))
+        held = _in_database(lambda database: _held(database, user, task_id))
         if not yes:
             asked = f"Erase {counted(held, 'document')} that {user} brought to the task {task_id}?"
             click.confirm(f"{asked} They cannot be brought back.", abort=True, err=True)
-        receipt = _in_store(lambda store: _erased(store, user, task_id))
+        receipt = _in_database(lambda database: _erased(database, user, task_id))
         places.keep()
     click.echo(json.dumps(asdict(receipt)) if as_json else str(receipt))
 
 
-def _in_store(work: Callable[[Store], Awaitable[ResultT]]) -> ResultT:
+def _in_database(work: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
     """What `work` finds or does in the database."""
     from shared.settings import Settings
-    from shared.store import Connection, Meter, Store
+    from shared.store import Connection, Meter
+    from shared.store.database import Database
 
     settings = Settings()
 
     async def working() -> ResultT:
         connection = Connection(settings.google_cloud_project, settings.firestore_database)
         try:
-            return await work(Store(connection, Meter()))
+            return await work(Database(connection, Meter()))
         finally:
             await connection.aclose()
 
     return asyncio.run(working())
 
 
-async def _counted(store: Store, user: str) -> list[tuple[MaterialTask, int]]:
+async def _counted(database: Database, user: str) -> list[tuple[MaterialTask, int]]:
     """The tasks used last, one more than is shown, and how many materials each holds."""
     from shared.store.material_tasks import MaterialTasks
 
-    tasks = MaterialTasks(store.database, user)
+    tasks = MaterialTasks(database, user)
     latest = await tasks.latest(_SHOWN + 1)
     counts = await tasks.materials([each.task_id for each in latest])
     return list(zip(latest, counts, strict=True))
 
 
-async def _held(store: Store, user: str, task_id: str) -> int:
+async def _held(database: Database, user: str, task_id: str) -> int:
     """How many materials a task holds.
 
     Raises:
@@ -139,14 +142,14 @@ async def _held(store: Store, user: str, task_id: str) -> int:
     """
     from shared.store.material_tasks import MaterialTasks
 
-    task = await store.materials(user, task_id).task()
+    task = await Materials(database, user, task_id).task()
     if task.touched_at is None:
-        raise await _missing(store, user, task_id)
-    [held] = await MaterialTasks(store.database, user).materials([task_id])
+        raise await _missing(database, user, task_id)
+    [held] = await MaterialTasks(database, user).materials([task_id])
     return held
 
 
-async def _erased(store: Store, user: str, task_id: str) -> Receipt:
+async def _erased(database: Database, user: str, task_id: str) -> Receipt:
     """Erase a task.
 
     Raises:
@@ -154,9 +157,9 @@ async def _erased(store: Store, user: str, task_id: str) -> Receipt:
     """
     from shared.clock import utc_now
 
-    erasure = store.material_erasure(store.materials(user, task_id))
+    erasure = MaterialErasure(database, Materials(database, user, task_id))
     if not await erasure.begin():
-        raise await _missing(store, user, task_id)
+        raise await _missing(database, user, task_id)
     gone: Counter[str] = Counter()
     async for deleted in erasure.pages():
         gone += deleted
@@ -165,12 +168,12 @@ async def _erased(store: Store, user: str, task_id: str) -> Receipt:
     return Receipt(user, task_id, utc_now().isoformat(timespec="seconds"), counts)
 
 
-async def _missing(store: Store, user: str, task_id: str) -> NotFound:
+async def _missing(database: Database, user: str, task_id: str) -> NotFound:
     """That there is no such task, and which there are."""
     from shared.errors import NotFound
     from shared.store.material_tasks import MaterialTasks
 
-    found = await MaterialTasks(store.database, user).latest(_NAMED + 1)
+    found = await MaterialTasks(database, user).latest(_NAMED + 1)
     if not found:
         return NotFound(f"{user} has no materials in any task. Is the name right?")
     names = ", ".join(each.task_id for each in found[:_NAMED])

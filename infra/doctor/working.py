@@ -10,7 +10,8 @@ from infra.doctor.check import Check, Finding, State, ok, wrong
 from infra.doctor.deployed import schedule_of
 from infra.doctor.local import embeds
 from shared.clock import utc_now
-from shared.store.runs import RunState
+from shared.store.embedding_space import EmbeddingSpace
+from shared.store.runs import Runs, RunState
 
 if TYPE_CHECKING:
     from infra.doctor.deployed import Deployed
@@ -60,12 +61,13 @@ def _run_now(deployed: Deployed, name: str) -> str:
 
 
 async def _latest(deployed: Deployed, names: list[str]) -> list[Run | None]:
-    from shared.store import Connection, Meter, Store
+    from shared.store import Connection, Meter
+    from shared.store.database import Database
 
     settings = deployed.settings
     connection = Connection(settings.google_cloud_project, settings.firestore_database)
     try:
-        runs = Store(connection, Meter()).runs
+        runs = Runs(Database(connection, Meter()))
         found = await asyncio.gather(*(runs.latest(name, 1) for name in names))
         return [each[0] if each else None for each in found]
     finally:
@@ -92,12 +94,13 @@ def _stamp(deployed: Deployed) -> Finding:
 
 async def _standing(deployed: Deployed) -> tuple[Standing, Embedder]:
     from shared.deps import Backend
-    from shared.store import Meter, Store
+    from shared.store import Meter
+    from shared.store.database import Database
 
     backend = Backend(deployed.settings)
     try:
-        store = Store(backend.connection, Meter())
-        return await store.embedding_space.standing(), backend.embedder
+        database = Database(backend.connection, Meter())
+        return await EmbeddingSpace(database).standing(), backend.embedder
     finally:
         await backend.aclose()
 

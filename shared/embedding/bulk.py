@@ -111,7 +111,7 @@ class BulkRun:
         self._deps = deps
         self._budget = budget
         self._report = report
-        self._store = BulkEmbedding(deps.store.database)
+        self._store = BulkEmbedding(deps.database)
         self._failures = 0
 
     async def next_task(self) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from shared.embedding.bulk import BulkRun, bulk_of
 from shared.embedding.online import PAGE, STEP, embed_pages
+from shared.store.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +54,6 @@ async def embed_one_by_one(deps: Deps, budget: Budget, report: Report) -> None:
     """
 
     async def due() -> Sequence[PendingChunk]:
-        return await deps.store.steps.pending(STEP, deps.clock(), PAGE)
+        return await Steps(deps.database).pending(STEP, deps.clock(), PAGE)
 
     await embed_pages(due, deps, budget, report)

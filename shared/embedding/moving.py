@@ -19,7 +19,7 @@ from shared.embedding.chunks import embed_chunks
 from shared.embedding.online import vectors_of
 from shared.errors import CarrelError
 from shared.job import Failure
-from shared.store.embedding_space import FRESH_SECONDS
+from shared.store.embedding_space import FRESH_SECONDS, EmbeddingSpace
 from shared.store.reembedding import CORPORA, Reembedding
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def announced(deps: Deps) -> Move | None:
     Raises:
         Stale: Somebody else changed what the base is embedded with.
     """
-    space = deps.store.embedding_space
+    space = EmbeddingSpace(deps.database)
     standing = await space.standing()
     wanted = (deps.embedder.model, deps.embedder.dimension)
     if standing.move and standing.move.to == wanted:
@@ -62,7 +62,7 @@ async def carry_on(move: Move, deps: Deps, budget: Budget, report: Report) -> No
     Raises:
         CarrelError: The embedding provider or the database is down, or set up wrongly.
     """
-    moving = _Moving(move, deps, budget, report, Reembedding(deps.store.database))
+    moving = _Moving(move, deps, budget, report, Reembedding(deps.database))
     report.finished = await moving.cleared()
     if not report.finished:
         return
@@ -70,7 +70,7 @@ async def carry_on(move: Move, deps: Deps, budget: Budget, report: Report) -> No
     if report.finished:
         report.finished = await moving.embedded()
     if report.finished:
-        await deps.store.embedding_space.settle(move)
+        await EmbeddingSpace(deps.database).settle(move)
         report.note = f"The knowledge base is embedded with {move.to[0]} now."
 
 
@@ -94,7 +94,7 @@ class _Moving:
         for corpus in CORPORA:
             if not await self._walk(f"clear_{corpus.name}", partial(self._clear_page, corpus)):
                 return False
-        await self.deps.store.embedding_space.clear()
+        await EmbeddingSpace(self.deps.database).clear()
         return True
 
     async def embedded(self) -> bool:
@@ -122,7 +122,7 @@ class _Moving:
             if self.budget.spent:
                 return False
             place = await step(place)
-            await self.deps.store.embedding_space.reach(name, place)
+            await EmbeddingSpace(self.deps.database).reach(name, place)
         return True
 
     async def _clear_page(self, corpus: Corpus, after: str) -> str | None:

@@ -9,7 +9,7 @@ from shared.ai.embedding import Purpose
 from shared.errors import CarrelError
 from shared.job import Failure
 from shared.logs import describe, log
-from shared.store.steps import Refused
+from shared.store.steps import Refused, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -96,7 +96,7 @@ async def _require_provider(deps: Deps, cause: CarrelError) -> None:
 async def put_off(chunk: PendingChunk, error: CarrelError, deps: Deps, report: Report) -> None:
     """Try a passage again later, and say so."""
     reason = f"{error.code}: {error.message}"
-    await deps.store.steps.failed(STEP, chunk, reason, deps.clock())
+    await Steps(deps.database).failed(STEP, chunk, reason, deps.clock())
     report.failures.append(Failure(chunk.chunk_id, reason))
 
 
@@ -105,7 +105,9 @@ async def keep(pairs: Sequence[Pair], deps: Deps, budget: Budget, report: Report
     chunks = [chunk for chunk, _ in pairs]
     vectors = [vector for _, vector in pairs]
     try:
-        stored = await deps.store.steps.embedded(chunks, vectors, deps.embedder.model, deps.clock())
+        stored = await Steps(deps.database).embedded(
+            chunks, vectors, deps.embedder.model, deps.clock()
+        )
     except Refused as refused:
         stored = refused.stored
         for chunk in refused.chunks:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from shared.domain.extraction import ExtractionType
 from shared.retrieval.nearest_names import nearest_names
+from shared.store.extractions import Extractions
+from shared.store.topics import Topics
 
 if TYPE_CHECKING:
     from shared.deps import Deps
@@ -48,13 +50,13 @@ async def why_nothing(wanted: Wanted, deps: Deps) -> Advice:
     """Find out why nothing was found. One round trip."""
     if wanted.topic:
         return await _of_topic(wanted.topic, wanted, deps)
-    if not await deps.store.extractions.page(wanted.kind, None, None, 1):
+    if not await Extractions(deps.database).page(wanted.kind, None, None, 1):
         return Advice(_none(wanted.kind))
     return Advice(_of_rest(wanted))
 
 
 async def _of_topic(name: str, wanted: Wanted, deps: Deps) -> Advice:
-    topics = deps.store.topics
+    topics = Topics(deps.database)
     known, most, beside = await asyncio.gather(
         topics.get(name),
         topics.most(MOST, wanted.kind),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from shared.store.extraction_upkeep import ExtractionUpkeep
+
 if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.job import Budget, Report
@@ -15,7 +17,7 @@ async def show_heirs(deps: Deps, budget: Budget, report: Report) -> None:
 
     Each job that removes extractions ends with it. Nothing to do costs one read.
     """
-    while (done := await deps.store.extraction_upkeep.settle())["settled"]:
+    while (done := await ExtractionUpkeep(deps.database).settle())["settled"]:
         report.counts += Counter(shown=done["shown"])
         if budget.spent:
             report.finished = False

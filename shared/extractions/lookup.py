@@ -11,6 +11,7 @@ from shared.extractions.advice import Advice, why_nothing
 from shared.extractions.pages import Wanted, page_of
 from shared.extractions.results import Metadata, ResultT, result_of
 from shared.paging import fitting, write_cursor
+from shared.store.sources import Sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,7 +84,7 @@ async def _source(source_id: str | None, deps: Deps) -> StoredSource | None:
     """The source that was asked for, if one was. One round trip, or none."""
     if source_id is None:
         return None
-    source = await deps.store.sources.get(source_id)
+    source = await Sources(deps.database).get(source_id)
     if source is None:
         raise NotFound(
             f"There is no source {source_id}. Find those that there are with list_sources.",
@@ -99,7 +100,7 @@ async def _titles(
     if named:
         return {named.source_id: named.title}
     wanted = list(dict.fromkeys(each.extraction.source_id for each in found))
-    return {each.source_id: each.title for each in await deps.store.sources.get_all(wanted)}
+    return {each.source_id: each.title for each in await Sources(deps.database).get_all(wanted)}
 
 
 def _exhausted(page: Page, end: object) -> str | None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import Field, TypeAdapter
 
 from shared.paging import read_cursor
-from shared.store.extractions import MOST_NEAR, place
+from shared.store.embedding_space import EmbeddingSpace
+from shared.store.extractions import MOST_NEAR, Extractions, place
 from shared.tool import DocumentId
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ async def page_of(wanted: Wanted, args: ExtractionArguments, deps: Deps) -> Page
 
 async def _listed(wanted: Wanted, args: ExtractionArguments, deps: Deps) -> Page:
     after = read_cursor(args, args.cursor, _LISTED)
-    extractions = await deps.store.extractions.page(
+    extractions = await Extractions(deps.database).page(
         wanted.kind, wanted.topic, wanted.source_id, args.limit + 1, after
     )
     found = [Found(each, place(each)) for each in extractions]
@@ -109,12 +110,12 @@ async def _ranked(query: str, wanted: Wanted, args: ExtractionArguments, deps: D
     """The nearest that come after what was shown, which is found again with them."""
     step, name, seen = read_cursor(args, args.cursor, _RANKED) or _FIRST
     vector, embedded = await asyncio.gather(
-        deps.query_vector(query), deps.store.embedding_space.expect(deps.embedder)
+        deps.query_vector(query), EmbeddingSpace(deps.database).expect(deps.embedder)
     )
     if not embedded:
         return Page([])
     size = min(seen + args.limit + 1, MOST_NEAR)
-    near = await deps.store.extractions.nearest(
+    near = await Extractions(deps.database).nearest(
         vector, wanted.kind, wanted.topic, wanted.source_id, size
     )
     found = [each for each in _in_order(near) if each.position[:2] > (step, name)]

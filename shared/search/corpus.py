@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol
 
 from shared.domain.searchable import DocumentT
+from shared.store.chunks import Chunks
+from shared.store.index_lists import KNOWLEDGE, IndexLists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,9 +15,9 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.domain.chunk import Chunk
     from shared.domain.facet import Facet
-    from shared.store import Store
+    from shared.store.database import Database
     from shared.store.documents import Documents, Neighbour
-    from shared.store.index_lists import IndexLists, Lists
+    from shared.store.index_lists import Lists
 
 
 class DocumentReader(Protocol[DocumentT]):
@@ -70,6 +72,6 @@ class DatedCorpus(Corpus[DocumentT]):
     lists: IndexLists
 
 
-def knowledge(store: Store) -> DatedCorpus[Chunk]:
+def knowledge(database: Database) -> DatedCorpus[Chunk]:
     """The knowledge base."""
-    return DatedCorpus(store.chunks, store.index_lists)
+    return DatedCorpus(Chunks(database), IndexLists(database, KNOWLEDGE))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic
 from shared.domain.searchable import DocumentT
 from shared.errors import PlatformFault, RateLimited, Unavailable
 from shared.logs import describe, log
-from shared.store.embedding_space import Moving
+from shared.store.embedding_space import EmbeddingSpace, Moving
 
 if TYPE_CHECKING:
     from shared.ai.embedding import Vector
@@ -64,7 +64,7 @@ async def meaning_of(
         return Meaning()
     try:
         vector, embedded = await asyncio.gather(
-            _vector(question, deps), deps.store.embedding_space.expect(deps.embedder)
+            _vector(question, deps), EmbeddingSpace(deps.database).expect(deps.embedder)
         )
     except Moving:
         if not question.by_words:

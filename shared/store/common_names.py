@@ -23,11 +23,11 @@ FRESH_SECONDS: Final = 60.0
 class CommonNames:
     """The commonest tags, authors, categories and sources, and the largest clusters."""
 
-    def __init__(self, database: Database, remembered: Remembered) -> None:
-        """Remember in `remembered`, which the process shares, what was read and when."""
+    def __init__(self, database: Database) -> None:
+        """Remember for the whole process what was read and when."""
         self._lists = IndexLists(database, KNOWLEDGE)
         self._clusters = Clusters(database)
-        self._remembered = remembered
+        self._remembered: Remembered = database.cache("common_names")
 
     async def of(self, kind: Kind) -> Sequence[FacetName]:
         """The names of a kind, those of most chunks first. One round trip, or none.

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 
     from google.cloud.firestore import (
-        AsyncClient,
         AsyncCollectionReference,
         AsyncDocumentReference,
         AsyncQuery,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
     from google.cloud.firestore_v1.types import WriteResult
 
+    from shared.store import Connection
     from shared.store.leases import Lease
 
     Document = DocumentSnapshot[Any]
@@ -115,27 +115,32 @@ class Database:
 
     def __init__(
         self,
-        client: AsyncClient,
+        connection: Connection,
         meter: Meter,
         request_seconds: float | None = None,
         *,
         read_only: bool = False,
     ) -> None:
-        """Use a client that belongs to the running event loop.
+        """Use a connection, whose client belongs to the running event loop.
 
         Args:
-            client: The client.
+            connection: What the process has open.
             meter: Counts what is read and written.
             request_seconds: How long to wait for an answer; by default as long as Google's client
                 tries, which is a minute and more.
             read_only: Whether to refuse to write, as the cloud does by the role of an account.
         """
-        self.client = client
+        self.client = connection.client
         self.meter = meter
         self._request_seconds = request_seconds
         self._read_only = read_only
+        self._caches = connection.caches
         self.lease: Lease | None = None
         self._one_commit = asyncio.Lock()
+
+    def cache(self, repository: str) -> dict[Any, Any]:
+        """What a repository remembers for all calls of the process."""
+        return self._caches[repository]
 
     def collection(self, path: str) -> AsyncCollectionReference:
         """The collection at `path`."""

@@ -80,10 +80,10 @@ class Standing:
 class EmbeddingSpace:
     """The guard against comparing vectors of different models."""
 
-    def __init__(self, database: Database, confirmed: dict[Space, float]) -> None:
-        """Remember in `confirmed`, which the process shares, what was found to match and when."""
+    def __init__(self, database: Database) -> None:
+        """Remember for the whole process which space was found to match, and when."""
         self._database = database
-        self._confirmed = confirmed
+        self._confirmed: dict[Space, float] = database.cache("embedding_space")
         self._reference = database.document(_COLLECTION, _DOCUMENT)
 
     async def stamp(self) -> Space | None:

@@ -87,7 +87,7 @@ async def change(
             return result
         return await deps.commit([tasks.change(found, after)], result)
 
-    return await deps.store.database.until_it_holds(attempt)
+    return await deps.database.until_it_holds(attempt)
 
 
 def as_it_is(changed: Changed) -> Changed:

@@ -12,12 +12,12 @@ from shared.domain.task import Priority, Status, Task
 from shared.envelope import Envelope
 from shared.errors import Unauthorized
 from shared.readable import one_line, prose, wrong
+from shared.store.tasks import Tasks
 from shared.tool import Result
 from shared.undo import Undo
 
 if TYPE_CHECKING:
     from shared.deps import Deps
-    from shared.store.tasks import Tasks
 
 MOST: Final = 25
 """How many tasks one call adds or completes."""
@@ -208,4 +208,4 @@ def own_tasks(deps: Deps) -> Tasks:
     """
     if deps.caller.user_id is None:
         raise Unauthorized("Tasks belong to somebody: sign in.")
-    return deps.store.tasks(deps.caller.user_id)
+    return Tasks(deps.database, deps.caller.user_id)

@@ -11,21 +11,23 @@ from shared.domain.trust import Status
 from shared.retrieval.nearest_names import unknown_name
 from shared.search.corpus import DatedCorpus
 from shared.search.selection import Group, Selection
+from shared.store.index_lists import TRACES, IndexLists
+from shared.store.traces import Traces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.deps import Deps
     from shared.domain.searchable import Searchable
-    from shared.store import Store
+    from shared.store.database import Database
 
 NAMES: Final = 100
 """Tags among which one is looked for that was meant."""
 
 
-def solved_problems(store: Store) -> DatedCorpus[Trace]:
+def solved_problems(database: Database) -> DatedCorpus[Trace]:
     """All traces."""
-    return DatedCorpus(store.traces, store.trace_lists)
+    return DatedCorpus(Traces(database), IndexLists(database, TRACES))
 
 
 @dataclass(frozen=True)
@@ -54,5 +56,5 @@ async def unknown_tags(tags: Sequence[str], deps: Deps) -> list[str]:
     """Say of each that no trace bears it, and which there are like it. One round trip, or none."""
     if not tags:
         return []
-    names = [each.name for each in await deps.store.trace_lists.names(Kind.TAG, NAMES)]
+    names = [each.name for each in await IndexLists(deps.database, TRACES).names(Kind.TAG, NAMES)]
     return [unknown_name("tag", tag, names) for tag in tags]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shared.errors import Conflict
+from shared.store.traces import Traces
 from shared.traces.near_duplicate import CANDIDATES, Words, is_near_duplicate, resemblance
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Likeness:
 
 async def likeness(trace: Trace, entry: IndexEntry, deps: Deps) -> Likeness:
     """Compare a trace with the nearest others, but for the one it replaces. One round trip."""
-    neighbours = await deps.store.traces.nearest(entry.vector, CANDIDATES + 1)
+    neighbours = await Traces(deps.database).nearest(entry.vector, CANDIDATES + 1)
     itself = {trace.trace_id, trace.supersedes}
     others = [each.document for each in neighbours if each.document.trace_id not in itself]
     # Counting the terms of six long traces takes some tenths of a second.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
 from shared.search.marking import mark
+from shared.store.embedding_space import EmbeddingSpace
 from shared.store.traces import IndexEntry
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ async def index_entry(trace: Trace, deps: Deps) -> IndexEntry:
     """
     [vector], _, mark_of_trace = await asyncio.gather(
         deps.embedder.embed([trace.writing.embedding_text], Purpose.DOCUMENT),
-        deps.store.embedding_space.claim(deps.embedder),
+        EmbeddingSpace(deps.database).claim(deps.embedder),
         asyncio.to_thread(trace_mark, trace),
     )
     return IndexEntry(vector, deps.embedder.model, mark_of_trace)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shared.errors import Forbidden, NotFound
+from shared.store.traces import Traces
 
 if TYPE_CHECKING:
     from shared.deps import Deps
@@ -19,7 +20,7 @@ async def readable(trace_id: str, deps: Deps) -> StoredTrace:
     Raises:
         NotFound: There is none, or no more.
     """
-    stored = await deps.store.traces.get(trace_id)
+    stored = await Traces(deps.database).get(trace_id)
     if stored is None or (stored.trace.withdrawn_at and not is_own(stored, deps)):
         raise NotFound(
             f"There is no trace {trace_id!r}, or its contributor withdrew it. Search with"

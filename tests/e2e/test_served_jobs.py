@@ -15,6 +15,8 @@ from infra.deploy.discovery import jobs
 from infra.local.cloud import SCHEDULER, cloud
 from shared.domain.source import Section, Source
 from shared.settings import Settings
+from shared.store.ingestion import Ingestion
+from shared.store.leases import Leases
 from tests.support.authorized_calls import bearer, trusting
 from tests.support.knowledge import in_chunks
 from tests.support.source_files import book, export, written
@@ -106,7 +108,7 @@ async def test_a_post_runs_the_job_and_says_what_it_did(
 
 async def test_a_post_while_the_job_runs_says_so(served: Cloud, deps: Deps) -> None:
     chunked = in_chunks(Source("notes", "Notes", sections=NOTES))
-    await deps.store.ingestion.save([chunked], datetime.now(UTC))
+    await Ingestion(deps.database).save([chunked], datetime.now(UTC))
     answers = await asyncio.gather(posted(served, "embed"), posted(served, "embed"))
     assert [status for status, _ in answers] == [200, 200]
     busy, finished = sorted((body for _, body in answers), key=lambda body: str(body["state"]))
@@ -118,9 +120,9 @@ async def test_a_post_while_the_job_runs_says_so(served: Cloud, deps: Deps) -> N
 async def test_a_post_while_another_process_runs_the_job_says_until_when(
     served: Cloud, deps: Deps
 ) -> None:
-    await deps.store.leases.acquire("ingest", 40, deps.clock)
+    await Leases(deps.database).acquire("ingest", 40, deps.clock)
     status, body = await posted(served, "ingest")
-    await deps.store.leases.release()
+    await Leases(deps.database).release()
     until = datetime.fromisoformat(body.pop("until"))
     assert (status, body) == (200, {"state": "busy"})
     assert timedelta(0) < until - datetime.now(UTC) <= timedelta(seconds=40)

@@ -24,6 +24,8 @@ from shared.embedding.bulk import Bulk
 from shared.embedding.chunks import embed_with
 from shared.job import Budget, Report
 from shared.store import Meter
+from shared.store.ingestion import Ingestion
+from shared.store.steps import Steps
 from tests.support.fakes.vertex import vector_of
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import chunks_by_content, documents
@@ -100,7 +102,7 @@ def _endpoint(vertex: FakeVertexBatch) -> Endpoint:
 
 async def add(deps: Deps, notes: Source) -> None:
     """Put a source in, or what has become of it."""
-    await deps.store.ingestion.save([in_chunks(notes)], deps.clock())
+    await Ingestion(deps.database).save([in_chunks(notes)], deps.clock())
 
 
 async def run(deps: Deps, bulk: Bulk, seconds: float = 60) -> Report:
@@ -127,7 +129,7 @@ async def assert_all_embedded_once(deps: Deps, vertex: FakeVertexBatch, *names: 
     """Each note has the vector of its text, none waits, and each was paid for once."""
     contents = [f"{name} {number}." for name in names for number in range(NOTES)]
     assert {each: pytest.approx(vector(each)) for each in contents} == await embedded(deps)
-    assert await deps.store.steps.count_pending("embed") == 0
+    assert await Steps(deps.database).count_pending("embed") == 0
     assert dict.fromkeys(map(text_of, contents), 1) == vertex.paid
 
 

@@ -13,6 +13,7 @@ from shared.caller import Caller
 from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.store import Meter
+from shared.store.ingestion import Ingestion
 from tests.support.fakes.vertex import MODEL
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import chunks
@@ -70,7 +71,7 @@ def deps_of(
 
 async def bring(deps: Deps, *sources: Source) -> None:
     """Put sources in, as ingest does."""
-    await deps.store.ingestion.save([in_chunks(source) for source in sources], NOON)
+    await Ingestion(deps.database).save([in_chunks(source) for source in sources], NOON)
 
 
 async def cards_of(deps: Deps) -> dict[str, Any]:

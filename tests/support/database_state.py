@@ -62,7 +62,7 @@ _GONE: Final = object()
 
 async def state_of(deps: Deps) -> State:
     """All that a base keeps."""
-    collections = [each.id async for each in deps.store.database.client.collections()]
+    collections = [each.id async for each in deps.database.client.collections()]
     return {
         name: {key: _plain(data, "") for key, data in (await documents(deps, name)).items()}
         for name in sorted(collections)

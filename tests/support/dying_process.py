@@ -26,6 +26,8 @@ from shared.calling import call
 from shared.job import run_job
 from shared.settings import Settings
 from shared.store import Meter
+from shared.store.material_erasure import MaterialErasure
+from shared.store.materials import Materials
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.tool_calls import request_of
 
@@ -100,8 +102,8 @@ async def _do(order: dict[str, Any], backend: Backend) -> None:
         return
     caller = Caller.of(order["user"])
     if "erase" in order:
-        store = backend.deps(caller, Meter()).store
-        erasure = store.material_erasure(store.materials(order["user"], order["erase"]))
+        database = backend.deps(caller, Meter()).database
+        erasure = MaterialErasure(database, Materials(database, order["user"], order["erase"]))
         await erasure.begin()
         async for _ in erasure.pages():
             pass

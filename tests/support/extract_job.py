@@ -11,6 +11,7 @@ from shared.caller import Caller
 from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.store import Meter
+from shared.store.ingestion import Ingestion
 from shared.store.outdated import Outdated
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.generator import ScriptedGenerator
@@ -121,7 +122,7 @@ async def shelve(deps: Deps, *books: Source) -> list[Chunk]:
     """Put books in, one after the other; return their chunks."""
     chunked = [in_chunks(each) for each in books]
     for each in chunked:
-        await deps.store.ingestion.save([each], deps.clock())
+        await Ingestion(deps.database).save([each], deps.clock())
     return [chunk for each in chunked for chunk in each.chunks]
 
 
@@ -132,7 +133,7 @@ async def run(deps: Deps) -> Report:
 
 async def read_again(deps: Deps) -> int:
     """Have all that was read read again, as when extractions get another shape."""
-    return await Outdated(deps.store.database, version=2).read_again(deps.clock())
+    return await Outdated(deps.database, version=2).read_again(deps.clock())
 
 
 async def stored(deps: Deps) -> dict[str, dict[str, Any]]:

@@ -26,6 +26,8 @@ from shared.domain.extraction import (
     Step,
     extraction_id,
 )
+from shared.store.extractions import Extractions
+from shared.store.steps import Steps
 from tests.support.knowledge import write
 from tests.support.tool_calls import request_of
 
@@ -98,14 +100,14 @@ async def replace(deps: Deps, chunk: PendingChunk, held: Sequence[Extraction]) -
     texts = [each.content.text for each in held]
     vectors = await deps.embedder.embed(texts, Purpose.DOCUMENT) if texts else []
     new = list(zip(held, vectors, strict=True))
-    done = deps.store.extractions.replacing(chunk, new, deps.embedder.model)
-    return await deps.store.steps.done("extract", [done])
+    done = Extractions(deps.database).replacing(chunk, new, deps.embedder.model)
+    return await Steps(deps.database).done("extract", [done])
 
 
 async def waiting(deps: Deps, chunk_id: str) -> PendingChunk:
     """A chunk, made to wait for the job."""
     await write(deps, f"chunks/{chunk_id}", {"pending": {"extract": NOON}})
-    found = await deps.store.steps.pending("extract", deps.clock(), 100)
+    found = await Steps(deps.database).pending("extract", deps.clock(), 100)
     return next(each for each in found if each.chunk_id == chunk_id)
 
 

@@ -17,6 +17,7 @@ from shared.domain.source import Section, Source
 from shared.retrieval.terms import terms
 from shared.store import chunk_documents
 from shared.store.indexing import Indexing
+from shared.store.ingestion import Ingestion
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import ample, chunks, documents, one_step, tombstones
 
@@ -141,8 +142,7 @@ class History:
         self.chance = random.Random(seed)  # noqa: S311 - no secret
         self.sources: dict[str, Source] = {}
         self.moment = NOON
-        self.indexing = Raced(deps.store.database, **limits)
-        deps.store.indexing = self.indexing
+        self.indexing = Raced(deps.database, **limits)
 
     async def event(self) -> None:
         """Something."""
@@ -158,15 +158,15 @@ class History:
             self.sources[name] = self._changed(self.sources.get(name) or Source(name, "Bread"))
         chunked = [in_chunks(self.sources[name]) for name in changed]
         self.moment += timedelta(minutes=self.chance.choice([0, 1, 50_000]))
-        await self.deps.store.ingestion.save(chunked, self.moment)
+        await Ingestion(self.deps.database).save(chunked, self.moment)
 
     async def index(self) -> None:
         """The job runs to its end."""
-        assert (await index(self.deps, ample())).failures == []
+        assert (await index(self.deps, ample(), self.indexing)).failures == []
 
     async def begin_to_index(self) -> None:
         """The job runs, and is stopped after its first commit."""
-        await index(self.deps, one_step())
+        await index(self.deps, one_step(), self.indexing)
 
     async def edit_meanwhile(self) -> None:
         """Sources change while the job holds what it has read."""

@@ -11,7 +11,7 @@ from shared.domain.chunk import chunks_of
 from shared.domain.source import Section, Source
 from shared.job import Budget
 from shared.retrieval.chunking import split
-from shared.store.ingestion import ChunkedSource
+from shared.store.ingestion import ChunkedSource, Ingestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def in_chunks(source: Source) -> ChunkedSource:
 async def put_in(deps: Deps, *sources: Source) -> list[Chunk]:
     """Store sources, embed and index them; return their chunks in order."""
     chunked = [in_chunks(source) for source in sources]
-    await deps.store.ingestion.save(chunked, deps.clock())
+    await Ingestion(deps.database).save(chunked, deps.clock())
     await embed_all(deps)
     await index_all(deps)
     return [chunk for each in chunked for chunk in each.chunks]
@@ -76,7 +76,7 @@ async def index_all(deps: Deps) -> None:
 
 async def write(deps: Deps, path: str, data: dict[str, Any]) -> None:
     """Set a document's fields, as a job that does not exist yet would."""
-    await deps.store.database.client.document(path).set(data, merge=True)
+    await deps.database.client.document(path).set(data, merge=True)
 
 
 def texts(chunks: Sequence[Chunk]) -> list[str]:

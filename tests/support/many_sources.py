@@ -11,6 +11,7 @@ from shared.caller import Caller
 from shared.domain.source import Section, Source
 from shared.job import Budget
 from shared.store import Meter
+from shared.store.ingestion import Ingestion
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ NOON = datetime(2024, 6, 12, 12, tzinfo=UTC)
 async def shelve(deps: Deps, *sources: Source, now: datetime = NOON) -> list[Chunk]:
     """Store sources, or their new state, and index them; return their chunks in order."""
     chunked = [in_chunks(source) for source in sources]
-    await deps.store.ingestion.save(chunked, now)
+    await Ingestion(deps.database).save(chunked, now)
     await index_all(deps)
     return [chunk for each in chunked for chunk in each.chunks]
 

@@ -119,7 +119,7 @@ def opener(settings: Settings, clock: Clock, backends: list[Backend]) -> Callabl
 async def filled(backend: Backend) -> Backend:
     """A process that has embedded everything, a while ago."""
     await fill(backend)
-    backend.connection.confirmed.clear()
+    backend.connection.caches["embedding_space"].clear()
     return backend
 
 

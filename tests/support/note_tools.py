@@ -49,7 +49,7 @@ class Notes(Result):
 def notebook(deps: Deps) -> AsyncDocumentReference:
     """The caller's own, for the task that they work in."""
     path = f"users/{deps.caller.user_id}/notebook"
-    return deps.store.database.document(path, deps.caller.task or "notes")
+    return deps.database.document(path, deps.caller.task or "notes")
 
 
 async def write_note(args: Note, deps: Deps) -> Written:
@@ -57,7 +57,7 @@ async def write_note(args: Note, deps: Deps) -> Written:
     if args.then == "refuse":
         raise NotFound("There is no such notebook.")
     deps.charge(len(args.text))
-    database, notes = deps.store.database, notebook(deps)
+    database, notes = deps.database, notebook(deps)
 
     async def attempt() -> Written:
         seen = await database.get(notes)
@@ -74,7 +74,7 @@ async def write_note(args: Note, deps: Deps) -> Written:
 
 async def read_notes(_args: Nothing, deps: Deps) -> Notes:
     """Read the caller's notebook."""
-    snapshot = await deps.store.database.get(notebook(deps))
+    snapshot = await deps.database.get(notebook(deps))
     return Notes(texts=snapshot.get("texts") if snapshot.exists else [])
 
 

@@ -35,7 +35,7 @@ async def followed(backend: Backend, meter: Meter | None = None) -> Report:
 
 async def progress(deps: Deps) -> Progress:
     """How far the base follows the library."""
-    return await ReadwiseSync(deps.store.database).progress()
+    return await ReadwiseSync(deps.database).progress()
 
 
 async def texts(deps: Deps) -> dict[str, list[str]]:

@@ -66,7 +66,7 @@ def many(texts: Sequence[str], source_id: str = "many", **fields: Any) -> Source
 
 async def change(deps: Deps, chunk_id: str, **fields: object) -> None:
     """Set fields of a chunk, as the jobs do that make cards and clusters, and index it again."""
-    reference = deps.store.database.client.document(f"chunks/{chunk_id}")
+    reference = deps.database.client.document(f"chunks/{chunk_id}")
     await reference.update(fields | {"pending.index": deps.clock()})
     await index_all(deps)
 
@@ -74,7 +74,7 @@ async def change(deps: Deps, chunk_id: str, **fields: object) -> None:
 async def random_base(deps: Deps, chance: random.Random, sources: int = 9) -> list[Stored]:
     """A base of passages with tags, authors, dates, cards and clusters at random."""
     await put_in(deps, *(_random_source(chance, number) for number in range(sources)))
-    client = deps.store.database.client
+    client = deps.database.client
     async for snapshot in client.collection("chunks").select([]).stream():
         card = {"summary": "In short.", "takeaways": ["One."]} if chance.random() < 0.5 else None
         clusters = chance.sample(CLUSTERS, chance.choice((0, 1, 1, 2)))
@@ -86,7 +86,7 @@ async def random_base(deps: Deps, chance: random.Random, sources: int = 9) -> li
 
 async def stored(deps: Deps) -> list[Stored]:
     """Every passage there is."""
-    chunks = deps.store.database.client.collection("chunks")
+    chunks = deps.database.client.collection("chunks")
     found = [(each.id, each.to_dict() or {}) async for each in chunks.stream()]
     return [
         Stored(chunk_documents.to_chunk(name, data), tuple(data["embedding"]))
@@ -97,9 +97,9 @@ async def stored(deps: Deps) -> list[Stored]:
 
 async def cut_lists(deps: Deps, collection: str, cap: int) -> None:
     """Cut all lists of a collection as the index job cuts those that have grown too long."""
-    client = deps.store.database.client
+    client = deps.database.client
     names = [(collection, each.id) async for each in client.collection(collection).stream()]
-    await LongLists(deps.store.database, KNOWLEDGE, cap).shorten(names, keeping(KNOWLEDGE))
+    await LongLists(deps.database, KNOWLEDGE, cap).shorten(names, keeping(KNOWLEDGE))
 
 
 async def walk(deps: Deps, limit: int = 10, **arguments: Any) -> list[Out]:

@@ -15,6 +15,7 @@ from shared.search.corpus import DatedCorpus
 from shared.search.marking import mark
 from shared.store.changes import put
 from shared.store.documents import Documents
+from shared.store.embedding_space import EmbeddingSpace
 from shared.store.index_lists import IndexLists, IndexNames
 from shared.store.list_changes import Difference
 from shared.store.list_writes import list_writes
@@ -61,14 +62,14 @@ def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
 
 def corpus(deps: Deps) -> DatedCorpus[Jotting]:
     """All of them, for search."""
-    database = deps.store.database
+    database = deps.database
     documents = Documents(database, COLLECTION, ("text", "tags", "dated_at"), _present)
     return DatedCorpus(documents, IndexLists(database, NAMES))
 
 
 async def jot(deps: Deps, *written: Jotting) -> None:
     """Write each, in the place of the one of its id if there is one."""
-    await deps.store.embedding_space.claim(deps.embedder)
+    await EmbeddingSpace(deps.database).claim(deps.embedder)
     for each in written:
         [vector] = await deps.embedder.embed([each.text], Purpose.DOCUMENT)
         wanted = mark(each)
@@ -85,7 +86,7 @@ async def forget(deps: Deps, jotting_id: str) -> None:
 
 async def _save(deps: Deps, jotting_id: str, fields: dict[str, Any], wanted: Indexed) -> None:
     """Write it with its lists in one commit, as long as somebody else writes it in between."""
-    database = deps.store.database
+    database = deps.database
 
     async def attempt() -> None:
         seen = await database.get(database.document(COLLECTION, jotting_id))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 async def snapshots(deps: Deps, collection: str) -> dict[str, DocumentSnapshot[Any]]:
     """Every document of a collection by its id, with the time of its last write."""
-    found = deps.store.database.client.collection(collection).stream()
+    found = deps.database.client.collection(collection).stream()
     return {snapshot.id: snapshot async for snapshot in found}
 
 

@@ -74,7 +74,7 @@ async def contents(backend: Backend, caller: Caller = READER) -> dict[str, dict[
 
     What is left of an arrival that no document names keeps its name.
     """
-    client = backend.deps(Caller(), Meter()).store.database.client
+    client = backend.deps(Caller(), Meter()).database.client
     found: dict[str, dict[str, Any]] = {}
     async for task in client.collection(f"users/{caller.user_id}/rag_tasks").list_documents():
         seen = await task.get()
@@ -100,7 +100,7 @@ async def with_vectors(backend: Backend) -> set[str]:
 
 async def answers_kept(backend: Backend, caller: Caller = READER) -> list[dict[str, Any]]:
     """The answers that are kept for calls that may be sent again."""
-    client = backend.deps(Caller(), Meter()).store.database.client
+    client = backend.deps(Caller(), Meter()).database.client
     replays = client.collection(f"users/{caller.user_id}/replays")
     return [each.to_dict() or {} async for each in replays.stream()]
 

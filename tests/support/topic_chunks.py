@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.domain.source import Section, Source
 from shared.job import Budget
+from shared.store.ingestion import Ingestion
 from tests.support.knowledge import embed_all, in_chunks
 from tests.support.stored_documents import chunks, documents
 
@@ -49,13 +50,13 @@ def passage(theme: str, number: int) -> str:
 
 async def put_in(deps: Deps, *sources: Source) -> None:
     """Store sources as they are now, and embed them."""
-    await deps.store.ingestion.save([in_chunks(each) for each in sources], deps.clock())
+    await Ingestion(deps.database).save([in_chunks(each) for each in sources], deps.clock())
     await embed_all(deps)
 
 
 async def take_out(deps: Deps, source: Source) -> None:
     """Delete a source with all its passages."""
-    await deps.store.ingestion.save([in_chunks(replace(source, sections=()))], deps.clock())
+    await Ingestion(deps.database).save([in_chunks(replace(source, sections=()))], deps.clock())
 
 
 async def topics(deps: Deps) -> dict[str, set[str]]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.caller import Caller
 from shared.deps import Backend
 from shared.store import Meter
+from shared.store.material_erasure import MaterialErasure
+from shared.store.materials import Materials
 from tests.support.database_dump import everything
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import PAGES, READER, extracted
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 
     from shared.deps import Deps
     from shared.settings import Settings
-    from shared.store.material_erasure import MaterialErasure
-    from shared.store.materials import Materials
     from tests.support.clock import SettableClock
 
 QUESTION: Final = "What was struck by lightning?"
@@ -49,12 +49,12 @@ def of_job(backend: Backend) -> Deps:
 
 def task_of(deps: Deps, task: str, user: str = "reader") -> Materials:
     """What a user brought to a task."""
-    return deps.store.materials(user, task)
+    return Materials(deps.database, user, task)
 
 
 def erasure_of(deps: Deps, task: str, user: str = "reader") -> MaterialErasure:
     """What erases it."""
-    return deps.store.material_erasure(task_of(deps, task, user))
+    return MaterialErasure(deps.database, task_of(deps, task, user))
 
 
 async def erase(deps: Deps, task: str, user: str = "reader") -> None:
@@ -67,7 +67,7 @@ async def erase(deps: Deps, task: str, user: str = "reader") -> None:
 
 async def stored(deps: Deps, below: str = "") -> dict[str, datetime]:
     """When each document below a path was last written, by its own path."""
-    contents = await everything(deps.store.database.client)
+    contents = await everything(deps.database.client)
     return {
         path: snapshot.update_time for path, snapshot in contents.items() if path.startswith(below)
     }

@@ -15,7 +15,7 @@ from shared.needs import Need
 from shared.parked_chunks import parked_chunks
 from shared.queue_work import AT_ONCE, PAGE, Work, work_off
 from shared.store.cards import STEP, Cards, card_change
-from shared.store.steps import MAX_TRIES, Done
+from shared.store.steps import MAX_TRIES, Done, Steps
 
 if TYPE_CHECKING:
     from shared.ai.generation import Generator
@@ -53,7 +53,7 @@ async def cards(deps: Deps, budget: Budget) -> Report:
 
 async def renew(deps: Deps) -> int:
     """Let all cards be made again that another model made than the one that would make them now."""
-    return await Cards(deps.store.database).renew(partial(_maker, deps=deps), deps.clock())
+    return await Cards(deps.database).renew(partial(_maker, deps=deps), deps.clock())
 
 
 def _maker(content: str, deps: Deps) -> str:
@@ -96,7 +96,7 @@ async def _probe(deps: Deps) -> None:
 
 async def waiting(deps: Deps) -> int:
     """How many chunks wait for a card."""
-    return await deps.store.steps.count_pending(STEP)
+    return await Steps(deps.database).count_pending(STEP)
 
 
 JOB = Job(

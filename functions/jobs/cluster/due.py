@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.clustering.topics import FEWEST
 from shared.store.clustering import Clusterings
+from shared.store.steps import Steps
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -63,9 +64,9 @@ class Standing:
 async def standing(model: str, deps: Deps) -> Standing:
     """Look: three reads, and one for every thousand passages that wait or belong to a topic."""
     clustering, waiting, members = await asyncio.gather(
-        Clusterings(deps.store.database).present(),
-        deps.store.steps.count_pending("cluster"),
-        Clusterings(deps.store.database).count_members(),
+        Clusterings(deps.database).present(),
+        Steps(deps.database).count_pending("cluster"),
+        Clusterings(deps.database).count_members(),
     )
     return Standing(model, clustering, waiting, members)
 
@@ -74,7 +75,7 @@ async def is_due(now: Standing, deps: Deps, report: Report) -> bool:
     """Whether topics are to be made anew, and can be; if they cannot, the report says why."""
     if not wanted(now, deps.clock()):
         return False
-    passages = await Clusterings(deps.store.database).count_embedded(now.model)
+    passages = await Clusterings(deps.database).count_embedded(now.model)
     if passages < FEWEST:
         report.note = TOO_FEW
     elif passages > MOST:

@@ -8,6 +8,8 @@ from functions.jobs.cluster.model_names import name_topics
 from shared.job import Job, Report
 from shared.needs import Need
 from shared.store.clustering import Clusterings
+from shared.store.embedding_space import EmbeddingSpace
+from shared.store.steps import Steps
 
 if TYPE_CHECKING:
     from functions.jobs.cluster.due import Standing
@@ -33,7 +35,7 @@ async def cluster(deps: Deps, budget: Budget) -> Report:
     from functions.jobs.cluster.placing import place_waiting
 
     report = Report()
-    embedding = await deps.store.embedding_space.standing()
+    embedding = await EmbeddingSpace(deps.database).standing()
     if embedding.space is None or embedding.move:
         report.note = MOVING if embedding.move else ""
         return report
@@ -50,14 +52,14 @@ async def cluster(deps: Deps, budget: Budget) -> Report:
 async def _count(before: Standing, deps: Deps, report: Report) -> None:
     """Count how many passages each topic has, if that may have changed."""
     if before.uncounted or report.counts["placed"] or report.counts["topics"]:
-        clustering = await Clusterings(deps.store.database).present()
+        clustering = await Clusterings(deps.database).present()
         if clustering:
-            await Clusterings(deps.store.database).recount(clustering)
+            await Clusterings(deps.database).recount(clustering)
 
 
 async def waiting(deps: Deps) -> int:
     """How many passages wait to be put among topics."""
-    return await deps.store.steps.count_pending("cluster")
+    return await Steps(deps.database).count_pending("cluster")
 
 
 JOB = Job(

@@ -16,6 +16,7 @@ from shared.clustering.naming import Description, Passage, described
 from shared.clustering.topics import find_topics
 from shared.job import Budget
 from shared.store.clustering import PAGE, Clustering, Clusterings, Move
+from shared.store.clusters import Clusters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,13 +60,13 @@ async def make_topics(now: Standing, deps: Deps, budget: Budget, report: Report)
     clustering = await _write(plans, now.model, len(base.chunks), deps)
     report.counts["topics"] += len(plans)
     if await _place_all(base.chunks, plans, deps, budget, report):
-        await Clusterings(deps.store.database).set(replace(clustering, unfinished=False))
+        await Clusterings(deps.database).set(replace(clustering, unfinished=False))
     return True
 
 
 async def _planned(base: Base, now: Standing, deps: Deps) -> list[Plan]:
     """The topics as they are to be."""
-    clusters = await deps.store.clusters.every()
+    clusters = await Clusters(deps.database).every()
     people = topics_by_hand(base, clusters, comparable=now.usable)
     found = await asyncio.to_thread(find_topics, base.vectors)
     topics, kept = kept_among(found, list(people.values()), base.vectors)
@@ -77,7 +78,7 @@ async def _write(plans: Sequence[Plan], model: str, passages: int, deps: Deps) -
     descriptions = await _described(plans, deps)
     now = deps.clock()
     run_id = f"cluster.{now:%Y%m%dT%H%M%S}"
-    await deps.store.clusters.put(
+    await Clusters(deps.database).put(
         [
             plan.cluster(description, run_id, now)
             for plan, description in zip(plans, descriptions, strict=True)
@@ -86,7 +87,7 @@ async def _write(plans: Sequence[Plan], model: str, passages: int, deps: Deps) -
     clustering = Clustering(
         model=model, run_id=run_id, made_at=now, passages=passages, unfinished=True
     )
-    await Clusterings(deps.store.database).set(clustering)
+    await Clusterings(deps.database).set(clustering)
     return clustering
 
 
@@ -96,9 +97,7 @@ async def _described(plans: Sequence[Plan], deps: Deps) -> list[Description]:
     if all(known):
         return [each for each in known if each]
     central = [plan.members[:CENTRAL] for plan in plans]
-    texts = await Clusterings(deps.store.database).texts(
-        [name for names in central for name in names]
-    )
+    texts = await Clusterings(deps.database).texts([name for names in central for name in names])
     passages = [[Passage(*texts[name]) for name in names if name in texts] for names in central]
     return await asyncio.to_thread(described, passages, known)
 
@@ -117,7 +116,7 @@ async def _place_all(
             return False
         page = chunks[start : start + PAGE]
         moves = [_move(chunk, places[chunk.chunk_id]) for chunk in page]
-        report.counts["placed"] += await Clusterings(deps.store.database).move(
+        report.counts["placed"] += await Clusterings(deps.database).move(
             moves, deps.clock(), since=False
         )
         budget.progress(sum(chunk.waiting for chunk in page))

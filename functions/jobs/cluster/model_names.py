@@ -14,7 +14,7 @@ from shared.job import Failure
 from shared.logs import describe, log
 from shared.metered import metered
 from shared.store.clustering import Clusterings
-from shared.store.clusters import BY_WORDS_ALONE
+from shared.store.clusters import BY_WORDS_ALONE, Clusters
 
 if TYPE_CHECKING:
     from shared.ai.generation import Generator
@@ -79,7 +79,7 @@ async def name_topics(deps: Deps, budget: Budget, report: Report) -> None:
     if generator is None:
         return
     names: dict[str, str] = {}
-    while topics := await deps.store.clusters.unnamed(AT_ONCE):
+    while topics := await Clusters(deps.database).unnamed(AT_ONCE):
         if budget.spent:
             report.finished = False
             return
@@ -88,10 +88,10 @@ async def name_topics(deps: Deps, budget: Budget, report: Report) -> None:
         for topic, answer in zip(topics, answers, strict=True):
             if isinstance(answer, TopicName):
                 called = _called(topic.cluster, answer, names)
-                await deps.store.clusters.rename(called, generator.model)
+                await Clusters(deps.database).rename(called, generator.model)
                 report.counts["named"] += 1
             elif isinstance(answer, REFUSALS):
-                await deps.store.clusters.rename(topic.cluster, BY_WORDS_ALONE)
+                await Clusters(deps.database).rename(topic.cluster, BY_WORDS_ALONE)
                 report.failures.append(_failure(topic.cluster.cluster_id, answer))
         if down := next((each for each in answers if _is_down(each)), None):
             report.failures.append(_failure("names", down))
@@ -102,13 +102,13 @@ async def _names(deps: Deps) -> dict[str, str]:
     """The names of all topics, by their ids."""
     return {
         each.cluster.cluster_id: each.cluster.name.casefold()
-        for each in await deps.store.clusters.every()
+        for each in await Clusters(deps.database).every()
     }
 
 
 async def _ask(topic: CentredCluster, generator: Generator, deps: Deps) -> TopicName | CarrelError:
     """Ask the model for a name, and count what that costs, whatever it answers."""
-    texts = await Clusterings(deps.store.database).texts(topic.central[:SHOWN])
+    texts = await Clusterings(deps.database).texts(topic.central[:SHOWN])
     passages = [f"{title}\n{content[:LENGTH]}" for title, content in texts.values()]
     told = "\n\n---\n\n".join([f"Words they share: {', '.join(topic.cluster.keywords)}", *passages])
     try:

@@ -9,6 +9,7 @@ import numpy as np
 from functions.jobs.cluster.by_hand import held_by, ids_by_hand
 from shared.clustering.topics import nearest_topics
 from shared.store.clustering import PAGE, Clusterings, Move
+from shared.store.clusters import Clusters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,13 +34,13 @@ async def place_waiting(
         budget: How long it may take.
         report: Counts those that were `placed`.
     """
-    clusters = await deps.store.clusters.every() if clustering else []
-    while page := await Clusterings(deps.store.database).waiting(PAGE):
+    clusters = await Clusters(deps.database).every() if clustering else []
+    while page := await Clusterings(deps.database).waiting(PAGE):
         if budget.spent:
             report.finished = False
             return
         moves = _moves(page, clustering, clusters)
-        report.counts["placed"] += await Clusterings(deps.store.database).move(
+        report.counts["placed"] += await Clusterings(deps.database).move(
             moves, deps.clock(), since=clustering is not None
         )
         budget.progress(len(page))

@@ -34,7 +34,7 @@ async def read_all(model: str, deps: Deps, budget: Budget) -> Base | None:
     """Read them page by page; None: there was no time to."""
     chunks: list[Placed] = []
     blocks: list[NDArray[np.float32]] = []
-    async for page in Clusterings(deps.store.database).embedded(model):
+    async for page in Clusterings(deps.database).embedded(model):
         if budget.spent:
             return None
         chunks += [replace(chunk, vector=()) for chunk in page]

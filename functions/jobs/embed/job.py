@@ -10,6 +10,8 @@ from shared.embedding.online import STEP
 from shared.job import Job, Report
 from shared.needs import Need
 from shared.parked_chunks import parked_chunks
+from shared.store.embedding_space import EmbeddingSpace
+from shared.store.steps import Steps
 
 if TYPE_CHECKING:
     from shared.deps import Deps
@@ -28,7 +30,7 @@ async def embed(deps: Deps, budget: Budget) -> Report:
         Unavailable: The embedding provider or the database is down.
     """
     report = Report()
-    move = await deps.store.embedding_space.join(deps.embedder)
+    move = await EmbeddingSpace(deps.database).join(deps.embedder)
     if move:
         await carry_on(move, deps, budget, report)
     else:
@@ -38,7 +40,7 @@ async def embed(deps: Deps, budget: Budget) -> Report:
 
 async def waiting(deps: Deps) -> int:
     """How many chunks wait for a vector."""
-    return await deps.store.steps.count_pending(STEP)
+    return await Steps(deps.database).count_pending(STEP)
 
 
 JOB = Job(

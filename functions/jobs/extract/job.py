@@ -11,7 +11,9 @@ from shared.logs import log
 from shared.needs import Need
 from shared.parked_chunks import parked_chunks
 from shared.queue_work import Work, work_off
+from shared.store.embedding_space import EmbeddingSpace
 from shared.store.outdated import Outdated
+from shared.store.steps import Steps
 
 if TYPE_CHECKING:
     from shared.deps import Deps
@@ -41,8 +43,8 @@ async def extract(deps: Deps, budget: Budget) -> Report:
         log.info("no_language_model", job=STEP)
         report.note = NO_MODEL
         return report
-    await deps.store.embedding_space.claim(deps.embedder)
-    if outdated := await Outdated(deps.store.database).read_again(deps.clock()):
+    await EmbeddingSpace(deps.database).claim(deps.embedder)
+    if outdated := await Outdated(deps.database).read_again(deps.clock()):
         report.counts["outdated"] = outdated
     reader = Reader(deps, deps.generator, report)
     await work_off(Work(STEP, "read", reader.read, reader.probe), deps, budget, report)
@@ -52,7 +54,7 @@ async def extract(deps: Deps, budget: Budget) -> Report:
 
 async def waiting(deps: Deps) -> int:
     """How many chunks wait to be read; none where there is no language model."""
-    return 0 if deps.generator is None else await deps.store.steps.count_pending(STEP)
+    return 0 if deps.generator is None else await Steps(deps.database).count_pending(STEP)
 
 
 JOB = Job(

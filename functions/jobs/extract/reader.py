@@ -18,6 +18,7 @@ from shared.extracting.likeness import (
     similar,
 )
 from shared.metered import metered
+from shared.store.extractions import Extractions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,7 @@ class Reader:
             near = await asyncio.gather(*map(self._near, found))
             await turn()
             placed = list(map(self._placed, found, near))
-        return self._deps.store.extractions.replacing(chunk, placed, self._deps.embedder.model)
+        return Extractions(self._deps.database).replacing(chunk, placed, self._deps.embedder.model)
 
     async def probe(self) -> None:
         """Have nothing found in a harmless passage, and embed it.
@@ -99,7 +100,7 @@ class Reader:
     async def _near(self, new: Embedded) -> list[Similar]:
         """What is shown of other passages and comes close, but for those that are read now."""
         extraction, vector = new
-        found = await self._deps.store.extractions.nearest_alike(
+        found = await Extractions(self._deps.database).nearest_alike(
             vector,
             extraction.type,
             CANDIDATES + len(self._line.replaced),

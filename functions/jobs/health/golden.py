@@ -37,7 +37,7 @@ async def golden_queries(deps: Deps) -> list[Golden]:
 
     One read a query, and five for each that is to be chosen.
     """
-    health = Health(deps.store.database)
+    health = Health(deps.database)
     golden = await health.golden()
     known = [*golden.given, *golden.chosen]
     present = await health.present([each.chunk_id for each in known])

@@ -59,7 +59,7 @@ async def health(deps: Deps, budget: Budget) -> Report:
 async def _rank_of(golden: Golden, deps: Deps) -> int | None:
     """At which of the first ten places its passage is found; 0: at none; None: without meaning."""
     question = Question(golden.query, Mode.HYBRID, Selection())
-    ranking = await rank(question, knowledge(deps.store), deps)
+    ranking = await rank(question, knowledge(deps.database), deps)
     if ranking.without_meaning is not None:
         return None
     found = [hit.id for hit in in_turns(ranking.hits)][:TOP]
@@ -68,7 +68,7 @@ async def _rank_of(golden: Golden, deps: Deps) -> int | None:
 
 async def _keep(night: Night, deps: Deps, report: Report) -> None:
     """Keep what was measured, and warn where search finds less than it did."""
-    store = Health(deps.store.database)
+    store = Health(deps.database)
     before = [each for each in await store.nights() if each.date != night.date]
     await store.record([*before, night])
     report.counts["queries"] = len(night.ranks)
@@ -89,7 +89,7 @@ async def _keep(night: Night, deps: Deps, report: Report) -> None:
 
 async def asked(deps: Deps) -> int:
     """How many queries are asked, if there are enough chunks."""
-    golden = await Health(deps.store.database).golden()
+    golden = await Health(deps.database).golden()
     return min(MOST, WANTED + len(golden.given))
 
 

@@ -15,9 +15,10 @@ from shared.search.keep import keeping
 from shared.search.marking import mark
 from shared.store.database import Stale
 from shared.store.index_lists import KNOWLEDGE, TRACES
-from shared.store.indexing import STEP, Change
+from shared.store.indexing import STEP, Change, Indexing
 from shared.store.long_lists import LongLists
 from shared.store.marks import NOTHING
+from shared.store.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,40 +34,45 @@ AT_ONCE: Final = 100
 """Long lists of a kind that are cut in a run."""
 
 
-async def index(deps: Deps, budget: Budget) -> Report:
+async def index(deps: Deps, budget: Budget, indexing: Indexing | None = None) -> Report:
     """Index pending chunks, and take out deleted ones, commit by commit.
 
     A commit holds the chunks' marks and all that they change in the lists: killed anywhere, the
     next run goes on with what is left. When the analysis of texts changes, everything is indexed
     again. What repeats an extraction that went with a chunk is shown in its place.
+
+    Args:
+        deps: What the run may use.
+        budget: Its time.
+        indexing: What writes the postings; by default, cut at their usual length.
     """
-    report = Report()
-    await _follow_analysis(deps)
+    report, indexing = Report(), indexing or Indexing(deps.database)
+    await _follow_analysis(indexing, deps)
     await _shorten_traces(deps, report)
     while not budget.spent:
-        page = await deps.store.indexing.pending(deps.clock(), PAGE)
+        page = await indexing.pending(deps.clock(), PAGE)
         if not page:
             await show_heirs(deps, budget, report)
             return report
         for commit in await _commits(page, deps, report):
-            await _apply(commit, deps, budget, report)
+            await _apply(commit, indexing, deps, budget, report)
     report.finished = False
     return report
 
 
-async def _follow_analysis(deps: Deps) -> None:
+async def _follow_analysis(indexing: Indexing, deps: Deps) -> None:
     """Once texts are analysed in another way, all of them must be."""
-    found = await deps.store.indexing.analysis()
+    found = await indexing.analysis()
     if found == ANALYSIS:
         return
     if found is not None:
-        await deps.store.indexing.requeue(deps.clock())
-    await deps.store.indexing.stamp(ANALYSIS)
+        await indexing.requeue(deps.clock())
+    await indexing.stamp(ANALYSIS)
 
 
 async def _shorten_traces(deps: Deps, report: Report) -> None:
     """Cut what has grown too long of the lists that traces write themselves, some in each run."""
-    lists = LongLists(deps.store.database, TRACES)
+    lists = LongLists(deps.database, TRACES)
     overlong = await lists.overlong(AT_ONCE)
     await lists.shorten(overlong, keeping(TRACES))
     if overlong:
@@ -84,7 +90,9 @@ async def _commits(page: Sequence[Waiting], deps: Deps, report: Report) -> list[
     return cut[:-1] if len(page) == PAGE and len(cut) > 1 else cut
 
 
-async def _apply(changes: Sequence[Change], deps: Deps, budget: Budget, report: Report) -> None:
+async def _apply(
+    changes: Sequence[Change], indexing: Indexing, deps: Deps, budget: Budget, report: Report
+) -> None:
     """Commit changes, halved around what the database refuses.
 
     A chunk that was edited since it was read keeps waiting; one that is refused for another reason
@@ -92,22 +100,22 @@ async def _apply(changes: Sequence[Change], deps: Deps, budget: Budget, report: 
     database refuses that too, it is no chunk's fault, and the run ends.
     """
     try:
-        overfull = await deps.store.indexing.apply(changes)
+        overfull = await indexing.apply(changes)
     except (Stale, PlatformFault, ValueError) as error:
         if len(changes) > 1:
             middle = len(changes) // 2
             for half in (changes[:middle], changes[middle:]):
-                await _apply(half, deps, budget, report)
+                await _apply(half, indexing, deps, budget, report)
         elif not isinstance(error, Stale):
             await _put_off(changes[0].waiting, f"was refused: {error}", deps, report)
         return
-    await deps.store.indexing.long_lists.shorten(overfull, keeping(KNOWLEDGE))
+    await indexing.long_lists.shorten(overfull, keeping(KNOWLEDGE))
     report.counts["indexed"] += len(changes)
     budget.progress(len(changes))
 
 
 async def _put_off(waiting: Waiting, reason: str, deps: Deps, report: Report) -> None:
-    await deps.store.steps.failed(STEP, waiting, reason, deps.clock())
+    await Steps(deps.database).failed(STEP, waiting, reason, deps.clock())
     report.failures.append(Failure(waiting.chunk_id, reason))
 
 
@@ -125,7 +133,7 @@ def _change(waiting: Waiting) -> Change | str:
 
 async def waiting(deps: Deps) -> int:
     """How many chunks wait to be indexed."""
-    return await deps.store.steps.count_pending(STEP)
+    return await Steps(deps.database).count_pending(STEP)
 
 
 JOB = Job(

@@ -15,7 +15,9 @@ from functions.jobs.ingest.roots import possible_moves
 from functions.jobs.ingest.saving import save
 from shared.domain.source import Source
 from shared.job import Failure
+from shared.store.chunks import Chunks
 from shared.store.ingestion import BLOCK
+from shared.store.roots import Roots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +43,7 @@ async def read_path(path: str, deps: Deps, budget: Budget, report: Report) -> No
     if budget.spent:
         report.finished = False
         return
-    listing = await deps.store.database.until_it_holds(partial(_listing, Path(path), deps))
+    listing = await deps.database.until_it_holds(partial(_listing, Path(path), deps))
     report.note = one_line(f"{report.note} {_note(listing)}")
     follows_readwise = deps.settings.readwise_token is not None
     left = blocks(_sources(listing, report, without_books=follows_readwise))
@@ -57,11 +59,11 @@ async def read_path(path: str, deps: Deps, budget: Budget, report: Report) -> No
 
 async def _listing(path: Path, deps: Deps) -> Listing:
     """What the path holds, once its folder has a name in the base, if ids are made with it."""
-    stored = await deps.store.roots.read()
+    stored = await Roots(deps.database).read()
     listing = await asyncio.to_thread(list_files, path, stored.roots)
     if listing.is_named_after_folder:
         listing = await _under_former_name(listing, stored.roots, deps)
-        await deps.store.roots.replace(stored, listing.registration.roots)
+        await Roots(deps.database).replace(stored, listing.registration.roots)
     return listing
 
 
@@ -75,7 +77,7 @@ async def _under_former_name(listing: Listing, roots: Sequence[Root], deps: Deps
     listings = [replace(listing, registration=move) for move in moves]
     samples = [await asyncio.to_thread(_sample, listing) for listing in listings]
     chunk_ids = [chunk_id for sample in samples for chunk_id in sample]
-    stored = {chunk.chunk_id for chunk in await deps.store.chunks.get_all(chunk_ids)}
+    stored = {chunk.chunk_id for chunk in await Chunks(deps.database).get_all(chunk_ids)}
     best, best_count = listing, 0
     for former, sample in zip(listings, samples, strict=True):
         count = len(stored.intersection(sample))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shared.store.ingestion import Ingestion
+
 if TYPE_CHECKING:
     from functions.jobs.ingest.chunking import Block
     from shared.deps import Deps
@@ -15,7 +17,7 @@ async def save(
     block: Block, deps: Deps, budget: Budget, report: Report
 ) -> list[tuple[Source, str]]:
     """Write what differs, count it, and return what could not go in, each with the reason."""
-    saved = await deps.store.ingestion.save_each(block.fit, deps.clock())
+    saved = await Ingestion(deps.database).save_each(block.fit, deps.clock())
     sources = (each.source for each in block.fit)
     refused = [
         (source, saved.refused[source.source_id])

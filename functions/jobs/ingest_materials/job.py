@@ -14,6 +14,8 @@ from shared.job import Failure, Job, Report
 from shared.materials.embedding import RefusedPassage, embed_waiting
 from shared.needs import Need
 from shared.store.database import LeaseLost
+from shared.store.embedding_space import EmbeddingSpace
+from shared.store.material_queues import MaterialQueues
 from shared.store.materials import Erased
 
 if TYPE_CHECKING:
@@ -44,8 +46,8 @@ async def ingest_materials(deps: Deps, budget: Budget) -> Report:
         CarrelError: The embedding provider is set up wrongly.
     """
     report = Report()
-    await deps.store.embedding_space.claim(deps.embedder)
-    while waiting := await deps.store.material_queues.waiting(deps.clock(), PAGE):
+    await EmbeddingSpace(deps.database).claim(deps.embedder)
+    while waiting := await MaterialQueues(deps.database).waiting(deps.clock(), PAGE):
         for store, material in waiting:
             await _turn(store, material, deps, budget, report)
             if budget.spent:
@@ -140,7 +142,7 @@ async def _give_up(store: Materials, material: Material, reason: str, report: Re
 
 async def waiting(deps: Deps) -> int:
     """How many materials wait."""
-    return await deps.store.material_queues.count_waiting()
+    return await MaterialQueues(deps.database).count_waiting()
 
 
 JOB = Job(

@@ -18,7 +18,7 @@ def expired(kind: Expiring) -> Sweep:
     """The sweep that deletes what has expired of a kind."""
 
     async def run(deps: Deps, budget: Budget, report: Report) -> None:
-        expiry = Expiry(deps.store.database, kind)
+        expiry = Expiry(deps.database, kind)
         while found := await expiry.page(deps.clock()):
             deleted = await expiry.delete(found)
             report.counts += Counter({kind.name: deleted})
@@ -28,6 +28,6 @@ def expired(kind: Expiring) -> Sweep:
                 return
 
     async def waiting(deps: Deps) -> int:
-        return await Expiry(deps.store.database, kind).count(deps.clock())
+        return await Expiry(deps.database, kind).count(deps.clock())
 
     return Sweep(kind.name, run, waiting)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.sweep import Sweep
 from shared.apart import set_apart
+from shared.store.material_erasure import MaterialErasure
+from shared.store.material_queues import MaterialQueues
 from shared.store.materials import TOUCHED_EVERY
 
 if TYPE_CHECKING:
@@ -39,14 +41,14 @@ async def erase_idle(deps: Deps, budget: Budget, report: Report) -> None:
 
 
 async def _idle(before: datetime, failed: Collection[str], deps: Deps) -> list[Materials]:
-    found = await deps.store.material_queues.idle(before, PAGE + len(failed))
+    found = await MaterialQueues(deps.database).idle(before, PAGE + len(failed))
     return [each for each in found if each.path not in failed]
 
 
 async def _erase(
     materials: Materials, before: datetime, deps: Deps, budget: Budget, report: Report
 ) -> None:
-    erasure = deps.store.material_erasure(materials)
+    erasure = MaterialErasure(deps.database, materials)
     if not await erasure.begin(idle_since=before):
         return
     async for deleted in erasure.pages():
@@ -62,7 +64,7 @@ def _idle_before(deps: Deps) -> datetime:
 
 
 async def _count(deps: Deps) -> int:
-    return await deps.store.material_queues.count_idle(_idle_before(deps))
+    return await MaterialQueues(deps.database).count_idle(_idle_before(deps))
 
 
 IDLE_TASKS: Final = Sweep("rag_tasks", erase_idle, _count)

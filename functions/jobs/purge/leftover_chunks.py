@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 async def delete_orphans(deps: Deps, budget: Budget, report: Report) -> None:
     """Look at every chunk once a week: one read for it, and one for its source."""
-    leftovers = Leftovers(deps.store.database)
+    leftovers = Leftovers(deps.database)
 
     async def look(place: str) -> str | None:
         page = await leftovers.chunks(place)
@@ -34,7 +34,7 @@ async def forget_tombstones(deps: Deps, budget: Budget, report: Report) -> None:
 
     Those that still wait for it stay: it takes them out as soon as it runs.
     """
-    leftovers, before = Leftovers(deps.store.database), deps.clock() - SETTLED
+    leftovers, before = Leftovers(deps.database), deps.clock() - SETTLED
     last: Document | None = None
     while page := await leftovers.tombstones(before, last):
         forgotten = await leftovers.forget(page)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 async def _count_gone(deps: Deps) -> int:
-    return await ExtractionUpkeep(deps.store.database).count()
+    return await ExtractionUpkeep(deps.database).count()
 
 
 async def forget_topics(deps: Deps, budget: Budget, report: Report) -> None:
     """Delete topics of which nothing is left."""
-    upkeep = ExtractionUpkeep(deps.store.database)
+    upkeep = ExtractionUpkeep(deps.database)
     while forgotten := await upkeep.forget_empty_topics():
         report.counts += Counter(topics=forgotten)
         if budget.spent:
@@ -31,7 +31,7 @@ async def forget_topics(deps: Deps, budget: Budget, report: Report) -> None:
 
 async def remove_orphans(deps: Deps, budget: Budget, report: Report) -> None:
     """Look at every extraction once a week: one read for it, and one for its chunk."""
-    upkeep = ExtractionUpkeep(deps.store.database)
+    upkeep = ExtractionUpkeep(deps.database)
 
     async def look(place: str) -> str | None:
         page = await upkeep.page(place)

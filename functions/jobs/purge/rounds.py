@@ -22,7 +22,7 @@ EVERY: Final = timedelta(days=6, hours=12)
 
 async def go_round(name: str, look: Look, deps: Deps, budget: Budget, report: Report) -> None:
     """Go on with a round, or begin one if it is time, page by page."""
-    rounds = Rounds(deps.store.database, "purge")
+    rounds = Rounds(deps.database, "purge")
     place = await rounds.due(name, deps.clock(), EVERY)
     while place is not None:
         reached = await look(place)

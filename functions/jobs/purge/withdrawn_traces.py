@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.purge.sweep import Sweep
 from shared.apart import set_apart
 from shared.store.trace_erasure import FOLLOWERS, TraceErasure
+from shared.store.traces import Traces
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -30,7 +31,7 @@ async def erase_withdrawn(deps: Deps, budget: Budget, report: Report) -> None:
 
     One that is put back in the same moment stays.
     """
-    erasure = TraceErasure(deps.store.database)
+    erasure = TraceErasure(deps.database)
     for trace_id in await erasure.begun(PAGE):
         await set_apart(f"traces/{trace_id}", _finish(trace_id, deps, budget, report), deps, report)
         if budget.spent:
@@ -48,7 +49,7 @@ async def erase_withdrawn(deps: Deps, budget: Budget, report: Report) -> None:
 
 
 async def _withdrawn(before: datetime, failed: Collection[str], deps: Deps) -> list[str]:
-    erasure = TraceErasure(deps.store.database)
+    erasure = TraceErasure(deps.database)
     found = await erasure.withdrawn(before, PAGE + len(failed))
     return [each for each in found if each not in failed]
 
@@ -56,7 +57,7 @@ async def _withdrawn(before: datetime, failed: Collection[str], deps: Deps) -> l
 async def _erase(
     trace_id: str, before: datetime, deps: Deps, budget: Budget, report: Report
 ) -> None:
-    begun = await deps.store.database.until_it_holds(lambda: _begin(trace_id, before, deps))
+    begun = await deps.database.until_it_holds(lambda: _begin(trace_id, before, deps))
     if not begun:
         return
     report.counts["traces"] += 1
@@ -66,7 +67,7 @@ async def _erase(
 
 
 async def _finish(trace_id: str, deps: Deps, budget: Budget, report: Report) -> None:
-    async for deleted in TraceErasure(deps.store.database).pages(trace_id):
+    async for deleted in TraceErasure(deps.database).pages(trace_id):
         report.counts += deleted
         if budget.spent:
             return
@@ -74,13 +75,13 @@ async def _finish(trace_id: str, deps: Deps, budget: Budget, report: Report) -> 
 
 async def _begin(trace_id: str, before: datetime, deps: Deps) -> bool:
     """Delete the trace itself, and close the gap that it leaves in a row of replaced ones."""
-    erasure, stored = TraceErasure(deps.store.database), await deps.store.traces.get(trace_id)
+    erasure, stored = TraceErasure(deps.database), await Traces(deps.database).get(trace_id)
     if stored is None or not _may_go(stored, before):
         return False
     followers = await erasure.followers(trace_id)
     told = [erasure.replaces(each, _former_of(each, stored)) for each in followers]
     while len(followers) == FOLLOWERS:
-        await deps.store.database.commit(told)
+        await deps.database.commit(told)
         followers = await erasure.followers(trace_id)
         told = [erasure.replaces(each, _former_of(each, stored)) for each in followers]
     await erasure.begin(stored, [*told, *await _former(stored, deps)], deps.clock())
@@ -104,21 +105,23 @@ async def _former(gone: StoredTrace, deps: Deps) -> list[Write]:
     Its successor stands for both; where it has none, nobody hides the former one any more, and it
     is found again, as it would have been had it been withdrawn without a successor.
     """
-    former = await deps.store.traces.get(gone.trace.supersedes) if gone.trace.supersedes else None
+    former = (
+        await Traces(deps.database).get(gone.trace.supersedes) if gone.trace.supersedes else None
+    )
     if former is None or former.trace.superseded_by != gone.trace.trace_id:
         return []
     if gone.trace.superseded_by:
-        erasure = TraceErasure(deps.store.database)
+        erasure = TraceErasure(deps.database)
         return [erasure.replaced_by(former.snapshot, gone.trace.superseded_by)]
     from shared.traces.index_entry import index_entry
 
     trace = replace(former.trace, superseded_by=None)
     entry = await index_entry(trace, deps) if trace.is_listed else None
-    return deps.store.traces.changed(former, trace, entry)
+    return Traces(deps.database).changed(former, trace, entry)
 
 
 async def _count(deps: Deps) -> int:
-    return await TraceErasure(deps.store.database).count_withdrawn(deps.clock() - RESTORABLE)
+    return await TraceErasure(deps.database).count_withdrawn(deps.clock() - RESTORABLE)
 
 
 WITHDRAWN_TRACES: Final = Sweep("traces", erase_withdrawn, _count)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from shared.embedding.moving import announced, carry_on
 from shared.job import Job, Report
 from shared.needs import Need
+from shared.store.embedding_space import EmbeddingSpace
 from shared.store.reembedding import Reembedding
 
 if TYPE_CHECKING:
@@ -33,11 +34,11 @@ async def reembed(deps: Deps, budget: Budget) -> Report:
 
 async def documents(deps: Deps) -> int:
     """How many documents are to be embedded anew: none where the model is the base's."""
-    standing = await deps.store.embedding_space.standing()
+    standing = await EmbeddingSpace(deps.database).standing()
     wanted = (deps.embedder.model, deps.embedder.dimension)
     if standing.space is None or (standing.space == wanted and not standing.move):
         return 0
-    return await Reembedding(deps.store.database).count()
+    return await Reembedding(deps.database).count()
 
 
 JOB = Job(

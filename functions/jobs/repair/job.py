@@ -34,7 +34,7 @@ async def repair(deps: Deps, budget: Budget) -> Report:
 
 async def repair_within(limits: Limits, deps: Deps, budget: Budget) -> Report:
     """Repair, and hold no more than this at once."""
-    report, place = Report(), RepairPlace(deps.store.database)
+    report, place = Report(), RepairPlace(deps.database)
     unfinished = await place.place()
     for corpus in CORPORA:
         after: ListName | None = max(unfinished or corpus.start, corpus.start)
@@ -60,7 +60,7 @@ class Mending:
         self._corpus = corpus
         self._limits = limits
         self._report = report
-        self._store = Repairing(deps.store.database, corpus)
+        self._store = Repairing(deps.database, corpus)
 
     async def rebuilt(self, after: ListName, only: Collection[ListName] | None = None) -> Part:
         """The lists from one on. What long ones keep depends on the totals: these come first."""
@@ -137,7 +137,7 @@ def _differs(wanted: Mapping[str, Any] | None, stored: Mapping[str, Any]) -> boo
 
 async def lists(deps: Deps) -> int:
     """How many lists there are to compare."""
-    return sum([await Repairing(deps.store.database, each).count() for each in CORPORA])
+    return sum([await Repairing(deps.database, each).count() for each in CORPORA])
 
 
 JOB = Job(

@@ -38,7 +38,7 @@ async def trust(deps: Deps, budget: Budget) -> Report:
     run. Killed anywhere, the next run goes on.
     """
     report, began = Report(), deps.clock()
-    upkeep = TrustUpkeep(deps.store.database)
+    upkeep = TrustUpkeep(deps.database)
     since = await upkeep.seen_until()
     if since is None:
         await upkeep.remember(began - LATE)
@@ -53,7 +53,7 @@ async def _latest(
     since: datetime, began: datetime, deps: Deps, budget: Budget, report: Report
 ) -> None:
     """Look at what was voted on since the last run. Records are added up in the round."""
-    upkeep, seen_until = TrustUpkeep(deps.store.database), since
+    upkeep, seen_until = TrustUpkeep(deps.database), since
     async for voted_on in upkeep.voted_on(since):
         if budget.spent and seen_until > since:
             report.finished = False
@@ -68,7 +68,7 @@ async def _latest(
 
 async def _round(deps: Deps, budget: Budget, report: Report) -> None:
     """Look at all that each contributor's traces got, contributor by contributor."""
-    upkeep, rounds = TrustUpkeep(deps.store.database), Rounds(deps.store.database, NAME)
+    upkeep, rounds = TrustUpkeep(deps.database), Rounds(deps.database, NAME)
     place, done = await rounds.due(ROUND, deps.clock(), EVERY), 0
     while place is not None:
         user_id = await upkeep.contributor_after(place)
@@ -87,7 +87,7 @@ async def _round(deps: Deps, budget: Budget, report: Report) -> None:
 
 async def _check(user_id: str, deps: Deps, budget: Budget, report: Report) -> None:
     """Add up the votes on what somebody contributed, and what they make of their record."""
-    upkeep, heads, complete = TrustUpkeep(deps.store.database), Counter[VoteType](), True
+    upkeep, heads, complete = TrustUpkeep(deps.database), Counter[VoteType](), True
     record = await upkeep.record(user_id)
     async for seen in upkeep.traces_of(user_id):
         work = _check_tally(seen, heads, deps, report)
@@ -103,7 +103,7 @@ async def _check_tally(
     seen: Document, heads: Counter[VoteType], deps: Deps, report: Report
 ) -> None:
     """Add up the votes on a trace."""
-    upkeep, trace = TrustUpkeep(deps.store.database), seen_trace(seen)
+    upkeep, trace = TrustUpkeep(deps.database), seen_trace(seen)
     cast = await upkeep.cast(trace)
     heads.update(cast.heads)
     if cast.tally != trace.tally:
@@ -113,9 +113,9 @@ async def _check_tally(
 
 async def waiting(deps: Deps) -> int:
     """How many traces the round goes through that is due; none where none is."""
-    rounds = Rounds(deps.store.database, NAME)
+    rounds = Rounds(deps.database, NAME)
     due = await rounds.due(ROUND, deps.clock(), EVERY)
-    return 0 if due is None else await TrustUpkeep(deps.store.database).count(due)
+    return 0 if due is None else await TrustUpkeep(deps.database).count(due)
 
 
 JOB = Job(

@@ -122,7 +122,7 @@ async def _add(
         new = [_task(each, number, now) for number, each in numbered]
         return await deps.commit(tasks.add(counter, new), answer([_added(each) for each in new]))
 
-    return await deps.store.database.until_it_holds(attempt)
+    return await deps.database.until_it_holds(attempt)
 
 
 def _task(wanted: Wanted, number: int, now: datetime) -> Task:

@@ -11,6 +11,7 @@ from shared.caller import Tier
 from shared.domain.trust import Status
 from shared.errors import Conflict, InvalidInput, NotFound
 from shared.needs import Need
+from shared.store.traces import Traces
 from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
 from shared.traces.duplicates import require_no_duplicate
 from shared.traces.index_entry import index_entry
@@ -87,7 +88,7 @@ async def amend_trace(args: In, deps: Deps) -> Out:
     if sent and args.revision is not None:
         message = "Give either a revision to bring back or new texts and tags: not both at once."
         raise InvalidInput(message, details={"revision": f"given beside {', '.join(sent)}"})
-    return await deps.store.database.until_it_holds(lambda: _attempt(args, deps))
+    return await deps.database.until_it_holds(lambda: _attempt(args, deps))
 
 
 async def _attempt(args: In, deps: Deps) -> Out:
@@ -102,7 +103,7 @@ async def _attempt(args: In, deps: Deps) -> Out:
         return _out(former, changed)
     await require_no_secrets(writing)
     trace = _amended(former, writing, changed, deps.clock())
-    traces, entry = deps.store.traces, await index_entry(trace, deps)
+    traces, entry = Traces(deps.database), await index_entry(trace, deps)
     if _TEXTS & set(changed):
         await require_no_duplicate(trace, entry, deps)
     writes = [*traces.changed(stored, trace, entry), traces.kept(stored)]
@@ -132,7 +133,7 @@ def _amended(former: Trace, writing: Writing, changed: Sequence[str], now: datet
 async def _wanted(args: In, trace: Trace, deps: Deps) -> Writing:
     if args.revision is None:
         return replace(trace.writing, **_new(args))
-    writing = await deps.store.traces.revision(trace.trace_id, args.revision)
+    writing = await Traces(deps.database).revision(trace.trace_id, args.revision)
     if writing is None:
         raise NotFound(
             f"This trace has no earlier revision {args.revision}; it is at {trace.revision} now.",

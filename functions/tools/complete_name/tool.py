@@ -10,8 +10,9 @@ from pydantic import Field, StringConstraints
 
 from shared.caller import Tier
 from shared.domain.facet import Facet, Kind, named
-from shared.store.common_names import MOST
-from shared.store.index_lists import FacetName
+from shared.store.common_names import MOST, CommonNames
+from shared.store.index_lists import KNOWLEDGE, FacetName, IndexLists
+from shared.store.sources import Sources
 from shared.tool import Arguments, Effect, Result, Tool
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ async def complete_name(args: In, deps: Deps) -> Out:
 
     Where there are more names than these, two round trips and at most 2 x (limit + 1) documents.
     """
-    common = await deps.store.common_names.of(Kind(args.kind))
+    common = await CommonNames(deps.database).of(Kind(args.kind))
     found = [each for each in common if _begins(each, args.prefix)]
     if len(common) >= MOST and args.prefix.strip():
         found += await _rare(args, deps)
@@ -82,13 +83,15 @@ async def _rare(args: In, deps: Deps) -> list[FacetName]:
             return []
         case "source":
             titled, by_id = await asyncio.gather(
-                deps.store.sources.titled(args.prefix, most),
-                deps.store.index_lists.names_from(Kind.SOURCE, args.prefix.strip(), most),
+                Sources(deps.database).titled(args.prefix, most),
+                IndexLists(deps.database, KNOWLEDGE).names_from(
+                    Kind.SOURCE, args.prefix.strip(), most
+                ),
             )
             return [*map(_source_name, titled), *by_id]
         case kind:
             key = named(Kind(kind), args.prefix).key
-            return await deps.store.index_lists.names_from(Kind(kind), key, most)
+            return await IndexLists(deps.database, KNOWLEDGE).names_from(Kind(kind), key, most)
 
 
 def _source_name(source: StoredSource) -> FacetName:

@@ -86,7 +86,7 @@ async def _complete(items: Sequence[Any], step: Step, deps: Deps) -> OneOrMany:
         writes = [tasks.change(found[number], task) for number, (_, task) in took.items() if task]
         return await deps.commit(writes, result) if writes else result
 
-    return await deps.store.database.until_it_holds(attempt)
+    return await deps.database.until_it_holds(attempt)
 
 
 def _take(

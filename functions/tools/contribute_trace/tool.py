@@ -15,6 +15,7 @@ from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Status
 from shared.errors import Conflict, NotFound
 from shared.needs import Need
+from shared.store.traces import Traces
 from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
 from shared.traces.duplicates import likeness
 from shared.traces.index_entry import index_entry
@@ -99,17 +100,17 @@ async def contribute_trace(args: In, deps: Deps) -> Out:
         supersedes=args.supersedes,
     )
     entry = await index_entry(trace, deps)
-    return await deps.store.database.until_it_holds(lambda: _attempt(trace, entry, deps))
+    return await deps.database.until_it_holds(lambda: _attempt(trace, entry, deps))
 
 
 async def _attempt(trace: Trace, entry: IndexEntry, deps: Deps) -> Out:
     former, found = await asyncio.gather(_former(trace, deps), likeness(trace, entry, deps))
     if standing := _standing(found, former, deps):
         return _out(standing, [], deps, duplicate=True)
-    writes = deps.store.traces.contributed(trace, entry)
+    writes = Traces(deps.database).contributed(trace, entry)
     if former and is_own(former, deps):
         replaced = replace(former.trace, superseded_by=trace.trace_id)
-        writes += deps.store.traces.changed(former, replaced, None)
+        writes += Traces(deps.database).changed(former, replaced, None)
     return await deps.commit(writes, _out(trace, found.similar, deps, duplicate=False))
 
 

@@ -114,7 +114,7 @@ async def _is_kept(
             return False
         return True
 
-    return await deps.store.database.until_it_holds(attempt)
+    return await deps.database.until_it_holds(attempt)
 
 
 async def left_to_a_job(taken: Taken, wanted: Wanted, origin: Origin, deps: Deps) -> Out | None:
@@ -143,7 +143,7 @@ async def left_to_a_job(taken: Taken, wanted: Wanted, origin: Origin, deps: Deps
         call = material.prepaid or secrets.token_hex(8)
         return await deps.commit([wanted.store.left_to_a_job(standing, call, deps.clock())], out)
 
-    return await deps.store.database.until_it_holds(attempt)
+    return await deps.database.until_it_holds(attempt)
 
 
 def pending(origin: Origin, taken: Taken, deps: Deps) -> Out:

@@ -11,11 +11,11 @@ from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, mod
 from functions.tools.extract_key_info.invalid import invalid
 from shared.domain.names import safe_id
 from shared.readable import is_blank, wrong
+from shared.store.materials import Materials
 from shared.tool import Repeatable
 
 if TYPE_CHECKING:
     from shared.deps import Deps
-    from shared.store.materials import Materials
 
 DEFAULT_TASK: Final = "default"
 MOST_MATERIALS: Final = 16 * 1024 * 1024
@@ -112,7 +112,7 @@ def wanted(args: In, deps: Deps) -> Wanted:
     if args.materials is None and not args.document and args.scope is not Scope.TASK:
         raise invalid("materials", "required where there is no document, and scope is materials")
     deps.task = _task(args, deps)
-    store = deps.store.materials(str(deps.caller.user_id), deps.task)
+    store = Materials(deps.database, str(deps.caller.user_id), deps.task)
     return Wanted(args.query, _top_k(args, deps), args.scope, store)
 
 

@@ -29,6 +29,8 @@ from shared.materials.embedding import (
 from shared.retrieval.passages import CUTTING
 from shared.retrieval.terms import ANALYSIS
 from shared.store.database import Stale
+from shared.store.embedding_space import EmbeddingSpace
+from shared.store.material_erasure import MaterialErasure
 from shared.store.materials import Known
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ async def take_in(text: str, document_id: str, store: Materials, deps: Deps) -> 
         parts=len(parts),
         brought_at=deps.clock(),
     )
-    await deps.store.embedding_space.claim(deps.embedder)
+    await EmbeddingSpace(deps.database).claim(deps.embedder)
     with _explained(parts):
         standing = await _begin(material, store, deps)
         material = standing.material or material
@@ -149,7 +151,7 @@ async def _taken_on(standing: Standing, material: Material, store: Materials, de
     seconds = deps.deadline - time.time() if deps.deadline else 0.0
     until = now + timedelta(seconds=max(0.0, seconds))
     try:
-        await deps.store.database.commit([store.taken_on(standing, until)])
+        await deps.database.commit([store.taken_on(standing, until)])
     except Stale:  # another was faster, or it was us, and the first answer was lost
         present = (await store.look(material.document_id)).material
         return present is not None and present.worked_until == until
@@ -173,13 +175,13 @@ async def _begin(material: Material, store: Materials, deps: Deps) -> Standing:
         if standing.task.erasing:
             return standing
         if standing.material and _is_made_alike(standing.material, material):
-            await deps.store.database.commit_what_holds(store.touch(standing.task, deps.clock()))
+            await deps.database.commit_what_holds(store.touch(standing.task, deps.clock()))
             return standing
-        await deps.store.database.commit(store.begin(standing, material, deps.clock()))
+        await deps.database.commit(store.begin(standing, material, deps.clock()))
         return replace(standing, material=material)
 
-    while (standing := await deps.store.database.until_it_holds(attempt)).task.erasing:
-        async for _ in deps.store.material_erasure(store).pages():
+    while (standing := await deps.database.until_it_holds(attempt)).task.erasing:
+        async for _ in MaterialErasure(deps.database, store).pages():
             pass
     return standing
 

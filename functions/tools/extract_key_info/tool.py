@@ -116,7 +116,7 @@ async def _of_known(standing: Standing, asked: Wanted, deps: Deps) -> Out | None
 
 async def _touch(task: TaskSeen, asked: Wanted, deps: Deps) -> None:
     """Note that the task is in use."""
-    await deps.store.database.commit_what_holds(asked.store.touch(task, deps.clock()))
+    await deps.database.commit_what_holds(asked.store.touch(task, deps.clock()))
 
 
 async def _task_past(asked: Wanted, task: TaskSeen, deps: Deps) -> Brought:

@@ -11,6 +11,8 @@ from shared.caller import Tier
 from shared.errors import NotFound
 from shared.results import Addresses
 from shared.retrieval.snippets import snippet
+from shared.store.chunks import Chunks
+from shared.store.clusters import Clusters
 from shared.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ class Out(Addresses):
 
 async def get_chunk(args: In, deps: Deps) -> Out:
     """Read a chunk: two round trips, and at most 1 + (related_limit + 1) documents and clusters."""
-    stored = await deps.store.chunks.get(args.chunk_id)
+    stored = await Chunks(deps.database).get(args.chunk_id)
     if stored is None:
         raise NotFound(
             f"There is no chunk {args.chunk_id}. Ids change when a text is edited: find the"
@@ -92,7 +94,7 @@ async def get_chunk(args: In, deps: Deps) -> Out:
             details={"chunk_id": args.chunk_id},
         )
     related, clusters = await asyncio.gather(
-        _related(stored, args, deps), deps.store.clusters.get_all(stored.chunk.cluster_id)
+        _related(stored, args, deps), Clusters(deps.database).get_all(stored.chunk.cluster_id)
     )
     return _out(stored.chunk, related, clusters)
 
@@ -101,7 +103,7 @@ async def _related(stored: StoredChunk, args: In, deps: Deps) -> list[Neighbour[
     """Neighbours of the chunk, without itself, which is asked for since it comes first."""
     if stored.vector is None or not args.include_related:
         return []
-    found = await deps.store.chunks.nearest(stored.vector, args.related_limit + 1)
+    found = await Chunks(deps.database).nearest(stored.vector, args.related_limit + 1)
     others = [each for each in found if each.document.id != stored.chunk.chunk_id]
     return others[: args.related_limit]
 

@@ -12,6 +12,8 @@ from shared.domain.facet import Facet, Kind
 from shared.errors import NotFound
 from shared.paging import CursorText, Moment, fitting, read_cursor, write_cursor
 from shared.results import Passage, passage_fields
+from shared.store.chunks import Chunks
+from shared.store.clusters import Clusters
 from shared.store.documents import place
 from shared.summaries import ClusterSummary, cluster_fields
 from shared.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Tool
@@ -76,7 +78,7 @@ async def get_cluster(args: In, deps: Deps) -> Out:
     walk = In(cluster_id=args.cluster_id)  # what a cursor belongs to, whatever else is asked for
     after = read_cursor(walk, args.cursor, _PLACE)
     stored, chunks = await asyncio.gather(
-        deps.store.clusters.get(args.cluster_id), _members(args, after, deps)
+        Clusters(deps.database).get(args.cluster_id), _members(args, after, deps)
     )
     if stored is None:
         raise NotFound(
@@ -99,14 +101,14 @@ async def _members(args: In, after: tuple[int, str] | None, deps: Deps) -> list[
     if not args.include_members:
         return []
     facets = [Facet(Kind.CLUSTER, args.cluster_id).id]
-    return await deps.store.chunks.newest(args.member_limit + 1, facets, after=after)
+    return await Chunks(deps.database).newest(args.member_limit + 1, facets, after=after)
 
 
 async def _neighbours(stored: CentredCluster, args: In, deps: Deps) -> list[RelatedCluster]:
     """Neighbours of the cluster, without itself, which is asked for since it comes first."""
     if not args.include_related or args.cursor:
         return []
-    found = await deps.store.clusters.nearest(stored.centroid, args.related_limit + 1)
+    found = await Clusters(deps.database).nearest(stored.centroid, args.related_limit + 1)
     others = [each for each in found if each.cluster.cluster_id != args.cluster_id]
     return others[: args.related_limit]
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Final
 from shared.domain.chunk import source_id_of
 from shared.domain.facet import Facet, Kind
 from shared.periods import Span
+from shared.store.chunk_lists import ChunkLists
+from shared.store.index_lists import KNOWLEDGE, IndexLists
+from shared.store.sources import Sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +58,7 @@ async def activity(span: Span, deps: Deps, *, by_month: bool) -> Activity:
     """
     facets = [Facet(Kind.MONTH, month) for month in span.months]
     lists, total = await asyncio.gather(
-        deps.store.index_lists.read([], facets), deps.store.chunk_lists.count(span)
+        IndexLists(deps.database, KNOWLEDGE).read([], facets), ChunkLists(deps.database).count(span)
     )
     months = {facet.key: postings for facet, postings in lists.facets.items()}
     units = _months_of(span) if by_month else _days_of(span)
@@ -63,7 +66,7 @@ async def activity(span: Span, deps: Deps, *, by_month: bool) -> Activity:
     busiest = dict(_most_first(per_source)[:MOST_SOURCES])
     counts, sources = await asyncio.gather(
         asyncio.gather(*(_count(unit, months, deps) for unit in units.values())),
-        deps.store.sources.get_all(list(busiest)),
+        Sources(deps.database).get_all(list(busiest)),
     )
     authors = Counter[str]()
     for source in sources:
@@ -108,7 +111,7 @@ def _covers(months: Months, unit: Span) -> bool:
 
 async def _count(unit: Span, months: Months, deps: Deps) -> int:
     if not _covers(months, unit):
-        return await deps.store.chunk_lists.count(unit)
+        return await ChunkLists(deps.database).count(unit)
     postings = months.get(unit.months[0])
     wanted = unit.microseconds
     return sum(entry in wanted for entry in postings.entries.values()) if postings else 0

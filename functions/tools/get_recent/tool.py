@@ -14,6 +14,7 @@ from shared.caller import Tier
 from shared.paging import CursorText, Moment, fitting, read_cursor, write_cursor
 from shared.periods import Period, span_of
 from shared.results import Passage, passage_fields
+from shared.store.chunks import Chunks
 from shared.store.documents import place
 from shared.tool import Arguments, DocumentId, Effect, Links, Result, Tool
 
@@ -106,7 +107,7 @@ async def get_recent(args: In, deps: Deps) -> Out:
         after = position[:2]
         span = replace(span, first=date.fromordinal(first))
     chunks, summary = await asyncio.gather(
-        deps.store.chunks.newest(args.limit + 1, span=span, after=after),
+        Chunks(deps.database).newest(args.limit + 1, span=span, after=after),
         _activity(args, span, deps),
     )
     shown = fitting([Passage(**passage_fields(each)) for each in chunks[: args.limit]])
@@ -141,7 +142,7 @@ async def _activity(args: In, span: Span, deps: Deps) -> Activity | None:
 
 
 async def _nothing(deps: Deps) -> str:
-    newest = await deps.store.chunks.newest(1)
+    newest = await Chunks(deps.database).newest(1)
     if not newest or not newest[0].dated_at:
         return EMPTY
     day = f"{newest[0].dated_at:%Y-%m-%d}"

@@ -11,6 +11,8 @@ from shared.caller import Tier
 from shared.errors import Conflict, NotFound
 from shared.paging import Count, CursorText, fitting, read_cursor, write_cursor
 from shared.retrieval.snippets import snippet
+from shared.store.chunk_lists import ChunkLists
+from shared.store.sources import Sources
 from shared.summaries import SourceSummary, source_fields
 from shared.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
 
@@ -67,7 +69,7 @@ async def get_source(args: In, deps: Deps) -> Out:
     """Read a source: one round trip, two with a cursor; limit + 2 documents, 4 with a cursor."""
     position = read_cursor(args, args.cursor, _POSITION)
     source, chunks = await asyncio.gather(
-        deps.store.sources.get(args.source_id), _chunks(args, position, deps)
+        Sources(deps.database).get(args.source_id), _chunks(args, position, deps)
     )
     if source is None:
         raise NotFound(
@@ -87,9 +89,9 @@ async def _chunks(args: In, shown: Position | None, deps: Deps) -> list[Chunk]:
     first = 1
     if shown:
         last, following, position = shown
-        present = await deps.store.chunk_lists.positions([last, following])
+        present = await ChunkLists(deps.database).positions([last, following])
         first = _first(present.get(last), present.get(following), position)
-    return await deps.store.chunk_lists.of_source(args.source_id, args.limit + 1, first)
+    return await ChunkLists(deps.database).of_source(args.source_id, args.limit + 1, first)
 
 
 def _first(last: int | None, following: int | None, position: int) -> int:

@@ -10,8 +10,15 @@ from pydantic import Field
 from shared.caller import Tier
 from shared.domain.facet import HAS_CARD, Kind
 from shared.store.chunk_documents import STEPS
+from shared.store.chunk_lists import ChunkLists
+from shared.store.chunks import Chunks
+from shared.store.clusters import Clusters
+from shared.store.embedding_space import EmbeddingSpace
 from shared.store.extraction_counts import count_extractions
 from shared.store.health import Health as Nights
+from shared.store.index_lists import KNOWLEDGE, IndexLists
+from shared.store.sources import Sources
+from shared.store.steps import Steps
 from shared.tool import Arguments, Effect, Result, Tool
 
 if TYPE_CHECKING:
@@ -96,28 +103,29 @@ class Out(Result):
 
 async def get_stats(_args: In, deps: Deps) -> Out:
     """Count everything: one round trip; a read for each name, and for 1,000 of what is counted."""
-    store, steps = deps.store, _steps(deps)
+    database, steps = deps.database, _steps(deps)
+    chunk_lists, lists = ChunkLists(database), IndexLists(database, KNOWLEDGE)
     totals, names, of_steps, extractions, others = await asyncio.gather(
         asyncio.gather(
-            store.chunk_lists.count(),
-            store.sources.count(),
-            store.clusters.count(),
-            store.chunk_lists.count_bearing(HAS_CARD),
+            chunk_lists.count(),
+            Sources(database).count(),
+            Clusters(database).count(),
+            chunk_lists.count_bearing(HAS_CARD),
         ),
         asyncio.gather(
-            store.index_lists.names(Kind.TAG, TOP),
-            store.index_lists.names(Kind.AUTHOR, TOP),
-            store.index_lists.names(Kind.CATEGORY, MOST_CATEGORIES),
+            lists.names(Kind.TAG, TOP),
+            lists.names(Kind.AUTHOR, TOP),
+            lists.names(Kind.CATEGORY, MOST_CATEGORIES),
         ),
         asyncio.gather(
-            asyncio.gather(*map(store.steps.count_pending, steps)),
-            asyncio.gather(*map(store.steps.count_parked, STEPS)),
+            asyncio.gather(*map(Steps(database).count_pending, steps)),
+            asyncio.gather(*map(Steps(database).count_parked, STEPS)),
         ),
-        count_extractions(store.database),
+        count_extractions(database),
         asyncio.gather(
-            store.chunks.newest(1),
-            store.embedding_space.stamp(),
-            Nights(store.database).nights(),
+            Chunks(database).newest(1),
+            EmbeddingSpace(database).stamp(),
+            Nights(database).nights(),
         ),
     )
     chunks, sources, clusters, with_cards = totals

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from shared.caller import Tier
 from shared.domain.trust import FeedbackTag, Status, VoteType
+from shared.store.traces import Traces
 from shared.tool import Arguments, DocumentId, Effect, Result, Tool
 from shared.traces.lookup import is_own, readable
 from shared.traces.results import Standing, standing_fields, votes_in_words
@@ -69,7 +70,7 @@ async def get_trace(args: In, deps: Deps) -> Out:
     """Read the trace, its latest feedback and the caller's own vote: one round trip."""
     stored, feedback, vote = await asyncio.gather(
         readable(args.trace_id, deps),
-        deps.store.traces.feedback(args.trace_id, FEEDBACK),
+        Traces(deps.database).feedback(args.trace_id, FEEDBACK),
         _vote(args.trace_id, deps),
     )
     return _out(stored, feedback, vote, args.offset, deps)
@@ -79,7 +80,7 @@ async def _vote(trace_id: str, deps: Deps) -> Vote | None:
     """What the caller voted, on whichever revision."""
     if deps.caller.user_id is None:
         return None
-    return await deps.store.traces.vote(trace_id, deps.caller.user_id)
+    return await Traces(deps.database).vote(trace_id, deps.caller.user_id)
 
 
 def _out(

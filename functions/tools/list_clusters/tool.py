@@ -8,6 +8,7 @@ from pydantic import Field, TypeAdapter
 
 from shared.caller import Tier
 from shared.paging import Count, CursorText, fitting, read_cursor, write_cursor
+from shared.store.clusters import Clusters
 from shared.summaries import ClusterSummary, cluster_fields
 from shared.tool import Arguments, DocumentId, Effect, Links, Result, Tool
 
@@ -37,7 +38,7 @@ class Out(Result):
 async def list_clusters(args: In, deps: Deps) -> Out:
     """List clusters: one round trip, limit + 1 documents."""
     after = read_cursor(args, args.cursor, _PLACE)
-    found = await deps.store.clusters.largest(args.limit + 1, after)
+    found = await Clusters(deps.database).largest(args.limit + 1, after)
     shown = fitting([ClusterSummary(**cluster_fields(each)) for each in found[: args.limit]])
     end = found[len(shown) - 1] if len(shown) < len(found) else None
     return Out(

@@ -11,7 +11,9 @@ from shared.caller import Tier
 from shared.domain.facet import Facet, Kind, named
 from shared.paging import CursorText, Moment, fitting, read_cursor, write_cursor
 from shared.retrieval.nearest_names import unknown_name
-from shared.store.sources import Order
+from shared.store.common_names import CommonNames
+from shared.store.index_lists import KNOWLEDGE, IndexLists
+from shared.store.sources import Order, Sources
 from shared.summaries import SourceSummary, source_fields
 from shared.tool import Arguments, DocumentId, Effect, Links, Result, Tool
 
@@ -99,7 +101,7 @@ async def _walk(
     size = BLOCK if others else args.limit + 1
     found: list[StoredSource] = []
     for _ in range(0, MOST_READ, size):
-        block = await deps.store.sources.page(args.order, size, facet, after)
+        block = await Sources(deps.database).page(args.order, size, facet, after)
         found += [each for each in block if others <= each.facets]
         if len(found) > args.limit:
             return found[: args.limit], found[args.limit - 1].place(args.order)
@@ -128,8 +130,8 @@ async def _why(filters: dict[Facet, str], end: Place | None, deps: Deps) -> str:
 async def _hint(facet: Facet, name: str, deps: Deps) -> str | None:
     """What to use instead of a name that nothing bears."""
     common, same = await asyncio.gather(
-        deps.store.common_names.of(facet.kind),
-        deps.store.index_lists.names_from(facet.kind, facet.key, 1),
+        CommonNames(deps.database).of(facet.kind),
+        IndexLists(deps.database, KNOWLEDGE).names_from(facet.kind, facet.key, 1),
     )
     if any(each.facet == facet for each in (*common, *same)):
         return None

@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from shared.caller import Tier
 from shared.domain.facet import Kind
 from shared.paging import CursorText, read_cursor, write_cursor
+from shared.store.index_lists import TRACES, IndexLists
 from shared.tool import Arguments, Effect, Result, Tool
 from shared.traces.tags import LONGEST, normal_tag
 
@@ -51,7 +52,7 @@ async def list_tags(args: In, deps: Deps) -> Out:
     """Read the tags of a page, and count all beside them: one round trip."""
     position = read_cursor(args, args.cursor, POSITION)
     prefix = normal_tag(args.prefix)
-    lists = deps.store.trace_lists
+    lists = IndexLists(deps.database, TRACES)
     found, total = await asyncio.gather(
         lists.names_from(Kind.TAG, prefix, args.limit + 1, *(position or ())),
         lists.count(Kind.TAG),

@@ -11,7 +11,7 @@ from shared.caller import Tier
 from shared.domain.extraction import ExtractionType
 from shared.domain.topics import folded, normal_topic
 from shared.paging import Count, CursorText, fitting, read_cursor, write_cursor
-from shared.store.topics import place
+from shared.store.topics import Topics, place
 from shared.tool import Arguments, DocumentId, Effect, Result, Tool
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ async def list_topics(args: In, deps: Deps) -> Out:
     if args.prefix.strip():
         found, cut = await _beginning(args, after, deps)
     else:
-        found, cut = await deps.store.topics.most(args.limit + 1, args.kind, after), False
+        found, cut = await Topics(deps.database).most(args.limit + 1, args.kind, after), False
     shown = fitting([_topic(each) for each in found[: args.limit]])
     end = found[len(shown) - 1] if len(shown) < len(found) else None
     empty = NO_SUCH if args.prefix.strip() else EMPTY
@@ -95,7 +95,7 @@ async def _beginning(args: In, after: Place | None, deps: Deps) -> tuple[list[Co
     """
     names = {folded(args.prefix), normal_topic(args.prefix, deps.settings.topic_aliases)} - {""}
     blocks = await asyncio.gather(
-        *(deps.store.topics.beginning(name, MOST_BEGINNING + 1) for name in names)
+        *(Topics(deps.database).beginning(name, MOST_BEGINNING + 1) for name in names)
     )
     topics = {each.name: each for block in blocks for each in block[:MOST_BEGINNING]}
     counted = [each for each in topics.values() if each.count(args.kind)]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from shared.domain.facet import Kind
 from shared.retrieval.nearest_names import nearest_names, unknown_name
 from shared.search.meaning import NoMeaning
+from shared.store.common_names import CommonNames
+from shared.store.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -86,7 +88,7 @@ def nothing_passes(selection: Selection, unknown: Sequence[tuple[Group, str]]) -
 
 async def not_yet(deps: Deps) -> list[str]:
     """How much cannot be found yet, if anything. One round trip."""
-    waiting = await deps.store.steps.count_pending("index")
+    waiting = await Steps(deps.database).count_pending("index")
     return [f"{waiting} passages still wait to be indexed."] if waiting else []
 
 
@@ -99,7 +101,7 @@ async def _unknown(field: str, value: str, deps: Deps) -> str:
     if field == "search_cards_only":
         return "No passage has a knowledge card yet: leave out search_cards_only."
     what, kind = _KINDS[field]
-    names = await deps.store.common_names.of(kind)
+    names = await CommonNames(deps.database).of(kind)
     if kind is not Kind.CLUSTER:
         return unknown_name(what, value, [each.name for each in names])
     # People may give a topic's name; the id is what the filter takes.

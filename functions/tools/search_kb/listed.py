@@ -35,7 +35,7 @@ async def listed(selection: Selection, position: Position | None, view: View, de
         deps: To find it with.
     """
     shown, after = (position[0], position[1:]) if position else (0, None)
-    listing = await newest(selection, view.limit, after, knowledge(deps.store))
+    listing = await newest(selection, view.limit, after, knowledge(deps.database))
     writer = Writer(view, await topics(listing.documents, deps))
     fit = fitting(list(map(writer.hit, count(shown + 1), listing.documents)))
     cut = len(fit) < len(listing.documents)

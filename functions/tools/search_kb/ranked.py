@@ -38,7 +38,7 @@ async def ranked(question: Question, shown: Sequence[str], view: View, deps: Dep
         view: How much of it is wanted.
         deps: To find it with.
     """
-    corpus = knowledge(deps.store)
+    corpus = knowledge(deps.database)
     ranking = await rank(question, corpus, deps)
     unseen = {hit.id: hit for hit in in_turns(ranking.hits) if shown_mark(hit.id) not in shown}
     known = {name: hit.document for name, hit in unseen.items() if hit.document}

@@ -11,6 +11,7 @@ from pydantic import Field
 from shared.results import Passage, passage_fields
 from shared.retrieval.excerpts import excerpt
 from shared.search.ranking import Mode
+from shared.store.clusters import Clusters
 from shared.tool import Result
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def main_cluster(chunk: Chunk) -> str | None:
 async def topics(chunks: Iterable[Chunk], deps: Deps) -> dict[str, str]:
     """The names of the chunks' main topics, by id. One round trip."""
     wanted = {main for chunk in chunks if (main := main_cluster(chunk))}
-    clusters = await deps.store.clusters.get_all(sorted(wanted))
+    clusters = await Clusters(deps.database).get_all(sorted(wanted))
     return {each.cluster_id: each.name for each in clusters}
 
 

@@ -26,7 +26,7 @@ POSITION: Final = TypeAdapter(tuple[Count, Moment, DocumentId])
 async def listed(selection: Selection, position: Position | None, limit: int, deps: Deps) -> Page:
     """List by date: two round trips, or three where a tag does not exist."""
     shown, after = (position[0], position[1:]) if position else (0, None)
-    listing = await newest(selection, limit, after, solved_problems(deps.store))
+    listing = await newest(selection, limit, after, solved_problems(deps.database))
     places = count(shown + 1)
     hits = fitting([hit(each, next(places)) for each in listing.documents])
     cut = len(hits) < len(listing.documents)

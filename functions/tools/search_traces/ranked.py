@@ -11,6 +11,7 @@ from shared.paging import fitting
 from shared.search.meaning import NoMeaning
 from shared.search.ranking import rank
 from shared.search.shown import shown_mark
+from shared.store.traces import Traces
 from shared.traces.corpus import solved_problems, unknown_tags
 from shared.traces.moderation import moderated
 
@@ -45,7 +46,7 @@ async def ranked(question: Question, shown: Sequence[str], limit: int, deps: Dep
     Three round trips at most: those of `rank`, and one where words alone found something, or
     a tag does not exist.
     """
-    ranking = await rank(question, solved_problems(deps.store), deps)
+    ranking = await rank(question, solved_problems(deps.database), deps)
     found = in_order(await _read(ranking.hits, question, deps), deps.clock())
     ordered = [each for each in found if shown_mark(each[0].id) not in shown]
     goes_on = ranking.matches or bool(shown)
@@ -72,7 +73,7 @@ def in_order(found: Candidates, now: datetime) -> list[tuple[Candidate[Trace], T
 async def _read(found: Candidates, question: Question, deps: Deps) -> Candidates:
     """The same, with the traces that only the lists named so far."""
     missing = [each.id for each in found if each.document is None][:READ]
-    read = {each.trace_id: each for each in await deps.store.traces.get_all(missing)}
+    read = {each.trace_id: each for each in await Traces(deps.database).get_all(missing)}
     passing = {name: each for name, each in read.items() if question.selection.admits(each)}
     return [replace(each, document=each.document or passing.get(each.id)) for each in found]
 

@@ -14,6 +14,7 @@ from shared.domain.trust import Ballot, FeedbackTag, Record, Tally, VoteType
 from shared.errors import Forbidden, InvalidInput
 from shared.readable import prose
 from shared.store.database import Stale
+from shared.store.traces import Traces
 from shared.tool import DocumentId, Effect, Repeatable, Tool
 from shared.traces.lookup import is_own, readable
 from shared.traces.results import Standing, standing_fields
@@ -79,15 +80,15 @@ async def vote_trace(args: In, deps: Deps) -> Out:
     _require_reason(args)
     if args.feedback_text:
         await require_no_secrets_in({"feedback_text": args.feedback_text})
-    return await deps.store.database.until_it_holds(lambda: _attempt(args, deps))
+    return await deps.database.until_it_holds(lambda: _attempt(args, deps))
 
 
 async def _attempt(args: In, deps: Deps) -> Out:
     voter = str(deps.caller.user_id)
     stored, vote, record = await asyncio.gather(
         readable(args.trace_id, deps),
-        deps.store.traces.vote(args.trace_id, voter),
-        deps.store.traces.record(voter),
+        Traces(deps.database).vote(args.trace_id, voter),
+        Traces(deps.database).record(voter),
     )
     if is_own(stored, deps):
         raise Forbidden(
@@ -107,7 +108,7 @@ async def _attempt(args: In, deps: Deps) -> Out:
     if not tally.is_possible:
         raise Stale("The sums were read before the vote that they are of.")
     moved = replace(stored, trace=replace(stored.trace, tally=tally))
-    traces = deps.store.traces
+    traces = Traces(deps.database)
     revised = replace(vote, revision=stored.trace.text_revision)
     writes = [
         traces.cast(revised, after, said, deps.clock()) if after else traces.uncast(vote),

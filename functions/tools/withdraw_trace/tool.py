@@ -11,6 +11,7 @@ from shared.caller import Tier
 from shared.domain.trust import Status
 from shared.errors import Conflict
 from shared.needs import Need
+from shared.store.traces import Traces
 from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
 from shared.traces.duplicates import require_no_duplicate
 from shared.traces.index_entry import index_entry
@@ -55,7 +56,7 @@ async def withdraw_trace(args: In, deps: Deps) -> Out:
         Forbidden: It is somebody else's.
         Conflict: It is to be put back, and a trace says the same by now.
     """
-    return await deps.store.database.until_it_holds(lambda: _attempt(args, deps))
+    return await deps.database.until_it_holds(lambda: _attempt(args, deps))
 
 
 async def _attempt(args: In, deps: Deps) -> Out:
@@ -78,7 +79,7 @@ async def _changed(stored: StoredTrace, trace: Trace, deps: Deps) -> list[Write]
     entry = await index_entry(trace, deps) if trace.is_listed else None
     if entry and stored.trace.withdrawn_at:
         await require_no_duplicate(trace, entry, deps)
-    return deps.store.traces.changed(stored, trace, entry)
+    return Traces(deps.database).changed(stored, trace, entry)
 
 
 async def _replaced(stored: StoredTrace, args: In, deps: Deps) -> StoredTrace | None:
@@ -88,7 +89,7 @@ async def _replaced(stored: StoredTrace, args: In, deps: Deps) -> StoredTrace | 
     """
     if stored.trace.supersedes is None or (args.withdrawn and stored.trace.superseded_by):
         return None
-    former = await deps.store.traces.get(stored.trace.supersedes)
+    former = await Traces(deps.database).get(stored.trace.supersedes)
     if former is None or not is_own(former, deps):
         return None
     if former.trace.status is Status.FLAGGED and not former.trace.superseded_by:

@@ -14,7 +14,9 @@ from shared.domain.extraction import CONTENTS, Extraction, ExtractionType, extra
 from shared.job import Job, Report
 from shared.needs import Need
 from shared.store.chunk_documents import COLLECTION as CHUNKS
-from shared.store.steps import PENDING_FIELDS, to_pending
+from shared.store.embedding_space import EmbeddingSpace
+from shared.store.extractions import Extractions
+from shared.store.steps import PENDING_FIELDS, Steps, to_pending
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,10 +85,10 @@ async def add_extractions(deps: Deps, folder: Path = FOLDER) -> Counter[str]:
         How many `extractions` were stored, and of how many `passages`.
     """
     rows = await asyncio.to_thread(by_chunk, folder)
-    references = [deps.store.database.document(CHUNKS, name) for name in rows]
+    references = [deps.database.document(CHUNKS, name) for name in rows]
     now = deps.clock()
     changes: list[tuple[PendingChunk, list[Extraction]]] = []
-    for snapshot in await deps.store.database.get_all(references, _READ):
+    for snapshot in await deps.database.get_all(references, _READ):
         data = snapshot.to_dict() or {}
         if "content" not in data:
             continue
@@ -118,7 +120,7 @@ async def _are_ours_and_others(
     """Whether a chunk has other extractions than it is to have, of which none is a model's."""
     if set(chunk.extracted) == {each.extraction_id for each in wanted}:
         return False
-    known = await deps.store.extractions.known(chunk)
+    known = await Extractions(deps.database).known(chunk)
     return all(each.model == MODEL for each in known)
 
 
@@ -126,16 +128,16 @@ async def _stored(
     deps: Deps, changes: Sequence[tuple[PendingChunk, Sequence[Extraction]]]
 ) -> Counter[str]:
     embedder = deps.embedder
-    await deps.store.embedding_space.claim(embedder)
+    await EmbeddingSpace(deps.database).claim(embedder)
     texts = [each.content.text for _, found in changes for each in found]
     vectors = iter(await embedder.embed(texts, Purpose.DOCUMENT) if texts else [])
     made = [
-        deps.store.extractions.replacing(
+        Extractions(deps.database).replacing(
             chunk, [(each, next(vectors)) for each in found], embedder.model
         )
         for chunk, found in changes
     ]
-    passages = await deps.store.steps.done(STEP, made)
+    passages = await Steps(deps.database).done(STEP, made)
     return +Counter({"extractions": len(texts), "passages": passages})
 
 

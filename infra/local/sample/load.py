@@ -21,7 +21,7 @@ from shared.needs import Need
 from shared.retrieval.chunking import split
 from shared.store.cards import BY_HAND, Cards
 from shared.store.clustering import Clustering, Clusterings
-from shared.store.clusters import CentredCluster
+from shared.store.clusters import CentredCluster, Clusters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,10 +85,10 @@ async def add_knowledge(deps: Deps, folder: Path = FOLDER) -> Counter[str]:
     knowledge, chunk_ids = await asyncio.to_thread(_read, folder)
     now = deps.clock()
     cards = cards_by_chunk(knowledge, chunk_ids)
-    written = Counter({"cards": await Cards(deps.store.database).save(cards, BY_HAND, now)})
+    written = Counter({"cards": await Cards(deps.database).save(cards, BY_HAND, now)})
     members = members_by_cluster(knowledge, chunk_ids)
     named = sorted({chunk_id for each in members.values() for chunk_id in each})
-    vectors = await deps.store.clusters.vectors(named)
+    vectors = await Clusters(deps.database).vectors(named)
     clusters = centred(knowledge.clusters, members, vectors)
     if clusters:
         written["topic documents"] = await _put(clusters, members, now, deps)
@@ -106,10 +106,10 @@ async def _put(
     So the cluster job goes on from there: it puts new passages among them, and leaves them as they
     are.
     """
-    clusterings, model = Clusterings(deps.store.database), deps.embedder.model
+    clusterings, model = Clusterings(deps.database), deps.embedder.model
     present = await clusterings.present()
     run_id = present.run_id if present else RUN_ID
-    written = await deps.store.clusters.save(clusters, members, run_id, now)
+    written = await Clusters(deps.database).save(clusters, members, run_id, now)
     if present is None:
         passages = await clusterings.count_embedded(model)
         await clusterings.set(

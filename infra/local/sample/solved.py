@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from shared.domain.trace import Trace, Writing
 from shared.job import Job, Report
 from shared.needs import Need
+from shared.store.traces import Traces
 from shared.traces.index_entry import index_entry
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ async def share(deps: Deps, budget: Budget) -> Report:
     """Contribute what was not contributed before; what is there stays as it is, votes and all."""
     report = Report()
     for trace in _traces(deps):
-        if not await deps.store.traces.get(trace.trace_id):
-            writes = deps.store.traces.contributed(trace, await index_entry(trace, deps))
-            await deps.store.database.commit(writes)
+        if not await Traces(deps.database).get(trace.trace_id):
+            writes = Traces(deps.database).contributed(trace, await index_entry(trace, deps))
+            await deps.database.commit(writes)
             report.counts["shared"] += 1
         budget.progress(1)
     return report

@@ -25,7 +25,7 @@ class AccessStore:
 
     def __init__(self, connection: Connection, meter: Meter | None = None) -> None:
         """Use this connection, and count in `meter`."""
-        self.database = Database(connection.client, meter or Meter(), REQUEST_SECONDS)
+        self.database = Database(connection, meter or Meter(), REQUEST_SECONDS)
 
     @cached_property
     def accounts(self) -> Accounts:

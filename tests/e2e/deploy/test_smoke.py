@@ -25,6 +25,7 @@ from shared.keyring import Keyring
 from shared.settings import Settings
 from shared.store import Connection, Meter
 from shared.store.access import AccessStore
+from shared.store.ingestion import Ingestion
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
 from tests.support.healthy_deployment import FakeGateway
@@ -110,7 +111,7 @@ async def _indexed(project: str) -> None:
     backend = Backend(Settings(google_cloud_project=project))
     try:
         deps = backend.deps(Caller(), Meter())
-        await deps.store.ingestion.save([in_chunks(BAKING)], deps.clock())
+        await Ingestion(deps.database).save([in_chunks(BAKING)], deps.clock())
         await index_all(deps)
     finally:
         await backend.aclose()

@@ -22,6 +22,7 @@ from infra.local.file_lock import locked
 from infra.local.processes import LOOPBACK, Program, Served, await_answer, run, serve
 from shared.caller import Caller
 from shared.clock import utc_now
+from shared.store.ingestion import Ingestion
 from tests.support.fakes.openai import MODEL, FakeOpenAI
 from tests.support.fakes.vertex import FakeVertex
 from tests.support.gateway_process import SECRET
@@ -168,7 +169,7 @@ async def assert_found_by_meaning(
     """The job embeds what waits, and the tool finds it by its vector, both as deployed."""
     settings |= {"GOOGLE_CLOUD_PROJECT": deps.settings.google_cloud_project}
     books = [in_chunks(BAKING), in_chunks(SAILING)]
-    await deps.store.ingestion.save(books, utc_now())
+    await Ingestion(deps.database).save(books, utc_now())
     chunks = [chunk for book in books for chunk in book.chunks]
     async with httpx2.AsyncClient(timeout=60) as client:
         with served(staged, "embed", settings, place) as url:

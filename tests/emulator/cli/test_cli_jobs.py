@@ -21,6 +21,8 @@ from shared.domain.chunk import KnowledgeCard
 from shared.settings import Settings
 from shared.store import Meter
 from shared.store.cards import BY_HAND, Cards
+from shared.store.ingestion import Ingestion
+from shared.store.steps import Steps
 from tests.support.knowledge import BAKING, in_chunks
 
 if TYPE_CHECKING:
@@ -72,14 +74,14 @@ def in_database(project: str, work: Callable[[Deps], Awaitable[Any]]) -> Any:
 
 async def three_that_wait(deps: Deps) -> None:
     """Put texts in."""
-    await deps.store.ingestion.save([in_chunks(BAKING)], NOW)
+    await Ingestion(deps.database).save([in_chunks(BAKING)], NOW)
 
 
 async def one_given_up(deps: Deps) -> None:
     """Put texts in, one of which cannot be indexed."""
     await three_that_wait(deps)
-    (odd, *_) = await deps.store.steps.pending("index", NOW, 1)
-    await deps.store.steps.failed("index", replace(odd, tries=4), "was refused", NOW)
+    (odd, *_) = await Steps(deps.database).pending("index", NOW, 1)
+    await Steps(deps.database).failed("index", replace(odd, tries=4), "was refused", NOW)
 
 
 def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:
@@ -139,7 +141,7 @@ async def carded_by_another_model(deps: Deps) -> None:
     """Put texts in, of which two have cards: by another model, and by a person."""
     await three_that_wait(deps)
     by_model, by_hand, _ = (chunk.chunk_id for chunk in in_chunks(BAKING).chunks)
-    stored = Cards(deps.store.database)
+    stored = Cards(deps.database)
     await stored.save({by_model: KnowledgeCard("Knead.")}, "m-1", NOW)
     await stored.save({by_hand: KnowledgeCard("Feed it.")}, BY_HAND, NOW)
 

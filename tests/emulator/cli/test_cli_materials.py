@@ -199,7 +199,7 @@ def test_a_list_shows_tasks_with_their_last_use_and_how_much_they_hold(project: 
 def test_a_long_list_shows_those_that_were_used_last_and_says_so(project: str) -> None:
     async def fill(backend: Backend) -> None:
         deps = of_job(backend)
-        batch = deps.store.database.client.batch()
+        batch = deps.database.client.batch()
         for number in range(51):
             used = datetime(2026, 3, 10, 8, number, tzinfo=UTC)
             fields = {"created_at": used, "touched_at": used}

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.store import Connection, Meter, Store
-from shared.store.runs import Run, RunState, new_run_id
+from shared.store import Connection, Meter
+from shared.store.database import Database
+from shared.store.runs import Run, Runs, RunState, new_run_id
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.google_cloud import FakeGoogleCloud
 from tests.support.healthy_deployment import FakeGateway, well
@@ -45,8 +46,8 @@ async def _kept(project: str, state: RunState) -> None:
 
     connection = Connection(project, "(default)")
     try:
-        store = Store(connection, Meter())
+        database = Database(connection, Meter())
         run = Run(run_id=new_run_id("ingest_materials", utc_now()), state=state)
-        await store.database.commit([store.runs.record(run)])
+        await database.commit([Runs(database).record(run)])
     finally:
         await connection.aclose()

@@ -14,7 +14,9 @@ from infra.doctor.cloud import CHECKS
 from shared.ai.local_embedding import LocalEmbedder
 from shared.clock import utc_now
 from shared.settings import Settings
-from shared.store import Connection, Meter, Store
+from shared.store import Connection, Meter
+from shared.store.database import Database
+from shared.store.embedding_space import EmbeddingSpace
 from shared.store.runs import RunState
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.healthy_deployment import DIMENSION, check
@@ -45,7 +47,7 @@ async def claimed(ward: Ward, embedder: Embedder) -> None:
     """Have the base be embedded with this model."""
     connection = Connection(ward.deployed.deployment.project, "(default)")
     try:
-        await Store(connection, Meter()).embedding_space.claim(embedder)
+        await EmbeddingSpace(Database(connection, Meter())).claim(embedder)
     finally:
         await connection.aclose()
 
@@ -55,7 +57,7 @@ async def moved(ward: Ward) -> None:
     await claimed(ward, LocalEmbedder())
     connection = Connection(ward.deployed.deployment.project, "(default)")
     try:
-        space = Store(connection, Meter()).embedding_space
+        space = EmbeddingSpace(Database(connection, Meter()))
         await space.announce(await space.standing(), WordEmbedder(), utc_now())
     finally:
         await connection.aclose()

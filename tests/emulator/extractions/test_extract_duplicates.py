@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.store.extraction_upkeep import ExtractionUpkeep
 from tests.support.extract_job import (
     KEYS,
     NOTHING,
@@ -126,7 +127,7 @@ async def test_once_the_original_is_gone_the_duplicate_is_shown(settings: Settin
         await run(deps)
         await shelve(deps, book("one", NOTHING))
         await index_all(deps)
-        while (await deps.store.extraction_upkeep.settle()).total():
+        while (await ExtractionUpkeep(deps.database).settle()).total():
             pass
         assert {OTHER: True} == await told(deps)
 

@@ -17,6 +17,7 @@ from shared.clock import utc_now
 from shared.deps import Backend
 from shared.job import Report, run_job
 from shared.store import Meter
+from shared.store.steps import Steps
 from tests.support.extract_job import KEYS, book, decision, shelve, warning
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.generator import ScriptedGenerator
@@ -133,7 +134,7 @@ async def test_a_run_that_is_killed_after_any_commit_is_completed_by_the_next(
     assert (PASSAGES, 10) == (report.counts["read"], report.counts["duplicates"])
     for hours, commit in enumerate(COMMITS):
         died(settings, commit, hours)
-    left = await deps.store.steps.count_pending("extract")
+    left = await Steps(deps.database).count_pending("extract")
     assert 6 == left
     last = await completed(settings, len(COMMITS))
     assert (left, True) == (last.counts["read"], last.finished)

@@ -10,6 +10,7 @@ import pytest
 from functions.jobs.extract.job import JOB
 from shared.clock import utc_now
 from shared.errors import Conflict, InvalidInput, PlatformFault, Unavailable
+from shared.store.embedding_space import EmbeddingSpace
 from tests.support.extract_job import (
     FOUND,
     KEYS,
@@ -145,7 +146,7 @@ async def test_a_base_that_is_embedded_with_another_model_costs_no_call(
         await shelve(deps, book("tables", KEYS))
         other = WordEmbedder()
         other.model = "another"
-        await deps.store.embedding_space.claim(other)
+        await EmbeddingSpace(deps.database).claim(other)
     async with reading(settings, model) as deps:
         with pytest.raises(Conflict):
             await run(deps)

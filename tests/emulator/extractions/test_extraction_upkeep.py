@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.domain.extraction import ExtractionType
-from shared.store.extraction_upkeep import MOST_REPEATED
+from shared.store.extraction_upkeep import MOST_REPEATED, ExtractionUpkeep
+from shared.store.extractions import Extractions
+from shared.store.topics import Topics
 from tests.support.extractions import decision, hold, of, replace, waiting, warning
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, put_in, write
@@ -47,7 +49,7 @@ async def forget(deps: Deps, extraction: Extraction) -> None:
 
 
 async def shown(deps: Deps) -> list[str]:
-    found = await deps.store.extractions.page(ExtractionType.DECISION, None, None, 9)
+    found = await Extractions(deps.database).page(ExtractionType.DECISION, None, None, 9)
     return [each.extraction_id for each in found]
 
 
@@ -68,13 +70,13 @@ async def test_the_surest_duplicate_takes_the_place_of_what_is_gone(
     first, one, two, heir = repeated
     await forget(deps, first)
     assert [] == await shown(deps)
-    assert {"settled": 2, "shown": 1} == await deps.store.extraction_upkeep.settle()
+    assert {"settled": 2, "shown": 1} == await ExtractionUpkeep(deps.database).settle()
     assert [heir.extraction_id] == await shown(deps)
     stored = await documents(deps, "extractions")
     assert [heir.extraction_id] * 2 == [
         stored[each.extraction_id]["duplicate_of"] for each in (one, two)
     ]
-    topic = await deps.store.topics.get("rye")
+    topic = await Topics(deps.database).get("rye")
     assert topic
     assert (1, 1) == (topic.total, topic.counts[ExtractionType.DECISION])
     chunk = (await documents(deps, "chunks"))[heir.chunk_id]
@@ -89,10 +91,10 @@ async def test_one_after_the_other_is_shown_until_none_is_left(
     for each in order:
         seen += await shown(deps)
         await forget(deps, each)
-        await deps.store.extraction_upkeep.settle()
+        await ExtractionUpkeep(deps.database).settle()
     assert [each.extraction_id for each in order] == seen
     assert {} == await documents(deps, "extractions")
-    assert 2 == await deps.store.extraction_upkeep.forget_empty_topics()
+    assert 2 == await ExtractionUpkeep(deps.database).forget_empty_topics()
     assert {} == await documents(deps, "topics")
 
 
@@ -100,11 +102,11 @@ async def test_settled_once_there_is_nothing_to_settle(
     deps: Deps, repeated: list[Extraction], meter: Meter
 ) -> None:
     await forget(deps, repeated[0])
-    assert 2 == await deps.store.extraction_upkeep.count()
-    await deps.store.extraction_upkeep.settle()
+    assert 2 == await ExtractionUpkeep(deps.database).count()
+    await ExtractionUpkeep(deps.database).settle()
     before, read, written = await state(deps), meter.documents_read, meter.documents_written
-    assert {"settled": 0} == await deps.store.extraction_upkeep.settle()
-    assert 0 == await deps.store.extraction_upkeep.forget_empty_topics()
+    assert {"settled": 0} == await ExtractionUpkeep(deps.database).settle()
+    assert 0 == await ExtractionUpkeep(deps.database).forget_empty_topics()
     assert (2, 0) == (meter.documents_read - read, meter.documents_written - written)
     assert before == await state(deps)
 
@@ -113,7 +115,7 @@ async def test_what_came_back_is_shown_itself(deps: Deps, repeated: list[Extract
     first = repeated[0]
     await forget(deps, first)
     await hold(deps, first)
-    assert {"settled": 2} == await deps.store.extraction_upkeep.settle()
+    assert {"settled": 2} == await ExtractionUpkeep(deps.database).settle()
     assert [first.extraction_id] == await shown(deps)
 
 
@@ -122,8 +124,8 @@ async def test_a_duplicate_that_hangs_on_nothing_is_not_shown(
 ) -> None:
     first, _, two, surest = repeated
     await forget(deps, first)
-    await deps.store.database.document("chunks", surest.chunk_id).delete()
-    await deps.store.extraction_upkeep.settle()
+    await deps.database.document("chunks", surest.chunk_id).delete()
+    await ExtractionUpkeep(deps.database).settle()
     assert [two.extraction_id] == await shown(deps)
 
 
@@ -131,17 +133,17 @@ async def test_an_extraction_whose_chunk_knows_nothing_of_it_is_removed(
     deps: Deps, repeated: list[Extraction]
 ) -> None:
     first, _, _, surest = repeated
-    upkeep = deps.store.extraction_upkeep
+    upkeep = ExtractionUpkeep(deps.database)
     page = await upkeep.page("")
     assert [] == await upkeep.orphans(page)
     await write(deps, f"chunks/{surest.chunk_id}", {"source_id": "sailing"})
-    await deps.store.database.document("chunks", first.chunk_id).delete()
-    await deps.store.database.document("chunks", repeated[1].chunk_id).update({"extracted": {}})
+    await deps.database.document("chunks", first.chunk_id).delete()
+    await deps.database.document("chunks", repeated[1].chunk_id).update({"extracted": {}})
     orphans = await upkeep.orphans(page)
     assert 3 == len(orphans) == await upkeep.remove(orphans)
     await upkeep.settle()
     assert [surest.extraction_id] == await shown(deps)
-    topic = await deps.store.topics.get("bread")
+    topic = await Topics(deps.database).get("bread")
     assert topic
     assert 1 == topic.total
 
@@ -149,17 +151,17 @@ async def test_an_extraction_whose_chunk_knows_nothing_of_it_is_removed(
 async def test_an_orphan_that_changed_since_it_was_read_stays(
     deps: Deps, repeated: list[Extraction]
 ) -> None:
-    upkeep = deps.store.extraction_upkeep
+    upkeep = ExtractionUpkeep(deps.database)
     page = await upkeep.page("")
-    await deps.store.database.document("chunks", repeated[0].chunk_id).delete()
+    await deps.database.document("chunks", repeated[0].chunk_id).delete()
     await write(deps, f"extractions/{repeated[0].extraction_id}", {"quote": "New."})
     assert 1 == await upkeep.remove(await upkeep.orphans(page))
     assert repeated[0].extraction_id in await documents(deps, "extractions")
 
 
 async def test_a_round_goes_on_after_the_last_id(deps: Deps, repeated: list[Extraction]) -> None:
-    page = await deps.store.extraction_upkeep.page("")
-    rest = await deps.store.extraction_upkeep.page(page[1].id)
+    page = await ExtractionUpkeep(deps.database).page("")
+    rest = await ExtractionUpkeep(deps.database).page(page[1].id)
     assert [each.id for each in page[2:]] == [each.id for each in rest]
     assert len(repeated) + 1 == len(page)
 
@@ -174,7 +176,7 @@ async def test_however_many_repeat_what_is_gone_one_is_shown_and_the_others_repe
         hanging = {"chunk_id": "elsewhere", "source_id": "s", "duplicate_of": first.extraction_id}
         await write(deps, f"extractions/{name}", data | hanging)
     await forget(deps, first)
-    while (await deps.store.extraction_upkeep.settle())["settled"]:
+    while (await ExtractionUpkeep(deps.database).settle())["settled"]:
         pass
     stored = await documents(deps, "extractions")
     shown_now = [name for name, data in stored.items() if data["type"] == "decision"]

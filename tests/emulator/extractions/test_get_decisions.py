@@ -169,7 +169,7 @@ async def test_what_a_deleted_source_said_is_gone_at_once(
 ) -> None:
     kept = of(chunks[3], decision())
     await hold(deps, of(chunks[0], decision()), of(chunks[1], decision()), kept)
-    await deps.store.database.document("sources", "baking").delete()
+    await deps.database.document("sources", "baking").delete()
     found = await got(backend, "get_decisions")
     assert ([kept.extraction_id], 1) == (ids([found]), found["metadata"]["result_count"])
 

@@ -98,7 +98,7 @@ async def test_a_walk_ends_at_the_thousandth(deps: Deps, backend: Backend) -> No
     [chunk, *_] = await put_in(deps, BAKING)
     await hold(deps, of(chunk, decision("rye"), "bread"))
     [(name, data)] = (await documents(deps, "extractions")).items()
-    client = deps.store.database.client
+    client = deps.database.client
     for start in range(0, MOST_NEAR + 10, 101):
         batch = client.batch()
         for number in range(start, start + 101):
@@ -121,7 +121,7 @@ async def test_a_search_by_meaning_reads_what_it_shows_and_what_was_shown(
     assert (2, 20 + one_more + sources) == await cost(
         backend, "get_decisions", **asked, cursor=cursor
     )
-    backend.connection.confirmed.clear()
+    backend.connection.caches["embedding_space"].clear()
     stamp = 1
     assert (3, 10 + one_more + sources + stamp) == await cost(backend, "get_decisions", **asked)
 
@@ -143,7 +143,7 @@ async def test_vectors_of_another_model_are_never_compared(
 ) -> None:
     assert many
     await write(deps, "meta/embedding", {"model": "another"})
-    backend.connection.confirmed.clear()
+    backend.connection.caches["embedding_space"].clear()
     error = await refused(backend, "get_decisions", query=QUERY)
     assert "CONFLICT" == error.code
     assert (await got(backend, "get_decisions"))["results"]
@@ -153,8 +153,8 @@ async def test_where_nothing_has_a_vector_yet_it_says_so(
     deps: Deps, backend: Backend, many: list[Extraction]
 ) -> None:
     assert many
-    await deps.store.database.document("meta", "embedding").delete()
-    backend.connection.confirmed.clear()
+    await deps.database.document("meta", "embedding").delete()
+    backend.connection.caches["embedding_space"].clear()
     found = await got(backend, "get_decisions", query=QUERY)
     assert [] == found["results"]
     assert "Leave query out" in found["metadata"]["message"]

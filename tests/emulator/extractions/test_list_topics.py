@@ -131,7 +131,7 @@ async def test_a_beginning_of_nothing_says_so(deps: Deps, backend: Backend) -> N
 async def test_of_too_many_that_begin_alike_the_first_are_listed(
     deps: Deps, backend: Backend
 ) -> None:
-    client = deps.store.database.client
+    client = deps.database.client
     batch = client.batch()
     for number in range(MOST_BEGINNING + 1):
         data = {"name": f"t{number:03}", "counts": {"decision": 1}, "total": 1}

@@ -11,7 +11,9 @@ import pytest
 from shared.ai.embedding import Purpose
 from shared.domain.extraction import LONGEST_QUOTE, SCHEMA_VERSION, ExtractionType
 from shared.domain.topics import Topic
-from shared.store.extractions import place
+from shared.store.extractions import Extractions, place
+from shared.store.steps import Steps
+from shared.store.topics import Topics
 from tests.support.extractions import (
     decision,
     hold,
@@ -69,7 +71,7 @@ async def stored(deps: Deps) -> set[str]:
 
 async def page(deps: Deps, **filters: Any) -> list[Extraction]:
     wanted = {"topic": None, "source_id": None, "limit": 9} | filters
-    return await deps.store.extractions.page(DECISION, **wanted)
+    return await Extractions(deps.database).page(DECISION, **wanted)
 
 
 def questions(found: Sequence[Extraction]) -> list[str]:
@@ -274,7 +276,7 @@ async def test_the_nearest_come_first_without_their_vectors(
     await hold(deps, *held, of(chunks[1], warning("rye", description="It.")))
     [vector] = await deps.embedder.embed(["rye It."], Purpose.DOCUMENT)
     read = meter.documents_read
-    found = await deps.store.extractions.nearest(vector, WARNING, "a", "baking", 2)
+    found = await Extractions(deps.database).nearest(vector, WARNING, "a", "baking", 2)
     assert held[0] == found[0].extraction
     assert pytest.approx(1.0) == found[0].similarity
     assert (2, 2) == (len(found), meter.documents_read - read)
@@ -284,7 +286,7 @@ async def test_only_what_says_the_same_is_alike(deps: Deps, chunks: list[Chunk])
     held = of(chunks[0], warning())
     await hold(deps, held, of(chunks[1], warning("Burnt crust", description="Too hot.")))
     await hold(deps, of(chunks[2], pattern("Starving", problem="starter It", solution="dies.")))
-    vectors = deps.store.extractions
+    vectors = Extractions(deps.database)
     [vector] = await deps.embedder.embed([held.content.text], Purpose.DOCUMENT)
     assert [held] == [
         each.extraction for each in await vectors.nearest_alike(vector, WARNING, 5, 0.9)
@@ -305,7 +307,7 @@ async def test_a_duplicate_is_known_and_neither_shown_nor_counted(
     )
     assert {"bread": {"decision": 1, "total": 1}} == await topics(deps)
     [vector] = await deps.embedder.embed([first.content.text], Purpose.DOCUMENT)
-    near = await deps.store.extractions.nearest(vector, DECISION, None, None, 9)
+    near = await Extractions(deps.database).nearest(vector, DECISION, None, None, 9)
     assert [first] == [each.extraction for each in near]
 
 
@@ -314,7 +316,7 @@ async def both(deps: Deps, first: Extraction, again: Extraction) -> list[Done]:
     vectors = await deps.embedder.embed([first.content.text] * 2, Purpose.DOCUMENT)
     read = [await waiting(deps, each.chunk_id) for each in (first, again)]
     return [
-        deps.store.extractions.replacing(chunk, [(each, vector)], "words")
+        Extractions(deps.database).replacing(chunk, [(each, vector)], "words")
         for chunk, each, vector in zip(read, (first, again), vectors, strict=True)
     ]
 
@@ -324,7 +326,7 @@ async def test_a_duplicate_is_stored_together_with_what_it_repeats(
 ) -> None:
     first = of(chunks[0], decision(), "bread")
     again = of(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
-    assert 2 == await deps.store.steps.done("extract", await both(deps, first, again))
+    assert 2 == await Steps(deps.database).done("extract", await both(deps, first, again))
     assert ([first], 2) == (await page(deps), len(await stored(deps)))
 
 
@@ -335,7 +337,7 @@ async def test_a_duplicate_is_not_stored_where_what_it_repeats_could_not_be(
     again = of(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
     made = await both(deps, first, again)
     await write(deps, f"chunks/{first.chunk_id}", {"content_hash": "new"})
-    assert 0 == await deps.store.steps.done("extract", made)
+    assert 0 == await Steps(deps.database).done("extract", made)
     assert (set(), {}) == (await stored(deps), await topics(deps))
 
 
@@ -344,13 +346,13 @@ async def test_a_duplicate_of_what_is_gone_is_not_stored(deps: Deps, chunks: lis
     again = of(chunks[1], decision(), "bread", duplicate_of="decision-gone")
     assert 0 == await replace(deps, chunk, [again])
     assert (set(), {}) == (await stored(deps), await topics(deps))
-    assert 5 == await deps.store.steps.count_pending("extract")
+    assert 5 == await Steps(deps.database).count_pending("extract")
 
 
 async def test_a_topic_is_read_with_its_counts(deps: Deps, chunks: list[Chunk]) -> None:
     await hold(deps, of(chunks[0], decision(), "a/b testing"), of(chunks[0], methodology(), "rye"))
     counts = dict.fromkeys(ExtractionType, 0) | {DECISION: 1}
-    assert Topic("a/b testing", counts, 1) == await deps.store.topics.get("a/b testing")
+    assert Topic("a/b testing", counts, 1) == await Topics(deps.database).get("a/b testing")
     await index_all(deps)
     await replace(deps, await waiting(deps, chunks[0].chunk_id), [])
-    assert [None, None] == [await deps.store.topics.get(name) for name in ("rye", "nowhere")]
+    assert [None, None] == [await Topics(deps.database).get(name) for name in ("rye", "nowhere")]

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def database(deps: Deps) -> Database:
     """A database that counts in `meter`."""
-    return deps.store.database
+    return deps.database
 
 
 def note(database: Database, name: str) -> AsyncDocumentReference:

@@ -11,7 +11,8 @@ from shared.deps import Backend
 from shared.errors import Unavailable
 from shared.job import Failure, Job, Report, run_job
 from shared.settings import Settings
-from shared.store.runs import Run, RunState, new_run_id
+from shared.store.leases import Leases
+from shared.store.runs import Run, Runs, RunState, new_run_id
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def test_two_runs_of_one_second_have_two_names() -> None:
 async def test_a_run_leaves_a_record_of_what_it_did_and_cost(deps: Deps, backend: Backend) -> None:
     report = await run_job(DUST, backend)
     assert isinstance(report, Report)
-    (run,) = await deps.store.runs.latest("dust", 10)
+    (run,) = await Runs(deps.database).latest("dust", 10)
     assert run.state is RunState.FINISHED
     assert run.ended_at
     assert (run.progress, run.counts, run.note) == (3, {"dusted": 3}, "Mind the vase.")
@@ -70,7 +71,7 @@ async def test_a_run_leaves_a_record_of_what_it_did_and_cost(deps: Deps, backend
 async def test_a_run_that_an_error_stopped_says_so(deps: Deps, backend: Backend) -> None:
     with pytest.raises(Unavailable):
         await run_job(FAIL, backend)
-    (run,) = await deps.store.runs.latest("dust", 10)
+    (run,) = await Runs(deps.database).latest("dust", 10)
     assert (run.state, run.error) == (RunState.STOPPED, "UNAVAILABLE: No duster.")
 
 
@@ -79,8 +80,8 @@ async def test_of_several_runs_the_latest_come_first_and_other_jobs_do_not(deps:
         Run(run_id=new_run_id(job, NOON + timedelta(hours=hour)), state=RunState.FINISHED)
         for job, hour in (("dust", 1), ("dust", 3), ("mop", 4), ("dust", 2))
     ]
-    await deps.store.database.commit(map(deps.store.runs.record, runs))
-    assert await deps.store.runs.latest("dust", 2) == [runs[1], runs[3]]
+    await deps.database.commit(map(Runs(deps.database).record, runs))
+    assert await Runs(deps.database).latest("dust", 2) == [runs[1], runs[3]]
 
 
 async def test_the_next_run_says_of_one_that_never_gave_its_lease_back_that_it_died(
@@ -88,10 +89,10 @@ async def test_the_next_run_says_of_one_that_never_gave_its_lease_back_that_it_d
 ) -> None:
     dead = new_run_id("dust", NOON)
     long_ago = Run(run_id=dead, state=RunState.RUNNING, progress=7)
-    await deps.store.leases.acquire("dust", 60, lambda: NOON, dead)
-    await deps.store.database.commit([deps.store.runs.record(long_ago)])
+    await Leases(deps.database).acquire("dust", 60, lambda: NOON, dead)
+    await deps.database.commit([Runs(deps.database).record(long_ago)])
     await run_job(DUST, backend)
-    latest, died = await deps.store.runs.latest("dust", 10)
+    latest, died = await Runs(deps.database).latest("dust", 10)
     assert (latest.state, died.state) == (RunState.FINISHED, RunState.DIED)
     assert (died.run_id, died.progress, died.ended_at) == (dead, 7, None)
 
@@ -101,12 +102,12 @@ async def test_a_long_run_says_meanwhile_how_far_it_is(deps: Deps, project: str)
 
     async def run(deps: Deps, budget: Budget) -> Report:
         budget.progress(5)
-        while not (found := await deps.store.runs.latest("dust", 1)):
+        while not (found := await Runs(deps.database).latest("dust", 1)):
             pass
         assert (found[0].state, found[0].progress) == (RunState.RUNNING, 5)
         return Report()
 
     await run_job(Job(name="dust", title="Dust", run=run, total=nothing, schedule=""), hasty)
     await hasty.aclose()
-    (ended,) = await deps.store.runs.latest("dust", 10)
+    (ended,) = await Runs(deps.database).latest("dust", 10)
     assert ended.state is RunState.FINISHED

@@ -45,7 +45,7 @@ def queries_of_its_own() -> Iterator[None]:
 
 async def write(deps: Deps, name: str, before: Indexed, after: Indexed) -> None:
     """Bring the lists up to date with one document."""
-    database = deps.store.database
+    database = deps.database
     await database.commit(list_writes(database, NAMES, Difference(name, before, after)))
 
 
@@ -69,7 +69,7 @@ async def test_an_edit_writes_what_differs(deps: Deps, meter: Meter) -> None:
     lists = await corpus(deps).lists.read(["rye", "bread", "salt"], [SEA])
     assert {"rye", "salt"} == lists.terms.keys()
     assert Totals(1, 3) == lists.totals
-    assert [] == list_writes(deps.store.database, NAMES, Difference("a", RYE, RYE))
+    assert [] == list_writes(deps.database, NAMES, Difference("a", RYE, RYE))
 
 
 async def test_a_list_that_nothing_is_left_on_stays_and_is_missing_to_readers(deps: Deps) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
 
-    from shared.deps import Deps
+    from shared.deps import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +57,7 @@ class Raced(Database):
 
 async def write(deps: Deps, number: int, term: str) -> None:
     """A new document of this term, as often as its number, of a date of that number."""
-    database = deps.store.database
+    database = deps.database
     after = Indexed({term: number}, {SEA.id: "sea"}, number)
     difference = Difference(f"d{number}", NOTHING, after)
     await database.commit(list_writes(database, NAMES, difference))
@@ -69,7 +69,7 @@ async def entries(deps: Deps, name: tuple[str, str]) -> set[str]:
 
 
 async def test_lists_of_either_kind_are_found_once_they_are_too_long(deps: Deps) -> None:
-    lists = LongLists(deps.store.database, NAMES, cap=2, slack=1)
+    lists = LongLists(deps.database, NAMES, cap=2, slack=1)
     await write(deps, 1, "rye")
     await write(deps, 2, "rye")
     assert [] == await lists.overlong(9)
@@ -85,7 +85,7 @@ async def test_lists_of_either_kind_are_found_once_they_are_too_long(deps: Deps)
 
 
 async def test_a_cut_list_keeps_its_best_or_newest_and_its_counts(deps: Deps) -> None:
-    lists = LongLists(deps.store.database, NAMES, cap=2, slack=0)
+    lists = LongLists(deps.database, NAMES, cap=2, slack=0)
     for number in range(1, 6):
         await write(deps, number, "rye")
     await lists.shorten([RYE, SEA_LIST], KEEP)
@@ -96,8 +96,8 @@ async def test_a_cut_list_keeps_its_best_or_newest_and_its_counts(deps: Deps) ->
     assert (5, 2, False) == (rye["df"], rye["held"], "since" in rye)
 
 
-async def test_what_comes_in_while_a_list_is_cut_is_not_lost(deps: Deps) -> None:
-    database = Raced(deps.store.database.client, deps.meter)
+async def test_what_comes_in_while_a_list_is_cut_is_not_lost(backend: Backend, deps: Deps) -> None:
+    database = Raced(backend.connection, deps.meter)
     lists = LongLists(database, NAMES, cap=2, slack=0)
     for number in range(1, 5):
         await write(deps, number, "rye")
@@ -116,5 +116,5 @@ async def test_what_comes_in_while_a_list_is_cut_is_not_lost(deps: Deps) -> None
 
 
 async def test_a_list_that_is_gone_is_not_made_anew(deps: Deps) -> None:
-    await LongLists(deps.store.database, NAMES).shorten([RYE], KEEP)
+    await LongLists(deps.database, NAMES).shorten([RYE], KEEP)
     assert {} == await documents(deps, NAMES.lexicon)

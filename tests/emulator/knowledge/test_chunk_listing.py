@@ -10,7 +10,10 @@ import pytest
 
 from shared.domain.facet import HAS_CARD, Kind, named
 from shared.periods import ALWAYS, Span
+from shared.store.chunk_lists import ChunkLists
+from shared.store.chunks import Chunks
 from shared.store.documents import place
+from shared.store.ingestion import Ingestion
 from tests.support.knowledge import BAKING, in_chunks, texts
 from tests.support.many_sources import NOON, index_all, shelve, source
 
@@ -37,7 +40,7 @@ async def walk(deps: Deps, facets: Sequence[str] = (), span: Span = ALWAYS) -> l
     """The sources and days of all chunks by date, read one by one."""
     seen: list[str] = []
     after: Place | None = None
-    while found := await deps.store.chunks.newest(1, facets, span, after):
+    while found := await Chunks(deps.database).newest(1, facets, span, after):
         seen.append(f"{found[0].source_id} {found[0].dated_at:%d}")
         after = place(found[0])
     return seen
@@ -57,20 +60,20 @@ async def test_chunks_are_listed_by_what_they_bear_and_by_days_together(deps: De
 
 async def test_chunks_of_a_source_come_in_order_from_a_position_on(deps: Deps) -> None:
     chunks = await shelve(deps, BAKING, source("b"))
-    found = await deps.store.chunk_lists.of_source("baking", 5)
+    found = await ChunkLists(deps.database).of_source("baking", 5)
     assert texts(found) == texts(chunks[:3])
-    assert await deps.store.chunk_lists.of_source("baking", 1, first=2) == found[1:2]
+    assert await ChunkLists(deps.database).of_source("baking", 1, first=2) == found[1:2]
 
 
 async def test_the_positions_of_chunks_that_exist_are_told(deps: Deps) -> None:
     first, _, third = (chunk.chunk_id for chunk in await shelve(deps, BAKING))
-    found = await deps.store.chunk_lists.positions([third, "nobody", first])
+    found = await ChunkLists(deps.database).positions([third, "nobody", first])
     assert found == {first: 1, third: 3}
 
 
 async def test_chunks_are_counted_by_days_and_by_what_they_bear(deps: Deps) -> None:
     await diary(deps)
-    lists = deps.store.chunk_lists
+    lists = ChunkLists(deps.database)
     assert (await lists.count(), await lists.count(JUNE_11)) == (6, 2)
     assert (await lists.count_bearing(KEPT), await lists.count_bearing(HAS_CARD)) == (3, 0)
 
@@ -79,9 +82,9 @@ async def test_what_was_deleted_is_nowhere_before_and_after_the_index_forgets_it
     deps: Deps,
 ) -> None:
     await diary(deps)
-    gone = (await deps.store.chunk_lists.of_source("a", 1))[0].chunk_id
-    await deps.store.ingestion.save([in_chunks(replace(source("a"), sections=()))], NOON)
-    lists = deps.store.chunk_lists
+    gone = (await ChunkLists(deps.database).of_source("a", 1))[0].chunk_id
+    await Ingestion(deps.database).save([in_chunks(replace(source("a"), sections=()))], NOON)
+    lists = ChunkLists(deps.database)
     for _ in range(2):
         assert await walk(deps) == ["b 12", "b 11", "b 10"]
         assert await walk(deps, TAGGED) == []

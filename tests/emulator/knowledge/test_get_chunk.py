@@ -10,6 +10,7 @@ import pytest
 from functions.tools.get_chunk.tool import In, get_chunk
 from shared.errors import NotFound
 from shared.store import Meter
+from shared.store.chunks import Chunks
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ async def test_related_chunks_come_best_first_without_the_chunk_itself(deps: Dep
 async def test_a_similarity_is_the_cosine_of_the_two_vectors(deps: Deps) -> None:
     first, second, *_ = await put_in(deps, BAKING)
     out = await get_chunk(In(chunk_id=first.chunk_id), deps)
-    stored = [await deps.store.chunks.get(each.chunk_id) for each in (first, second)]
+    stored = [await Chunks(deps.database).get(each.chunk_id) for each in (first, second)]
     vectors = [each.vector or () for each in stored if each]
     cosine = math.fsum(a * b for a, b in zip(*vectors, strict=True))
     scores = {related.chunk_id: related.similarity_score for related in out.related_chunks}

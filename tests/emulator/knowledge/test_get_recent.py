@@ -15,6 +15,7 @@ from shared.deps import Backend
 from shared.errors import InvalidInput
 from shared.paging import write_cursor
 from shared.periods import Period
+from shared.store.ingestion import Ingestion
 from tests.support.knowledge import in_chunks, write
 from tests.support.many_sources import NOON, cost, metered, shelve, source
 
@@ -126,7 +127,7 @@ async def test_a_walk_over_midnight_keeps_the_days_it_began_with(
     first = await get_recent(In(limit=4), deps)
     backend.clock = lambda: NOON + timedelta(days=1)
     args = In(limit=4, cursor=first.next_cursor)
-    second = await get_recent(args, backend.deps(Caller(), deps.store.database.meter))
+    second = await get_recent(args, backend.deps(Caller(), deps.database.meter))
     assert dates(second) == ["2024-06-06"]
 
 
@@ -143,7 +144,7 @@ async def test_days_that_a_cut_list_misses_are_counted_by_the_database(
     deps: Deps, backend: Backend
 ) -> None:
     await diary(deps)
-    june = deps.store.database.client.document("facets/month:2024-06")
+    june = deps.database.client.document("facets/month:2024-06")
     data = (await june.get()).to_dict() or {}
     kept = {name: entry for name, entry in data["postings"].items() if "bread" in name}
     await june.update({"postings": kept, "since": min(kept.values()), "held": len(kept)})
@@ -162,7 +163,7 @@ async def test_the_total_counts_what_is_not_indexed_yet_and_says_that_the_rest_d
     deps: Deps,
 ) -> None:
     await diary(deps)
-    await deps.store.ingestion.save([in_chunks(source("new", dates=[ago(0)]))], NOON)
+    await Ingestion(deps.database).save([in_chunks(source("new", dates=[ago(0)]))], NOON)
     out = await get_recent(In(), deps)
     assert out.activity is not None
     assert len(out.chunks) == out.activity.total == 6
@@ -187,7 +188,7 @@ async def test_an_empty_base_says_how_to_fill_it(deps: Deps) -> None:
 
 async def test_passages_whose_source_is_not_yet_there_are_counted(deps: Deps) -> None:
     await diary(deps)
-    await deps.store.database.client.document("sources/bread").delete()
+    await deps.database.client.document("sources/bread").delete()
     out = await get_recent(In(), deps)
     assert out.activity is not None
     assert out.activity.total == 5

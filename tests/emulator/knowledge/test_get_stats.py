@@ -10,6 +10,7 @@ import pytest
 from functions.tools.get_stats.tool import In, get_stats
 from shared.health.score import Night
 from shared.store.health import Health
+from shared.store.ingestion import Ingestion
 from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, write
 from tests.support.many_sources import NOON, cost, index_all, metered, shelve, source
 
@@ -50,7 +51,7 @@ async def test_an_empty_base_is_all_noughts(deps: Deps) -> None:
 
 
 async def test_what_waits_for_a_job_is_counted(deps: Deps) -> None:
-    await deps.store.ingestion.save([in_chunks(BAKING)], NOON)
+    await Ingestion(deps.database).save([in_chunks(BAKING)], NOON)
     out = await get_stats(In(), deps)
     assert (out.chunks, out.top_tags) == (3, [])
     assert out.waiting == {"embed": 3, "index": 3, "card": 3, "cluster": 0}
@@ -61,7 +62,7 @@ async def test_what_was_deleted_is_not_counted_before_the_index_forgets_it(deps:
     card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
     await write(deps, f"chunks/{chunk.chunk_id}", card)
     await index_all(deps)
-    await deps.store.ingestion.save([in_chunks(replace(BAKING, sections=()))], NOON)
+    await Ingestion(deps.database).save([in_chunks(replace(BAKING, sections=()))], NOON)
     out = await get_stats(In(), deps)
     assert (out.chunks, out.sources, out.with_cards) == (2, 1, 0)
 
@@ -85,7 +86,7 @@ async def test_a_call_is_one_round_trip(deps: Deps, backend: Backend) -> None:
 async def test_extraction_is_only_waited_for_where_there_is_a_language_model(
     deps: Deps,
 ) -> None:
-    await deps.store.ingestion.save([in_chunks(BAKING)], NOON)
+    await Ingestion(deps.database).save([in_chunks(BAKING)], NOON)
     assert "extract" not in (await get_stats(In(), deps)).waiting
     deps.settings = deps.settings.model_copy(update={"generation_provider": "vertex"})
     assert (await get_stats(In(), deps)).waiting["extract"] == 3
@@ -111,7 +112,7 @@ async def test_passages_that_a_step_was_given_up_on_are_counted(deps: Deps) -> N
 async def test_how_well_search_finds_is_told_with_the_change_since_the_night_before(
     deps: Deps,
 ) -> None:
-    health = Health(deps.store.database)
+    health = Health(deps.database)
     nights = [
         Night(date="2026-03-09", ranks={"a": 1, "b": 4, "c": 0}, model="m", milliseconds=9.0),
         Night(date="2026-03-10", ranks={"a": 2, "b": 0, "d": 1}, model="m", milliseconds=9.0),

@@ -44,7 +44,7 @@ async def test_the_largest_come_first_over_all_pages_though_one_is_deleted(deps:
     for name, size in {"a": 1, "b": 5, "c": 5, "d": 9}.items():
         await cluster(deps, name, size)
     first = await list_clusters(In(limit=2), deps)
-    await deps.store.database.client.document("clusters/c").delete()
+    await deps.database.client.document("clusters/c").delete()
     second = await list_clusters(In(limit=2, cursor=first.next_cursor), deps)
     listed = [each.cluster_id for out in (first, second) for each in out.clusters]
     assert (listed, second.next_cursor) == (["d", "c", "b", "a"], None)

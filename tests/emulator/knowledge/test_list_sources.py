@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from functions.tools.list_sources.tool import EMPTY, In, list_sources
 from shared.errors import InvalidInput
+from shared.store.ingestion import Ingestion
 from tests.support.knowledge import BAKING, in_chunks, write
 from tests.support.many_sources import NOON, cost, metered, shelve, source
 
@@ -177,7 +178,7 @@ async def test_a_name_that_the_index_still_knows_but_no_source_bears_is_said_to_
     deps: Deps,
 ) -> None:
     await library(deps)
-    await deps.store.ingestion.save([in_chunks(type(WALDEN)("walden", "Walden"))], NOON)
+    await Ingestion(deps.database).save([in_chunks(type(WALDEN)("walden", "Walden"))], NOON)
     out = await list_sources(In(tag="nature"), deps)
     message = "No source has tag 'nature' any more. List without a filter to see what there is."
     assert (out.sources, out.message) == ([], message)

@@ -14,6 +14,10 @@ from shared.caller import Caller
 from shared.domain.source import Section, Source
 from shared.store import Meter
 from shared.store.chunk_documents import AT_FIRST
+from shared.store.chunks import Chunks
+from shared.store.ingestion import Ingestion
+from shared.store.leases import Leases
+from shared.store.steps import Steps
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import chunks, documents, snapshots, tombstones
 
@@ -30,7 +34,7 @@ INDEXED = {"terms": {"reef": 1, "mainsail": 1}, "facets": ["tag:sea"], "dated_at
 
 
 async def save(deps: Deps, *sources: Source, now: datetime = NOON) -> Counter[str]:
-    return await deps.store.ingestion.save([in_chunks(source) for source in sources], now)
+    return await Ingestion(deps.database).save([in_chunks(source) for source in sources], now)
 
 
 def with_texts(*texts: str) -> Source:
@@ -55,15 +59,15 @@ async def indexed(deps: Deps, source: Source) -> list[str]:
     chunk_ids = [chunk.chunk_id for chunk in await put_in(deps, source)]
     for chunk_id in chunk_ids:
         done = {"indexed": INDEXED, "pending": {}}
-        await deps.store.database.document("chunks", chunk_id).update(done)
+        await deps.database.document("chunks", chunk_id).update(done)
     return chunk_ids
 
 
 async def fresh(deps: Deps, source: Source) -> None:
     """Put a source into a database where its chunks never were."""
     for chunk in in_chunks(source).chunks:
-        await deps.store.database.document("chunks", chunk.chunk_id).delete()
-    await deps.store.database.document("sources", source.source_id).delete()
+        await deps.database.document("chunks", chunk.chunk_id).delete()
+    await deps.database.document("sources", source.source_id).delete()
     await save(deps, source, now=LATER)
 
 
@@ -171,9 +175,9 @@ async def test_no_reader_sees_a_deleted_chunk(deps: Deps) -> None:
     gone, kept = await indexed(deps, SAILING)
     vector = (await documents(deps, "chunks"))[gone]["embedding"]
     await save(deps, without_first(SAILING))
-    assert await deps.store.chunks.get(gone) is None
+    assert await Chunks(deps.database).get(gone) is None
     assert [kept] == [
-        each.document.id for each in await deps.store.chunks.nearest(tuple(vector), 10)
+        each.document.id for each in await Chunks(deps.database).nearest(tuple(vector), 10)
     ]
 
 
@@ -201,10 +205,10 @@ async def test_a_text_that_comes_back_is_a_chunk_as_new_but_for_what_is_to_be_ta
 
 async def test_a_text_that_comes_back_is_read_again(deps: Deps) -> None:
     gone, _ = await indexed(deps, SAILING)
-    before = await deps.store.chunks.get(gone)
+    before = await Chunks(deps.database).get(gone)
     await save(deps, replace(SAILING, sections=()))
     await save(deps, SAILING)
-    after = await deps.store.chunks.get(gone)
+    after = await Chunks(deps.database).get(gone)
     assert before is not None
     assert after is not None
     assert (replace(before.chunk, dated_at=NOON), None) == (after.chunk, after.vector)
@@ -243,8 +247,8 @@ async def test_a_changed_title_is_embedded_and_indexed_anew(deps: Deps) -> None:
 
 async def test_an_edit_hastens_no_step_that_is_to_be_tried_later(deps: Deps) -> None:
     await save(deps, SAILING)
-    chunk, _ = await deps.store.steps.pending("embed", NOON, 2)
-    await deps.store.steps.failed("embed", chunk, "too odd", NOON)
+    chunk, _ = await Steps(deps.database).pending("embed", NOON, 2)
+    await Steps(deps.database).failed("embed", chunk, "too odd", NOON)
     await save(deps, replace(SAILING, author="Ann"), now=LATER)
     data = (await documents(deps, "chunks"))[chunk.chunk_id]
     waiting = {"embed": NOON + timedelta(minutes=2), "index": LATER, "card": NOON, "extract": NOON}
@@ -326,7 +330,7 @@ async def test_what_jobs_made_of_a_chunk_survives_a_change_around_it(deps: Deps)
     await save(deps, SAILING)
     made: dict[str, Any] = {"cluster_id": ["c-1"], "knowledge_card": {"summary": "Reef early."}}
     chunk_id = in_chunks(SAILING).chunks[0].chunk_id
-    await deps.store.database.document("chunks", chunk_id).update(made)
+    await deps.database.document("chunks", chunk_id).update(made)
     await save(deps, replace(SAILING, title="Under Full Sail"))
     data = (await documents(deps, "chunks"))[chunk_id]
     assert (data["title"], {key: data[key] for key in made}) == ("Under Full Sail", made)
@@ -358,7 +362,7 @@ async def test_a_run_that_dies_between_two_commits_is_completed_by_the_next(
     source = with_texts(*(f"Highlight {number}." for number in range(230)))
     dying = backend.deps(Caller(), Meter())
     moments = [NOON, NOON]  # for taking the lease and for one renewal
-    await dying.store.leases.acquire("ingest", 30, moments.pop)
+    await Leases(dying.database).acquire("ingest", 30, moments.pop)
     with pytest.raises(IndexError):
         await save(dying, source)
     assert (len(await contents(deps)), await documents(deps, "sources")) == (200, {})

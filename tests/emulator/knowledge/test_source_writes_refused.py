@@ -13,7 +13,7 @@ from shared.caller import Caller
 from shared.domain.source import Section, Source
 from shared.errors import PlatformFault
 from shared.store import Meter
-from shared.store.ingestion import ChunkedSource
+from shared.store.ingestion import ChunkedSource, Ingestion
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.knowledge import BAKING, SAILING, in_chunks
 from tests.support.stored_documents import chunks, documents, tombstones
@@ -39,7 +39,9 @@ LEDGER = Source(
 
 async def test_what_the_database_refuses_keeps_no_other_source_out(deps: Deps) -> None:
     """Its first chunks were written before: they are taken back."""
-    found = await deps.store.ingestion.save_each([*map(in_chunks, [SAILING, LEDGER, BAKING])], NOON)
+    found = await Ingestion(deps.database).save_each(
+        [*map(in_chunks, [SAILING, LEDGER, BAKING])], NOON
+    )
     assert {"ledger": "is refused by the database (InvalidArgument)"} == found.refused
     assert {"baking", "sailing"} == set(await documents(deps, "sources"))
     assert {"baking", "sailing"} == {each["source_id"] for each in (await chunks(deps)).values()}
@@ -52,9 +54,9 @@ async def test_a_source_that_is_refused_as_it_is_now_stays_and_is_compared_again
     deps: Deps,
 ) -> None:
     earlier = replace(LEDGER, sections=LEDGER.sections[:2])
-    await deps.store.ingestion.save([in_chunks(earlier)], NOON)
+    await Ingestion(deps.database).save([in_chunks(earlier)], NOON)
     for _ in range(2):
-        found = await deps.store.ingestion.save_each([in_chunks(LEDGER)], LATER)
+        found = await Ingestion(deps.database).save_each([in_chunks(LEDGER)], LATER)
         assert ["ledger"] == list(found.refused)
     (stored,) = (await documents(deps, "sources")).values()
     assert (stored["chunk_count"], stored["updated_at"]) == (2, NOON)
@@ -63,7 +65,7 @@ async def test_a_source_that_is_refused_as_it_is_now_stays_and_is_compared_again
 async def test_what_no_client_can_send_keeps_no_other_source_out(deps: Deps) -> None:
     broken = Source("broken", "Half of a pair: \ud83d", sections=(Section("Words."),))
     chunked = ChunkedSource(broken, [replace(in_chunks(SAILING).chunks[0], title=broken.title)])
-    found = await deps.store.ingestion.save_each([chunked, in_chunks(SAILING)], NOON)
+    found = await Ingestion(deps.database).save_each([chunked, in_chunks(SAILING)], NOON)
     assert {"broken": "is refused by the database (UnicodeEncodeError)"} == found.refused
     assert ["sailing"] == list(await documents(deps, "sources"))
 
@@ -77,5 +79,5 @@ async def test_a_database_that_refuses_everything_is_no_fault_of_a_source(
     backend = WatchedBackend(settings, before(1, forbidden))
     deps = backend.deps(Caller(), Meter())
     with pytest.raises(PlatformFault, match="PermissionDenied"):
-        await deps.store.ingestion.save_each([in_chunks(SAILING)], NOON)
+        await Ingestion(deps.database).save_each([in_chunks(SAILING)], NOON)
     await backend.aclose()

@@ -12,7 +12,10 @@ from shared.domain.chunk import KnowledgeCard
 from shared.domain.source import Section, Source
 from shared.store import Meter
 from shared.store.cards import BY_HAND, Cards
+from shared.store.chunks import Chunks
 from shared.store.database import Database
+from shared.store.ingestion import Ingestion
+from shared.store.steps import Steps
 from tests.support.knowledge import BAKING, SAILING, in_chunks, write
 from tests.support.stored_documents import documents, snapshots
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
 
-    from shared.deps import Deps
+    from shared.deps import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 
@@ -43,11 +46,11 @@ class Meddling(Database):
 
 
 async def put_in(deps: Deps, *sources: Source) -> None:
-    await deps.store.ingestion.save([in_chunks(source) for source in sources], NOON)
+    await Ingestion(deps.database).save([in_chunks(source) for source in sources], NOON)
 
 
 async def save(deps: Deps, cards: Mapping[str, KnowledgeCard], model: str = "m-1") -> int:
-    return await Cards(deps.store.database).save(cards, model, LATER)
+    return await Cards(deps.database).save(cards, model, LATER)
 
 
 async def chunk(deps: Deps, chunk_id: str) -> dict[str, Any]:
@@ -68,7 +71,7 @@ async def test_a_card_says_who_wrote_it_and_when(deps: Deps) -> None:
 async def test_a_card_is_read_back_with_its_chunk(deps: Deps) -> None:
     await put_in(deps, BAKING)
     await save(deps, {KNEAD: CARD})
-    stored = await deps.store.chunks.get(KNEAD)
+    stored = await Chunks(deps.database).get(KNEAD)
     assert stored is not None
     assert stored.chunk.knowledge_card == CARD
 
@@ -104,9 +107,9 @@ async def test_cards_of_other_makers_are_renewed_and_the_others_stay(deps: Deps)
     await save(deps, {KNEAD: CARD}, "extractive")
     await save(deps, {STARTER: CARD}, "m-1")
     await save(deps, {BAKE: CARD}, "m-2")
-    before = await deps.store.steps.count_pending("card")
-    assert 2 == await Cards(deps.store.database).renew(by("m-2"), LATER)
-    assert before + 2 == await deps.store.steps.count_pending("card")
+    before = await Steps(deps.database).count_pending("card")
+    assert 2 == await Cards(deps.database).renew(by("m-2"), LATER)
+    assert before + 2 == await Steps(deps.database).count_pending("card")
     assert "card" not in (await chunk(deps, BAKE))["pending"]
     assert "knowledge_card" in await chunk(deps, KNEAD)
 
@@ -115,7 +118,7 @@ async def test_what_would_make_a_card_now_may_depend_on_what_it_is_of(deps: Deps
     await put_in(deps, BAKING)
     await save(deps, dict.fromkeys((KNEAD, STARTER, BAKE), CARD), "extractive")
     maker = {True: "m-2", False: "extractive"}
-    cards = Cards(deps.store.database)
+    cards = Cards(deps.database)
     assert 1 == await cards.renew(lambda content: maker["starter" in content], LATER)
     assert {"card": LATER} | (await chunk(deps, BAKE))["pending"] == (await chunk(deps, STARTER))[
         "pending"
@@ -129,9 +132,9 @@ async def test_cards_that_a_person_wrote_and_those_that_wait_already_are_left_al
     await save(deps, {KNEAD: CARD}, BY_HAND)
     await save(deps, {STARTER: CARD, BAKE: CARD}, "extractive")
     await put_in(deps, replace(BAKING, sections=BAKING.sections[:2]))
-    assert 1 == await Cards(deps.store.database).renew(by("m-2"), LATER)
+    assert 1 == await Cards(deps.database).renew(by("m-2"), LATER)
     before = await snapshots(deps, "chunks")
-    assert 0 == await Cards(deps.store.database).renew(by("m-2"), LATER)
+    assert 0 == await Cards(deps.database).renew(by("m-2"), LATER)
     after = await snapshots(deps, "chunks")
     assert [each.update_time for each in before.values()] == [
         each.update_time for each in after.values()
@@ -143,7 +146,7 @@ async def test_more_cards_than_a_page_holds_are_renewed(deps: Deps) -> None:
     source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(230)))
     await put_in(deps, source)
     await save(deps, {chunk.chunk_id: CARD for chunk in in_chunks(source).chunks}, "extractive")
-    assert 230 == await Cards(deps.store.database).renew(by("m-2"), LATER)
+    assert 230 == await Cards(deps.database).renew(by("m-2"), LATER)
 
 
 async def test_other_chunks_are_not_touched(deps: Deps) -> None:
@@ -182,9 +185,9 @@ async def test_chunks_that_are_missing_or_deleted_are_passed_over(deps: Deps) ->
     assert with_cards == {KNEAD}
 
 
-async def test_a_chunk_that_changes_meanwhile_is_passed_over(deps: Deps) -> None:
+async def test_a_chunk_that_changes_meanwhile_is_passed_over(backend: Backend, deps: Deps) -> None:
     await put_in(deps, BAKING)
-    cards = Cards(Meddling(deps.store.database.client, Meter()))
+    cards = Cards(Meddling(backend.connection, Meter()))
     assert await cards.save({KNEAD: CARD, STARTER: CARD}, "m-1", LATER) == 1
     assert "knowledge_card" not in await chunk(deps, KNEAD)
 

@@ -11,7 +11,9 @@ from google.cloud.firestore import DELETE_FIELD
 
 from shared.domain.cluster import Cluster
 from shared.domain.source import Section, Source
-from shared.store.clusters import CentredCluster
+from shared.store.clusters import CentredCluster, Clusters
+from shared.store.ingestion import Ingestion
+from shared.store.steps import Steps
 from tests.support.knowledge import BAKING, SAILING, in_chunks
 from tests.support.stored_documents import documents, snapshots
 
@@ -41,7 +43,7 @@ BOATS = centred("boats")
 
 
 async def put_in(deps: Deps, *sources: Source) -> None:
-    await deps.store.ingestion.save([in_chunks(source) for source in sources], NOON)
+    await Ingestion(deps.database).save([in_chunks(source) for source in sources], NOON)
 
 
 async def save(
@@ -51,7 +53,7 @@ async def save(
     run_id: str = "run-1",
     now: datetime = LATER,
 ) -> int:
-    return await deps.store.clusters.save(clusters, members, run_id, now)
+    return await Clusters(deps.database).save(clusters, members, run_id, now)
 
 
 async def three_clusters(deps: Deps) -> None:
@@ -76,16 +78,16 @@ async def waiting_since(deps: Deps) -> dict[str, Any]:
 async def test_a_cluster_is_read_as_it_was_saved_with_its_size_and_centroid(deps: Deps) -> None:
     await three_clusters(deps)
     expected = replace(DOUGH.cluster, size=3, run_id="run-1", created_at=LATER)
-    assert CentredCluster(expected, (0.0, 1.0)) == await deps.store.clusters.get("dough")
+    assert CentredCluster(expected, (0.0, 1.0)) == await Clusters(deps.database).get("dough")
 
 
 async def test_a_missing_cluster_is_none(deps: Deps) -> None:
-    assert await deps.store.clusters.get("nowhere") is None
+    assert await Clusters(deps.database).get("nowhere") is None
 
 
 async def test_clusters_are_read_in_the_order_in_which_they_are_named(deps: Deps) -> None:
     await three_clusters(deps)
-    found = await deps.store.clusters.get_all(["ovens", "nowhere", "boats"])
+    found = await Clusters(deps.database).get_all(["ovens", "nowhere", "boats"])
     assert ["ovens", "boats"] == [cluster.cluster_id for cluster in found]
 
 
@@ -93,24 +95,24 @@ async def test_the_largest_come_first_and_equals_in_descending_order_of_their_id
     deps: Deps,
 ) -> None:
     await three_clusters(deps)
-    found = await deps.store.clusters.largest(3)
+    found = await Clusters(deps.database).largest(3)
     expected = [("dough", 3), ("ovens", 1), ("boats", 1)]
     assert expected == [(cluster.cluster_id, cluster.size) for cluster in found]
 
 
 async def test_a_page_begins_after_what_was_shown_even_if_that_is_gone(deps: Deps) -> None:
     await three_clusters(deps)
-    [first] = await deps.store.clusters.largest(1)
-    [second] = await deps.store.clusters.largest(1, (first.size, first.cluster_id))
-    await deps.store.database.document("clusters", second.cluster_id).delete()
-    rest = await deps.store.clusters.largest(9, (second.size, second.cluster_id))
+    [first] = await Clusters(deps.database).largest(1)
+    [second] = await Clusters(deps.database).largest(1, (first.size, first.cluster_id))
+    await deps.database.document("clusters", second.cluster_id).delete()
+    rest = await Clusters(deps.database).largest(9, (second.size, second.cluster_id))
     assert ["dough", "ovens", "boats"] == [each.cluster_id for each in (first, second, *rest)]
 
 
 async def test_the_nearest_come_first_with_their_similarity(deps: Deps, meter: Meter) -> None:
     await three_clusters(deps)
     read = meter.documents_read
-    found = await deps.store.clusters.nearest((0.0, 1.0), 2)
+    found = await Clusters(deps.database).nearest((0.0, 1.0), 2)
     assert [("dough", 1.0), ("ovens", pytest.approx(0.8))] == [
         (related.cluster.cluster_id, related.similarity) for related in found
     ]
@@ -135,23 +137,25 @@ async def test_a_chunk_waits_for_the_index_exactly_when_its_clusters_change(deps
 
 async def test_a_chunk_that_was_put_into_a_cluster_waits_for_that_no_more(deps: Deps) -> None:
     await put_in(deps, BAKING)
-    await deps.store.database.document("chunks", KNEAD).update({"pending.cluster": NOON})
+    await deps.database.document("chunks", KNEAD).update({"pending.cluster": NOON})
     await save(deps, [DOUGH], {"dough": [KNEAD]})
     assert "cluster" not in (await documents(deps, "chunks"))[KNEAD]["pending"]
 
 
 async def test_a_cluster_is_read_with_all_that_the_next_run_has_to_know(deps: Deps) -> None:
     known = replace(DOUGH, reach=0.5, named_by="words", central=("a", "b"), members_hash="h")
-    await deps.store.clusters.put([known, BOATS])
-    assert [BOATS, known] == await deps.store.clusters.every()
-    assert [known] == await deps.store.clusters.unnamed(9)
+    await Clusters(deps.database).put([known, BOATS])
+    assert [BOATS, known] == await Clusters(deps.database).every()
+    assert [known] == await Clusters(deps.database).unnamed(9)
 
 
 async def test_a_cluster_is_renamed_and_stays_what_it_is(deps: Deps) -> None:
-    await deps.store.clusters.put([DOUGH])
+    await Clusters(deps.database).put([DOUGH])
     called = replace(DOUGH.cluster, name="All about dough", keywords=("flour",))
-    await deps.store.clusters.rename(called, "a model")
-    assert [replace(DOUGH, cluster=called, named_by="a model")] == await deps.store.clusters.every()
+    await Clusters(deps.database).rename(called, "a model")
+    assert [replace(DOUGH, cluster=called, named_by="a model")] == await Clusters(
+        deps.database
+    ).every()
 
 
 async def test_saving_what_is_there_already_writes_nothing(deps: Deps, meter: Meter) -> None:
@@ -176,10 +180,10 @@ async def test_a_cluster_of_another_name_is_written_and_its_chunks_are_not(deps:
 
 async def test_a_cluster_that_is_there_keeps_what_runs_know_of_it(deps: Deps) -> None:
     await three_clusters(deps)
-    before = await deps.store.clusters.get("boats")
+    before = await Clusters(deps.database).get("boats")
     moved = replace(BOATS, centroid=(0.8, 0.6), reach=0.1)
     assert await save(deps, [moved], {"boats": [REEF]}, "run-2") == 0
-    assert before == await deps.store.clusters.get("boats")
+    assert before == await Clusters(deps.database).get("boats")
 
 
 async def test_other_clusters_and_chunks_that_are_not_named_stay_what_they_are(deps: Deps) -> None:
@@ -195,7 +199,7 @@ async def test_other_clusters_and_chunks_that_are_not_named_stay_what_they_are(d
 async def test_a_chunk_whose_index_was_given_up_waits_for_it_again(deps: Deps) -> None:
     await put_in(deps, BAKING)
     given_up = {"pending.index": DELETE_FIELD, "tries.index": 5, "parked.index": {"reason": "x"}}
-    await deps.store.database.document("chunks", KNEAD).update(given_up)
+    await deps.database.document("chunks", KNEAD).update(given_up)
     await save(deps, [DOUGH], {"dough": [KNEAD]})
     data = (await documents(deps, "chunks"))[KNEAD]
     assert (LATER, {}, {}) == (data["pending"]["index"], data["tries"], data["parked"])
@@ -213,14 +217,14 @@ async def test_missing_and_deleted_chunks_are_no_members(deps: Deps) -> None:
     await save(deps, [DOUGH, OVENS], {"dough": [KNEAD, BAKE, "nowhere"], "ovens": [BAKE]})
     assert {KNEAD: ["dough"]} == await memberships(deps)
     assert [("dough", 1)] == [
-        (cluster.cluster_id, cluster.size) for cluster in await deps.store.clusters.largest(9)
+        (cluster.cluster_id, cluster.size) for cluster in await Clusters(deps.database).largest(9)
     ]
 
 
 async def test_a_run_that_died_after_its_clusters_is_completed_by_the_next(deps: Deps) -> None:
     await three_clusters(deps)
     stale = {"cluster_id": ["ovens"]}
-    await deps.store.database.document("chunks", KNEAD).update(stale)
+    await deps.database.document("chunks", KNEAD).update(stale)
     members = {"dough": [KNEAD, STARTER, BAKE], "ovens": [BAKE], "boats": [REEF]}
     assert await save(deps, [DOUGH, OVENS, BOATS], members) == 1
     assert (await memberships(deps))[KNEAD] == ["dough"]
@@ -241,7 +245,9 @@ async def test_more_clusters_and_chunks_than_fit_one_request(deps: Deps) -> None
 
 async def test_vectors_are_those_of_chunks_that_have_one(deps: Deps) -> None:
     await put_in(deps, BAKING)
-    first, second, _ = await deps.store.steps.pending("embed", NOON, 3)
-    await deps.store.steps.embedded([first, second], [(1.0, 0.0), (0.0, 1.0)], "m-1", deps.clock())
-    found = await deps.store.clusters.vectors([KNEAD, STARTER, BAKE, "nowhere"])
+    first, second, _ = await Steps(deps.database).pending("embed", NOON, 3)
+    await Steps(deps.database).embedded(
+        [first, second], [(1.0, 0.0), (0.0, 1.0)], "m-1", deps.clock()
+    )
+    found = await Clusters(deps.database).vectors([KNEAD, STARTER, BAKE, "nowhere"])
     assert {first.chunk_id: (1.0, 0.0), second.chunk_id: (0.0, 1.0)} == found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.store.sources import Order
+from shared.store.sources import Order, Sources
 from tests.support.knowledge import BAKING, SAILING
 from tests.support.many_sources import NOON, shelve, source
 from tests.support.stored_documents import documents
@@ -23,7 +23,7 @@ async def walk(deps: Deps, order: Order) -> list[str]:
     """The ids of all sources, read one by one."""
     ids: list[str] = []
     after: Place | None = None
-    while page := await deps.store.sources.page(order, 1, after=after):
+    while page := await Sources(deps.database).page(order, 1, after=after):
         ids.append(page[0].source_id)
         after = page[0].place(order)
     return ids
@@ -39,7 +39,7 @@ async def test_ingest_writes_what_sources_are_listed_by(deps: Deps) -> None:
 async def test_a_title_longer_than_an_index_takes_is_listed_and_read_whole(deps: Deps) -> None:
     title = "é" * 2_000
     await shelve(deps, source("long", title=title))
-    assert [each.title for each in await deps.store.sources.page(Order.TITLE, 5)] == [title]
+    assert [each.title for each in await Sources(deps.database).page(Order.TITLE, 5)] == [title]
     assert await walk(deps, Order.TITLE) == ["long"]
 
 
@@ -54,20 +54,20 @@ async def test_sources_are_read_in_the_order_asked_for_without_those_that_are_mi
     deps: Deps,
 ) -> None:
     await shelve(deps, BAKING, SAILING)
-    found = await deps.store.sources.get_all(["sailing", "nobody", "baking"])
+    found = await Sources(deps.database).get_all(["sailing", "nobody", "baking"])
     assert [each.source_id for each in found] == ["sailing", "baking"]
-    assert await deps.store.sources.get_all([]) == []
+    assert await Sources(deps.database).get_all([]) == []
 
 
 async def test_a_source_that_does_not_exist_is_none(deps: Deps) -> None:
-    assert await deps.store.sources.get("nobody") is None
+    assert await Sources(deps.database).get("nobody") is None
 
 
 async def test_a_source_says_when_it_changed(deps: Deps) -> None:
     later = NOON + timedelta(days=1)
     await shelve(deps, BAKING)
     await shelve(deps, source("baking", "Edited."), now=later)
-    found = await deps.store.sources.get("baking")
+    found = await Sources(deps.database).get("baking")
     assert found is not None
     assert found.updated_at == later
 
@@ -75,9 +75,9 @@ async def test_a_source_says_when_it_changed(deps: Deps) -> None:
 async def test_sources_are_found_by_how_their_titles_begin(deps: Deps) -> None:
     shelf = [source("a", title="Bread"), source("b", title="BREAKING"), source("c", title="Brie")]
     await shelve(deps, *shelf)
-    found = await deps.store.sources.titled(" BREA", 5)
+    found = await Sources(deps.database).titled(" BREA", 5)
     assert [each.source_id for each in found] == ["a", "b"]
-    assert len(await deps.store.sources.titled("Brea", 1)) == 1
+    assert len(await Sources(deps.database).titled("Brea", 1)) == 1
 
 
 async def test_a_title_is_found_by_a_beginning_longer_than_what_titles_are_sorted_by(
@@ -86,9 +86,11 @@ async def test_a_title_is_found_by_a_beginning_longer_than_what_titles_are_sorte
     title = "\ufdfa" * 200
     await shelve(deps, source("a", title=title), source("b", title="Bread"))
     for beginning in (title, title[:150], title[:1]):
-        assert [each.source_id for each in await deps.store.sources.titled(beginning, 5)] == ["a"]
+        assert [each.source_id for each in await Sources(deps.database).titled(beginning, 5)] == [
+            "a"
+        ]
 
 
 async def test_sources_are_counted(deps: Deps) -> None:
     await shelve(deps, BAKING, SAILING)
-    assert await deps.store.sources.count() == 2
+    assert await Sources(deps.database).count() == 2

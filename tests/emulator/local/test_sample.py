@@ -21,7 +21,7 @@ from shared.domain.cluster import Cluster
 from shared.domain.names import safe_id
 from shared.domain.source import Section, Source
 from shared.store.clustering import Clustering, Clusterings
-from shared.store.clusters import CentredCluster
+from shared.store.clusters import CentredCluster, Clusters
 from tests.support.knowledge import put_in
 from tests.support.stored_documents import ample, documents
 from tests.support.topic_chunks import standing
@@ -122,7 +122,7 @@ async def test_every_chunk_gets_its_card_and_clusters_list_their_chunks(
     chunks = await documents(deps, "chunks")
     assert [True] * 68 == ["knowledge_card" in data for data in chunks.values()]
     memberships = [name for data in chunks.values() for name in data.get("cluster_id", [])]
-    clusters = await deps.store.clusters.largest(20)
+    clusters = await Clusters(deps.database).largest(20)
     expected = {name: memberships.count(name) for name in memberships}
     assert expected == {cluster.cluster_id: cluster.size for cluster in clusters}
     assert {"sample"} == {cluster.run_id for cluster in clusters}
@@ -130,9 +130,9 @@ async def test_every_chunk_gets_its_card_and_clusters_list_their_chunks(
 
 async def test_a_cluster_lies_nearest_to_itself(deps: Deps, sample: Path) -> None:
     await add_knowledge(deps, sample)
-    found = await deps.store.clusters.get("flaky-tests")
+    found = await Clusters(deps.database).get("flaky-tests")
     assert found is not None
-    [nearest] = await deps.store.clusters.nearest(found.centroid, 1)
+    [nearest] = await Clusters(deps.database).nearest(found.centroid, 1)
     assert found.cluster == nearest.cluster
     assert nearest.similarity == pytest.approx(1)
 
@@ -161,7 +161,7 @@ async def own_note(deps: Deps, *cluster_ids: str) -> str:
     """A note that is not the sample's, among these topics; its id."""
     [chunk] = await put_in(deps, Source("own", "Own", sections=(Section("My own note."),)))
     change = {"cluster_id": list(cluster_ids), "pending.cluster": NOON}
-    await deps.store.database.document("chunks", chunk.chunk_id).update(change)
+    await deps.database.document("chunks", chunk.chunk_id).update(change)
     return chunk.chunk_id
 
 
@@ -182,7 +182,7 @@ async def test_loading_again_after_a_run_that_made_topics_anew_writes_nothing(
 ) -> None:
     await add_knowledge(deps, sample)
     await own_note(deps)
-    await deps.store.database.document("meta", "clustering").update({"changed": 20})
+    await deps.database.document("meta", "clustering").update({"changed": 20})
     assert (await cluster(deps, ample())).counts["topics"]
     before, written = await standing(deps), meter.documents_written
     await add_knowledge(deps, sample)
@@ -195,9 +195,9 @@ async def test_the_topics_of_another_run_stay_and_those_of_the_sample_come_besid
     theirs = CentredCluster(Cluster("theirs", "Theirs", None), (1.0,) + (0.0,) * 31)
     own = await own_note(deps)
     named = PAGES[f"https://readwise.io/open/{KNOWLEDGE.clusters[0].members[0]}"][0]
-    await deps.store.clusters.save([theirs], {"theirs": [own, named]}, "run-1", deps.clock())
+    await Clusters(deps.database).save([theirs], {"theirs": [own, named]}, "run-1", deps.clock())
     clustering = Clustering(model="hashing", run_id="run-1", made_at=NOON, passages=1)
-    clusterings = Clusterings(deps.store.database)
+    clusterings = Clusterings(deps.database)
     await clusterings.set(replace(clustering, uncounted=False))
     await add_knowledge(deps, sample)
     found = await documents(deps, "clusters")
@@ -215,7 +215,7 @@ async def test_a_topic_of_the_sample_that_was_renamed_is_called_as_the_sample_ca
     await add_knowledge(deps, sample)
     before = await documents(deps, "clusters")
     lost = {"name": "Outage, customer, system", "keywords": [], "named_by": "words"}
-    await deps.store.database.document("clusters", "incidents").update(lost)
+    await deps.database.document("clusters", "incidents").update(lost)
     await add_knowledge(deps, sample)
     assert before == await documents(deps, "clusters")
 

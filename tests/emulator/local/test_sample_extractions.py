@@ -23,7 +23,8 @@ from shared.domain.topics import normal_topics
 from shared.extracting.likeness import distinct, original_of, similar
 from shared.extracting.quotes import find_code, find_quote
 from shared.store import Meter
-from shared.store.steps import PendingChunk
+from shared.store.ingestion import Ingestion
+from shared.store.steps import PendingChunk, Steps
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import in_chunks, write
 from tests.support.stored_documents import documents
@@ -79,7 +80,7 @@ async def sample(words: Deps, tmp_path: Path) -> Path:
     for name in ("readwise.json", "extractions.json"):
         shutil.copy(FOLDER / name, tmp_path)
     sources = [each for each in read(tmp_path / "readwise.json") if isinstance(each, Source)]
-    await words.store.ingestion.save([in_chunks(each) for each in sources], words.clock())
+    await Ingestion(words.database).save([in_chunks(each) for each in sources], words.clock())
     return tmp_path
 
 
@@ -135,7 +136,7 @@ async def test_they_are_stored_once_and_no_chunk_waits_to_be_read(
     stored = await documents(words, "extractions")
     assert {each.extraction_id for each in extractions(words)} == set(stored)
     assert {MODEL} == {each["model"] for each in stored.values()}
-    assert 0 == await words.store.steps.count_pending("extract")
+    assert 0 == await Steps(words.database).count_pending("extract")
     written = words.meter.documents_written
     assert {} == await add_extractions(words, sample)
     assert written == words.meter.documents_written
@@ -173,7 +174,7 @@ async def test_highlights_that_the_export_lacks_or_that_say_something_else_are_p
     (tmp_path / "readwise.json").write_text(json.dumps({**export, "results": [book]}))
     shutil.copy(FOLDER / "extractions.json", tmp_path)
     [source] = [each for each in read(tmp_path / "readwise.json") if isinstance(each, Source)]
-    await words.store.ingestion.save([in_chunks(source)], words.clock())
+    await Ingestion(words.database).save([in_chunks(source)], words.clock())
     assert {"extractions": 1, "passages": 2} == await add_extractions(words, tmp_path)
 
 
@@ -183,7 +184,7 @@ async def test_other_passages_go_on_waiting_to_be_read(words: Deps, sample: Path
     written["nothing"].remove(last)
     (sample / "extractions.json").write_text(json.dumps(written))
     await add_extractions(words, sample)
-    assert 1 == await words.store.steps.count_pending("extract")
+    assert 1 == await Steps(words.database).count_pending("extract")
 
 
 def edit(folder: Path, row: int, **fields: Any) -> None:

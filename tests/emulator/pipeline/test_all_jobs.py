@@ -31,7 +31,8 @@ from shared.deps import Backend
 from shared.domain.material import id_of
 from shared.job import Busy, Report, run_job
 from shared.settings import Settings
-from shared.store.runs import RunState
+from shared.store.ingestion import Ingestion
+from shared.store.runs import Runs, RunState
 from tests.emulator.pipeline.test_repair import damage
 from tests.support.database_state import differences, digests, state_of
 from tests.support.fakes import openai, readwise, vertex
@@ -138,7 +139,7 @@ async def test_two_schedulers_that_fire_at_once_run_a_job_once(job: Job, project
     backends = [Backend(settings, embedder=WordEmbedder()) for _ in range(2)]
     deps = of_job(backends[0])
     await put_in(deps, BAKING)
-    await deps.store.ingestion.save([in_chunks(SAILING)], deps.clock())
+    await Ingestion(deps.database).save([in_chunks(SAILING)], deps.clock())
     answered = asyncio.Event()
 
     async def run(deps: Deps, budget: Budget) -> Report:
@@ -153,7 +154,7 @@ async def test_two_schedulers_that_fire_at_once_run_a_job_once(job: Job, project
 
     outcomes = await asyncio.gather(*map(fire, backends))
     [report] = [each for each in outcomes if isinstance(each, Report)]
-    [record] = await deps.store.runs.latest(job.name, 2)
+    [record] = await Runs(deps.database).latest(job.name, 2)
     assert (RunState.FINISHED, dict(report.counts)) == (record.state, record.counts)
     assert 0 < record.documents_read <= report.cost.documents_read
     assert record.documents_written <= report.cost.documents_written > 0

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.store.steps import Done, Parked
+from shared.store.chunks import Chunks
+from shared.store.ingestion import Ingestion
+from shared.store.steps import Done, Parked, Steps
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import documents
 
@@ -28,13 +30,13 @@ UNIT = (1.0,) + (0.0,) * 383
 
 async def baking(deps: Deps) -> list[PendingChunk]:
     """Three chunks that wait for their vectors, in the order of their ids."""
-    await deps.store.ingestion.save([in_chunks(BAKING)], NOON)
-    return await deps.store.steps.pending("embed", NOON, 10)
+    await Ingestion(deps.database).save([in_chunks(BAKING)], NOON)
+    return await Steps(deps.database).pending("embed", NOON, 10)
 
 
 async def test_a_chunk_is_read_as_it_was_put_in(deps: Deps) -> None:
     chunks = await put_in(deps, BAKING)
-    stored = await deps.store.chunks.get(chunks[0].chunk_id)
+    stored = await Chunks(deps.database).get(chunks[0].chunk_id)
     assert stored is not None
     moment = (await documents(deps, "chunks"))[chunks[0].chunk_id]["created_at"]
     assert replace(chunks[0], dated_at=moment) == stored.chunk
@@ -42,7 +44,7 @@ async def test_a_chunk_is_read_as_it_was_put_in(deps: Deps) -> None:
 
 
 async def test_a_missing_chunk_is_none(deps: Deps) -> None:
-    assert await deps.store.chunks.get("nowhere") is None
+    assert await Chunks(deps.database).get("nowhere") is None
 
 
 async def test_what_waits_carries_what_is_embedded_of_it(deps: Deps) -> None:
@@ -53,23 +55,23 @@ async def test_what_waits_carries_what_is_embedded_of_it(deps: Deps) -> None:
 async def test_what_waits_is_read_up_to_a_limit(deps: Deps, meter: Meter) -> None:
     await baking(deps)
     before = meter.documents_read
-    assert len(await deps.store.steps.pending("embed", NOON, 2)) == 2
+    assert len(await Steps(deps.database).pending("embed", NOON, 2)) == 2
     assert meter.documents_read - before == 2
 
 
 async def test_those_that_waited_longest_come_first(deps: Deps) -> None:
-    await deps.store.ingestion.save([in_chunks(SAILING)], NOON)
-    await deps.store.ingestion.save([in_chunks(BAKING)], NOON - timedelta(days=1))
-    waiting = await deps.store.steps.pending("embed", NOON, 4)
+    await Ingestion(deps.database).save([in_chunks(SAILING)], NOON)
+    await Ingestion(deps.database).save([in_chunks(BAKING)], NOON - timedelta(days=1))
+    waiting = await Steps(deps.database).pending("embed", NOON, 4)
     expected = ["baking", "baking", "baking", "sailing"]
     assert expected == [chunk.chunk_id.partition("-")[0] for chunk in waiting]
 
 
 async def test_what_is_not_due_waits_but_is_counted(deps: Deps) -> None:
     await baking(deps)
-    assert await deps.store.steps.pending("embed", NOON - timedelta(seconds=1), 10) == []
-    assert await deps.store.steps.count_pending("embed") == 3
-    assert await deps.store.steps.count_pending("cluster") == 0
+    assert await Steps(deps.database).pending("embed", NOON - timedelta(seconds=1), 10) == []
+    assert await Steps(deps.database).count_pending("embed") == 3
+    assert await Steps(deps.database).count_pending("cluster") == 0
 
 
 async def test_a_chunk_edited_since_it_was_read_stays_pending_and_the_others_are_stored(
@@ -77,7 +79,7 @@ async def test_a_chunk_edited_since_it_was_read_stays_pending_and_the_others_are
 ) -> None:
     read = await baking(deps)
     await write(deps, f"chunks/{read[1].chunk_id}", {"content": "New.", "content_hash": "new"})
-    assert await deps.store.steps.embedded(read, [UNIT] * 3, "model-1", deps.clock()) == 2
+    assert await Steps(deps.database).embedded(read, [UNIT] * 3, "model-1", deps.clock()) == 2
     stored = await documents(deps, "chunks")
     pending = [set(stored[chunk.chunk_id]["pending"]) for chunk in read]
     assert pending == [{*LATER, "cluster"}, {"embed", *LATER}, {*LATER, "cluster"}]
@@ -86,23 +88,23 @@ async def test_a_chunk_edited_since_it_was_read_stays_pending_and_the_others_are
 
 async def test_a_chunk_deleted_since_it_was_read_does_not_come_back(deps: Deps) -> None:
     read = await baking(deps)
-    await deps.store.database.document("chunks", read[0].chunk_id).delete()
-    assert await deps.store.steps.embedded(read, [UNIT] * 3, "model-1", deps.clock()) == 2
+    await deps.database.document("chunks", read[0].chunk_id).delete()
+    assert await Steps(deps.database).embedded(read, [UNIT] * 3, "model-1", deps.clock()) == 2
     assert set(await documents(deps, "chunks")) == {chunk.chunk_id for chunk in read[1:]}
 
 
 async def test_a_chunk_that_ingest_deleted_since_it_was_read_gets_no_vector(deps: Deps) -> None:
     read = await baking(deps)
-    await deps.store.ingestion.save([in_chunks(replace(BAKING, sections=()))], NOON)
-    assert await deps.store.steps.embedded(read, [UNIT] * 3, "model-1", deps.clock()) == 0
-    await deps.store.steps.failed("embed", read[0], "too odd", NOON)
-    assert await deps.store.steps.count_pending("embed") == 0
-    assert await deps.store.chunks.nearest(UNIT, 10) == []
+    await Ingestion(deps.database).save([in_chunks(replace(BAKING, sections=()))], NOON)
+    assert await Steps(deps.database).embedded(read, [UNIT] * 3, "model-1", deps.clock()) == 0
+    await Steps(deps.database).failed("embed", read[0], "too odd", NOON)
+    assert await Steps(deps.database).count_pending("embed") == 0
+    assert await Chunks(deps.database).nearest(UNIT, 10) == []
 
 
 async def test_a_failure_delays_the_step_and_counts_the_try(deps: Deps) -> None:
     read = await baking(deps)
-    await deps.store.steps.failed("embed", read[0], "too odd", NOON)
+    await Steps(deps.database).failed("embed", read[0], "too odd", NOON)
     data = (await documents(deps, "chunks"))[read[0].chunk_id]
     assert data["pending"] == {
         "embed": NOON + timedelta(minutes=2),
@@ -113,8 +115,8 @@ async def test_a_failure_delays_the_step_and_counts_the_try(deps: Deps) -> None:
 
 async def test_a_step_that_failed_delays_no_other_step(deps: Deps) -> None:
     odd, *others = await baking(deps)
-    await deps.store.steps.failed("embed", odd, "too odd", NOON)
-    due = {step: await deps.store.steps.pending(step, NOON, 10) for step in ("embed", "index")}
+    await Steps(deps.database).failed("embed", odd, "too odd", NOON)
+    due = {step: await Steps(deps.database).pending(step, NOON, 10) for step in ("embed", "index")}
     expected = {chunk.chunk_id for chunk in others}
     assert expected == {chunk.chunk_id for chunk in due["embed"]}
     assert expected | {odd.chunk_id} == {chunk.chunk_id for chunk in due["index"]}
@@ -124,9 +126,9 @@ async def test_each_step_counts_its_own_tries(deps: Deps) -> None:
     chunk_id = (await baking(deps))[0].chunk_id
     moment = NOON
     for step in ("embed", "index", "index"):
-        due = await deps.store.steps.pending(step, moment, 10)
+        due = await Steps(deps.database).pending(step, moment, 10)
         chunk = next(each for each in due if each.chunk_id == chunk_id)
-        await deps.store.steps.failed(step, chunk, "too odd", moment)
+        await Steps(deps.database).failed(step, chunk, "too odd", moment)
         moment += timedelta(minutes=10)
     data = (await documents(deps, "chunks"))[chunk_id]
     assert data["tries"] == {"embed": 1, "index": 2}
@@ -138,8 +140,8 @@ async def test_each_step_counts_its_own_tries(deps: Deps) -> None:
 
 
 async def test_a_vector_takes_no_other_step_away(deps: Deps) -> None:
-    await deps.store.steps.embedded(await baking(deps), [UNIT] * 3, "model-1", deps.clock())
-    counts = [await deps.store.steps.count_pending(step) for step in ("embed", "index")]
+    await Steps(deps.database).embedded(await baking(deps), [UNIT] * 3, "model-1", deps.clock())
+    counts = [await Steps(deps.database).count_pending(step) for step in ("embed", "index")]
     assert counts == [0, 3]
 
 
@@ -148,9 +150,9 @@ async def test_each_wait_is_longer_and_after_five_tries_the_step_is_parked(deps:
     waits: list[timedelta | None] = []
     moment = NOON
     for _ in range(5):
-        due = await deps.store.steps.pending("embed", moment, 10)
+        due = await Steps(deps.database).pending("embed", moment, 10)
         chunk = next(each for each in due if each.chunk_id == chunk_id)
-        await deps.store.steps.failed("embed", chunk, "too odd", moment)
+        await Steps(deps.database).failed("embed", chunk, "too odd", moment)
         data = (await documents(deps, "chunks"))[chunk_id]
         retry_at = data["pending"].get("embed")
         waits.append(retry_at and retry_at - moment)
@@ -163,15 +165,15 @@ async def test_each_wait_is_longer_and_after_five_tries_the_step_is_parked(deps:
 async def test_a_failure_of_what_was_edited_meanwhile_is_forgotten(deps: Deps) -> None:
     read = await baking(deps)
     await write(deps, f"chunks/{read[0].chunk_id}", {"content": "Something else."})
-    await deps.store.steps.failed("embed", read[0], "too odd", NOON)
-    assert len(await deps.store.steps.pending("embed", NOON, 10)) == 3
+    await Steps(deps.database).failed("embed", read[0], "too odd", NOON)
+    assert len(await Steps(deps.database).pending("embed", NOON, 10)) == 3
 
 
 async def test_a_vector_forgets_the_tries_before_it(deps: Deps) -> None:
     chunk = (await baking(deps))[0]
-    await deps.store.steps.failed("embed", chunk, "too odd", NOON)
-    due = await deps.store.steps.pending("embed", NOON + timedelta(minutes=2), 10)
-    await deps.store.steps.embedded(due, [UNIT] * 3, "model-1", deps.clock())
+    await Steps(deps.database).failed("embed", chunk, "too odd", NOON)
+    due = await Steps(deps.database).pending("embed", NOON + timedelta(minutes=2), 10)
+    await Steps(deps.database).embedded(due, [UNIT] * 3, "model-1", deps.clock())
     data = (await documents(deps, "chunks"))[chunk.chunk_id]
     assert (data["tries"], set(data["pending"])) == ({}, {*LATER, "cluster"})
     assert data["embedding_model"] == "model-1"
@@ -181,8 +183,8 @@ async def test_opposite_directions_are_unrelated_and_the_same_one_is_the_same(de
     read = await baking(deps)
     opposite = tuple(-value for value in UNIT)
     across = (0.0, *UNIT[:-1])
-    await deps.store.steps.embedded(read, [UNIT, opposite, across], "model-1", deps.clock())
-    found = await deps.store.chunks.nearest(UNIT, 10)
+    await Steps(deps.database).embedded(read, [UNIT, opposite, across], "model-1", deps.clock())
+    found = await Chunks(deps.database).nearest(UNIT, 10)
     assert found[0].document.id == read[0].chunk_id
     assert [each.similarity for each in found] == [1.0, 0.0, 0.0]
 
@@ -190,23 +192,23 @@ async def test_opposite_directions_are_unrelated_and_the_same_one_is_the_same(de
 async def test_a_vector_is_not_lost_to_a_write_that_leaves_the_text_alone(deps: Deps) -> None:
     read = await baking(deps)
     await write(deps, f"chunks/{read[0].chunk_id}", {"tags": ["new"]})
-    stored = await deps.store.steps.embedded(read, [UNIT] * len(read), "model-1", deps.clock())
+    stored = await Steps(deps.database).embedded(read, [UNIT] * len(read), "model-1", deps.clock())
     assert stored == len(read)
-    assert await deps.store.steps.count_pending("embed") == 0
+    assert await Steps(deps.database).count_pending("embed") == 0
 
 
 async def test_what_is_written_beside_a_step_is_written_with_it_or_not_at_all(deps: Deps) -> None:
     first, second, _ = await baking(deps)
     await write(deps, f"chunks/{second.chunk_id}", {"content": "New.", "content_hash": "new"})
     made = [Done(each, {"mark": 1}, (note(deps, each.chunk_id),)) for each in (first, second)]
-    assert await deps.store.steps.done("card", made) == 1
+    assert await Steps(deps.database).done("card", made) == 1
     assert set(await documents(deps, "notes")) == {first.chunk_id}
     stored = await documents(deps, "chunks")
     assert ["mark" in stored[each.chunk_id] for each in (first, second)] == [True, False]
 
 
 def note(deps: Deps, name: str) -> Write:
-    reference = deps.store.database.document("notes", name)
+    reference = deps.database.document("notes", name)
     return lambda batch: batch.set(reference, {})
 
 
@@ -214,16 +216,18 @@ async def test_what_was_extracted_meanwhile_keeps_a_step_waiting(deps: Deps) -> 
     first, *_ = await baking(deps)
     known = {"extracted": {"a": {"type": "decision", "topics": []}}}
     await write(deps, f"chunks/{first.chunk_id}", known)
-    assert await deps.store.steps.done("extract", [Done(first, {"extracted": {}})]) == 0
+    assert await Steps(deps.database).done("extract", [Done(first, {"extracted": {}})]) == 0
     assert (await documents(deps, "chunks"))[first.chunk_id]["extracted"] == known["extracted"]
 
 
 async def test_what_is_parked_is_told_and_can_wait_again(deps: Deps) -> None:
     first, *_ = await baking(deps)
-    await deps.store.steps.failed("embed", replace(first, tries=4), "too odd", NOON)
-    assert await deps.store.steps.parked("embed", 10) == [Parked(first.chunk_id, "too odd")]
-    assert await deps.store.steps.count_parked("embed") == 1
-    assert await deps.store.steps.retry("embed", NOON) == 1
-    assert await deps.store.steps.parked("embed", 10) == []
-    again = {each.chunk_id: each.tries for each in await deps.store.steps.pending("embed", NOON, 9)}
+    await Steps(deps.database).failed("embed", replace(first, tries=4), "too odd", NOON)
+    assert await Steps(deps.database).parked("embed", 10) == [Parked(first.chunk_id, "too odd")]
+    assert await Steps(deps.database).count_parked("embed") == 1
+    assert await Steps(deps.database).retry("embed", NOON) == 1
+    assert await Steps(deps.database).parked("embed", 10) == []
+    again = {
+        each.chunk_id: each.tries for each in await Steps(deps.database).pending("embed", NOON, 9)
+    }
     assert again[first.chunk_id] == 0

@@ -12,7 +12,8 @@ from shared.errors import PlatformFault
 from shared.job import Report
 from shared.queue_work import Work, work_off
 from shared.store.database import MOST_BYTES
-from shared.store.steps import Done, Refused
+from shared.store.ingestion import Ingestion
+from shared.store.steps import Done, Refused, Steps
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import ample, documents
 
@@ -30,12 +31,12 @@ TOO_LONG = "x" * 1_100_000
 
 
 async def waiting(deps: Deps) -> list[PendingChunk]:
-    await deps.store.ingestion.save([in_chunks(NOTES)], NOON)
-    return await deps.store.steps.pending("card", NOON, 20)
+    await Ingestion(deps.database).save([in_chunks(NOTES)], NOON)
+    return await Steps(deps.database).pending("card", NOON, 20)
 
 
 def beside(deps: Deps, name: str, text: str) -> Write:
-    reference = deps.store.database.document("notes", name)
+    reference = deps.database.document("notes", name)
     return lambda batch: batch.set(reference, {"text": text})
 
 
@@ -44,7 +45,7 @@ async def test_of_a_group_all_are_stored_but_what_fits_no_document(deps: Deps) -
     odd = chunks[3].chunk_id
     made = [Done(each, {"mark": TOO_LONG if each.chunk_id == odd else "well"}) for each in chunks]
     with pytest.raises(Refused) as refused:
-        await deps.store.steps.done("card", made)
+        await Steps(deps.database).done("card", made)
     assert (9, [odd]) == (refused.value.stored, [each.chunk_id for each in refused.value.chunks])
     stored = await documents(deps, "chunks")
     assert {odd} == {name for name, data in stored.items() if "card" in data["pending"]}
@@ -54,7 +55,7 @@ async def test_what_is_too_much_for_one_commit_is_stored_in_several(deps: Deps) 
     chunks = await waiting(deps)
     text = "x" * (MOST_BYTES // 6)
     made = [Done(each, {"mark": 1}, (beside(deps, each.chunk_id, text),)) for each in chunks]
-    assert len(chunks) == await deps.store.steps.done("card", made)
+    assert len(chunks) == await Steps(deps.database).done("card", made)
     assert {each.chunk_id for each in chunks} == set(await documents(deps, "notes"))
 
 
@@ -80,6 +81,6 @@ async def test_a_run_puts_off_what_is_refused_and_does_the_rest(deps: Deps) -> N
 async def test_writes_that_are_too_much_at_once_are_committed_in_parts(deps: Deps) -> None:
     text = "x" * (MOST_BYTES // 6)
     writes = [beside(deps, str(n), text) for n in range(10)]
-    assert 10 == await deps.store.database.commit_what_holds(writes)
+    assert 10 == await deps.database.commit_what_holds(writes)
     with pytest.raises(PlatformFault):
-        await deps.store.database.commit_what_holds([*writes, beside(deps, "odd", TOO_LONG)])
+        await deps.database.commit_what_holds([*writes, beside(deps, "odd", TOO_LONG)])

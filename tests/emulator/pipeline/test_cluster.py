@@ -15,7 +15,10 @@ from shared.caller import Caller
 from shared.deps import Backend
 from shared.job import Busy, Report, run_job
 from shared.store import Meter
+from shared.store.clusters import Clusters
 from shared.store.database import LeaseLost
+from shared.store.embedding_space import EmbeddingSpace
+from shared.store.leases import Leases
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
@@ -88,7 +91,7 @@ async def test_every_topic_has_a_name_of_three_to_six_words_that_no_other_has(de
 async def test_a_topic_is_described_by_words_of_its_passages(deps: Deps) -> None:
     await five_topics(deps)
     cluster_id = await topic_of(deps, "bees")
-    found = await deps.store.clusters.get(cluster_id)
+    found = await Clusters(deps.database).get(cluster_id)
     assert found
     assert set(found.cluster.keywords) <= {*THEMES["bees"].split()}
     assert (found.cluster.description or "").endswith("from On bees.")
@@ -203,7 +206,7 @@ async def test_a_chunk_whose_index_was_given_up_waits_for_it_again(deps: Deps) -
     await put_in(deps, *map(about, THEMES))
     given_up = next(iter(await chunks(deps)))
     parked = {"pending.index": DELETE_FIELD, "tries.index": 5, "parked.index": {"reason": "x"}}
-    await deps.store.database.document("chunks", given_up).update(parked)
+    await deps.database.document("chunks", given_up).update(parked)
     await run(deps)
     data = (await chunks(deps))[given_up]
     assert (True, {}, {}) == ("index" in data["pending"], data["tries"], data["parked"])
@@ -226,7 +229,7 @@ async def test_making_topics_again_of_the_same_passages_moves_nothing(
 ) -> None:
     await five_topics(deps)
     before = {name: data.get("cluster_id") for name, data in (await chunks(deps)).items()}
-    await deps.store.database.document("meta", "clustering").update({"changed": 1})
+    await deps.database.document("meta", "clustering").update({"changed": 1})
     clock.now += timedelta(days=7)
     report = await run(deps)
     after = {name: data.get("cluster_id") for name, data in (await chunks(deps)).items()}
@@ -272,8 +275,8 @@ async def test_while_the_base_moves_to_another_model_topics_stay_what_they_are(
     await five_topics(deps)
     await put_in(deps, about("boats", range(2 * SIZE)))
     before = await standing(deps)
-    there = await deps.store.embedding_space.standing()
-    await deps.store.embedding_space.announce(there, WordEmbedder(), NOON)
+    there = await EmbeddingSpace(deps.database).standing()
+    await EmbeddingSpace(deps.database).announce(there, WordEmbedder(), NOON)
     assert MOVING == (await run(deps)).note
     assert {**before, "meta/embedding": ...} == {**await standing(deps), "meta/embedding": ...}
 
@@ -283,10 +286,10 @@ async def test_once_the_base_has_another_model_topics_are_made_anew_and_keep_the
 ) -> None:
     await five_topics(deps)
     before = await topics(deps)
-    meta = deps.store.database.document("meta", "embedding")
+    meta = deps.database.document("meta", "embedding")
     await meta.update({"model": "other words"})
     for chunk_id in await documents(deps, "chunks"):
-        reference = deps.store.database.document("chunks", chunk_id)
+        reference = deps.database.document("chunks", chunk_id)
         await reference.update({"embedding_model": "other words", "pending.cluster": NOON})
     assert 5 == (await run(deps)).counts["topics"]
     assert (before, 0) == (await topics(deps), await waiting(deps))
@@ -295,15 +298,15 @@ async def test_once_the_base_has_another_model_topics_are_made_anew_and_keep_the
 
 async def test_two_runs_at_once_are_one(deps: Deps, backend: Backend) -> None:
     await put_in(deps, *map(about, THEMES))
-    lease = await deps.store.leases.acquire(JOB.name, 60, deps.clock, "cluster.x")
+    lease = await Leases(deps.database).acquire(JOB.name, 60, deps.clock, "cluster.x")
     assert not isinstance(lease, datetime)
     assert isinstance(await run_job(JOB, backend), Busy)
 
 
 async def test_a_run_that_lost_its_lease_writes_nothing(deps: Deps) -> None:
     await put_in(deps, *map(about, THEMES))
-    await deps.store.leases.acquire(JOB.name, 60, deps.clock, "cluster.x")
-    await deps.store.database.document("leases", JOB.name).update({"holder": "another"})
+    await Leases(deps.database).acquire(JOB.name, 60, deps.clock, "cluster.x")
+    await deps.database.document("leases", JOB.name).update({"holder": "another"})
     with pytest.raises(LeaseLost):
         await run(deps)
     assert {} == await documents(deps, "clusters")

@@ -16,7 +16,7 @@ from infra.deploy.discovery import ROOT
 from shared.caller import Caller
 from shared.deps import Backend
 from shared.store import Meter
-from shared.store.clusters import BY_HAND
+from shared.store.clusters import BY_HAND, Clusters
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample
@@ -96,9 +96,9 @@ async def beside_a_topic_by_hand(deps: Deps) -> None:
     """One whose topics are to be made anew, beside one that somebody named."""
     await three_topics(deps)
     await cluster(deps, ample())
-    for each in await deps.store.clusters.every():
+    for each in await Clusters(deps.database).every():
         if "bread" in (await topics(deps))[each.cluster.cluster_id]:
-            await deps.store.clusters.rename(each.cluster, BY_HAND)
+            await Clusters(deps.database).rename(each.cluster, BY_HAND)
     await put_in(deps, about("bread", range(SIZE + 9)), about("chess"))
 
 

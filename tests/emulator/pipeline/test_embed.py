@@ -21,6 +21,8 @@ from shared.errors import CarrelError, Conflict, InvalidInput, PlatformFault, Un
 from shared.job import Budget, Report, run_job
 from shared.store import Meter
 from shared.store.database import LeaseLost
+from shared.store.ingestion import Ingestion
+from shared.store.leases import Leases
 from tests.support.knowledge import in_chunks, write
 from tests.support.stored_documents import (
     ample,
@@ -100,7 +102,7 @@ def down_after(batches: int) -> Callable[[Sequence[str]], Awaitable[None]]:
 @pytest.fixture
 async def notes(deps: Deps) -> Deps:
     """A knowledge base of ten notes that wait."""
-    await deps.store.ingestion.save([in_chunks(NOTES)], NOON)
+    await Ingestion(deps.database).save([in_chunks(NOTES)], NOON)
     return deps
 
 
@@ -182,7 +184,7 @@ async def test_a_note_deleted_while_it_is_embedded_stays_deleted(
 ) -> None:
     async def deleting(texts: Sequence[str]) -> None:
         if f"Notes {ODD}" in texts:
-            await notes.store.ingestion.save([in_chunks(replace(NOTES, sections=()))], NOON)
+            await Ingestion(notes.database).save([in_chunks(replace(NOTES, sections=()))], NOON)
 
     report = await run(opened(Shelf(deleting)))
     assert report.failures == []
@@ -242,7 +244,7 @@ async def test_a_parked_text_that_is_edited_is_tried_anew(
     parked: dict[str, object] = {"tries": {"embed": 5}, "parked": {"embed": "refused"}}
     await write(notes, f"chunks/{ODD_ID}", parked | {"pending": {"embed": DELETE_FIELD}})
     assert await waiting(notes) == 9
-    await notes.store.ingestion.save([in_chunks(replace(NOTES, title="Renamed"))], NOON)
+    await Ingestion(notes.database).save([in_chunks(replace(NOTES, title="Renamed"))], NOON)
     await run(opened(Shelf(willing)))
     odd = (await chunks_by_content(notes))[ODD]
     assert (odd["pending"], odd["tries"], odd["parked"]) == (EMBEDDED, {}, {})
@@ -275,10 +277,10 @@ async def test_a_run_that_was_overtaken_stores_no_more_vectors(
     notes: Deps, opened: Callable[..., Backend]
 ) -> None:
     hours_later = opened(Shelf(willing), NOON + timedelta(hours=1))
-    other = hours_later.deps(Caller(), Meter()).store
+    other = hours_later.deps(Caller(), Meter()).database
 
     async def overtaken(_texts: Sequence[str]) -> None:
-        await other.leases.acquire("embed", 30, hours_later.clock)
+        await Leases(other).acquire("embed", 30, hours_later.clock)
 
     with pytest.raises(LeaseLost):
         await run_job(JOB, opened(Shelf(overtaken, batch_size=20)))
@@ -365,6 +367,6 @@ async def test_texts_that_always_fail_do_not_block_the_queue_when_they_are_alone
     deps: Deps, opened: Callable[..., Backend]
 ) -> None:
     odd = tuple(Section(f"{ODD} {number}") for number in range(4))
-    await deps.store.ingestion.save([in_chunks(Source("odd", "Odd", sections=odd))], NOON)
+    await Ingestion(deps.database).save([in_chunks(Source("odd", "Odd", sections=odd))], NOON)
     report = await run(opened(Shelf(failing(PlatformFault("A vector of nothing.")))))
     assert len(report.failures) == 4

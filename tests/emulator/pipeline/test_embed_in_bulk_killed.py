@@ -12,6 +12,7 @@ import pytest
 
 from infra.deploy.discovery import ROOT
 from shared.domain.source import Section, Source
+from shared.store.ingestion import Ingestion
 from tests.support.fakes import cloud_storage, vertex_batch
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.vertex_batch import FakeVertexBatch
@@ -99,7 +100,7 @@ async def test_killed_at_every_request_the_embed_job_pays_for_no_text_twice(
 ) -> None:
     sections = tuple(Section(f"Note {number}.") for number in range(NOTES))
     notes = in_chunks(Source("notes", "Notes", sections=sections))
-    await deps.store.ingestion.save([notes], deps.clock())
+    await Ingestion(deps.database).save([notes], deps.clock())
     log = tmp_path / "log"
     for request in STORAGE[:1]:
         storage.faults[request].append(cloud_storage.HANG)

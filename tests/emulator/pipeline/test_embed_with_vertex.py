@@ -17,6 +17,8 @@ from shared.deps import Backend
 from shared.errors import Unavailable
 from shared.job import Budget, Report
 from shared.store import Meter
+from shared.store.embedding_space import EmbeddingSpace
+from shared.store.ingestion import Ingestion
 from tests.support.fakes.vertex import FakeVertex, Reply, refusal
 from tests.support.knowledge import BAKING, SAILING, in_chunks
 
@@ -51,7 +53,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Deps]:
     )
     backend = Backend(settings, embedder=embedder)
     deps = backend.deps(Caller(), Meter())
-    await deps.store.ingestion.save([in_chunks(BAKING), in_chunks(SAILING)], deps.clock())
+    await Ingestion(deps.database).save([in_chunks(BAKING), in_chunks(SAILING)], deps.clock())
     yield deps
     await embedder.aclose()
     await backend.aclose()
@@ -66,7 +68,7 @@ async def test_chunks_are_embedded_and_found(cloud: Deps) -> None:
     text = in_chunks(SAILING).chunks[1].embedding_text
     best = (await search_kb(In(query=text), cloud)).results[0]
     assert (best.title, best.similarity) == ("Under Sail", 1.0)
-    assert await cloud.store.embedding_space.stamp() == ("gemini-embedding-001", 768)
+    assert await EmbeddingSpace(cloud.database).stamp() == ("gemini-embedding-001", 768)
 
 
 async def test_an_outage_stops_the_run_and_the_next_one_completes_it(

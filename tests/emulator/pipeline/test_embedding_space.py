@@ -14,7 +14,7 @@ from shared.deps import Backend
 from shared.errors import Conflict
 from shared.store import Meter
 from shared.store.database import Stale
-from shared.store.embedding_space import Move, Moving
+from shared.store.embedding_space import EmbeddingSpace, Move, Moving
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Purpose, Vector
     from shared.deps import Deps
     from shared.settings import Settings
-    from shared.store.embedding_space import EmbeddingSpace
 
 pytestmark = pytest.mark.anyio
 
@@ -47,19 +46,19 @@ class Named:
 
 
 async def test_a_new_database_is_not_embedded(deps: Deps) -> None:
-    assert await deps.store.embedding_space.stamp() is None
-    assert await deps.store.embedding_space.expect(Named()) is False
+    assert await EmbeddingSpace(deps.database).stamp() is None
+    assert await EmbeddingSpace(deps.database).expect(Named()) is False
 
 
 async def test_a_claim_stamps_the_database(deps: Deps) -> None:
-    await deps.store.embedding_space.claim(Named())
-    assert await deps.store.embedding_space.stamp() == ("model-1", 3)
-    assert await deps.store.embedding_space.expect(Named()) is True
+    await EmbeddingSpace(deps.database).claim(Named())
+    assert await EmbeddingSpace(deps.database).stamp() == ("model-1", 3)
+    assert await EmbeddingSpace(deps.database).expect(Named()) is True
 
 
 @pytest.mark.parametrize("other", [Named(model="model-2"), Named(dimension=4)])
 async def test_another_model_or_dimension_is_refused(deps: Deps, other: Named) -> None:
-    space = deps.store.embedding_space
+    space = EmbeddingSpace(deps.database)
     await space.claim(Named())
     with pytest.raises(Conflict, match=r"embedded with model-1 \(3 dimensions\)") as caught:
         await space.expect(other)
@@ -70,17 +69,17 @@ async def test_another_model_or_dimension_is_refused(deps: Deps, other: Named) -
 
 
 async def test_a_process_asks_once(deps: Deps, backend: Backend) -> None:
-    await deps.store.embedding_space.claim(Named())
+    await EmbeddingSpace(deps.database).claim(Named())
     meter = Meter()
-    await backend.deps(Caller(), meter).store.embedding_space.expect(Named())
+    await EmbeddingSpace(backend.deps(Caller(), meter).database).expect(Named())
     assert meter.round_trips == 0
 
 
 async def test_of_two_models_that_claim_at_once_one_gets_it(deps: Deps, settings: Settings) -> None:
     elsewhere = Backend(settings)
-    others = elsewhere.deps(Caller(), Meter()).store.embedding_space
+    others = EmbeddingSpace(elsewhere.deps(Caller(), Meter()).database)
     outcomes = await asyncio.gather(
-        deps.store.embedding_space.claim(Named()),
+        EmbeddingSpace(deps.database).claim(Named()),
         others.claim(Named(model="model-2")),
         return_exceptions=True,
     )
@@ -93,7 +92,7 @@ FORMER, PRESENT, OTHER = Named(), Named(model="model-2", dimension=4), Named(mod
 
 async def moving(deps: Deps) -> EmbeddingSpace:
     """A database that moves from the former model to the present one; nobody knows of it yet."""
-    space = deps.store.embedding_space
+    space = EmbeddingSpace(deps.database)
     await space.claim(FORMER)
     await space.announce(await space.standing(), PRESENT, NOON)
     return space
@@ -101,8 +100,8 @@ async def moving(deps: Deps) -> EmbeddingSpace:
 
 def later(backend: Backend) -> EmbeddingSpace:
     """What a process sees when what it trusts is too old."""
-    backend.connection.confirmed.clear()
-    return backend.deps(Caller(), Meter()).store.embedding_space
+    backend.connection.caches["embedding_space"].clear()
+    return EmbeddingSpace(backend.deps(Caller(), Meter()).database)
 
 
 async def test_a_move_is_announced_beside_the_stamp(deps: Deps) -> None:
@@ -173,9 +172,9 @@ async def test_of_two_moves_that_are_announced_at_once_one_is(deps: Deps) -> Non
 
 
 async def test_a_process_asks_again_after_a_while(deps: Deps, backend: Backend) -> None:
-    await deps.store.embedding_space.claim(FORMER)
-    for key in backend.connection.confirmed:
-        backend.connection.confirmed[key] -= 16
+    await EmbeddingSpace(deps.database).claim(FORMER)
+    for key in backend.connection.caches["embedding_space"]:
+        backend.connection.caches["embedding_space"][key] -= 16
     meter = Meter()
-    await backend.deps(Caller(), meter).store.embedding_space.expect(FORMER)
+    await EmbeddingSpace(backend.deps(Caller(), meter).database).expect(FORMER)
     assert meter.documents_read == 1

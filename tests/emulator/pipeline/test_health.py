@@ -72,7 +72,7 @@ def shelf(count: int) -> Source:
 
 
 async def queries(deps: Deps) -> tuple[Golden, ...]:
-    return (await Health(deps.store.database).golden()).chosen
+    return (await Health(deps.database).golden()).chosen
 
 
 async def test_a_sound_base_finds_what_it_is_asked_for(deps: Deps) -> None:
@@ -82,7 +82,7 @@ async def test_a_sound_base_finds_what_it_is_asked_for(deps: Deps) -> None:
     assert (Counter(queries=5, found=5), True) == (report.counts, report.finished)
     assert "recall@10 1.00, MRR@10 1.00" in report.note
     assert 5 == sum(done)
-    [night] = await Health(deps.store.database).nights()
+    [night] = await Health(deps.database).nights()
     assert ("2026-03-10", "words", 1.0) == (night.date, night.model, night.recall)
     assert {each.chunk_id for each in await queries(deps)} == set(await chunks(deps))
     assert {each.name for each in await queries(deps)} == night.ranks.keys()
@@ -121,7 +121,7 @@ async def test_the_queries_stay_the_same_while_their_chunks_are_there(
         clock.advance(days=1)
         await health(deps, ample())
     assert chosen == await queries(deps)
-    nights = await Health(deps.store.database).nights()
+    nights = await Health(deps.database).nights()
     assert [nights[0].ranks] * 4 == [night.ranks for night in nights]
 
 
@@ -141,7 +141,7 @@ async def test_a_query_whose_chunk_is_gone_is_replaced_and_no_other(
     after = await queries(deps)
     assert before[2:] == after[: WANTED - 2]
     assert WANTED == len({each.chunk_id for each in after} - gone)
-    former, latter = await Health(deps.store.database).nights()
+    former, latter = await Health(deps.database).nights()
     assert 0.0 == latter.gained(former)
 
 
@@ -186,9 +186,9 @@ async def test_it_warns_with_numbers_alone_where_search_finds_less(
     assert [] == said(capfd.readouterr().err)
     lost: dict[str, Any] = {"facets": [], "embedding": None}
     for query in (await queries(deps))[:3]:
-        await deps.store.database.client.document(f"chunks/{query.chunk_id}").update(lost)
+        await deps.database.client.document(f"chunks/{query.chunk_id}").update(lost)
     for term in await documents(deps, "lexicon"):
-        await deps.store.database.client.document(f"lexicon/{term}").delete()
+        await deps.database.client.document(f"lexicon/{term}").delete()
     report = await health(deps, ample())
     assert WANTED - 3 == report.counts["found"]
     [warning] = said(capfd.readouterr().err)
@@ -221,7 +221,7 @@ async def test_measured_again_on_the_same_day_the_later_measurement_counts(
     await put_in(deps, SAILING)
     clock.advance(hours=1)
     await health(deps, ample())
-    assert [5] == [len(night.ranks) for night in await Health(deps.store.database).nights()]
+    assert [5] == [len(night.ranks) for night in await Health(deps.database).nights()]
 
 
 async def test_thirty_nights_are_kept(deps: Deps, clock: SettableClock) -> None:
@@ -229,7 +229,7 @@ async def test_thirty_nights_are_kept(deps: Deps, clock: SettableClock) -> None:
     for _ in range(KEPT + 2):
         clock.advance(days=1)
         await health(deps, ample())
-    nights = await Health(deps.store.database).nights()
+    nights = await Health(deps.database).nights()
     assert (KEPT, f"{clock():%Y-%m-%d}") == (len(nights), nights[-1].date)
 
 
@@ -243,13 +243,13 @@ async def test_where_search_goes_without_meaning_nothing_is_kept(
         replace(report, note=""),
         report.note,
     )
-    assert [] == await Health(deps.store.database).nights()
+    assert [] == await Health(deps.database).nights()
 
 
 async def test_without_time_nothing_is_kept(deps: Deps) -> None:
     await put_in(deps, BAKING)
     assert Report(finished=False) == await health(deps, nothing())
-    assert [] == await Health(deps.store.database).nights()
+    assert [] == await Health(deps.database).nights()
 
 
 async def test_what_waits_to_be_found_is_not_chosen(deps: Deps) -> None:
@@ -294,8 +294,8 @@ async def test_killed_after_any_commit_the_next_run_measures_the_same(
             await health(of_job(dying), ample())
         await dying.aclose()
     chosen = await queries(of_job(backend))
-    [night] = await Health(of_job(backend).store.database).nights()
+    [night] = await Health(of_job(backend).database).nights()
     await health(of_job(backend), ample())
     assert chosen == await queries(of_job(backend))
-    [again] = await Health(of_job(backend).store.database).nights()
+    [again] = await Health(of_job(backend).database).nights()
     assert night.ranks == again.ranks

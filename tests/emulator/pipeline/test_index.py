@@ -21,7 +21,10 @@ from shared.job import Budget, Report, run_job
 from shared.retrieval.terms import ANALYSIS
 from shared.store import Meter
 from shared.store.database import LeaseLost
-from shared.store.indexing import Change, Waiting
+from shared.store.index_lists import KNOWLEDGE, IndexLists
+from shared.store.indexing import Change, Indexing, Waiting
+from shared.store.ingestion import Ingestion
+from shared.store.leases import Leases
 from shared.store.marks import NOTHING, Indexed
 from shared.store.steps import Steps
 from tests.support.index_lists import NOON, History, Raced, assert_exact, assert_sound, stored_lists
@@ -47,7 +50,7 @@ SEEDS = range(6)
 
 async def save(deps: Deps, *sources: Source) -> None:
     """Put sources in, without indexing them."""
-    await deps.store.ingestion.save([in_chunks(source) for source in sources], NOON)
+    await Ingestion(deps.database).save([in_chunks(source) for source in sources], NOON)
 
 
 @pytest.fixture
@@ -57,12 +60,11 @@ async def notes(deps: Deps) -> Deps:
     return deps
 
 
-def meanwhile(deps: Deps, race: Callable[[], Awaitable[object]]) -> Deps:
+def meanwhile(deps: Deps, race: Callable[[], Awaitable[object]]) -> Indexing:
     """Let something happen after the chunks were read and before they are committed."""
-    raced = Raced(deps.store.database)
+    raced = Raced(deps.database)
     raced.race = race
-    deps.store.indexing = raced
-    return deps
+    return raced
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -114,7 +116,7 @@ async def test_a_chunk_edited_while_it_is_indexed_is_indexed_as_it_is_now(notes:
         edited = {"content": "Note 3, edited.", "pending": {"index": NOON}}
         await write(notes, f"chunks/{ODD.chunk_id}", edited)
 
-    report = await index(meanwhile(notes, edit), ample())
+    report = await index(notes, ample(), meanwhile(notes, edit))
     assert report == Report(Counter(indexed=10))
     assert ("lexicon", "edit") in await stored_lists(notes)
     await assert_exact(notes)
@@ -124,7 +126,7 @@ async def test_a_chunk_deleted_while_it_is_indexed_goes_at_once(notes: Deps) -> 
     async def delete() -> None:
         await save(notes, replace(NOTES, sections=NOTES.sections[:3] + NOTES.sections[4:]))
 
-    await index(meanwhile(notes, delete), ample())
+    await index(notes, ample(), meanwhile(notes, delete))
     assert len(await documents(notes, "chunks")) == 9
     await assert_exact(notes)
 
@@ -132,7 +134,7 @@ async def test_a_chunk_deleted_while_it_is_indexed_goes_at_once(notes: Deps) -> 
 async def test_a_chunk_that_comes_back_while_it_is_taken_out_stays(deps: Deps) -> None:
     await put_in(deps, BAKING)
     await save(deps, replace(BAKING, sections=()))
-    await index(meanwhile(deps, lambda: save(deps, BAKING)), ample())
+    await index(deps, ample(), meanwhile(deps, lambda: save(deps, BAKING)))
     assert len(await chunks(deps)) == 3
     await assert_exact(deps)
 
@@ -199,7 +201,7 @@ async def test_any_tag_is_indexed(deps: Deps, tag: str) -> None:
     await save(deps, replace(BAKING, tags=(tag,), author=tag, category=tag, title=tag))
     assert await index(deps, ample()) == Report(Counter(indexed=3))
     await assert_exact(deps)
-    lists = await deps.store.index_lists.read([], [named(Kind.TAG, tag)])
+    lists = await IndexLists(deps.database, KNOWLEDGE).read([], [named(Kind.TAG, tag)])
     assert [3] * bool(tag.strip()) == [postings.df for postings in lists.facets.values()]
 
 
@@ -266,7 +268,9 @@ async def test_a_chunk_that_the_database_refuses_stops_no_other(notes: Deps) -> 
     await assert_exact(notes)
 
 
-async def test_a_database_that_refuses_everything_is_held_against_no_chunk(notes: Deps) -> None:
+async def test_a_database_that_refuses_everything_is_held_against_no_chunk(
+    notes: Deps, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Refused(Raced):
         async def apply(self, changes: Sequence[Change]) -> list[ListName]:
             raise PlatformFault(f"{len(changes)} are too many.")
@@ -275,18 +279,17 @@ async def test_a_database_that_refuses_everything_is_held_against_no_chunk(notes
         async def failed(self, *_: object) -> None:
             raise PlatformFault("Not this either.")
 
-    notes.store.indexing = Refused(notes.store.database)
-    notes.store.steps = Refusing(notes.store.database)
+    monkeypatch.setattr("functions.jobs.index.job.Steps", Refusing)
     with pytest.raises(PlatformFault, match="Not this either"):
-        await index(notes, ample())
+        await index(notes, ample(), Refused(notes.database))
 
 
 async def otherwise_analysed(deps: Deps) -> None:
     """Index what waits by the word "old" alone, as an earlier version might have."""
-    page = await deps.store.indexing.pending(NOON, 100)
+    page = await Indexing(deps.database).pending(NOON, 100)
     old = Indexed(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
-    await deps.store.indexing.apply([Change(waiting, old) for waiting in page])
-    await deps.store.indexing.stamp(ANALYSIS - 1)
+    await Indexing(deps.database).apply([Change(waiting, old) for waiting in page])
+    await Indexing(deps.database).stamp(ANALYSIS - 1)
 
 
 async def test_texts_analysed_in_another_way_are_indexed_anew(
@@ -354,13 +357,13 @@ def test_nothing_to_change_is_no_commit() -> None:
 
 async def test_a_run_that_was_overtaken_indexes_no_more(notes: Deps, backend: Backend) -> None:
     hours_later = Backend(backend.settings, clock=lambda: backend.clock() + timedelta(hours=1))
-    other = hours_later.deps(Caller(), Meter()).store
+    other = hours_later.deps(Caller(), Meter()).database
 
     async def overtaken() -> None:
-        await other.leases.acquire("index", 30, hours_later.clock)
+        await Leases(other).acquire("index", 30, hours_later.clock)
 
     async def run(deps: Deps, budget: Budget) -> Report:
-        return await index(meanwhile(deps, overtaken), budget)
+        return await index(deps, budget, meanwhile(deps, overtaken))
 
     with pytest.raises(LeaseLost):
         await run_job(replace(JOB, run=run), backend)

@@ -11,6 +11,7 @@ from functions.jobs.index.job import index
 from shared.clock import utc_now
 from shared.domain.extraction import Decision, Extraction, Pitfall
 from shared.store.extracted import extracted, topic_writes
+from shared.store.ingestion import Ingestion
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import ample, documents
 
@@ -46,7 +47,7 @@ async def hang(deps: Deps, chunk: Chunk, *extractions: Extraction) -> None:
     await write(deps, f"chunks/{chunk.chunk_id}", {"extracted": known})
     for each in extractions:
         await write(deps, f"extractions/{each.extraction_id}", {"quote": each.quote})
-    await deps.store.database.commit(topic_writes(deps.store.database, {}, known))
+    await deps.database.commit(topic_writes(deps.database, {}, known))
 
 
 async def counts(deps: Deps) -> dict[str, dict[str, int]]:
@@ -63,7 +64,7 @@ async def test_extractions_and_their_counts_go_with_their_chunk(deps: Deps) -> N
         "weather": {"decision": 1, "warning": 2, "all": 3},
     }
     fewer = replace(SAILING, sections=SAILING.sections[1:])
-    await deps.store.ingestion.save([in_chunks(fewer)], utc_now())
+    await Ingestion(deps.database).save([in_chunks(fewer)], utc_now())
     await index(deps, ample())
     assert set(await documents(deps, "extractions")) == {f"warning-{second.chunk_id}"}
     assert await counts(deps) == {
@@ -76,7 +77,7 @@ async def test_what_no_list_shows_is_counted_nowhere_and_goes_too(deps: Deps) ->
     first, *_ = await put_in(deps, BAKING)
     await hang(deps, first, of(first, GALE, "weather", duplicate_of="another"))
     assert await counts(deps) == {}
-    await deps.store.ingestion.save([in_chunks(replace(BAKING, sections=()))], utc_now())
+    await Ingestion(deps.database).save([in_chunks(replace(BAKING, sections=()))], utc_now())
     await index(deps, ample())
     assert await documents(deps, "extractions") == {}
     assert await counts(deps) == {}

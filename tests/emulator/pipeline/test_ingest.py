@@ -69,7 +69,7 @@ async def settled(deps: Deps) -> None:
     """Ingest, and let nothing wait any more, as when every job has run."""
     await embedded(deps)
     for chunk_id in await chunks(deps):
-        await deps.store.database.document("chunks", chunk_id).update({"pending": {}})
+        await deps.database.document("chunks", chunk_id).update({"pending": {}})
 
 
 async def chunk_snapshots(deps: Deps) -> dict[str, DocumentSnapshot[Any]]:

@@ -21,7 +21,7 @@ ADDRESS: Final = "gs://library/notes"
 
 async def opened(deps: Deps, address: str = ADDRESS) -> BucketSync:
     """What is kept, as a run finds it."""
-    sync = BucketSync(deps.store.database, address)
+    sync = BucketSync(deps.database, address)
     await sync.digests()
     return sync
 
@@ -34,7 +34,7 @@ async def test_a_file_of_many_records_is_kept_in_documents_of_less_than_a_megaby
     held = {"many.jsonl": Held(3, tuple(ids))}
     await (await opened(deps)).keep({shard: held})
     assert held == await (await opened(deps)).objects([shard])
-    paths = list(await everything(deps.store.database.client))
+    paths = list(await everything(deps.database.client))
     assert sum(path.startswith("buckets") for path in paths) == 5
 
 
@@ -48,7 +48,7 @@ async def test_a_shard_that_is_kept_anew_leaves_nothing_of_before(deps: Deps) ->
     assert {shard: digest({"a.md": 2})} == await again.digests()
     await again.keep({shard: {}})
     assert {} == await (await opened(deps)).digests()
-    found = await everything(deps.store.database.client)
+    found = await everything(deps.database.client)
     assert len(found) == 1
 
 

@@ -17,7 +17,7 @@ from shared.domain.material import id_of
 from shared.errors import Unavailable
 from shared.job import Budget, Busy, Report, run_job
 from shared.store import Meter
-from shared.store.materials import Erased
+from shared.store.materials import Erased, Materials
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.openai import HANG, FakeOpenAI, Reply, refusal
 from tests.support.materials import STRANGER, extracted, refused
@@ -216,7 +216,7 @@ async def test_materials_of_another_model_are_left_to_who_brings_them_again(
     backend: Backend, opened: Open, fake: FakeOpenAI
 ) -> None:
     await extracted(backend, QUERY, materials=TEXT)
-    documents = without_caller(backend).store.database.collection(
+    documents = without_caller(backend).database.collection(
         "users/reader/rag_tasks/default/documents"
     )
     await documents.document(ID).update({"making.model": "words-2"})
@@ -279,10 +279,10 @@ async def test_what_is_half_erased_is_erased_to_whoever_stores_something(
     """The document is gone, and nothing else yet."""
     await extracted(backend, QUERY, materials=TEXT)
     deps = without_caller(backend)
-    store = deps.store.materials("reader", "default")
+    store = Materials(deps.database, "reader", "default")
     material = (await store.look(ID)).material
     assert material
-    await deps.store.database.document(f"{store.path}/documents", ID).delete()
+    await deps.database.document(f"{store.path}/documents", ID).delete()
     # It is no race that was lost: that would be tried again for a while, and be Unavailable.
     with pytest.raises(Erased):
         await store.change(material, next_at=None)

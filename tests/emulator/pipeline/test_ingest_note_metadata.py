@@ -13,6 +13,7 @@ from functions.jobs.embed.job import embed
 from functions.jobs.ingest.chunking import chunked
 from functions.jobs.ingest.job import ingest
 from shared.settings import Settings
+from shared.store.ingestion import Ingestion
 from tests.support.source_files import sources, written
 from tests.support.stored_documents import ample, chunks_by_content
 
@@ -57,7 +58,7 @@ async def test_an_editor_that_dates_each_save_writes_nothing(deps: Deps, tmp_pat
 async def test_inline_tags_of_stored_notes_embed_nothing_anew(deps: Deps, tmp_path: Path) -> None:
     text = f"{REEF} #sailing"
     (source,) = sources(written(tmp_path, "note.md", text))
-    await deps.store.ingestion.save([chunked(replace(source, tags=()))], deps.clock())
+    await Ingestion(deps.database).save([chunked(replace(source, tags=()))], deps.clock())
     await embed(deps, ample())
     before = await chunks_by_content(deps)
     assert "embed" not in before[text]["pending"]

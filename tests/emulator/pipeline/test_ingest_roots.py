@@ -17,7 +17,7 @@ from shared.job import Failure
 from shared.settings import Settings
 from shared.store import Meter
 from shared.store.database import Stale
-from shared.store.roots import Root
+from shared.store.roots import Root, Roots
 from tests.support.source_files import book, export, lines, written
 from tests.support.stored_documents import ample, chunks, documents
 
@@ -248,7 +248,7 @@ async def test_one_file_does_not_take_over_a_folder(deps: Deps, tmp_path: Path) 
     (tmp_path / "old").rename(tmp_path / "new")
     note = tmp_path / "new/vault/0.md"
     await ingested(deps, note)
-    assert [root.whole for root in (await deps.store.roots.read()).roots] == [True, False]
+    assert [root.whole for root in (await Roots(deps.database).read()).roots] == [True, False]
 
 
 async def test_exports_need_no_name(deps: Deps, tmp_path: Path) -> None:
@@ -266,10 +266,10 @@ async def test_two_runs_at_once_do_not_get_one_name(backend: Backend, tmp_path: 
 
 async def test_roots_that_another_run_wrote_are_not_overwritten(deps: Deps, tmp_path: Path) -> None:
     for number in (1, 2):
-        stored = await deps.store.roots.read()
-        await deps.store.roots.replace(stored, [Root(tmp_path, number)])
+        stored = await Roots(deps.database).read()
+        await Roots(deps.database).replace(stored, [Root(tmp_path, number)])
         with pytest.raises(Stale):
-            await deps.store.roots.replace(stored, [Root(tmp_path, 3)])
+            await Roots(deps.database).replace(stored, [Root(tmp_path, 3)])
 
 
 async def test_a_folder_name_that_is_not_utf_8_is_kept(deps: Deps, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ async def test_a_folder_name_that_is_not_utf_8_is_kept(deps: Deps, tmp_path: Pat
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
     await ingested(deps, folder)
-    assert [root.path for root in (await deps.store.roots.read()).roots] == [folder]
+    assert [root.path for root in (await Roots(deps.database).read()).roots] == [folder]
     assert (await ingested(deps, folder / "note.md")).note == ""
 
 
@@ -323,7 +323,7 @@ def former_vault(folder: Path) -> Path:
 async def test_a_base_of_the_former_version_is_not_written_again(
     backend: Backend, tmp_path: Path
 ) -> None:
-    database = backend.deps(Caller(), Meter()).store.database
+    database = backend.deps(Caller(), Meter()).database
     for source_id, content_hash in FORMER.items():
         await database.document("sources", source_id).set({"content_hash": content_hash})
     vault = former_vault(tmp_path)

@@ -134,9 +134,9 @@ def lease_of(job: str) -> Sign:
 
 async def vectors(deps: Deps) -> object:
     """Changes when embed has stored its first vectors."""
-    chunks = deps.store.database.collection("chunks")
+    chunks = deps.database.collection("chunks")
     embedded = chunks.where(filter=FieldFilter("embedding_model", "==", LocalEmbedder.model))
-    return await deps.store.database.count(embedded)
+    return await deps.database.count(embedded)
 
 
 async def lists(deps: Deps) -> object:

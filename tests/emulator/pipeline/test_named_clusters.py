@@ -14,7 +14,7 @@ from infra.local.places import SAMPLE
 from infra.local.sample.load import add_knowledge
 from shared.deps import Backend
 from shared.domain.source import Source
-from shared.store.clusters import BY_HAND
+from shared.store.clusters import BY_HAND, Clusters
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, chunks, documents
 from tests.support.topic_chunks import (
@@ -66,9 +66,9 @@ async def bread_at_home(deps: Deps) -> str:
     await put_in(deps, *(about(theme) for theme in ("bread", "boats", "bees", "chess")))
     await run(deps)
     [cluster_id] = [name for name, found in (await topics(deps)).items() if "bread" in found]
-    found = await deps.store.clusters.get(cluster_id)
+    found = await Clusters(deps.database).get(cluster_id)
     assert found
-    await deps.store.clusters.rename(replace(found.cluster, name="Bread at home"), BY_HAND)
+    await Clusters(deps.database).rename(replace(found.cluster, name="Bread at home"), BY_HAND)
     return cluster_id
 
 
@@ -90,7 +90,7 @@ async def members(deps: Deps) -> dict[str, list[str]]:
 async def test_topics_that_came_with_the_sample_stay_until_enough_has_changed(deps: Deps) -> None:
     await put_in(deps, *(each for each in read(SAMPLE) if isinstance(each, Source)))
     await add_knowledge(deps)
-    before = {each.cluster.cluster_id for each in await deps.store.clusters.every()}
+    before = {each.cluster.cluster_id for each in await Clusters(deps.database).every()}
     report = await run(deps)
     assert (0, 0) == (report.counts["topics"], await waiting(deps))
     assert before == (await documents(deps, "clusters")).keys()
@@ -118,7 +118,7 @@ async def test_what_is_made_of_them_again_is_the_same(deps: Deps) -> None:
     await put_in(deps, about("bees", range(12)))
     await run(deps)
     before = await members(deps)
-    await deps.store.database.document("meta", "clustering").update({"changed": 20})
+    await deps.database.document("meta", "clustering").update({"changed": 20})
     report = await run(deps)
     assert (True, 0) == (report.counts["topics"] >= 10, report.counts["placed"])
     assert before == await members(deps)
@@ -147,7 +147,7 @@ async def test_a_passage_that_belongs_to_it_stays_even_where_it_is_embedded_anew
     }
     for name, vector in zip(sorted(kept)[:12], sorted(bees), strict=False):
         change = {"embedding": Vector(vector), "pending.cluster": deps.clock()}
-        await deps.store.database.document("chunks", name).update(change)
+        await deps.database.document("chunks", name).update(change)
     await cluster(deps, budget())
     after = await members(deps)
     assert kept == {name for name, found in after.items() if found == [cluster_id]}
@@ -178,11 +178,11 @@ async def test_after_a_move_to_another_model_it_stays_and_is_compared_by_the_new
 ) -> None:
     cluster_id = await bread_at_home(deps)
     before, kept = (await said(deps))[cluster_id], await topics(deps)
-    await deps.store.database.document("meta", "embedding").update({"model": "turned"})
+    await deps.database.document("meta", "embedding").update({"model": "turned"})
     for name, data in (await chunks(deps)).items():
         turned = Vector(tuple(-number for number in data["embedding"]))
         change = {"embedding": turned, "embedding_model": "turned", "pending.cluster": deps.clock()}
-        await deps.store.database.document("chunks", name).update(change)
+        await deps.database.document("chunks", name).update(change)
     await run(deps)
     after = (await said(deps))[cluster_id]
     assert kept[cluster_id] == (await topics(deps))[cluster_id]

@@ -16,7 +16,8 @@ from shared.errors import InvalidInput, PlatformFault, Unavailable
 from shared.job import Budget, Failure, Report
 from shared.queue_work import Work, work_off
 from shared.store import Meter
-from shared.store.steps import MAX_TRIES, Done, PendingChunk
+from shared.store.ingestion import Ingestion
+from shared.store.steps import MAX_TRIES, Done, PendingChunk, Steps
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import ample, chunks, chunks_by_content, nothing, one_step
 
@@ -72,7 +73,7 @@ async def notes(settings: Settings) -> Deps:
     deps = at(settings)
     sections = tuple(Section(f"Note {number}.") for number in range(10))
     source = in_chunks(Source("notes", "Notes", sections=sections))
-    await deps.store.ingestion.save([source], NOON)
+    await Ingestion(deps.database).save([source], NOON)
     return deps
 
 
@@ -94,7 +95,7 @@ async def test_all_that_waits_is_made_and_waits_no_more(notes: Deps) -> None:
     assert Report(Counter(card=10)) == report
     assert 10 == await marked(notes) == sum(done)
     assert 0 == maker.probes
-    assert 0 == await notes.store.steps.count_pending("card")
+    assert 0 == await Steps(notes.database).count_pending("card")
 
 
 async def test_what_fails_is_put_off_and_stops_no_other(notes: Deps, settings: Settings) -> None:

@@ -207,8 +207,8 @@ async def test_an_answer_of_an_erased_task_is_not_repeated(
 
 async def fill(deps: Deps, task: str, passages: int) -> None:
     """Put more passages into a task, as if they had been brought."""
-    folder = deps.store.database.collection(f"{task_of(deps, task).path}/passages")
-    batch = deps.store.database.client.batch()
+    folder = deps.database.collection(f"{task_of(deps, task).path}/passages")
+    batch = deps.database.client.batch()
     for number in range(passages):
         batch.set(folder.document(f"more-{number}"), {"text": "more", "facets": []})
     await batch.commit()
@@ -234,7 +234,7 @@ async def test_a_run_without_time_does_a_little_and_the_next_goes_on(
 async def test_more_tasks_than_are_read_at_once_are_all_erased(
     deps: Deps, clock: SettableClock
 ) -> None:
-    batch = deps.store.database.client.batch()
+    batch = deps.database.client.batch()
     for number in range(TASKS_AT_ONCE + 3):
         task = task_of(deps, "notes", f"user-{number}")
         batch.create(task.task_reference, {"created_at": clock(), "touched_at": clock()})

@@ -18,6 +18,7 @@ from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.job import Report
 from shared.store import Meter
+from shared.store.ingestion import Ingestion
 from shared.store.leftovers import PAGE, SETTLED
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
@@ -57,13 +58,13 @@ def deps(backend: Backend) -> Deps:
 
 async def save(deps: Deps, *sources: Source) -> None:
     """Bring sources in at noon, and index them."""
-    await deps.store.ingestion.save([in_chunks(each) for each in sources], NOON)
+    await Ingestion(deps.database).save([in_chunks(each) for each in sources], NOON)
     await index(deps, ample())
 
 
 async def lose(deps: Deps, path: str) -> None:
     """Let a document vanish, as nothing of ours does."""
-    await deps.store.database.client.document(path).delete()
+    await deps.database.client.document(path).delete()
 
 
 async def test_chunks_whose_source_is_gone_leave_the_base(deps: Deps, clock: SettableClock) -> None:
@@ -124,7 +125,7 @@ async def test_a_run_without_time_looks_at_a_page_and_the_next_goes_on(
     deps: Deps, clock: SettableClock
 ) -> None:
     sections = tuple(Section(f"Number {number}.") for number in range(2 * PAGE + 5))
-    await deps.store.ingestion.save([in_chunks(replace(BAKING, sections=sections))], NOON)
+    await Ingestion(deps.database).save([in_chunks(replace(BAKING, sections=sections))], NOON)
     await lose(deps, "sources/baking")
     clock.now += SOON
     reports = [await purge(deps, nothing()) for _ in range(4)]
@@ -142,10 +143,10 @@ async def test_what_the_index_job_gave_up_is_forgotten_after_a_week(
     deps: Deps, clock: SettableClock
 ) -> None:
     await save(deps, BAKING, SAILING)
-    await deps.store.ingestion.save([in_chunks(replace(BAKING, sections=()))], NOON)
+    await Ingestion(deps.database).save([in_chunks(replace(BAKING, sections=()))], NOON)
     [stuck, *waiting] = sorted(await tombstones(deps))
     given_up = {"pending": {}, "parked": {"index": "was refused"}}
-    await deps.store.database.client.document(f"chunks/{stuck}").update(given_up)
+    await deps.database.client.document(f"chunks/{stuck}").update(given_up)
     clock.now += SETTLED
     assert Report() == await purge(deps, ample())
     clock.advance(seconds=1)

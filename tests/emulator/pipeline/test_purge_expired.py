@@ -114,7 +114,7 @@ async def test_nothing_to_delete_costs_a_few_reads_and_no_write(backend: Backend
 
 async def filled(deps: Deps, count: int) -> None:
     """Put as many of every kind into the database that have expired."""
-    batch, client = deps.store.database.client.batch(), deps.store.database.client
+    batch, client = deps.database.client.batch(), deps.database.client
     for kind in EXPIRING:
         for number in range(count):
             parent = f"users/user-{number}/" if kind.of_users else ""

@@ -16,6 +16,7 @@ from shared.job import Report
 from shared.store.extracted import extracted, topic_writes
 from shared.store.extraction_documents import document
 from shared.store.extraction_upkeep import PAGE
+from shared.store.ingestion import Ingestion
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder
@@ -76,7 +77,7 @@ async def hang(deps: Deps, *extractions: Extraction) -> None:
         known = extracted([each])
         await write(deps, f"chunks/{each.chunk_id}", {"extracted": known})
         await write(deps, f"extractions/{each.extraction_id}", document(each, (1.0,), "words"))
-        await deps.store.database.commit(topic_writes(deps.store.database, {}, known))
+        await deps.database.commit(topic_writes(deps.database, {}, known))
 
 
 async def shown(deps: Deps) -> dict[str, bool]:
@@ -95,10 +96,10 @@ async def test_what_hangs_on_no_chunk_is_removed_and_not_counted_any_more(
 ) -> None:
     first, second = await put_in(deps, SAILING)
     await hang(deps, extraction("one", first), extraction("two", second))
-    await deps.store.database.client.document(f"chunks/{first.chunk_id}").delete()
+    await deps.database.client.document(f"chunks/{first.chunk_id}").delete()
     assert Report(Counter(extractions=1)) == await purge(deps, ample())
     assert ({"two": True}, {"weather": 1}) == (await shown(deps), await of_topics(deps))
-    await deps.store.database.client.document(f"chunks/{second.chunk_id}").update({"extracted": {}})
+    await deps.database.client.document(f"chunks/{second.chunk_id}").update({"extracted": {}})
     clock.now += EVERY
     await purge(deps, ample())
     clock.now += EVERY
@@ -112,7 +113,7 @@ async def test_what_hangs_on_a_chunk_stays_even_where_that_waits_to_be_forgotten
 ) -> None:
     first, second = await put_in(deps, SAILING)
     await hang(deps, extraction("one", first), extraction("two", second))
-    await deps.store.ingestion.save([in_chunks(replace(SAILING, sections=()))], NOON)
+    await Ingestion(deps.database).save([in_chunks(replace(SAILING, sections=()))], NOON)
     assert Report() == await purge(deps, ample())
     assert {"one", "two"} == set(await shown(deps))
     await index(deps, ample())
@@ -131,7 +132,7 @@ async def test_the_surest_that_repeated_one_that_is_gone_is_shown_in_its_place(
     ]
     await hang(deps, extraction("one", first), *repeating)
     assert {"weather": 1} == await of_topics(deps)
-    await deps.store.ingestion.save([in_chunks(replace(SAILING, sections=()))], NOON)
+    await Ingestion(deps.database).save([in_chunks(replace(SAILING, sections=()))], NOON)
     report = await index(deps, ample())
     assert (1, []) == (report.counts["shown"], report.failures)
     assert {"again-0.5": False, "again-0.7": False, "again-0.9": True} == await shown(deps)
@@ -147,7 +148,7 @@ async def test_an_orphan_that_is_written_again_meanwhile_stays(
     await hang(deps, extraction("one", first), extraction("two", second))
     for chunk in (first, second):
         gone: dict[str, Any] = {"extracted": {}}
-        await deps.store.database.client.document(f"chunks/{chunk.chunk_id}").update(gone)
+        await deps.database.client.document(f"chunks/{chunk.chunk_id}").update(gone)
 
     async def again() -> None:
         await write(deps, f"chunks/{first.chunk_id}", {"extracted": {"one": {"type": "warning"}}})
@@ -163,9 +164,9 @@ async def test_an_orphan_that_is_written_again_meanwhile_stays(
 
 async def test_a_round_goes_on_page_by_page(deps: Deps) -> None:
     orphan = {"type": "warning", "topics": [], "facets": ["warning"], "chunk_id": "gone"}
-    batch = deps.store.database.client.batch()
+    batch = deps.database.client.batch()
     for number in range(PAGE + 5):
-        batch.set(deps.store.database.document("extractions", f"orphan-{number}"), orphan)
+        batch.set(deps.database.document("extractions", f"orphan-{number}"), orphan)
     await batch.commit()
     reports = [await purge(deps, nothing())]
     while not reports[-1].finished:
@@ -189,7 +190,7 @@ async def test_killed_after_any_commit_the_next_run_ends_in_the_same_state(
     others = await put_in(deps, BAKING)
     repeating = [extraction(f"{n}", each, duplicate_of="one") for n, each in enumerate(others)]
     await hang(deps, extraction("one", first), extraction("two", second), *repeating)
-    await deps.store.database.client.document(f"chunks/{first.chunk_id}").delete()
+    await deps.database.client.document(f"chunks/{first.chunk_id}").delete()
     deaths = 0
     for _ in range(2):
         while True:

@@ -90,7 +90,7 @@ async def test_a_database_that_goes_away_ends_the_run(settings: Settings) -> Non
         watched = WatchedBackend(settings, after(4, proxy.hang), clock=clock)
         with emulator_at(proxy.host):
             deps = of_job(watched)
-            deps.store.database = Database(watched.connection.client, Meter(), request_seconds=3.0)
+            deps.database = Database(watched.connection, Meter(), request_seconds=3.0)
         with pytest.raises(Unavailable):
             await purge(deps, ample())
         assert 4 <= watched.commits <= 5

@@ -89,7 +89,7 @@ async def two_tasks(backend: Backend, clock: SettableClock) -> dict[str, int]:
 
 
 async def assert_sound(deps: Deps) -> None:
-    contents = await everything(deps.store.database.client)
+    contents = await everything(deps.database.client)
     assert [] == orphans(contents)
 
 

@@ -12,6 +12,7 @@ from functions.jobs.purge.job import purge, waiting
 from functions.jobs.purge.withdrawn_traces import PAGE, RESTORABLE
 from shared.job import Report
 from shared.store.trace_erasure import FOLLOWERS
+from shared.store.traces import Traces
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder
@@ -104,10 +105,10 @@ async def test_nobody_is_rid_of_a_bad_name_by_withdrawing_what_earned_it(
     trace_id = await contribute(backend, 0, "anna")
     await votes(backend, trace_id, 2)
     await votes(backend, trace_id, 5, kind="critic", **DOWN)
-    record = await of_job(backend).store.traces.record("anna")
+    record = await Traces(of_job(backend).database).record("anna")
     await withdraw(backend, trace_id)
     await purged(backend, days=31)
-    assert record == await of_job(backend).store.traces.record("anna")
+    assert record == await Traces(of_job(backend).database).record("anna")
     kept = (await stored(backend, "contributors"))["anna"]
     assert {"up": 2, "down": 5, "erased_up": 2, "erased_down": 5} == kept
 

@@ -62,7 +62,7 @@ async def damage(deps: Deps, chance: random.Random) -> None:
         if change := chance.choice([None, *wrong]):
             await write(deps, path, change)
         else:
-            await deps.store.database.client.document(path).delete()
+            await deps.database.client.document(path).delete()
     bogus = {"df": 2, "postings": {"nobody": 9}, "held": 1}
     await write(deps, f"{chance.choice(['lexicon', 'facets'])}/tag:nothing", bogus)
     await write(deps, "meta/lexicon", {"documents": chance.randrange(5), "length": DELETE_FIELD})
@@ -158,7 +158,7 @@ async def test_lists_that_are_gone_are_made_again(deps: Deps) -> None:
     await put_in(deps, BAKING, SAILING)
     before = await stored_lists(deps)
     for name in before:
-        await deps.store.database.client.document("/".join(name)).delete()
+        await deps.database.client.document("/".join(name)).delete()
     report = await repair(deps, ample())
     assert report == Report(Counter(mended=len(before)))
     assert before == await stored_lists(deps)

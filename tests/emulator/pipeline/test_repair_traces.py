@@ -73,7 +73,7 @@ async def damage(deps: Deps, chance: random.Random) -> None:
             if change := chance.choice(wrong):
                 await write(deps, f"{collection}/{name}", change)
             else:
-                await deps.store.database.client.document(f"{collection}/{name}").delete()
+                await deps.database.client.document(f"{collection}/{name}").delete()
     await write(deps, "trace_lexicon/nothing", {"df": 2, "postings": {"nobody": 9}, "held": 1})
     await write(deps, "meta/trace_lexicon", {"documents": chance.randrange(9), "length": 3})
 

@@ -119,7 +119,7 @@ async def times(settings: Settings, clock: SettableClock) -> dict[str, Any]:
     """When each document was written that no run alone is about."""
     async with opened(settings, clock) as backend:
         deps = of_job(backend)
-        names = [each.id async for each in deps.store.database.client.collections()]
+        names = [each.id async for each in deps.database.client.collections()]
         return {
             f"{name}/{key}": snapshot.update_time
             for name in names

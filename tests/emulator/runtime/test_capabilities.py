@@ -38,7 +38,7 @@ async def embed(_args: Nothing, deps: Deps) -> Done:
 
 async def write(_args: Nothing, deps: Deps) -> Done:
     """Write a document."""
-    database = deps.store.database
+    database = deps.database
     seen = await database.get(database.document("notes", "one"))
     await database.commit([put(seen, {"text": "milk"})])
     return Done()
@@ -71,7 +71,7 @@ async def test_a_tool_embeds_only_if_it_says_so(backend: Backend) -> None:
 
 async def test_a_tool_that_declares_to_read_cannot_write(backend: Backend, deps: Deps) -> None:
     assert "INTERNAL_ERROR" == await code_of(tool(write), backend)
-    note = await deps.store.database.get(deps.store.database.document("notes", "one"))
+    note = await deps.database.get(deps.database.document("notes", "one"))
     assert not note.exists
     assert await code_of(tool(write, Effect.WRITE), backend) is None
 

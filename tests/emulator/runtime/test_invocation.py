@@ -19,6 +19,8 @@ from shared.errors import Conflict, InvalidInput, PlatformFault, RateLimited, Un
 from shared.needs import Need
 from shared.parsing import parse
 from shared.store import Meter
+from shared.store.chunks import Chunks
+from shared.store.clusters import Clusters
 from shared.tool import Arguments, Effect, Result, Tool
 
 if TYPE_CHECKING:
@@ -49,10 +51,10 @@ async def repeat(args: In, _deps: Deps) -> Out:
 
 
 async def look_around(_args: In, deps: Deps) -> Out:
-    await asyncio.gather(deps.store.chunks.get("a"), deps.store.chunks.get("b"))
-    await deps.store.clusters.get_all(["c"])
-    note = deps.store.database.document("notes", "a")
-    await deps.store.database.commit([lambda batch: batch.set(note, {})])
+    await asyncio.gather(Chunks(deps.database).get("a"), Chunks(deps.database).get("b"))
+    await Clusters(deps.database).get_all(["c"])
+    note = deps.database.document("notes", "a")
+    await deps.database.commit([lambda batch: batch.set(note, {})])
     return Out(words=[])
 
 

@@ -16,6 +16,7 @@ from shared.job import Budget, Busy, Failure, Job, Report, run_job
 from shared.settings import Settings
 from shared.store import Meter
 from shared.store.database import LeaseLost
+from shared.store.leases import Leases
 from tests.support.stored_documents import documents, leases
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def job(run: Callable[[Deps, Budget], Awaitable[Report]], timeout: float = 60.0)
 
 
 async def dust(deps: Deps, name: str) -> None:
-    shelf = deps.store.database.document("shelves", name)
-    await deps.store.database.commit([lambda batch: batch.set(shelf, {})])
+    shelf = deps.database.document("shelves", name)
+    await deps.database.commit([lambda batch: batch.set(shelf, {})])
 
 
 async def test_a_run_reports_and_leaves_no_lease(deps: Deps, backend: Backend) -> None:
@@ -111,11 +112,11 @@ async def test_a_run_that_was_overtaken_stops_and_leaves_the_lease_to_the_other(
     deps: Deps, backend: Backend, settings: Settings
 ) -> None:
     later = Backend(settings, clock=lambda: datetime.now(UTC) + timedelta(hours=1))
-    other = later.deps(Caller(), Meter()).store
+    other = later.deps(Caller(), Meter()).database
 
     async def run(deps: Deps, _budget: Budget) -> Report:
         await dust(deps, "before")
-        await other.leases.acquire("dusting", 30, later.clock)
+        await Leases(other).acquire("dusting", 30, later.clock)
         await dust(deps, "after")
         return Report()
 
@@ -144,7 +145,7 @@ async def test_a_run_that_commits_nothing_keeps_its_lease(deps: Deps, project: s
 async def test_what_a_dead_run_left_is_taken_over_when_its_lease_has_expired(
     deps: Deps, backend: Backend, settings: Settings
 ) -> None:
-    await deps.store.leases.acquire("dusting", 30, deps.clock)
+    await Leases(deps.database).acquire("dusting", 30, deps.clock)
 
     async def run(_deps: Deps, _budget: Budget) -> Report:
         return Report()

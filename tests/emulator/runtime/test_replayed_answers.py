@@ -43,7 +43,7 @@ async def test_answers_are_found_by_what_they_belong_to(
     for about, key in ((NOTES, "one"), ("rag_tasks/other", "two"), (None, "three"), (NOTES, "4")):
         await answer(backend, about, key)
     await answer(backend, NOTES, "of somebody else", user="ben")
-    database = deps.store.database
+    database = deps.database
     found = await Replays(database, "anna").about(NOTES, limit=10)
     assert (2, 1) == (len(found), meter.round_trips)
     assert {"anna"} == {each.reference.path.split("/")[1] for each in found}
@@ -55,7 +55,7 @@ async def test_an_answer_is_found_with_the_time_by_which_it_can_be_deleted_uncha
     backend: Backend, deps: Deps
 ) -> None:
     await answer(backend, NOTES, "one")
-    replays, database = Replays(deps.store.database, "anna"), deps.store.database
+    replays, database = Replays(deps.database, "anna"), deps.database
     [found] = await replays.about(NOTES, limit=10)
     option = database.client.write_option(last_update_time=found.update_time)
     await database.commit([lambda batch: batch.delete(found.reference, option)])
@@ -64,7 +64,7 @@ async def test_an_answer_is_found_with_the_time_by_which_it_can_be_deleted_uncha
 
 async def test_an_answer_of_before_belongs_to_nothing(backend: Backend, deps: Deps) -> None:
     await answer(backend, NOTES, "one")
-    replays = Replays(deps.store.database, "anna")
+    replays = Replays(deps.database, "anna")
     [found] = await replays.about(NOTES, limit=1)
     stored = await found.reference.get()
     old = {name: value for name, value in (stored.to_dict() or {}).items() if name != "about"}

@@ -77,7 +77,9 @@ async def test_each_corpus_is_searched_alone(deps: Deps) -> None:
     await jot(deps, *jottings(TEXTS))
     ranking = await search(deps, "anchor rye")
     assert ({"j00", "j01", "j02", "j03"}, 4) == (set(found(ranking)), ranking.documents)
-    base = await rank(Question("anchor rye", Mode.HYBRID, Selection()), knowledge(deps.store), deps)
+    base = await rank(
+        Question("anchor rye", Mode.HYBRID, Selection()), knowledge(deps.database), deps
+    )
     assert ({"many"}, 2) == ({hit.id[:4] for hit in base.hits}, base.documents)
 
 
@@ -133,7 +135,7 @@ async def test_the_scores_are_those_of_the_text_where_lists_were_cut(deps: Deps)
     await jot(deps, *jottings([f"anchor rye {'rye ' * number}" for number in range(8)], "sea"))
     ways = [(Mode.HYBRID, None), (Mode.HYBRID, tagged("sea")), (Mode.LEXICAL, tagged("sea"))]
     before = [await search(deps, "rye", *way) for way in ways]
-    lists = LongLists(deps.store.database, NAMES, cap=3, slack=0)
+    lists = LongLists(deps.database, NAMES, cap=3, slack=0)
     await lists.shorten([(NAMES.lexicon, "rye")], keeping(NAMES))
     for way, expected in zip(ways, before, strict=True):
         after = await search(deps, "rye", *way)

@@ -10,7 +10,7 @@ from functions.tools.search_kb import advice
 from functions.tools.search_kb.ranked import NEAREST
 from functions.tools.search_kb.tool import In, search_kb
 from shared.errors import Conflict
-from shared.store.ingestion import ChunkedSource
+from shared.store.ingestion import ChunkedSource, Ingestion
 from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, index_all, put_in, write
 from tests.support.search_brute_force import change, cut_lists, ids, many, one, walk
 
@@ -122,7 +122,7 @@ async def test_an_excerpt_shows_the_match_and_not_the_beginning(deps: Deps) -> N
 
 async def test_a_passage_without_a_vector_is_found_by_its_words(deps: Deps) -> None:
     await put_in(deps, BAKING)
-    await deps.store.ingestion.save([in_chunks(SAILING)], deps.clock())
+    await Ingestion(deps.database).save([in_chunks(SAILING)], deps.clock())
     await index_all(deps)
     hit = (await search_kb(In(query="reef the mainsail"), deps)).results[0]
     assert (REEF, None, ["lexical"]) == (hit.snippet, hit.similarity, hit.found_by)
@@ -130,7 +130,7 @@ async def test_a_passage_without_a_vector_is_found_by_its_words(deps: Deps) -> N
 
 async def test_a_passage_that_is_not_yet_indexed_is_found_by_its_meaning(deps: Deps) -> None:
     await put_in(deps, BAKING)
-    await deps.store.ingestion.save([in_chunks(SAILING)], deps.clock())
+    await Ingestion(deps.database).save([in_chunks(SAILING)], deps.clock())
     await embed_all(deps)
     out = await search_kb(In(query="when should one reduce sail in strong wind?"), deps)
     assert (REEF, ["semantic"]) == (out.results[0].snippet, out.results[0].found_by)
@@ -142,7 +142,7 @@ async def test_what_was_deleted_is_gone_before_the_index_knows(
     deps: Deps, mode: str, filters: dict[str, str]
 ) -> None:
     chunks = await put_in(deps, SAILING, one("Strong wind fills a mainsail.", category="documents"))
-    await deps.store.ingestion.save([ChunkedSource(SAILING, [])], deps.clock())
+    await Ingestion(deps.database).save([ChunkedSource(SAILING, [])], deps.clock())
     pages = await walk(deps, query="mainsail, strong wind", mode=mode, filters=filters, limit=1)
     assert ([chunks[2].chunk_id], True) == (ids(pages), pages[0].matches)
     assert len(pages[0].results) == 1
@@ -150,7 +150,7 @@ async def test_what_was_deleted_is_gone_before_the_index_knows(
 
 async def test_nothing_matches_where_all_that_did_was_deleted(deps: Deps) -> None:
     await put_in(deps, BAKING, SAILING)
-    await deps.store.ingestion.save([ChunkedSource(SAILING, [])], deps.clock())
+    await Ingestion(deps.database).save([ChunkedSource(SAILING, [])], deps.clock())
     [page] = await walk(deps, query="mainsail", mode="lexical")
     assert ([], False) == (page.results, page.matches)
     assert page.message

@@ -84,7 +84,7 @@ async def test_the_first_search_of_a_process_asks_for_the_model_before(
     deps: Deps, backend: Backend
 ) -> None:
     await shelf(deps)
-    backend.connection.confirmed.clear()
+    backend.connection.caches["embedding_space"].clear()
     asked = {"query": "anchor", "mode": "semantic"}
     assert (2, TOTALS + DENSE_POOL + 1) == await cost(backend, **asked)
 

@@ -12,6 +12,7 @@ from functions.tools.search_kb.tool import In, search_kb
 from shared.deps import Backend
 from shared.errors import InvalidInput
 from shared.search.plan import FEW
+from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import in_chunks, put_in
 from tests.support.search_brute_force import change, cut_lists, hits, ids, many, one, walk
@@ -161,7 +162,7 @@ async def test_what_was_edited_is_found_by_what_it_is_now(
     before = one("An anchor.", "edited", tags=("a", "b"), author="Ann")
     await put_in(deps, before, one("An anchor here.", "kept", tags=("a", "b"), author="Ann"))
     after = replace(before, tags=("c",))
-    await deps.store.ingestion.save([in_chunks(after)], deps.clock())
+    await Ingestion(deps.database).save([in_chunks(after)], deps.clock())
     assert {"kept"} == await found(deps, mode, filters=filters)
 
 

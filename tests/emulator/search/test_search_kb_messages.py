@@ -15,6 +15,7 @@ from shared.calling import call
 from shared.errors import InvalidInput, Unavailable
 from shared.search.ranking import MAX_TERMS, Mode
 from shared.store import Meter
+from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import SAILING, in_chunks, index_all, put_in, write
 from tests.support.search_brute_force import change, cut_lists, ids, many, one
@@ -65,7 +66,7 @@ async def test_an_empty_base_says_how_to_fill_it(deps: Deps, mode: str) -> None:
 
 
 async def test_a_base_that_is_not_embedded_is_searched_by_words(deps: Deps) -> None:
-    await deps.store.ingestion.save([in_chunks(SAILING)], deps.clock())
+    await Ingestion(deps.database).save([in_chunks(SAILING)], deps.clock())
     await index_all(deps)
     out = await search(deps, query="anchor")
     assert 1 == len(out.results)
@@ -248,7 +249,7 @@ async def _called(backend: Backend, arguments: dict[str, Any]) -> Any:
 
 async def test_where_nothing_matches_it_is_said_how_much_cannot_be_found_yet(deps: Deps) -> None:
     await put_in(deps, one("An anchor."))
-    await deps.store.ingestion.save([in_chunks(many(["a", "b"]))], deps.clock())
+    await Ingestion(deps.database).save([in_chunks(many(["a", "b"]))], deps.clock())
     out = await search(deps, query="bell", mode="lexical")
     assert out.message
     assert "2 passages still wait to be indexed." in out.message

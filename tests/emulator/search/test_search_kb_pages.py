@@ -14,7 +14,7 @@ from shared.search.meaning import DENSE_POOL
 from shared.search.plan import FEW
 from shared.search.pool import MAX_LEXICAL_HITS, UNCHECKED_POOL
 from shared.search.shown import SHOWN
-from shared.store.ingestion import ChunkedSource
+from shared.store.ingestion import ChunkedSource, Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import embed_all, in_chunks, index_all, put_in
 from tests.support.search_brute_force import WORDS, change, cut_lists, hits, ids, many, one, walk
@@ -73,7 +73,7 @@ def passage(number: int, chance: random.Random) -> Source:
 
 async def remove(deps: Deps, source: Source) -> None:
     """Delete a source, without a word to the index."""
-    await deps.store.ingestion.save([ChunkedSource(source, [])], deps.clock())
+    await Ingestion(deps.database).save([ChunkedSource(source, [])], deps.clock())
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -224,7 +224,7 @@ async def test_one_can_page_to_the_end_of_a_deep_ranking(
 
 async def test_a_list_whose_dates_are_all_the_same_is_walked_whole(deps: Deps) -> None:
     sources = [one(f"Passage {number}.", f"s{number:02}", tags=("x",)) for number in range(25)]
-    await deps.store.ingestion.save(list(map(in_chunks, sources)), deps.clock())
+    await Ingestion(deps.database).save(list(map(in_chunks, sources)), deps.clock())
     await embed_all(deps)
     await index_all(deps)
     for alone in ({"tags": ["x"]}, {"period": "today"}):

@@ -14,6 +14,7 @@ from shared.search.corpus import knowledge
 from shared.search.listing import EXAMINED
 from shared.search.listing import newest as newest_in
 from shared.search.selection import Group, Selection
+from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import in_chunks, put_in
 from tests.support.search_brute_force import FIRST_DAY, cut_lists, many, one
@@ -49,7 +50,7 @@ async def newest(
     selection: Selection, limit: int, after: Place | None, deps: Deps
 ) -> Listing[Chunk]:
     """What the knowledge base has, by date."""
-    return await newest_in(selection, limit, after, knowledge(deps.store))
+    return await newest_in(selection, limit, after, knowledge(deps.database))
 
 
 async def pages(deps: Deps, selection: Selection, limit: int) -> list[Listing[Chunk]]:
@@ -73,7 +74,7 @@ async def test_a_date_that_the_lists_do_not_know_yet_neither_repeats_nor_loses(d
     first = await newest(Selection((SEA,)), 2, None, deps)
     for number, day in ((2, 50), (4, -50)):
         later = in_chunks(dated(day, f"s{number}", tags=("sea",)))
-        await deps.store.ingestion.save([later], deps.clock())
+        await Ingestion(deps.database).save([later], deps.clock())
     rest = [first]
     while rest[-1].next:
         rest.append(await newest(Selection((SEA,)), 2, rest[-1].places[-1], deps))
@@ -86,7 +87,7 @@ async def test_past_many_that_are_gone_a_page_takes_few_round_trips_and_loses_no
     left = [dated(day, f"s{day}", tags=("sea",)) for day in range(5)]
     gone = many([f"Part {number}." for number in range(120)], "gone", tags=("sea",))
     await put_in(deps, *left, gone)
-    await deps.store.ingestion.save([in_chunks(replace(gone, sections=()))], deps.clock())
+    await Ingestion(deps.database).save([in_chunks(replace(gone, sections=()))], deps.clock())
     before = meter.round_trips
     found = [await newest(Selection((SEA,)), 2, None, deps)]
     assert 8 >= meter.round_trips - before

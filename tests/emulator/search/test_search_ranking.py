@@ -17,6 +17,7 @@ from shared.search.pool import MAX_LEXICAL_HITS
 from shared.search.ranking import Late, Mode, Question
 from shared.search.ranking import rank as rank_in
 from shared.search.selection import Group, Selection
+from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import in_chunks, index_all, put_in
 from tests.support.search_brute_force import bm25, cut_lists, many, one, stored
@@ -53,7 +54,7 @@ def question(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> Question:
 
 async def rank(asked: Question, deps: Deps) -> Ranking[Chunk]:
     """What the knowledge base has on it."""
-    return await rank_in(asked, knowledge(deps.store), deps)
+    return await rank_in(asked, knowledge(deps.database), deps)
 
 
 async def test_every_hit_of_a_hybrid_search_has_both_scores(deps: Deps) -> None:
@@ -79,7 +80,7 @@ async def test_the_scores_are_those_of_the_text_where_lists_were_cut(deps: Deps)
 async def test_what_lacks_a_vector_is_neither_near_nor_far(deps: Deps) -> None:
     """Its words decide: with more of them than any other it comes first."""
     await put_in(deps, many([f"anchor {word}" for word in ("rye", "oven", "mast", "rope")]))
-    await deps.store.ingestion.save([in_chunks(one("anchor anchor storm"))], deps.clock())
+    await Ingestion(deps.database).save([in_chunks(one("anchor anchor storm"))], deps.clock())
     await index_all(deps)
     found = await rank(question("anchor storm"), deps)
     assert ("notes", None) == (found.hits[0].id[:5], found.hits[0].similarity)
@@ -160,7 +161,7 @@ class SlowDocuments:
 
 async def test_meaning_answers_where_words_take_too_long(deps: Deps, monotonic: Monotonic) -> None:
     await put_in(deps, one("anchor"))
-    base = knowledge(deps.store)
+    base = knowledge(deps.database)
     documents = SlowDocuments(base.documents, monotonic)
 
     class SlowLists:
@@ -179,7 +180,7 @@ async def test_meaning_answers_where_words_take_too_long(deps: Deps, monotonic: 
 async def test_what_is_not_compared_in_time_is_shown(deps: Deps, monotonic: Monotonic) -> None:
     await put_in(deps, many([f"anchor {number}" for number in range(DENSE_POOL)]))
     await put_in(deps, one("It is a storm, and far from anything else that is here."))
-    base = knowledge(deps.store)
+    base = knowledge(deps.database)
     deps.deadline = time.time() + 100
     corpus = Corpus(SlowDocuments(base.documents, monotonic), base.lists)
     ranking = await rank_in(question("anchor storm"), corpus, deps)

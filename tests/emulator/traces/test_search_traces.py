@@ -11,6 +11,7 @@ import pytest
 from shared.caller import Caller
 from shared.domain.trace import Trace, Writing
 from shared.store import Meter
+from shared.store.traces import Traces
 from shared.traces.index_entry import index_entry
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.traces import (
@@ -254,7 +255,7 @@ async def plant(backend: Backend, title: str) -> str:
         updated_at=deps.clock(),
     )
     found = await index_entry(trace, deps)
-    await deps.store.database.commit(deps.store.traces.contributed(trace, found))
+    await deps.database.commit(Traces(deps.database).contributed(trace, found))
     return trace.trace_id
 
 

@@ -10,6 +10,7 @@ import pytest
 from shared.clock import utc_now
 from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Status, Tally
+from shared.store.traces import Traces
 from shared.traces.index_entry import index_entry
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.traces import found
@@ -39,7 +40,7 @@ async def plant(deps: Deps, name: str, text: str, tally: Tally) -> None:
     )
     voted = replace(trace, tally=tally)
     entry = await index_entry(voted, deps)
-    await deps.store.database.commit(deps.store.traces.contributed(voted, entry))
+    await deps.database.commit(Traces(deps.database).contributed(voted, entry))
 
 
 @pytest.mark.parametrize("tags", [[], ["python"]])

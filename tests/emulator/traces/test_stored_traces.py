@@ -13,6 +13,7 @@ from shared.store import Meter
 from shared.store.database import Stale
 from shared.store.marks import read_mark
 from shared.store.trace_documents import to_trace
+from shared.store.traces import Traces
 from shared.traces.index_entry import MAX_TERMS, trace_mark
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_traces import assert_exact
@@ -20,7 +21,7 @@ from tests.support.traces import DOWN, ask, contribute, did, samples, stored, vo
 
 if TYPE_CHECKING:
     from shared.deps import Backend, Deps
-    from shared.store import Store
+    from shared.store.database import Database
 
 pytestmark = pytest.mark.anyio
 
@@ -157,53 +158,53 @@ async def test_only_the_commonest_words_of_a_very_long_text_are_indexed(backend:
 
 async def test_a_trace_is_read_as_it_was_written(backend: Backend) -> None:
     trace_id = await contribute(backend, 7)
-    read = await _store(backend).traces.get(trace_id)
+    read = await Traces(_database(backend)).get(trace_id)
     assert read
     assert samples()[7]["title"] == read.trace.writing.title
     assert tuple(samples()[7]["tags"]) == read.trace.writing.tags
-    assert await _store(backend).traces.get("missing") is None
-    assert await _store(backend).traces.revision(trace_id, 1) is None
+    assert await Traces(_database(backend)).get("missing") is None
+    assert await Traces(_database(backend)).revision(trace_id, 1) is None
 
 
 async def test_what_was_decided_on_an_old_reading_is_refused(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    store = _store(backend)
-    read = await store.traces.get(trace_id)
+    database = _database(backend)
+    read = await Traces(database).get(trace_id)
     assert read
     await vote(backend, trace_id, "ben")
     for write in (
-        store.traces.tallied(read, read.trace.tally),
-        store.traces.changed(read, read.trace, None)[0],
+        Traces(database).tallied(read, read.trace.tally),
+        Traces(database).changed(read, read.trace, None)[0],
     ):
         with pytest.raises(Stale):
-            await store.database.commit([write])
+            await database.commit([write])
 
 
 async def test_a_vote_that_came_in_meanwhile_is_not_written_over(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    store = _store(backend)
-    before = await store.traces.vote(trace_id, "ben")
+    database = _database(backend)
+    before = await Traces(database).vote(trace_id, "ben")
     assert (None, None, 0) == (before.ballot, before.text, before.revision)
     await vote(backend, trace_id, "ben")
-    now = await store.traces.vote(trace_id, "ben")
+    now = await Traces(database).vote(trace_id, "ben")
     assert now.ballot
     with pytest.raises(Stale):
-        await store.database.commit([store.traces.cast(before, now.ballot, None, backend.clock())])
+        await database.commit([Traces(database).cast(before, now.ballot, None, backend.clock())])
 
 
 async def test_a_record_that_a_newer_version_wrote_is_read(backend: Backend, deps: Deps) -> None:
     """After a rollback, documents hold fields that this version does not know."""
     client = backend.connection.client
     await client.document("contributors/ben").set({"up": 3, "down": 1, "since": "2027"})
-    record = await deps.store.traces.record("ben")
+    record = await Traces(deps.database).record("ben")
     assert (3, 1) == (record.up, record.down)
 
 
 async def test_a_record_that_holds_one_count_alone_is_read(backend: Backend, deps: Deps) -> None:
     await backend.connection.client.document("contributors/ben").set({"down": 1})
-    record = await deps.store.traces.record("ben")
+    record = await Traces(deps.database).record("ben")
     assert (0, 1) == (record.up, record.down)
 
 
-def _store(backend: Backend) -> Store:
-    return backend.deps(Caller.of("reader"), Meter()).store
+def _database(backend: Backend) -> Database:
+    return backend.deps(Caller.of("reader"), Meter()).database

@@ -9,6 +9,7 @@ import pytest
 
 from shared.caller import Caller
 from shared.store import Meter
+from shared.store.traces import Traces
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.traces import (
     ANNA,
@@ -163,7 +164,7 @@ async def test_a_search_that_has_just_read_the_lists_does_not_show_it(backend: B
     """It may be withdrawn after the lists were read, and before its document is."""
     trace_id = await contribute(backend)
     await withdraw(backend, trace_id)
-    traces = backend.deps(Caller(), Meter()).store.traces
+    traces = Traces(backend.deps(Caller(), Meter()).database)
     assert [] == await traces.get_all([trace_id])
 
 

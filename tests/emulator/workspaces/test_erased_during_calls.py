@@ -86,7 +86,7 @@ async def test_bringing_materials_to_what_is_half_erased_finishes_it_and_works(
     assert sorted(text.split("\n\n")) == sorted(whole["contexts"])
     gone = await refused(backend, QUESTION, document=old["document"], task_id="notes")
     assert "NOT_FOUND" == gone.code
-    assert [] == orphans(await everything(deps.store.database.client))
+    assert [] == orphans(await everything(deps.database.client))
     assert 4 + len(text.split("\n\n")) == len(await stored(deps, "users/"))
 
 
@@ -168,8 +168,8 @@ class OvertakenEmbedder(WordEmbedder):
         if self.batches == 3 and purpose is Purpose.DOCUMENT:
             async with opened(self._settings, SettableClock()) as other:
                 deps = of_job(other)
-                stood = deps.store.database.collection(f"{task_of(deps, 'notes').path}/passages")
-                while await deps.store.database.count(stood.select([])) < 2 * 32:
+                stood = deps.database.collection(f"{task_of(deps, 'notes').path}/passages")
+                while await deps.database.count(stood.select([])) < 2 * 32:
                     pass
                 await erase(deps, "notes")
                 other.embedder.down = True  # type: ignore[attr-defined]

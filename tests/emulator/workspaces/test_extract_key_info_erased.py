@@ -16,6 +16,8 @@ from shared.domain.material import id_of
 from shared.job import Report, run_job
 from shared.settings import Settings
 from shared.store import Meter
+from shared.store.material_erasure import MaterialErasure
+from shared.store.materials import Materials
 from tests.support.commit_hooks import WatchedBackend, after, before, plainly
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER, extracted
@@ -80,8 +82,8 @@ async def die() -> None:
 
 async def erase(backend: Backend, task: str = "default") -> None:
     """Erase a task of the reader's, as the command does."""
-    store = backend.deps(READER, Meter()).store
-    erasure = store.material_erasure(store.materials(str(READER.user_id), task))
+    database = backend.deps(READER, Meter()).database
+    erasure = MaterialErasure(database, Materials(database, str(READER.user_id), task))
     if await erasure.begin():
         async for _ in erasure.pages():
             pass

@@ -319,7 +319,7 @@ async def test_what_passages_are_made_with_is_stored_with_them(
 ) -> None:
     backend = opened()
     await extracted(backend, "bread", materials=PAGES)
-    client = backend.deps(READER, Meter()).store.database.client
+    client = backend.deps(READER, Meter()).database.client
     task = client.collection("users/reader/rag_tasks").document("default")
     [document] = [each async for each in task.collection("documents").stream()]
     made = {"model": embedder.model, "dimension": embedder.dimension, "analysis": ANALYSIS}
@@ -335,7 +335,7 @@ async def test_a_text_that_is_cut_anew_leaves_no_former_parts(
     for characters in (1500, 200, 1500):
         backend = opened(extract_passage_characters=characters)
         await extracted(backend, "mast", materials=text)
-    client = backend.deps(READER, Meter()).store.database.client
+    client = backend.deps(READER, Meter()).database.client
     parts = client.collection("users/reader/rag_tasks/default/parts")
     assert 2 == len([each async for each in parts.stream()])
 

@@ -17,6 +17,7 @@ from shared.domain.material import id_of
 from shared.job import run_job
 from shared.settings import Settings
 from shared.store import Meter
+from shared.store.materials import Materials
 from tests.support.commit_hooks import WatchedBackend, after, answer_lost, plainly
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER
@@ -222,7 +223,7 @@ async def test_one_call_at_a_time_embeds_what_waits(opened: Open) -> None:
 async def test_what_a_job_gave_up_is_brought_again_for_nothing(opened: Open) -> None:
     backend = opened()
     assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT)
-    store = backend.deps(READER, Meter()).store.materials("reader", "default")
+    store = Materials(backend.deps(READER, Meter()).database, "reader", "default")
     await store.give_up(await store.look(ID), "it was refused")
     assert ("VALIDATION_ERROR", FREE) == await paid(backend, document=ID)
     assert ("pending", FREE) == await paid(backend, materials=TEXT)

@@ -24,7 +24,7 @@ from functions.jobs.ingest.readers.readwise_export import is_book
 from functions.jobs.ingest.saving import save
 from shared.job import Failure
 from shared.store.bucket_sync import BucketSync, Held
-from shared.store.ingestion import BLOCK
+from shared.store.ingestion import BLOCK, Ingestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -67,7 +67,7 @@ async def follow_bucket(address: str, deps: Deps, budget: Budget, report: Report
         }
         if others := Counter(ending_of(PurePosixPath(name)) for name in visible.keys() - readable):
             report.note = f"Not read: {count_kinds(others)}."
-        holdings = Holdings(BucketSync(deps.store.database, objects.address), readable)
+        holdings = Holdings(BucketSync(deps.database, objects.address), readable)
         held_anything = await holdings.load()
         if held_anything and not listing:
             reason = "is empty all at once; to have all that came of it deleted, put any file there"
@@ -182,7 +182,7 @@ class _Run:
     async def _delete(self, ids: Sequence[str]) -> None:
         for block in _blocks(each for each in ids if not self._is_left(each)):
             nothing = [gone(source_id) for source_id in block]
-            self._report.counts += await self._deps.store.ingestion.save(
+            self._report.counts += await Ingestion(self._deps.database).save(
                 nothing, self._deps.clock()
             )
         self._holdings.release(ids)

@@ -23,7 +23,7 @@ from functions.jobs.ingest.readwise.books import (
 )
 from functions.jobs.ingest.readwise.export import Export, OutOfTime
 from shared.job import Failure
-from shared.store.ingestion import BLOCK
+from shared.store.ingestion import BLOCK, Ingestion
 from shared.store.readwise_sync import MOST_MISSED, Missed, Progress, ReadwiseSync, UnderWay
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def follow_readwise(deps: Deps, budget: Budget, report: Report) -> None:
     if token is None or budget.spent:
         report.finished = token is None
         return
-    sync = ReadwiseSync(deps.store.database)
+    sync = ReadwiseSync(deps.database)
     url = deps.settings.readwise_url
     async with Export(url, token, deadline=budget.deadline, clock=deps.clock) as export:
         try:
@@ -167,7 +167,7 @@ class _Run:
     async def _saved(self, found: Mapping[str, ChunkedSource | str]) -> dict[str, str | None]:
         """Save the books that could be read; tell of each why it did not go in, or None."""
         books = [each for each in found.values() if not isinstance(each, str)]
-        saved = await self._deps.store.ingestion.save_each(books, self._deps.clock())
+        saved = await Ingestion(self._deps.database).save_each(books, self._deps.clock())
         self._report.counts += saved.counts
         self._report.counts["read"] += len(books) - len(saved.refused)
         self._report.warnings += [

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 async def parked(deps: Deps, limit: int) -> list[Failure]:
     """Some of the books that are not tried any more until they change."""
-    found = await ReadwiseSync(deps.store.database).parked()
+    found = await ReadwiseSync(deps.database).parked()
     return [Failure(f"Readwise: {each.name}", each.reason) for each in found[:limit]]
 
 
 async def retry(deps: Deps) -> int:
     """Have them tried again; tell how many there are."""
-    return await ReadwiseSync(deps.store.database).retry()
+    return await ReadwiseSync(deps.database).retry()
 
 
 PARKING = Parking(parked=parked, retry=retry)

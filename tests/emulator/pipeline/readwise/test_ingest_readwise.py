@@ -136,7 +136,7 @@ async def test_an_edit_and_a_new_title_are_followed(
     readwise.put(7, readable_title="Sails")
     await followed(backend)
     assert {"readwise-7": ["Reef earlier.", "Heave to."]} == await texts(deps)
-    found = await deps.store.database.document("sources", "readwise-7").get()
+    found = await deps.database.document("sources", "readwise-7").get()
     assert found.get("title") == "Sails"
 
 
@@ -305,7 +305,7 @@ async def test_where_too_many_books_are_broken_to_be_remembered_all_are_read_aga
 ) -> None:
     readwise.put(7, "Reef early.")
     many = {str(number): Missed("Book", "is broken") for number in range(1_000, 1_600)}
-    await ReadwiseSync(deps.store.database).keep(Progress(START, many, UnderWay(START, "")))
+    await ReadwiseSync(deps.database).keep(Progress(START, many, UnderWay(START, "")))
     readwise.advance(days=1)
     readwise.put(8, "Knead well.")
     await followed(backend)
@@ -355,7 +355,7 @@ async def test_where_chunks_are_laid_out_anew_the_whole_library_is_read_again(
     readwise.put(7, "Reef early.")
     await followed(backend)
     readwise.advance(days=1)
-    await deps.store.database.document("meta", "readwise").update({"layout": 0})
+    await deps.database.document("meta", "readwise").update({"layout": 0})
     assert (await followed(backend)).counts["read"] == 1
 
 

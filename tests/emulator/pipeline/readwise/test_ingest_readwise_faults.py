@@ -327,5 +327,5 @@ async def test_what_would_write_on_a_terminal_goes_and_what_turns_a_text_stays_i
     reason = "has no id by which to ask for it"
     assert [Failure("Readwise: Oars 2J", reason)] == (await followed(backend)).failures
     assert {"readwise-7": [f"2J{isolated}"]} == await texts(deps)
-    found = await deps.store.database.document("sources", "readwise-7").get()
+    found = await deps.database.document("sources", "readwise-7").get()
     assert found.get("title") == "Sails [31mup down"

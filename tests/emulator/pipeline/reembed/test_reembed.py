@@ -12,6 +12,8 @@ from functions.jobs.reembed.job import JOB, documents
 from shared.domain.source import Section, Source
 from shared.errors import Unavailable
 from shared.job import Report, run_job
+from shared.store.ingestion import Ingestion
+from shared.store.leases import Leases
 from tests.support.knowledge import in_chunks, index_all, write
 from tests.support.model_migration import (
     NOON,
@@ -73,10 +75,10 @@ async def test_a_move_waits_until_what_began_before_it_is_over(
     assert report.note == "What works with the former model has to end first."
     clock.advance(minutes=2)
     elsewhere = of_job(old)
-    await elsewhere.store.leases.acquire("ingest_materials", 600, clock)
+    await Leases(elsewhere.database).acquire("ingest_materials", 600, clock)
     assert (await move(new, brief())).counts == {}
     assert {("words-1", 16)} == (await spaces(old))["chunks"]
-    await elsewhere.store.leases.release()
+    await Leases(elsewhere.database).release()
     assert (await move(new)).counts == {"embedded": DOCUMENTS}
 
 
@@ -131,7 +133,7 @@ async def test_passages_that_come_and_change_during_a_move_are_embedded_with_the
 ) -> None:
     await cleared(new, clock)
     sections = (Section("Rye needs a sour dough."),)
-    await of_job(old).store.ingestion.save(
+    await Ingestion(of_job(old).database).save(
         [in_chunks(Source("rye", "Rye", sections=sections))], clock()
     )
     await move(new)
@@ -143,7 +145,7 @@ async def test_a_deleted_passage_comes_back_neither_to_life_nor_into_the_queue(
     old: Backend, new: Backend, clock: SettableClock
 ) -> None:
     gone = Source("baking", "Bread at Home", sections=())
-    await of_job(old).store.ingestion.save([in_chunks(gone)], clock())
+    await Ingestion(of_job(old).database).save([in_chunks(gone)], clock())
     report = await moved(new, clock)
     assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 3}, True)
     await index_all(of_job(new))
@@ -230,5 +232,5 @@ async def test_an_empty_base_needs_no_move(new: Backend) -> None:
 
 async def test_the_job_never_runs_beside_the_embed_job(old: Backend, new: Backend) -> None:
     assert JOB.lease == "embed"
-    await of_job(old).store.leases.acquire("embed", 600, lambda: NOON)
+    await Leases(of_job(old).database).acquire("embed", 600, lambda: NOON)
     assert not isinstance(await run_job(JOB, new), Report)

@@ -16,7 +16,7 @@ from functions.tools.search_kb.tool import search_kb
 from shared.domain.cluster import Cluster
 from shared.domain.material import id_of
 from shared.errors import Conflict, Unavailable
-from shared.store.clusters import CentredCluster
+from shared.store.clusters import CentredCluster, Clusters
 from tests.support.materials import MAST, PAGES, extracted, refused
 from tests.support.model_migration import (
     QUESTION,
@@ -144,7 +144,7 @@ async def test_topics_and_passages_can_be_read_throughout_a_move(
     names = list(await stored(of_job(old), "chunks"))
     topics = [topic("dough", (0.0, 1.0)), topic("boats", (0.6, 0.8))]
     members = {"dough": names[:3], "boats": names[3:]}
-    await of_job(old).store.clusters.save(topics, members, "run-1", clock())
+    await Clusters(of_job(old).database).save(topics, members, "run-1", clock())
     for prepare in (begin(new), cleared(new, clock), move(new)):
         await prepare
         for backend in (old, new):
