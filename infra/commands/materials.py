@@ -12,8 +12,6 @@ import click
 
 from infra.commands.wording import counted, minute, table
 from infra.local import places
-from shared.store.material_erasure import MaterialErasure
-from shared.store.materials import Materials
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -141,6 +139,7 @@ async def _held(database: Database, user: str, task_id: str) -> int:
         NotFound: There is no such task.
     """
     from shared.store.material_tasks import MaterialTasks
+    from shared.store.materials import Materials
 
     task = await Materials(database, user, task_id).task()
     if task.touched_at is None:
@@ -156,6 +155,8 @@ async def _erased(database: Database, user: str, task_id: str) -> Receipt:
         NotFound: There is none any more.
     """
     from shared.clock import utc_now
+    from shared.store.material_erasure import MaterialErasure
+    from shared.store.materials import Materials
 
     erasure = MaterialErasure(database, Materials(database, user, task_id))
     if not await erasure.begin():

@@ -10,7 +10,6 @@ from infra.doctor.check import Check, Finding, State, ok, wrong
 from infra.doctor.deployed import schedule_of
 from infra.doctor.local import embeds
 from shared.clock import utc_now
-from shared.store.embedding_space import EmbeddingSpace
 from shared.store.runs import Runs, RunState
 
 if TYPE_CHECKING:
@@ -96,6 +95,7 @@ async def _standing(deployed: Deployed) -> tuple[Standing, Embedder]:
     from shared.deps import Backend
     from shared.store import Meter
     from shared.store.database import Database
+    from shared.store.embedding_space import EmbeddingSpace
 
     backend = Backend(deployed.settings)
     try:
