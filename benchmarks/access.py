@@ -25,8 +25,8 @@ from benchmarks.measuring import interleaved, milliseconds, print_table, ratio, 
 from functions.gateway.access import Access
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.access_keys import new_key
-from shared.caller import EVERYTHING
-from shared.settings import Settings
+from shared.core.caller import EVERYTHING
+from shared.core.settings import Settings
 from shared.store.access import AccessStore
 from tests.e2e.access.conftest import CLOUD, NOTEBOOK
 from tests.support.gateway_process import SECRET, run_gateway

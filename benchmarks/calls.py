@@ -31,9 +31,9 @@ from infra.local.cloud import cloud
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.settings import Settings
 from shared.store import Meter
 from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
 

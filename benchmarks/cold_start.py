@@ -5,7 +5,7 @@ Usage: python -m benchmarks.cold_start [ROUNDS]
 Each import runs in a fresh process and is measured in processor time, since waiting is the
 machine's doing. Such a process ends without tearing down what it imported, as a function's does
 not end after its imports. "Until exit" has that too: a collector that never saw the imports
-(`shared/cold_start.py`) saves more there than a cold start ever spends.
+(`shared/core/cold_start.py`) saves more there than a cold start ever spends.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from infra.deploy.functions import functions
 from infra.deploy.imports import reach
 from infra.deploy.requirements import requirements_of
 from shared.call import CallAnswer
-from shared.caller import EVERYTHING
-from shared.settings import Settings
+from shared.core.caller import EVERYTHING
+from shared.core.settings import Settings
 from tests.e2e.access.conftest import CLOUD, NOTEBOOK
 from tests.support.gateway_process import SECRET, run_gateway
 from tests.support.mcp_wire import HEADERS

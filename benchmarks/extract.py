@@ -38,11 +38,11 @@ from functions.tools.extract_key_info.cutting import cut
 from functions.tools.extract_key_info.ranked import ranked
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Selection
-from shared.settings import Settings
 from shared.store import Meter
 from shared.store.embedding_space import EmbeddingSpace
 from tests.support.materials import extracted

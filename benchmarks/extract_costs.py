@@ -23,12 +23,12 @@ from functions.tools.extract_key_info.cutting import cut
 from functions.tools.extract_key_info.tool import TOOL
 from shared.ai.embedding import Purpose, unit_vector
 from shared.ai.local_embedding import LocalEmbedder
-from shared.caller import Caller
 from shared.calling import call
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.domain.material import id_of
 from shared.materials.embedding import BATCH
-from shared.settings import Settings
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:

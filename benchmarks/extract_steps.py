@@ -17,7 +17,7 @@ from functions.tools.extract_key_info.cutting import cut
 from functions.tools.extract_key_info.ranked import ranked
 from functions.tools.extract_key_info.taking_in import Taken, making
 from shared.ai.embedding import Purpose
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.domain.contents import Part, parts_of
 from shared.domain.material import Material, Status, id_of
 from shared.materials.embedding import BATCH, keep_passages

@@ -26,11 +26,11 @@ from functions.jobs.index.job import index
 from infra.deploy.discovery import tools
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.job import Budget
 from shared.parsing import parse
-from shared.settings import Settings
 from shared.store import Meter
 from shared.store.ingestion import BLOCK, Ingestion
 from tests.support.knowledge import in_chunks

@@ -35,11 +35,11 @@ from functions.jobs.repair.job import JOB as REPAIR
 from functions.tools.search_kb.tool import In, search_kb
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.embedding import Purpose
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.log import only_warnings
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.job import Report, run_job
-from shared.logs import only_warnings
-from shared.settings import Settings
 from shared.store import Meter
 from tests.support.knowledge import in_chunks
 

@@ -40,7 +40,7 @@ from benchmarks.jobs_set import SCIFACT, Forgetful, HashedWords, abstracts, shel
 from benchmarks.measuring import print_table
 from infra.deploy.discovery import ROOT
 from infra.local.emulator import EmulatorMissing, run_emulator
-from shared.logs import only_warnings
+from shared.core.log import only_warnings
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ class Figures:
 
 async def run(name: str, model: str) -> Figures:
     """Run a job in this process; without a name, none."""
-    from shared.clock import utc_now
+    from shared.core.dates import utc_now
+    from shared.core.settings import Settings
     from shared.job import Report, run_job
-    from shared.settings import Settings
     from tests.support.commit_hooks import WatchedBackend
 
     committing: list[float] = []
@@ -151,8 +151,8 @@ def peak_memory() -> float:
 
 async def prepare(name: str, number: int) -> None:
     """Put in what a job is to work on."""
+    from shared.core.settings import Settings
     from shared.deps import Backend
-    from shared.settings import Settings
 
     model = "other" if name == "reembed" else "hashed"
     settings = Settings(extract_materials_characters=1)
@@ -169,7 +169,7 @@ async def prepare(name: str, number: int) -> None:
 
 async def _vote(backend: Backend, traces: int) -> None:
     """Put traces in with two votes each, of which their sums know nothing."""
-    from shared.clock import utc_now
+    from shared.core.dates import utc_now
     from shared.domain.trace import Trace, Writing
     from shared.store.trace_documents import of_trace
 

@@ -33,7 +33,8 @@ from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.domain.chunk import source_id_of
 from shared.job import Budget
@@ -41,7 +42,6 @@ from shared.search.corpus import knowledge
 from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Selection
 from shared.search.turns import in_turns
-from shared.settings import Settings
 from shared.store import Meter
 from shared.store.ingestion import BLOCK, Ingestion
 from tests.support.knowledge import in_chunks

@@ -22,10 +22,10 @@ from functions.tools.search_kb.tool import In, search_kb
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.search.ranking import Mode
-from shared.settings import Settings
 from shared.store import Meter
 
 if TYPE_CHECKING:

@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks.measuring import print_table
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
-from shared.caller import Caller
-from shared.clock import utc_now
+from shared.core.caller import Caller
+from shared.core.dates import utc_now
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Status, Tally
 from shared.search.ranking import Mode, Question, rank
-from shared.settings import Settings
 from shared.store import Meter
 from shared.store.traces import Traces
 from shared.traces.corpus import bearing, solved_problems

@@ -23,10 +23,10 @@ from benchmarks.measuring import print_table
 from infra.deploy.discovery import tools
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.call import CallRequest
-from shared.caller import Caller
 from shared.calling import call
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.settings import Settings
 from shared.store import Meter
 from shared.store.traces import Traces
 

@@ -23,7 +23,7 @@ from infra.commands.wording import PORT
 from infra.local import places
 from infra.local.emulator import EmulatorError
 from infra.local.processes import NotStarted
-from shared.errors import CarrelError
+from shared.core.errors import CarrelError
 
 _EMBEDDING = ("ingest", "jobs")
 _INTERRUPTED = "\nStopped. What was stored stays: run the same command again to go on."
@@ -164,7 +164,7 @@ def stdio() -> None:
     `make run` and other clients' servers share its database, which leaves with the last of them.
     """
     from infra.local.stdio import serve_stdio
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
     places.share_secret()
     with places.knowledge_base():

@@ -6,13 +6,13 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from shared.caller import checked_user
+from shared.core.caller import checked_user
 from shared.domain.access_key import AccessKey
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from shared.caller import Scope
+    from shared.core.caller import Scope
     from shared.keyring import Keyring
 
 PREFIX: Final = "carrel_"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.errors import CarrelError
+from shared.core.errors import CarrelError
+from shared.core.log import describe, log
 from shared.job import Failure
-from shared.logs import describe, log
 from shared.store.database import LeaseLost
 from shared.store.embedding_space import EmbeddingSpace
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer, model_validator
 
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.notes import Notes
 
 if TYPE_CHECKING:
-    from shared.errors import CarrelError
+    from shared.core.errors import CarrelError
 
 
 class CallRequest(BaseModel):

@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from shared.call import CallAnswer, Receipt
-from shared.errors import ToolFailure, Unavailable, fault
-from shared.logs import describe, log
+from shared.core.errors import ToolFailure, Unavailable, fault
+from shared.core.log import describe, log
 from shared.once import Replayed, once
 from shared.outages import Outcome, explained, outage
 from shared.parsing import parse

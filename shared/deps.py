@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from shared.ai.embedding import Purpose
-from shared.clock import utc_now
-from shared.errors import Forbidden, InvalidInput, PlatformFault, Unavailable
-from shared.logs import log
+from shared.core.dates import utc_now
+from shared.core.errors import Forbidden, InvalidInput, PlatformFault, Unavailable
+from shared.core.log import log
 from shared.needs import EVERYTHING, Need
 from shared.notes import noted
 from shared.store import Connection, Meter
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Embedder, Vector
     from shared.ai.generation import Generator
     from shared.call import CallRequest
-    from shared.caller import Caller
-    from shared.clock import Clock
+    from shared.core.caller import Caller
+    from shared.core.dates import Clock
+    from shared.core.settings import Settings
     from shared.notes import Fact, Notes
     from shared.once import Once
-    from shared.settings import Settings
     from shared.store.database import Write
     from shared.tool import Result
 
@@ -299,7 +299,7 @@ def _configured_generator(settings: Settings) -> Generator | None:
     if settings.generation_provider == "extractive":
         return None
     from shared.ai.vertex_generation import VertexGenerator
-    from shared.breaker import Breaker
+    from shared.core.circuit_breaker import Breaker
 
     return VertexGenerator(
         project=settings.google_cloud_project,

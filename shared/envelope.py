@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from shared.call import WireError

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from shared.caller import Caller
-from shared.errors import CarrelError, Unavailable
-from shared.logs import describe, log
+from shared.core.caller import Caller
+from shared.core.errors import CarrelError, Unavailable
+from shared.core.log import describe, log
 from shared.store import Meter
 from shared.store.leases import Leases
 from shared.store.runs import Run, Runs, RunState, new_run_id

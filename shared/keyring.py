@@ -10,8 +10,8 @@ import hashlib
 import hmac
 from typing import TYPE_CHECKING, Final
 
-from shared.base64url import to_base64url
-from shared.errors import InvalidInput
+from shared.core.base64url import to_base64url
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

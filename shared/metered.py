@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.errors import CarrelError
+from shared.core.errors import CarrelError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

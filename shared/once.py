@@ -8,7 +8,7 @@ import uuid
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.errors import Conflict
+from shared.core.errors import Conflict
 from shared.outages import IDEMPOTENCY_KEY
 from shared.store.database import Stale
 from shared.store.replays import Replay, Replays

@@ -11,7 +11,7 @@ import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from shared.errors import Unavailable
+from shared.core.errors import Unavailable
 from shared.tool import Effect
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from pydantic import Field, StringConstraints, TypeAdapter
 
-from shared.base64url import from_base64url, to_base64url
-from shared.errors import InvalidInput
-from shared.periods import ALWAYS
+from shared.core.base64url import from_base64url, to_base64url
+from shared.core.dates import ALWAYS
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

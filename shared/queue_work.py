@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.errors import CarrelError, PlatformFault, Unavailable
+from shared.core.errors import CarrelError, PlatformFault, Unavailable
+from shared.core.log import describe, log
 from shared.job import Failure
-from shared.logs import describe, log
 from shared.store.steps import Refused, Steps
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared import cold_start
+from shared.core import cold_start
 
 # isort: split
 from dataclasses import asdict
@@ -14,11 +14,10 @@ from starlette.responses import JSONResponse
 
 from shared.call import CallAnswer, CallRequest
 from shared.calling import call
+from shared.core.errors import CarrelError, InvalidInput, PlatformFault, status_of
+from shared.core.log import describe, log, traced
+from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.errors import CarrelError, InvalidInput, PlatformFault, status_of
-from shared.logs import describe, log
-from shared.settings import Settings
-from shared.tracing import traced
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from shared.caller import Scope
-from shared.json_schema import inlined
+from shared.core.caller import Scope
+from shared.core.json_schema import inlined
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.caller import Tier
+    from shared.core.caller import Tier
     from shared.deps import Deps
     from shared.envelope import Envelope
     from shared.needs import Need

@@ -15,9 +15,9 @@ import pytest
 
 from infra.local.emulator import EmulatorError, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.settings import Settings
 from shared.store import Meter
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder

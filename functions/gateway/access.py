@@ -11,15 +11,15 @@ from functions.gateway.billing import LedgerBilling
 from functions.gateway.calls import Calls
 from functions.gateway.external_billing import ExternalBilling
 from functions.gateway.limits import CallLimits
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 from shared.keyring import Keyring
 from shared.store import Connection
 
 if TYPE_CHECKING:
     from functions.gateway.billing import Billing
     from functions.gateway.dispatch import Dispatcher
-    from shared.clock import Clock
-    from shared.settings import Settings
+    from shared.core.dates import Clock
+    from shared.core.settings import Settings
 
 
 class Access:

@@ -15,7 +15,7 @@ from shared.parsing import MAX_REPORTED_PROBLEMS, field_name, invalid
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.errors import InvalidInput
+    from shared.core.errors import InvalidInput
 
 MAX_DEPTH: Final = 32
 """Levels of lists and objects below an argument's name. No tool's input has more than three."""

@@ -14,17 +14,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from shared.core.errors import Unauthorized
+from shared.core.log import describe, log
 from shared.domain.account import dollars
 from shared.domain.call_record import CallRecord
-from shared.errors import Unauthorized
-from shared.logs import describe, log
 from shared.store.access import AccessStore
 from shared.store.access.calls import CallRecords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.clock import Clock
+    from shared.core.dates import Clock
     from shared.domain.call_record import Bill, CallEntry
     from shared.store import Connection
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from shared.core.log import log
 from shared.domain.call_record import argument_sizes
-from shared.logs import log
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration

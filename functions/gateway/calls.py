@@ -17,8 +17,8 @@ from functions.gateway.auth.refusing import ask_to_sign_in
 from functions.gateway.call_log import log_call
 from functions.gateway.charging import bill_for, close
 from shared.call import CallAnswer, CallRequest
-from shared.errors import CarrelError, PlatformFault, Unauthorized, Unavailable, fault
-from shared.logs import describe, log
+from shared.core.errors import CarrelError, PlatformFault, Unauthorized, Unavailable, fault
+from shared.core.log import describe, log
 from shared.outages import IDEMPOTENCY_KEY
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
     from functions.gateway.dispatch import Dispatcher
     from functions.gateway.limits import CallLimits
-    from shared.clock import Clock
+    from shared.core.dates import Clock
     from shared.keyring import Keyring
 
 RECEIPT: Final = "carrel/receipt"

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from shared.caller import Tier
+from shared.core.caller import Tier
+from shared.core.errors import InvalidInput
 from shared.envelope import Envelope
-from shared.errors import InvalidInput
 from shared.tool import Effect, Links, ResourceTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from shared.caller import Caller
-    from shared.settings import Settings
+    from shared.core.caller import Caller
+    from shared.core.settings import Settings
 
 PATH: Final = Path(__file__).with_name("catalog.json")
 

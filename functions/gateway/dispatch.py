@@ -10,12 +10,11 @@ import httpx2
 from pydantic import ValidationError
 
 from functions.gateway.id_tokens import IdTokens
-from shared.breaker import Breaker
 from shared.call import CallAnswer
-from shared.errors import PlatformFault, Unavailable
-from shared.logs import log
+from shared.core.circuit_breaker import Breaker
+from shared.core.errors import PlatformFault, Unavailable
+from shared.core.log import log, traceparent
 from shared.outages import RETRY_AFTER, Outcome, outage
-from shared.tracing import traceparent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -21,16 +21,16 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from functions.gateway.billing import LedgerBilling, not_failing
-from shared.breaker import Breaker
+from shared.core.circuit_breaker import Breaker
+from shared.core.errors import PaymentRequired, PlatformFault, Unavailable
+from shared.core.log import log
 from shared.domain.account import dollars
-from shared.errors import PaymentRequired, PlatformFault, Unavailable
-from shared.logs import log
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from functions.gateway.billing import Reservation
-    from shared.clock import Clock
+    from shared.core.dates import Clock
     from shared.domain.call_record import Bill, CallEntry
     from shared.store import Connection
 

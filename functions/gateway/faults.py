@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from functions.gateway.refusals import refused
-from shared.errors import PlatformFault, ToolFailure
-from shared.logs import describe, log
+from shared.core.errors import PlatformFault, ToolFailure
+from shared.core.log import describe, log
 
 if TYPE_CHECKING:
     from starlette.responses import JSONResponse

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from functions.gateway.auth.addresses import address_of
 from functions.gateway.refusals import refused
-from shared.errors import RateLimited
+from shared.core.errors import RateLimited
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from functions.gateway.catalog import Catalog
     from functions.gateway.dispatch import Dispatcher
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
     Handler = Callable[[Request], Awaitable[ASGIApp]]
 

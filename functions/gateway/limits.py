@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from shared.core.errors import RateLimited
 from shared.domain.bucket import Rate, Share
-from shared.errors import RateLimited
 from shared.store.access import AccessStore
 from shared.tool import Effect
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from functions.gateway.auth.visitor import Visitor
-    from shared.clock import Clock
+    from shared.core.dates import Clock
+    from shared.core.settings import Settings
     from shared.domain.bucket import Leased
-    from shared.settings import Settings
     from shared.store import Connection
 
     LeaseTokens = Callable[[str, Rate, datetime], Awaitable[Leased]]

@@ -1,11 +1,11 @@
 """The Cloud Function of the gateway."""
 
-from shared import cold_start  # isort: split
+from shared.core import cold_start  # isort: split
 
 from functions.gateway.catalog import Catalog
 from functions.gateway.dispatch import HttpDispatcher
 from functions.gateway.http import gateway
-from shared.settings import Settings
+from shared.core.settings import Settings
 
 _settings = Settings()
 _catalog = Catalog.load().configured(_settings)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import mcp_types as types
 
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from functions.gateway.prompt import Argument, Prompt
-from shared.periods import Period
+from shared.core.dates import Period
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

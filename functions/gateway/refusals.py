@@ -9,7 +9,7 @@ import mcp_types as types
 from starlette.responses import JSONResponse
 
 if TYPE_CHECKING:
-    from shared.errors import CarrelError
+    from shared.core.errors import CarrelError
 
 
 def refusal(

@@ -10,8 +10,8 @@ from mcp.shared.exceptions import MCPError
 
 from functions.gateway.calls import result_of
 from functions.gateway.links import linked
-from shared.base64url import from_base64url, to_base64url
-from shared.errors import InvalidInput
+from shared.core.base64url import from_base64url, to_base64url
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Visitor

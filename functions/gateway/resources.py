@@ -13,7 +13,7 @@ from functions.gateway.calls import compact, meta, result_of
 from functions.gateway.links import MIME_TYPE
 from functions.gateway.resource_list import ResourceList
 from functions.gateway.uris import match
-from shared.errors import InvalidInput, NotFound
+from shared.core.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Context, Visitor

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 
-from shared.tracing import traced
+from shared.core.log import traced
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

@@ -16,8 +16,8 @@ from google.api_core.exceptions import NotFound, PreconditionFailed
 from infra.cloud.deployment import NAME, Deployment, parsed
 from infra.cloud.failures import NotDone, Refused
 from infra.cloud.services import project_number
-from shared.cloud_storage import translated
-from shared.errors import Forbidden
+from shared.core.cloud_storage import translated
+from shared.core.errors import Forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

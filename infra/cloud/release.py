@@ -10,7 +10,7 @@ from infra.cloud.deployment import write
 from infra.cloud.failures import NotDone
 from infra.cloud.smoke_key import smoke_key
 from infra.cloud.terraform import Locked
-from shared.errors import CarrelError
+from shared.core.errors import CarrelError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, ValidationError
 
 from infra.cloud.failures import NotDone
-from shared.errors import InvalidInput
-from shared.settings import LEAST_SECRET, Settings, value_of
-from shared.settings_errors import problems
+from shared.core.errors import InvalidInput
+from shared.core.settings import LEAST_SECRET, Settings, value_of
+from shared.core.settings_errors import problems
 
 if TYPE_CHECKING:
     from infra.cloud.deployment import Deployment
@@ -37,7 +37,7 @@ def expect_valid_settings(deployment: Deployment, place: str) -> None:
         raise NotDone(f"{place}: settings.EMBEDDING_PROVIDER: {said}")
     if unknown := sorted(deployment.settings.keys() - _names()):
         said = f"{place}: settings.{unknown[0]}: there is none of this name"
-        raise NotDone(f"{said}; shared/settings.py says what there is, here it is in capitals")
+        raise NotDone(f"{said}; shared/core/settings.py says what there is, here it is in capitals")
     try:
         _read(_values(deployment))
     except InvalidInput as error:

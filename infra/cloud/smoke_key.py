@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from infra.cloud.secret_values import ACCESS_SECRETS
 from shared.access_keys import is_text_of, key_id_of, new_key
-from shared.caller import Scope
+from shared.core.caller import Scope
 from shared.keyring import Keyring
 
 if TYPE_CHECKING:

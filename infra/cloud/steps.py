@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from infra.cloud import foundation, release, services
 from infra.cloud.failures import NotDone
-from shared.errors import CarrelError
+from shared.core.errors import CarrelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,7 +10,7 @@ from infra.local import places
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
     from shared.store.access import AccessStore
 
 ResultT = TypeVar("ResultT")
@@ -18,7 +18,7 @@ ResultT = TypeVar("ResultT")
 
 def look(read: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
     """What `read` finds in the database."""
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
     with places.knowledge_base():
         return asyncio.run(_with_store(read, Settings()))
@@ -26,7 +26,7 @@ def look(read: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
 
 def change(write: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
     """Let `write` change the database; locally, it is on disk afterwards."""
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
     with places.knowledge_base():
         result = asyncio.run(_with_store(write, Settings()))

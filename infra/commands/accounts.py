@@ -19,7 +19,7 @@ _NO_LIMIT: Final = "none"
 
 
 def _user(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    from shared.caller import checked_user
+    from shared.core.caller import checked_user
 
     return checked_user(value)
 
@@ -41,7 +41,7 @@ def accounts() -> None:
 @click.argument("user", callback=_user)
 def show(user: str) -> None:
     """Show what USER has."""
-    from shared.clock import utc_now
+    from shared.core.dates import utc_now
 
     click.echo(_told(look(lambda store: store.accounts.get(user)), utc_now()))
 
@@ -51,7 +51,7 @@ def show(user: str) -> None:
 @click.argument("amount", callback=_amount)
 def credit(user: str, amount: int) -> None:
     """Add AMOUNT dollars, such as 5 or 0.50, to what USER has; -5 takes 5 back."""
-    from shared.clock import utc_now
+    from shared.core.dates import utc_now
 
     account = change(lambda store: store.accounts.credit(user, amount, utc_now()))
     click.echo(f"{user} now has {dollars(account.balance)}.")

@@ -63,7 +63,7 @@ def _deployed() -> Deployed:
     from infra.cloud.google_api import GoogleApi, signed_in
     from infra.deploy.discovery import ROOT
     from infra.doctor.deployed import Deployed
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
     project = os.environ["GOOGLE_CLOUD_PROJECT"]
     chosen = read()

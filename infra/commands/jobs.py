@@ -51,7 +51,7 @@ def list_jobs() -> None:
 def run(names: tuple[str, ...]) -> None:
     """Run the job NAME to its end; of several, one after the other."""
     from infra.local.jobs import run_locally
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
     wanted = [_job(name) for name in names]
     share_secrets_of_jobs(names)
@@ -128,9 +128,9 @@ def _job(name: str) -> Job:
 
 def _with_deps(ask: Callable[[Deps], Awaitable[ResultT]]) -> ResultT:
     """Ask the database something, and close it."""
-    from shared.caller import Caller
+    from shared.core.caller import Caller
+    from shared.core.settings import Settings
     from shared.deps import Backend
-    from shared.settings import Settings
     from shared.store import Meter
 
     async def asked() -> ResultT:

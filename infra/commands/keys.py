@@ -55,9 +55,9 @@ def keys() -> None:
 def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> None:
     """Make a key and print it, once."""
     from shared.access_keys import new_key
-    from shared.caller import Scope, implied
+    from shared.core.caller import Scope, implied
+    from shared.core.settings import Settings
     from shared.keyring import Keyring
-    from shared.settings import Settings
 
     share_secret()
     keyring = Keyring(Settings().access_secrets)
@@ -82,7 +82,7 @@ def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> Non
 @click.option("--user", help="Only this user's.")
 def list_keys(user: str | None) -> None:
     """List keys, the newest first; not their texts, which are kept nowhere."""
-    from shared.clock import utc_now
+    from shared.core.dates import utc_now
 
     found = look(lambda store: _with_accounts(store, user))
     if not found:

@@ -16,7 +16,7 @@ from infra.local import places
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.errors import NotFound
+    from shared.core.errors import NotFound
     from shared.store.database import Database
     from shared.store.material_tasks import MaterialTask
 
@@ -68,7 +68,7 @@ def materials() -> None:
 @click.argument("user")
 def list_tasks(user: str) -> None:
     """List the tasks to which USER brought materials, those used last first."""
-    from shared.caller import checked_user
+    from shared.core.caller import checked_user
 
     checked_user(user)
     with places.knowledge_base():
@@ -90,7 +90,7 @@ def list_tasks(user: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the receipt as JSON.")
 def erase(user: str, task: str, *, yes: bool, as_json: bool) -> None:
     """Erase all that USER brought to TASK, now, and print a receipt."""
-    from shared.caller import checked_user
+    from shared.core.caller import checked_user
 
     checked_user(user)
     task_id = _task_id(task)
@@ -106,7 +106,7 @@ def erase(user: str, task: str, *, yes: bool, as_json: bool) -> None:
 
 def _in_database(work: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
     """What `work` finds or does in the database."""
-    from shared.settings import Settings
+    from shared.core.settings import Settings
     from shared.store import Connection, Meter
     from shared.store.database import Database
 
@@ -154,7 +154,7 @@ async def _erased(database: Database, user: str, task_id: str) -> Receipt:
     Raises:
         NotFound: There is none any more.
     """
-    from shared.clock import utc_now
+    from shared.core.dates import utc_now
     from shared.store.material_erasure import MaterialErasure
     from shared.store.materials import Materials
 
@@ -171,7 +171,7 @@ async def _erased(database: Database, user: str, task_id: str) -> Receipt:
 
 async def _missing(database: Database, user: str, task_id: str) -> NotFound:
     """That there is no such task, and which there are."""
-    from shared.errors import NotFound
+    from shared.core.errors import NotFound
     from shared.store.material_tasks import MaterialTasks
 
     found = await MaterialTasks(database, user).latest(_NAMED + 1)
@@ -183,7 +183,7 @@ async def _missing(database: Database, user: str, task_id: str) -> NotFound:
 
 
 def _task_id(task: str) -> str:
-    from shared.domain.names import safe_id
+    from shared.core.ids import safe_id
 
     try:
         return safe_id(task)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from infra.deploy.discovery import ROOT
-from shared.errors import Conflict, InvalidInput
+from shared.core.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from shared.caller import Tier
+from shared.core.caller import Tier
 from shared.tool import Arguments, Effect, Result, Tool
 
 if TYPE_CHECKING:

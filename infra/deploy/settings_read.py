@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from shared.core.settings import Settings
 from shared.needs import EVERYTHING, Need
-from shared.settings import Settings
 
 if TYPE_CHECKING:
     from infra.deploy.functions import Function

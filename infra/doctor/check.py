@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from infra.cloud.failures import NotDone
-from shared.errors import CarrelError
+from shared.core.errors import CarrelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from infra.cloud.bucket import Bucket
     from infra.cloud.deployment import Deployment
     from infra.cloud.google_api import GoogleApi
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 _LEAST_PYTHON: Final = (3, 11, 7)
 _MAIN: Final = "com/google/cloud/datastore/emulator/firestore/CloudFirestore.class"
@@ -133,7 +133,7 @@ def _gateway(machine: Machine) -> Finding:
 
 
 def _embedding(_: Machine) -> Finding:
-    from shared.settings import Settings as Now
+    from shared.core.settings import Settings as Now
 
     return asyncio.run(embeds(Now()))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from infra.doctor.check import Check, Finding, State, ok, wrong
 from infra.doctor.deployed import schedule_of
 from infra.doctor.local import embeds
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 from shared.store.runs import Runs, RunState
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pathlib import Path

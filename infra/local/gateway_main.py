@@ -3,8 +3,8 @@
 from functions.gateway.catalog import Catalog
 from functions.gateway.http import gateway
 from infra.local.inline import InlineDispatcher
+from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.settings import Settings
 
 _settings = Settings()
 _catalog = Catalog.load().configured(_settings)

@@ -10,14 +10,14 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.types import Receive, Scope, Send
 
-    from shared.clock import Clock
+    from shared.core.dates import Clock
 
 ISSUER: Final = "https://accounts.google.com"
 LIFETIME: Final = timedelta(hours=1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from infra.deploy.discovery import tools
 from shared.calling import call
-from shared.errors import CarrelError
+from shared.core.errors import CarrelError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

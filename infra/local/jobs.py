@@ -16,11 +16,11 @@ from functions.jobs.extract.job import JOB as EXTRACT
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
 from infra.local.places import SAMPLE
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.log import only_warnings
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.job import Busy, run_job
-from shared.logs import only_warnings
-from shared.settings import Settings
 from shared.store import Meter
 
 if TYPE_CHECKING:

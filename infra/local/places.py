@@ -23,7 +23,7 @@ from infra.local.keeper import StateFolder
 from infra.local.processes import answers
 from infra.local.saving import RETRY_SECONDS, save
 from infra.local.secret import local_secret
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

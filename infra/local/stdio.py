@@ -11,11 +11,11 @@ from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.catalog import Catalog
 from functions.gateway.server import mcp_server
 from infra.local.inline import InlineDispatcher
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.deps import Backend
 
 if TYPE_CHECKING:
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 
 async def serve_stdio(settings: Settings) -> None:

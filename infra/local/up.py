@@ -19,7 +19,7 @@ from infra.local.jobs import load_sample
 from infra.local.places import STATE, await_end, database, is_served, share_secret, variables
 from infra.local.processes import NotStarted, answers, in_checkout, serve
 from infra.local.welcome import origin, welcome
-from shared.settings import Settings
+from shared.core.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

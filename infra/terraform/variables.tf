@@ -54,7 +54,7 @@ variable "settings" {
 
   validation {
     condition     = length(setsubtract(keys(var.settings), setunion(local.known_settings, local.known_secrets, local.derived_settings))) == 0
-    error_message = "No function reads ${join(", ", setsubtract(keys(var.settings), setunion(local.known_settings, local.known_secrets, local.derived_settings)))}: shared/settings.py says what there is."
+    error_message = "No function reads ${join(", ", setsubtract(keys(var.settings), setunion(local.known_settings, local.known_secrets, local.derived_settings)))}: shared/core/settings.py says what there is."
   }
 
   validation {

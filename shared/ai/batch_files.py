@@ -6,9 +6,9 @@ import asyncio
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from shared.cloud_storage import Folder, translated
-from shared.errors import PlatformFault
-from shared.logs import log
+from shared.core.cloud_storage import Folder, translated
+from shared.core.errors import PlatformFault
+from shared.core.log import log
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

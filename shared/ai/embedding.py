@@ -6,7 +6,7 @@ import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from shared.errors import InvalidInput, PlatformFault
+from shared.core.errors import InvalidInput, PlatformFault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from shared.errors import PlatformFault
+from shared.core.errors import PlatformFault
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 

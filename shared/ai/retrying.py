@@ -12,7 +12,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from shared.ai.embedding import Purpose
-from shared.errors import RateLimited, Unavailable
+from shared.core.errors import RateLimited, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.ai.embedding import Vector, unit_vector
 from shared.ai.vertex_client import VertexClient
-from shared.errors import InvalidInput, PlatformFault
+from shared.core.errors import InvalidInput, PlatformFault
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

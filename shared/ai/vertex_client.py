@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shared.ai.retrying import ATTEMPTS_IN_TIME
-from shared.breaker import Breaker
-from shared.errors import CarrelError, Unavailable
+from shared.core.circuit_breaker import Breaker
+from shared.core.errors import CarrelError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

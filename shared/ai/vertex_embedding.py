@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from shared.ai.embedding import Purpose, Vector, require_unicode, unit_vector
 from shared.ai.retrying import concurrently, deadline_for
 from shared.ai.vertex_client import Endpoint, VertexClient
-from shared.errors import InvalidInput, PlatformFault
+from shared.core.errors import InvalidInput, PlatformFault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from google.auth.credentials import Credentials
     from google.genai.types import EmbedContentConfig, EmbedContentResponse
 
-    from shared.breaker import Breaker
+    from shared.core.circuit_breaker import Breaker
 
 _TASK_TYPES = {Purpose.DOCUMENT: "RETRIEVAL_DOCUMENT", Purpose.QUERY: "RETRIEVAL_QUERY"}
 

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from shared.ai.embedding import require_unicode
 from shared.ai.generation import BadAnswer, Generated
 from shared.ai.vertex_client import Endpoint, VertexClient
-from shared.errors import CarrelError, InvalidInput
+from shared.core.errors import CarrelError, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from shared.ai._gemini import Reply
     from shared.ai.generation import ModelT
-    from shared.breaker import Breaker
+    from shared.core.circuit_breaker import Breaker
 
 ATTEMPTS: Final = 2
 """How often the model may answer: once, and once more when it is told what is wrong."""

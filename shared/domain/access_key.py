@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from shared.caller import Scope
+    from shared.core.caller import Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

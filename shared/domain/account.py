@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.errors import InvalidInput, PaymentRequired
+from shared.core.errors import InvalidInput, PaymentRequired
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Final
 
 from shared.ai.vertex_batch import MODELS, Progress, VertexBatch
 from shared.ai.vertex_client import Endpoint
+from shared.core.errors import CarrelError, PlatformFault
+from shared.core.log import describe, log
 from shared.embedding.online import PAGE, embed_pages, keep, put_off
-from shared.errors import CarrelError, PlatformFault
 from shared.job import Failure
-from shared.logs import describe, log
 from shared.store.bulk_embedding import BulkEmbedding, BulkState, BulkTask
 from shared.store.database import LeaseLost
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from shared.ai.batch_files import BatchFiles
     from shared.ai.vertex_batch import JobState, Row
+    from shared.core.settings import Settings
     from shared.deps import Deps
     from shared.job import Budget, Report
-    from shared.settings import Settings
     from shared.store.steps import PendingChunk
 
 MOST_ROWS: Final = 200_000

@@ -15,9 +15,9 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from shared.core.errors import CarrelError
 from shared.embedding.chunks import embed_chunks
 from shared.embedding.online import vectors_of
-from shared.errors import CarrelError
 from shared.job import Failure
 from shared.store.embedding_space import FRESH_SECONDS, EmbeddingSpace
 from shared.store.reembedding import CORPORA, Reembedding

@@ -6,9 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
-from shared.errors import CarrelError
+from shared.core.errors import CarrelError
+from shared.core.log import describe, log
 from shared.job import Failure
-from shared.logs import describe, log
 from shared.store.steps import Refused, Steps
 
 if TYPE_CHECKING:

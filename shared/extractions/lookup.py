@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.core.errors import InvalidInput, NotFound
 from shared.domain.topics import normal_topic
-from shared.errors import InvalidInput, NotFound
 from shared.extractions.advice import Advice, why_nothing
 from shared.extractions.pages import Wanted, page_of
 from shared.extractions.results import Metadata, ResultT, result_of

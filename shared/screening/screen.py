@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 from shared.screening.finding import Finding
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from shared.clock import microseconds
+from shared.core.dates import microseconds
 from shared.retrieval.terms import terms
 from shared.store.marks import Indexed
 

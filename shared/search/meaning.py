@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Generic
 
+from shared.core.errors import PlatformFault, RateLimited, Unavailable
+from shared.core.log import describe, log
 from shared.domain.searchable import DocumentT
-from shared.errors import PlatformFault, RateLimited, Unavailable
-from shared.logs import describe, log
 from shared.store.embedding_space import EmbeddingSpace, Moving
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from shared.core.dates import ALWAYS, Span
 from shared.domain.facet import Facet, Kind
-from shared.periods import ALWAYS, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

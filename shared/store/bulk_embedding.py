@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 from shared.store.changes import known
 from shared.store.chunk_documents import COLLECTION
 from shared.store.steps import PENDING_FIELDS, pending_query, to_pending, waiting_query

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
+from shared.core.dates import ALWAYS
 from shared.domain.facet import HAS_CARD, Facet
-from shared.periods import ALWAYS
 from shared.store import chunk_documents as documents
 from shared.store.chunk_documents import COLLECTION
 from shared.store.documents import dated_query
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery
 
+    from shared.core.dates import Span
     from shared.domain.chunk import Chunk
-    from shared.periods import Span
     from shared.store.database import Database
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from google.api_core import exceptions
 from google.cloud.firestore_v1.async_aggregation import AsyncAggregationQuery
 
-from shared.errors import Conflict, PlatformFault, Unavailable
-from shared.logs import log
+from shared.core.errors import Conflict, PlatformFault, Unavailable
+from shared.core.log import log
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence

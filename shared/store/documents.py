@@ -14,9 +14,8 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
-from shared.clock import from_microseconds, microseconds
+from shared.core.dates import ALWAYS, from_microseconds, microseconds
 from shared.domain.searchable import DocumentT, Searchable
-from shared.periods import ALWAYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
     from shared.ai.embedding import Vector
-    from shared.periods import Span
+    from shared.core.dates import Span
     from shared.store.database import Database
 
     Place = tuple[int, str]

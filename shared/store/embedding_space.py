@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import LastUpdateOption
 
-from shared.errors import Conflict, Unavailable
+from shared.core.errors import Conflict, Unavailable
 from shared.store.database import Stale
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

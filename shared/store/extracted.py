@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import Increment
 
+from shared.core.ids import safe_id
 from shared.domain.extraction import SCHEMA_VERSION
-from shared.domain.names import safe_id
 from shared.store.database import together
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import LastUpdateOption
 
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 from shared.domain.facet import own_facet
 from shared.domain.postings import CAP
 from shared.store import chunk_documents as documents

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from google.api_core.exceptions import InvalidArgument
 from google.cloud.firestore_v1.base_query import FieldFilter
 
+from shared.core.errors import PlatformFault
+from shared.core.log import describe, log
 from shared.domain.facet import Kind
-from shared.errors import PlatformFault
-from shared.logs import describe, log
 from shared.store import chunk_documents as documents
 from shared.store.chunk_documents import COLLECTION as CHUNKS
 from shared.store.sources import COLLECTION, title_key

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncDocumentReference, AsyncWriteBatch, DocumentSnapshot
 
-    from shared.clock import Clock
+    from shared.core.dates import Clock
     from shared.store.database import Database, Write
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 from shared.store.changes import put
 from shared.store.chunk_documents import COLLECTION as CHUNKS
 from shared.store.chunk_documents import deleted

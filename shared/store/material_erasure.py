@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import LastUpdateOption
 
-from shared.clock import from_microseconds
+from shared.core.dates import from_microseconds
 from shared.store.changes import put
 from shared.store.materials import DOCUMENTS, PARTS, TASKS
 from shared.store.replays import Replays

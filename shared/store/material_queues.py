@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 from shared.domain.material import Status
 from shared.store.material_documents import to_material
 from shared.store.materials import DOCUMENTS, TASKS, Materials

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import SERVER_TIMESTAMP, ArrayUnion
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
+from shared.core.errors import Conflict
 from shared.domain.contents import Part
 from shared.domain.material import Making, Status, materials_facet
-from shared.errors import Conflict
 from shared.store.changes import put
 from shared.store.database import Stale
 from shared.store.material_documents import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
-from shared.clock import from_microseconds, microseconds
+from shared.core.dates import from_microseconds, microseconds
 from shared.domain.facet import Facet, Kind, named
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
-from shared.clock import utc_now
+from shared.core.dates import utc_now
+from shared.core.errors import PlatformFault
 from shared.domain.chunk import embedding_text
-from shared.errors import PlatformFault
 from shared.store import chunk_documents as documents
 from shared.store.chunk_documents import COLLECTION, STEPS
 from shared.store.database import Stale, together

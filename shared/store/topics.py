@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
+from shared.core.ids import safe_id
 from shared.domain.extraction import ExtractionType
-from shared.domain.names import safe_id
 from shared.domain.topics import Topic
 from shared.store.extracted import TOPICS
 

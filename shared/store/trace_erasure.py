@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 from shared.domain.trust import VoteType
 from shared.store.changes import put
 from shared.store.index_lists import TRACES

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 from shared.domain.trust import Ballot, FeedbackTag, Record, Tally, VoteType
 from shared.store.changes import known, put
 from shared.store.trace_documents import COLLECTION, READ_FIELDS, to_trace

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic_core import to_jsonable_python
 
 from shared.call import WireError
-from shared.errors import CarrelError, InvalidInput, NotFound
+from shared.core.errors import CarrelError, InvalidInput, NotFound
 from shared.parsing import parse
 from shared.tasks.contract import ENVELOPE, Changed, ItemResult, Problem, TaskView, own_tasks
 from shared.undo import Undo

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from shared.core.errors import Unauthorized
+from shared.core.text_validation import one_line, prose, wrong
 from shared.domain.task import Priority, Status, Task
 from shared.envelope import Envelope
-from shared.errors import Unauthorized
-from shared.readable import one_line, prose, wrong
 from shared.store.tasks import Tasks
 from shared.tool import Result
 from shared.undo import Undo

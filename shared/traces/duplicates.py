@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.errors import Conflict
+from shared.core.errors import Conflict
 from shared.store.traces import Traces
 from shared.traces.near_duplicate import CANDIDATES, Words, is_near_duplicate, resemblance
 

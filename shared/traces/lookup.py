@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.errors import Forbidden, NotFound
+from shared.core.errors import Forbidden, NotFound
 from shared.store.traces import Traces
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import StringConstraints
 
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StringConstraints
 
-from shared.readable import one_line, prose
+from shared.core.text_validation import one_line, prose
 
 
 def _on_one_line(text: str) -> str:

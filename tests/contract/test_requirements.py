@@ -19,7 +19,7 @@ from functions.tools.get_chunk.tool import TOOL as GET_CHUNK
 from functions.tools.get_chunk.tool import RelatedChunk
 from infra.deploy.discovery import tools
 from infra.local.inline import InlineDispatcher
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 from shared.parsing import parse
 from tests.support.fake_catalog import served
 from tests.support.knowledge import BAKING, SAILING, put_in, write

@@ -14,8 +14,8 @@ import pytest
 from functions.gateway.uris import variable
 from infra.deploy import generated
 from infra.deploy.discovery import tools
-from shared.caller import Tier
-from shared.errors import InvalidInput
+from shared.core.caller import Tier
+from shared.core.errors import InvalidInput
 from shared.parsing import parse
 from shared.tool import Effect, Repeatable
 from tests.support.note_tools import TOOLS as NOTEBOOK

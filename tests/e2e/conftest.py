@@ -10,10 +10,10 @@ import pytest
 
 from infra.deploy.discovery import tools
 from infra.local.cloud import cloud
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.domain.source import Section, Source
-from shared.settings import Settings
 from shared.store import Meter
 from tests.support.gateway_process import INLINE, MARK, Library, run_deployed_gateway, run_gateway
 from tests.support.knowledge import BAKING, SAILING, put_in

@@ -13,8 +13,8 @@ import pytest
 from pydantic import SecretStr
 
 from shared.access_keys import new_key
-from shared.caller import EVERYTHING
-from shared.clock import utc_now
+from shared.core.caller import EVERYTHING
+from shared.core.dates import utc_now
 from shared.keyring import Keyring
 from shared.store import Connection
 from shared.store.access import AccessStore
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
     from tests.support.browser import Browser, Browsers
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

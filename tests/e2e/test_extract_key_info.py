@@ -13,9 +13,9 @@ from mcp import Client
 from pydantic import SecretStr
 
 from shared.access_keys import new_key
-from shared.caller import EVERYTHING
+from shared.core.caller import EVERYTHING
+from shared.core.settings import Settings
 from shared.keyring import Keyring
-from shared.settings import Settings
 from shared.store import Connection
 from tests.e2e.access.conftest import CLOUD, in_access
 from tests.support.gateway_process import INLINE, MARK, SECRET, run_gateway

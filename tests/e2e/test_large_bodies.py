@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from shared.settings import Settings
+from shared.core.settings import Settings
 from tests.support.mcp_wire import HEADERS, MODERN, call, post
 
 if TYPE_CHECKING:

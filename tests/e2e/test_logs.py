@@ -13,10 +13,10 @@ from pydantic import SecretStr
 from functions.gateway.call_log import task_hash
 from infra.deploy.discovery import ROOT
 from shared.access_keys import new_key
-from shared.caller import EVERYTHING
-from shared.clock import utc_now
+from shared.core.caller import EVERYTHING
+from shared.core.dates import utc_now
+from shared.core.settings import Settings
 from shared.keyring import Keyring
-from shared.settings import Settings
 from shared.store import Connection
 from shared.store.access import AccessStore
 from tests.support.gateway_process import INLINE, MARK, SECRET, run_deployed_gateway, run_gateway

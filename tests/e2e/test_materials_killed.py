@@ -16,7 +16,7 @@ import pytest
 
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 from shared.deps import Backend
 from shared.domain.material import Status, id_of
 from shared.job import Report, run_job

@@ -13,8 +13,8 @@ import pytest
 
 from infra.deploy.discovery import jobs
 from infra.local.cloud import SCHEDULER, cloud
+from shared.core.settings import Settings
 from shared.domain.source import Section, Source
-from shared.settings import Settings
 from shared.store.ingestion import Ingestion
 from shared.store.leases import Leases
 from tests.support.authorized_calls import bearer, trusting

@@ -10,7 +10,7 @@ import anyio.to_thread
 import pytest
 
 from functions.tools.add_task.tool import TOOL as ADD
-from shared.caller import Caller
+from shared.core.caller import Caller
 from tests.support.random_kills import hammered, mortal
 from tests.support.tasks import listed
 from tests.support.tool_calls import request_of

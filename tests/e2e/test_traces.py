@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import SecretStr
 
 from shared.access_keys import new_key
-from shared.caller import EVERYTHING
+from shared.core.caller import EVERYTHING
 from shared.keyring import Keyring
 from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
 from tests.support.gateway_process import INLINE, SECRET, run_gateway

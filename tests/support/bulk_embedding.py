@@ -16,8 +16,8 @@ from shared.ai.embedding import unit_vector
 from shared.ai.vertex_batch import VertexBatch
 from shared.ai.vertex_client import Endpoint
 from shared.ai.vertex_embedding import VertexEmbedder
-from shared.breaker import Breaker
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.circuit_breaker import Breaker
 from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.embedding.bulk import Bulk
@@ -33,9 +33,9 @@ from tests.support.stored_documents import chunks_by_content, documents
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from shared.clock import Clock
+    from shared.core.dates import Clock
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
     from tests.support.fakes.cloud_storage import FakeCloudStorage
     from tests.support.fakes.vertex_batch import FakeVertexBatch
 

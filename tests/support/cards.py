@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from google.oauth2.credentials import Credentials
 
 from shared.ai.vertex_generation import VertexGenerator
-from shared.breaker import Breaker
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.circuit_breaker import Breaker
 from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.store import Meter
@@ -19,8 +19,8 @@ from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import chunks
 
 if TYPE_CHECKING:
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
     from tests.support.fakes.vertex import FakeVertex
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)

@@ -13,7 +13,7 @@ from shared.store import Connection
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
     Results = list[Any]
     Send = Callable[[], Awaitable[Results]]

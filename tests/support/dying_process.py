@@ -21,10 +21,10 @@ from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
 from functions.tools.extract_key_info.tool import TOOL
 from infra.deploy.discovery import ROOT
-from shared.caller import Caller
 from shared.calling import call
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.job import run_job
-from shared.settings import Settings
 from shared.store import Meter
 from shared.store.material_erasure import MaterialErasure
 from shared.store.materials import Materials

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.extract.job import extract
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.store import Meter
@@ -21,10 +21,10 @@ from tests.support.stored_documents import ample, documents
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.job import Report
-    from shared.settings import Settings
 
     Answers = Mapping[str, Any]
     """What stands in a passage, to what the model says of it: findings, or an error."""

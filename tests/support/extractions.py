@@ -14,8 +14,8 @@ from functions.tools.get_patterns.tool import TOOL as PATTERNS
 from functions.tools.get_warnings.tool import TOOL as WARNINGS
 from functions.tools.list_topics.tool import TOOL as TOPICS
 from shared.ai.embedding import Purpose
-from shared.caller import Caller
 from shared.calling import call
+from shared.core.caller import Caller
 from shared.domain.extraction import (
     Content,
     Decision,

@@ -12,9 +12,9 @@ from functions.gateway.catalog import Catalog, Declaration
 from functions.gateway.prompt_texts import PROMPTS
 from functions.gateway.server import mcp_server
 from shared.call import CallAnswer, Receipt
-from shared.caller import Caller, Tier
-from shared.errors import CarrelError
-from shared.settings import Settings
+from shared.core.caller import Caller, Tier
+from shared.core.errors import CarrelError
+from shared.core.settings import Settings
 from shared.tool import Effect, Links, ResourceTemplate
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from functions.gateway.catalog import Catalog
 from functions.gateway.http import gateway
-from shared.settings import Settings
+from shared.core.settings import Settings
 from tests.support.gateway_process import MARK
 
 if TYPE_CHECKING:

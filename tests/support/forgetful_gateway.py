@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from functions.gateway.catalog import Catalog
 from functions.gateway.http import gateway
 from shared.call import CallAnswer
-from shared.settings import Settings
+from shared.core.settings import Settings
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration

@@ -14,7 +14,7 @@ from tests.support.sign_in_app import Doorway, hidden_in
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
     from tests.support.fakes.google import FakeGoogle
 
 ADA: Final = "ada@example.com"

@@ -18,7 +18,7 @@ from infra.cloud.services import SERVICES
 from infra.deploy.discovery import ROOT
 from infra.doctor.cloud import CHECKS
 from infra.doctor.deployed import Deployed
-from shared.settings import Settings
+from shared.core.settings import Settings
 from tests.support.fakes.google_cloud import FakeGoogleCloud, Project
 from tests.support.fakes.http_server import LoopbackServer
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.index.job import index
-from shared.clock import microseconds
+from shared.core.dates import microseconds
 from shared.domain.facet import Kind, facet_of
 from shared.domain.postings import pack
 from shared.domain.source import Section, Source

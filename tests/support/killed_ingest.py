@@ -17,9 +17,9 @@ _ENDLESS: Final = 30
 _DYING: Final = """
 import asyncio, math, os, signal, sys
 from functions.jobs.ingest.job import ingest
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.job import Budget
-from shared.settings import Settings
+from shared.core.settings import Settings
 from shared.store import Meter
 from tests.support.commit_hooks import WatchedBackend, after
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from functions.jobs.index.job import index
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.domain.source import Section, Source
 from shared.job import Budget
 from shared.store import Meter

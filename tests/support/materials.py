@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.tools.extract_key_info.tool import TOOL
-from shared.caller import Caller
 from shared.calling import call
+from shared.core.caller import Caller
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:

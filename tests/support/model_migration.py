@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.reembed.job import reembed
 from shared.ai.embedding import Purpose, unit_vector
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.errors import InvalidInput, Unavailable
 from shared.deps import Backend
-from shared.errors import InvalidInput, Unavailable
 from shared.job import Budget
 from shared.store import Meter
 from tests.support.database_dump import everything
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.clock import Clock
+    from shared.core.dates import Clock
+    from shared.core.settings import Settings
     from shared.deps import Deps
     from shared.job import Report
-    from shared.settings import Settings
     from tests.support.clock import SettableClock
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)

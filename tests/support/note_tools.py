@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from shared.caller import Tier
-from shared.errors import NotFound
+from shared.core.caller import Tier
+from shared.core.errors import NotFound
 from shared.store.changes import put
 from shared.tool import Arguments, Effect, Repeatable, Result, Tool
 

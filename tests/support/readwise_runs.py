@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import SecretStr
 
 from functions.jobs.ingest.job import ingest
-from shared.caller import Caller
-from shared.settings import Settings
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.store import Meter
 from shared.store.readwise_sync import Progress, ReadwiseSync
 from tests.support.fakes.readwise import TOKEN

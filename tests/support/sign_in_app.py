@@ -20,15 +20,15 @@ from functions.gateway.oauth.authorization import AuthorizationRequest, seal
 from functions.gateway.oauth.consent import Consent
 from functions.gateway.oauth.google import Google
 from shared.access_keys import new_key
-from shared.caller import EVERYTHING, Scope
-from shared.errors import RateLimited
+from shared.core.caller import EVERYTHING, Scope
+from shared.core.errors import RateLimited
 from shared.keyring import Keyring
 from shared.store import Connection
 from shared.store.access import AccessStore
 from tests.support.clock import SettableClock
 
 if TYPE_CHECKING:
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 SECRET: Final = "a secret that only this test has: 32"
 USER: Final = "ada@example.com"

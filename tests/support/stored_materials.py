@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.tools.extract_key_info.tool import TOOL
-from shared.caller import Caller
 from shared.calling import call
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.domain.material import id_of
-from shared.settings import Settings
 from shared.store import Meter
 from tests.support.fakes.openai import MODEL
 from tests.support.materials import READER, refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from shared.clock import microseconds
+from shared.core.dates import microseconds
 from shared.domain.facet import facet_of
 from shared.domain.postings import pack
 from shared.domain.trust import Ballot, FeedbackTag, Tally, VoteType

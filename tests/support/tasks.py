@@ -11,8 +11,8 @@ from functions.tools.delete_task.tool import TOOL as DELETE
 from functions.tools.list_tasks.tool import TOOL as LIST
 from functions.tools.restore_task.tool import TOOL as RESTORE
 from functions.tools.update_task.tool import TOOL as UPDATE
-from shared.caller import Caller
 from shared.calling import call
+from shared.core.caller import Caller
 from shared.tasks.contract import ENVELOPE
 from tests.support.tool_calls import request_of
 

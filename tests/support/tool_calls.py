@@ -12,7 +12,7 @@ from functions.gateway.catalog import Declaration
 from infra.deploy.discovery import tools
 from shared import calling
 from shared.call import CallRequest
-from shared.caller import Caller
+from shared.core.caller import Caller
 
 if TYPE_CHECKING:
     from shared.call import CallAnswer, WireError

@@ -13,8 +13,8 @@ from functions.tools.list_tags.tool import TOOL as LIST_TAGS
 from functions.tools.search_traces.tool import TOOL as SEARCH
 from functions.tools.vote_trace.tool import TOOL as VOTE
 from functions.tools.withdraw_trace.tool import TOOL as WITHDRAW
-from shared.caller import Caller
 from shared.calling import call
+from shared.core.caller import Caller
 from tests.support.tool_calls import request_of
 from tests.support.trace_set import trace_set
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.call import CallAnswer, CallRequest, WireError
-    from shared.clock import Clock
+    from shared.core.dates import Clock
     from shared.deps import Backend
     from shared.tool import Tool
 

@@ -26,9 +26,9 @@ from functions.jobs.purge.job import JOB as PURGE
 from functions.jobs.repair.job import JOB as REPAIR
 from functions.jobs.trust.job import JOB as TRUST
 from infra.local.places import SAMPLE
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.job import Report, run_job
-from shared.settings import Settings
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.fakes.vertex import (
     CUT_CONNECTION,
@@ -44,7 +44,7 @@ from tests.support.fakes.vertex import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from shared.clock import Clock
+    from shared.core.dates import Clock
     from shared.job import Job
     from tests.support.database_state import State
     from tests.support.fakes.vertex import Call

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.deps import Backend
 from shared.store import Meter
 from shared.store.material_erasure import MaterialErasure
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import datetime
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
     from tests.support.clock import SettableClock
 
 QUESTION: Final = "What was struck by lightning?"

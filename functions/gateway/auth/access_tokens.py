@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.caller import Scope
-from shared.errors import Unauthorized
+from shared.core.caller import Scope
+from shared.core.errors import Unauthorized
 
 if TYPE_CHECKING:
-    from shared.clock import Clock
+    from shared.core.dates import Clock
     from shared.keyring import Keyring
 
 LIFETIME: Final = timedelta(hours=1)

@@ -10,10 +10,10 @@ from pydantic import SecretStr
 
 from functions.gateway.auth.visitor import Visitor
 from shared.access_keys import is_text_of, key_id_of
-from shared.caller import Caller
-from shared.domain.names import safe_id
-from shared.errors import Unauthorized
-from shared.logs import describe, log
+from shared.core.caller import Caller
+from shared.core.errors import Unauthorized
+from shared.core.ids import safe_id
+from shared.core.log import describe, log
 from shared.store.access import AccessStore
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from functions.gateway.auth.access_tokens import AccessTokens
     from functions.gateway.auth.credentials import Credential
-    from shared.clock import Clock
+    from shared.core.dates import Clock
+    from shared.core.settings import Settings
     from shared.domain.access_key import AccessKey
     from shared.domain.account import Account
     from shared.keyring import Keyring
-    from shared.settings import Settings
     from shared.store import Connection
 
 USED_EVERY: Final = timedelta(hours=1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shared.access_keys import PREFIX
-from shared.errors import Unauthorized
+from shared.core.errors import Unauthorized
 
 if TYPE_CHECKING:
     from starlette.datastructures import Headers

@@ -10,8 +10,8 @@ from functions.gateway.auth.addresses import address_of
 from functions.gateway.auth.credentials import credential_in
 from functions.gateway.auth.public_url import challenge
 from functions.gateway.refusals import refused, seconds
-from shared.caller import EVERYTHING
-from shared.errors import CarrelError, Forbidden, Unauthorized
+from shared.core.caller import EVERYTHING
+from shared.core.errors import CarrelError, Forbidden, Unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from functions.gateway.auth.callers import Callers
     from functions.gateway.auth.visitor import Reply
-    from shared.caller import Scope as CallerScope
-    from shared.settings import Settings
+    from shared.core.caller import Scope as CallerScope
+    from shared.core.settings import Settings
 
 
 _OF_PROXIES: Final = (

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from shared.loopback import HOSTS, is_loopback
+from shared.core.settings import HOSTS, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shared.caller import Scope
-    from shared.settings import Settings
+    from shared.core.caller import Scope
+    from shared.core.settings import Settings
 
 RESOURCE_PATH: Final = "/mcp"
 METADATA_PATH: Final = "/.well-known/oauth-protected-resource"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from shared.errors import Forbidden, Unauthorized
+from shared.core.errors import Forbidden, Unauthorized
 
 if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Visitor
     from functions.gateway.catalog import Declaration
-    from shared.caller import Scope
-    from shared.errors import CarrelError
+    from shared.core.caller import Scope
+    from shared.core.errors import CarrelError
 
 
 def closed(tool: Declaration, visitor: Visitor) -> MCPError:

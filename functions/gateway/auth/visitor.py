@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from shared.errors import Unauthorized
+from shared.core.errors import Unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from pydantic import SecretStr
 
-    from shared.caller import Caller, Scope
+    from shared.core.caller import Caller, Scope
 
     Context = ServerRequestContext[Any, Any]
 

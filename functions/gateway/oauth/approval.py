@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from functions.gateway.oauth.tickets import code_of
+from shared.core.errors import Forbidden, Unauthorized
 from shared.domain.grant import CODE_LIFETIME, Grant, Proof
-from shared.errors import Forbidden, Unauthorized
 from shared.store.access import AccessStore
 
 if TYPE_CHECKING:
     from functions.gateway.oauth.authorization import AuthorizationRequest
-    from shared.caller import Scope
-    from shared.clock import Clock
+    from shared.core.caller import Scope
+    from shared.core.dates import Clock
     from shared.keyring import Keyring
     from shared.store import Connection
 

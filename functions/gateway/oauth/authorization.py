@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.base64url import from_base64url, to_base64url
-from shared.caller import Scope
-from shared.clock import from_microseconds, microseconds
-from shared.errors import InvalidInput
+from shared.core.base64url import from_base64url, to_base64url
+from shared.core.caller import Scope
+from shared.core.dates import from_microseconds, microseconds
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from shared.clock import Clock
+    from shared.core.dates import Clock
     from shared.keyring import Keyring
 
 CONSENT_PATH: Final = "/consent"

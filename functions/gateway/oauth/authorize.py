@@ -19,7 +19,7 @@ from functions.gateway.oauth.clients import One, has_document
 from functions.gateway.oauth.failing import refuse
 from functions.gateway.oauth.forms import parameters_of, with_query
 from functions.gateway.oauth.page import message_page
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from functions.gateway.oauth.provider import Provider
-    from shared.errors import CarrelError
+    from shared.core.errors import CarrelError
 
     AddressLimit = Callable[[str], Awaitable[None]]
     """Counts a try from a network address; raises RateLimited where there were too many."""

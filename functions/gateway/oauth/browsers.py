@@ -11,14 +11,14 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from functions.gateway.auth.public_url import issuer_of, origins_of
-from shared.errors import Forbidden
+from shared.core.errors import Forbidden
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from shared.core.settings import Settings
     from shared.keyring import Keyring
-    from shared.settings import Settings
 
 _FORM: Final = "consent form"
 _COOKIE: Final = re.compile(r"[A-Za-z0-9_-]{43}")

@@ -13,7 +13,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, Field
 
 from functions.gateway.oauth.redirects import matches
-from shared.caller import EVERYTHING, Scope, implied
+from shared.core.caller import EVERYTHING, Scope, implied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

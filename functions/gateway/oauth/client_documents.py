@@ -21,14 +21,14 @@ from pydantic import ValidationError
 from functions.gateway.oauth.redirects import allowed
 from functions.gateway.oauth.refused import Refused
 from functions.gateway.oauth.safe_fetch import SECONDS, PublicUrl, SafeFetch
-from shared.clock import utc_now
-from shared.errors import Unavailable
-from shared.logs import log
+from shared.core.dates import utc_now
+from shared.core.errors import Unavailable
+from shared.core.log import log
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from shared.clock import Clock
+    from shared.core.dates import Clock
 
 LONGEST: Final = timedelta(hours=1)
 """How long a document is taken to be as it was, whatever its server says."""

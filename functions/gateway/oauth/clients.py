@@ -16,7 +16,7 @@ from shared.store.access import AccessStore
 if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata
 
-    from shared.clock import Clock
+    from shared.core.dates import Clock
     from shared.keyring import Keyring
     from shared.store import Connection
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from functions.gateway.oauth.redirects import allowed
-from shared.errors import InvalidInput
-from shared.loopback import is_loopback
+from shared.core.errors import InvalidInput
+from shared.core.settings import is_loopback
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult

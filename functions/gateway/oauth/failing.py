@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import JSONResponse
 
 from functions.gateway.refusals import seconds
-from shared.errors import CarrelError, InvalidInput, PlatformFault, RateLimited, Unavailable
-from shared.logs import describe, log
+from shared.core.errors import CarrelError, InvalidInput, PlatformFault, RateLimited, Unavailable
+from shared.core.log import describe, log
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.requests import Request
 
 from functions.gateway.bodies import Bounded
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message

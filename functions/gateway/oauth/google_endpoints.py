@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.errors import Unauthorized, Unavailable
-from shared.logs import log
+from shared.core.errors import Unauthorized, Unavailable
+from shared.core.log import log
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     import httpx2
 
-    from shared.clock import Clock
+    from shared.core.dates import Clock
 
 SECONDS: Final = 5.0
 """How long an answer may take."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.errors import Unauthorized
+from shared.core.errors import Unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

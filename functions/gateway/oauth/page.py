@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse
 
 from functions.gateway.oauth.destination import Destination
 from functions.gateway.refusals import seconds
-from shared.caller import Scope
+from shared.core.caller import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from functions.gateway.oauth.authorization import AuthorizationRequest
-    from shared.errors import CarrelError
+    from shared.core.errors import CarrelError
 
 SAFE_HEADERS: Final = {
     "cache-control": "no-store",

@@ -18,7 +18,7 @@ from mcp.server.auth.provider import (
 from pydantic import AnyUrl
 
 from functions.gateway.oauth.authorization import CONSENT_PATH, AuthorizationRequest, seal
-from shared.caller import Scope
+from shared.core.caller import Scope
 
 if TYPE_CHECKING:
     from mcp.server.auth.provider import AuthorizationParams
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from functions.gateway.oauth.client import Client
     from functions.gateway.oauth.clients import Clients, EveryClient
     from functions.gateway.oauth.sign_ins import SignIns
-    from shared.clock import Clock
+    from shared.core.dates import Clock
     from shared.keyring import Keyring
 
 LONGEST_STATE: Final = 2_000

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urlsplit
 
-from shared.loopback import is_loopback
+from shared.core.settings import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

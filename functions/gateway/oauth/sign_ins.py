@@ -14,7 +14,7 @@ from functions.gateway.oauth.tickets import (
     grant_of_refresh_token,
     refresh_token_of,
 )
-from shared.errors import Unauthorized
+from shared.core.errors import Unauthorized
 from shared.store.access import AccessStore
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from functions.gateway.auth.access_tokens import AccessTokens
-    from shared.caller import Scope
-    from shared.clock import Clock
+    from shared.core.caller import Scope
+    from shared.core.dates import Clock
     from shared.domain.grant import Grant, Proof
     from shared.keyring import Keyring
     from shared.store import Connection

@@ -9,7 +9,7 @@ from functions.jobs.cards.extractive import MODEL as EXTRACTIVE
 from functions.jobs.cards.extractive import extractive_card
 from functions.jobs.cards.generated import LEAST, generate_card, probe
 from shared.ai.generation import BadAnswer
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 from shared.job import Job, Report
 from shared.needs import Need
 from shared.parked_chunks import parked_chunks

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeGuard
 from pydantic import AfterValidator, BaseModel, Field
 
 from shared.ai.generation import BadAnswer
-from shared.errors import CarrelError, InvalidInput
+from shared.core.errors import CarrelError, InvalidInput
+from shared.core.log import describe, log
 from shared.job import Failure
-from shared.logs import describe, log
 from shared.metered import metered
 from shared.store.clustering import Clusterings
 from shared.store.clusters import BY_WORDS_ALONE, Clusters

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.extract.reader import Reader
+from shared.core.log import log
 from shared.extractions.heirs import show_heirs
 from shared.job import Job, Report
-from shared.logs import log
 from shared.needs import Need
 from shared.parked_chunks import parked_chunks
 from shared.queue_work import Work, work_off

@@ -7,9 +7,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.health.golden import MOST, WANTED, golden_queries
+from shared.core.log import log
 from shared.health.score import TOP, Night, gained_since_a_week
 from shared.job import Job, Report
-from shared.logs import log
 from shared.needs import Need
 from shared.search.corpus import knowledge
 from shared.search.ranking import Mode, Question, rank

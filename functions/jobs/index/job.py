@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.index.commits import commits
-from shared.errors import PlatformFault
+from shared.core.errors import PlatformFault
 from shared.extractions.heirs import show_heirs
 from shared.job import Failure, Job, Report
 from shared.parked_chunks import parked_chunks

@@ -9,18 +9,18 @@ from functions.jobs.ingest.bucket.following import follow_bucket
 from functions.jobs.ingest.path import count, read_path
 from functions.jobs.ingest.readwise.following import follow_readwise
 from functions.jobs.ingest.readwise.parking import PARKING
-from shared.errors import CarrelError, InvalidInput
+from shared.core.errors import CarrelError, InvalidInput
+from shared.core.log import describe, log
 from shared.job import Job, Report
-from shared.logs import describe, log
 from shared.needs import Need
 from shared.store.database import LeaseLost
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
     from shared.job import Budget
-    from shared.settings import Settings
 
     Origin = Callable[[Deps, Budget, Report], Awaitable[None]]
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
+from shared.core.errors import CarrelError
 from shared.domain.contents import refusal
 from shared.domain.material import Status
-from shared.errors import CarrelError
 from shared.job import Failure, Job, Report
 from shared.materials.embedding import RefusedPassage, embed_waiting
 from shared.needs import Need

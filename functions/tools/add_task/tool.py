@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from shared.caller import Tier
+from shared.core.caller import Tier
+from shared.core.errors import InvalidInput
 from shared.domain.task import Priority, Task
-from shared.errors import InvalidInput
 from shared.tasks.changes import CHANGEABLE, checked, done, undo_by
 from shared.tasks.contract import (
     ENVELOPE,

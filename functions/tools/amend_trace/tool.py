@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from shared.caller import Tier
+from shared.core.caller import Tier
+from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.domain.trust import Status
-from shared.errors import Conflict, InvalidInput, NotFound
 from shared.needs import Need
 from shared.store.traces import Traces
 from shared.tool import DocumentId, Effect, Repeatable, Result, Tool

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
-from shared.caller import Tier
+from shared.core.caller import Tier
 from shared.domain.facet import Facet, Kind, named
 from shared.store.common_names import MOST, CommonNames
 from shared.store.index_lists import KNOWLEDGE, FacetName, IndexLists

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from shared.caller import Tier
+from shared.core.caller import Tier
+from shared.core.errors import InvalidInput, NotFound
 from shared.domain.task import Status, Task
-from shared.errors import InvalidInput, NotFound
 from shared.tasks.changes import (
     Step,
     active,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, model_validator
 
 from functions.tools.extract_key_info.invalid import invalid
-from shared.domain.names import safe_id
-from shared.readable import is_blank, wrong
+from shared.core.ids import safe_id
+from shared.core.text_validation import is_blank, wrong
 from shared.store.materials import Materials
 from shared.tool import Repeatable
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 
 
 def invalid(field: str, told: str) -> InvalidInput:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from functions.tools.extract_key_info.cutting import cut
 from functions.tools.extract_key_info.invalid import invalid
 from functions.tools.extract_key_info.pace import Pace
+from shared.core.errors import CarrelError
 from shared.domain.contents import parts_of, refusal
 from shared.domain.material import Making, Material, Status
-from shared.errors import CarrelError
 from shared.materials.embedding import (
     RefusedPassage,
     embed_passages,

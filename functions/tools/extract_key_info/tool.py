@@ -16,9 +16,9 @@ from functions.tools.extract_key_info.brought import brought_before, just_brough
 from functions.tools.extract_key_info.invalid import invalid
 from functions.tools.extract_key_info.results import Out
 from functions.tools.extract_key_info.taking_in import go_on, making, take_in
-from shared.caller import Tier
+from shared.core.caller import Tier
+from shared.core.errors import NotFound
 from shared.domain.material import Status, id_of
-from shared.errors import NotFound
 from shared.needs import Need
 from shared.retrieval.passages import CUTTING
 from shared.tool import Effect, Tool

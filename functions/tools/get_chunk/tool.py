@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import AliasChoices, Field
 
-from shared.caller import Tier
-from shared.errors import NotFound
+from shared.core.caller import Tier
+from shared.core.errors import NotFound
 from shared.results import Addresses
 from shared.retrieval.snippets import snippet
 from shared.store.chunks import Chunks

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import AliasChoices, Field, TypeAdapter
 
-from shared.caller import Tier
+from shared.core.caller import Tier
+from shared.core.errors import NotFound
 from shared.domain.facet import Facet, Kind
-from shared.errors import NotFound
 from shared.paging import CursorText, Moment, fitting, read_cursor, write_cursor
 from shared.results import Passage, passage_fields
 from shared.store.chunks import Chunks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.caller import Tier
+from shared.core.caller import Tier
 from shared.domain.extraction import Methodology
 from shared.extractions.arguments import ExtractionArguments
 from shared.extractions.lookup import look_up

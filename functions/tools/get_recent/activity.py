@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Final
 
+from shared.core.dates import Span
 from shared.domain.chunk import source_id_of
 from shared.domain.facet import Facet, Kind
-from shared.periods import Span
 from shared.store.chunk_lists import ChunkLists
 from shared.store.index_lists import KNOWLEDGE, IndexLists
 from shared.store.sources import Sources

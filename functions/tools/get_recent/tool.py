@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import Field, TypeAdapter
 
 from functions.tools.get_recent.activity import activity
-from shared.caller import Tier
+from shared.core.caller import Tier
+from shared.core.dates import Period, span_of
 from shared.paging import CursorText, Moment, fitting, read_cursor, write_cursor
-from shared.periods import Period, span_of
 from shared.results import Passage, passage_fields
 from shared.store.chunks import Chunks
 from shared.store.documents import place
 from shared.tool import Arguments, DocumentId, Effect, Links, Result, Tool
 
 if TYPE_CHECKING:
+    from shared.core.dates import Span
     from shared.deps import Deps
-    from shared.periods import Span
 
 EMPTY: Final = "There is nothing here yet. The owner puts texts in with `carrel ingest PATH`."
 TOP: Final = 5

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import AliasChoices, Field, TypeAdapter
 
-from shared.caller import Tier
-from shared.errors import Conflict, NotFound
+from shared.core.caller import Tier
+from shared.core.errors import Conflict, NotFound
 from shared.paging import Count, CursorText, fitting, read_cursor, write_cursor
 from shared.retrieval.snippets import snippet
 from shared.store.chunk_lists import ChunkLists

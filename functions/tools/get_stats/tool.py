@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
-from shared.caller import Tier
+from shared.core.caller import Tier
 from shared.domain.facet import HAS_CARD, Kind
 from shared.store.chunk_documents import STEPS
 from shared.store.chunk_lists import ChunkLists

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
-from shared.caller import Tier
+from shared.core.caller import Tier
 from shared.domain.trust import FeedbackTag, Status, VoteType
 from shared.store.traces import Traces
 from shared.tool import Arguments, DocumentId, Effect, Result, Tool

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field, TypeAdapter
 
-from shared.caller import Tier
+from shared.core.caller import Tier
 from shared.paging import Count, CursorText, fitting, read_cursor, write_cursor
 from shared.store.clusters import Clusters
 from shared.summaries import ClusterSummary, cluster_fields

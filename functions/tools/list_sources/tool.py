@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
 
-from shared.caller import Tier
+from shared.core.caller import Tier
 from shared.domain.facet import Facet, Kind, named
 from shared.paging import CursorText, Moment, fitting, read_cursor, write_cursor
 from shared.retrieval.nearest_names import unknown_name

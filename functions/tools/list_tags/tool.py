@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, StringConstraints, TypeAdapter
 
-from shared.caller import Tier
+from shared.core.caller import Tier
 from shared.domain.facet import Kind
 from shared.paging import CursorText, read_cursor, write_cursor
 from shared.store.index_lists import TRACES, IndexLists

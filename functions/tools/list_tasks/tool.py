@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, WithJsonSchema
 
-from shared.caller import Tier
+from shared.core.caller import Tier
+from shared.core.dates import time_zone
+from shared.core.errors import InvalidInput
+from shared.core.text_validation import wrong
 from shared.domain.task import Status, folded
-from shared.errors import InvalidInput
 from shared.paging import Count, CursorText, fitting, read_cursor, write_cursor
-from shared.readable import wrong
 from shared.store.tasks import Selection
 from shared.tasks.contract import ENVELOPE, Day, PriorityName, TaskView, own_tasks
-from shared.time_zones import time_zone
 from shared.tool import Arguments, Effect, Result, Tool
 
 if TYPE_CHECKING:

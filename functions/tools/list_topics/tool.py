@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import AliasChoices, Field, TypeAdapter
 
-from shared.caller import Tier
+from shared.core.caller import Tier
 from shared.domain.extraction import ExtractionType
 from shared.domain.topics import folded, normal_topic
 from shared.paging import Count, CursorText, fitting, read_cursor, write_cursor

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from shared.caller import Tier
+from shared.core.caller import Tier
 from shared.domain.task import Task
 from shared.tasks.changes import Step, as_it_is, change, existing, undo_by
 from shared.tasks.contract import ENVELOPE, Changed, TaskId

@@ -10,8 +10,8 @@ from functions.tools.search_kb.filters import Filters, selection
 from functions.tools.search_kb.listed import POSITION, listed
 from functions.tools.search_kb.ranked import ranked
 from functions.tools.search_kb.results import Detail, Hit, View
-from shared.caller import Tier
-from shared.errors import InvalidInput
+from shared.core.caller import Tier
+from shared.core.errors import InvalidInput
 from shared.needs import Need
 from shared.paging import CursorText, read_cursor, write_cursor
 from shared.search.ranking import Mode, Question

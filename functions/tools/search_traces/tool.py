@@ -9,8 +9,8 @@ from pydantic import Field, StringConstraints
 from functions.tools.search_traces.listed import POSITION, listed
 from functions.tools.search_traces.ranked import ranked
 from functions.tools.search_traces.results import Hit
-from shared.caller import Tier
-from shared.errors import InvalidInput
+from shared.core.caller import Tier
+from shared.core.errors import InvalidInput
 from shared.needs import Need
 from shared.paging import CursorText, read_cursor, write_cursor
 from shared.search.ranking import Mode, Question

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from shared.caller import Tier
-from shared.errors import InvalidInput
+from shared.core.caller import Tier
+from shared.core.errors import InvalidInput
 from shared.tasks.changes import EDITABLE, Step, active, as_it_is, change, changed_fields, undo_by
 from shared.tasks.contract import ENVELOPE, Changed, Day, Description, PriorityName, TaskId, Title
 from shared.tool import Effect, Repeatable, Tool

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from shared.caller import Tier
+from shared.core.caller import Tier
+from shared.core.errors import Forbidden, InvalidInput
+from shared.core.text_validation import prose
 from shared.domain.trust import Ballot, FeedbackTag, Record, Tally, VoteType
-from shared.errors import Forbidden, InvalidInput
-from shared.readable import prose
 from shared.store.database import Stale
 from shared.store.traces import Traces
 from shared.tool import DocumentId, Effect, Repeatable, Tool

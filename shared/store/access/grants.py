@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import FieldFilter
 
-from shared.caller import Scope
+from shared.core.caller import Scope
 from shared.domain.grant import Grant, Proof
 from shared.store.access.accounts import Accounts
 from shared.store.changes import known, put

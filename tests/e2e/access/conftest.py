@@ -14,7 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from shared.access_keys import new_key
-from shared.caller import EVERYTHING, Scope
+from shared.core.caller import EVERYTHING, Scope
 from shared.keyring import Keyring
 from shared.store import Connection
 from shared.store.access import AccessStore

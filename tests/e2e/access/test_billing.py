@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 from tests.e2e.access.conftest import FUNDS, in_access
 from tests.support.mcp_wire import ENVELOPE, MODERN, call, message, post
 from tests.support.note_tools import PRICE

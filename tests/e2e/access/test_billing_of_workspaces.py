@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from shared.caller import Caller
-from shared.clock import utc_now
+from shared.core.caller import Caller
+from shared.core.dates import utc_now
+from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.settings import Settings
 from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
 from tests.support.fakes.openai import MODEL, FakeOpenAI, Reply, refusal
 from tests.support.gateway_process import INLINE, Running, run_gateway

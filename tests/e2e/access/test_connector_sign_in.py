@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import httpx2
 import pytest
 
-from shared.caller import Scope
+from shared.core.caller import Scope
 from tests.support.consent_page import Returned, decide
 from tests.support.mcp_wire import HANDSHAKE, call, initialize, message, post
 

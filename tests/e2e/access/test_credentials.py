@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.caller import Scope, implied
+from shared.core.caller import Scope, implied
 from tests.support.mcp_wire import HANDSHAKE, MODERN, call, initialize, message, post, post_modern
 from tests.support.planted_words import SIGN_IN_PATHS
 

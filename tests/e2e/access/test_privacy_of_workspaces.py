@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from shared.caller import Scope
+from shared.core.caller import Scope
+from shared.core.ids import safe_id
 from shared.domain.material import id_of
-from shared.domain.names import safe_id
 from tests.e2e.access.all_tools_gateway import open_carrel
 
 if TYPE_CHECKING:

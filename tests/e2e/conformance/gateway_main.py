@@ -17,8 +17,8 @@ from functions.gateway.http import as_function, mcp_app
 from functions.gateway.prompt import Argument, Prompt
 from functions.gateway.server import mcp_server
 from shared.call import CallAnswer
-from shared.caller import Tier
-from shared.settings import Settings
+from shared.core.caller import Tier
+from shared.core.settings import Settings
 from shared.tool import Effect
 
 if TYPE_CHECKING:

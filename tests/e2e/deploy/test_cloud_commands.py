@@ -16,7 +16,7 @@ from infra.cloud.google_api import GoogleApi
 from infra.cloud.place import share_secret, share_secrets_of_jobs, work_in_the_cloud
 from infra.cloud.secret_values import SecretValues
 from infra.deploy.discovery import ROOT
-from shared.settings import Settings
+from shared.core.settings import Settings
 from tests.support.fake_deployment import said
 
 if TYPE_CHECKING:

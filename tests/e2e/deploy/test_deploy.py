@@ -19,8 +19,8 @@ from infra.cloud.release import bundles
 from infra.cloud.smoke_key import SECRET
 from infra.cloud.steps import EVERYTHING, INDEXES, RELEASE, go
 from infra.deploy.discovery import ROOT
-from shared.caller import Scope
-from shared.errors import Forbidden
+from shared.core.caller import Scope
+from shared.core.errors import Forbidden
 from shared.store import Connection
 from shared.store.access import AccessStore
 from tests.support.fake_deployment import GOOD, NEEDS_TERRAFORM, said

@@ -18,11 +18,11 @@ from infra.commands.smoke import smoke as command
 from infra.deploy.discovery import ROOT, tools
 from infra.local.emulator import LOOPBACK
 from shared.access_keys import new_key
-from shared.caller import Caller, Scope
-from shared.clock import utc_now
+from shared.core.caller import Caller, Scope
+from shared.core.dates import utc_now
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.keyring import Keyring
-from shared.settings import Settings
 from shared.store import Connection, Meter
 from shared.store.access import AccessStore
 from shared.store.ingestion import Ingestion

@@ -19,7 +19,7 @@ from infra.deploy.functions import functions
 from infra.deploy.imports import reach
 from infra.deploy.requirements import CONSTRAINTS, locked, requirements_of
 from infra.deploy.stage import pack, stage
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 
 FEW = ["gateway", "get_chunk", "search_kb", "index", "ingest"]
 

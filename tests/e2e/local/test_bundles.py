@@ -20,8 +20,8 @@ from infra.local.cloud import GATEWAY
 from infra.local.environments import environment
 from infra.local.file_lock import locked
 from infra.local.processes import LOOPBACK, Program, Served, await_answer, run, serve
-from shared.caller import Caller
-from shared.clock import utc_now
+from shared.core.caller import Caller
+from shared.core.dates import utc_now
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.openai import MODEL, FakeOpenAI
 from tests.support.fakes.vertex import FakeVertex

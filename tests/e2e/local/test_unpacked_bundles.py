@@ -18,7 +18,7 @@ from infra.local.bundles import LAPTOP, bundles
 from infra.local.cloud import deployed
 from infra.local.environments import environment
 from infra.local.pruning import USED_FOR
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,12 @@ said = {"variables": dict(os.environ), "path": sys.path, "ours": ours}
 print(json.dumps(said | {"modules": [name for name in names if found(name)]}))
 """
 MODULES = (
-    *("shared.settings", "functions_framework", "google.cloud.firestore", "functions.gateway.main"),
+    *(
+        "shared.core.settings",
+        "functions_framework",
+        "google.cloud.firestore",
+        "functions.gateway.main",
+    ),
     *("shared.store.access", "mcp", "sklearn", "infra", "tests", "pytest", "uv", "carrel"),
 )
 
@@ -69,7 +74,7 @@ def told(name: str) -> dict[str, Any]:
     return answer
 
 
-COMMON = {"shared.settings", "functions_framework", "google.cloud.firestore"}
+COMMON = {"shared.core.settings", "functions_framework", "google.cloud.firestore"}
 
 
 @pytest.mark.parametrize(

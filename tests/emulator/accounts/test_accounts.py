@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.core.errors import InvalidInput
 from shared.domain.account import HOLD_LASTS, Account
 from shared.domain.call_record import Bill, CallEntry
-from shared.errors import InvalidInput
 from shared.store import Connection, Meter
 from shared.store.access import AccessStore
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.caller import EVERYTHING
+from shared.core.caller import EVERYTHING
 from shared.domain.grant import CODE_LIFETIME, TOKENS_OUTLIVE, Grant, Proof
 from shared.domain.oauth_client import UNUSED_LIFETIME, OAuthClient
 from shared.store import Connection, Meter
@@ -19,7 +19,7 @@ from shared.store.database import Stale
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from google.api_core.exceptions import Aborted
 
-from shared.caller import EVERYTHING
+from shared.core.caller import EVERYTHING
+from shared.core.errors import NotFound
 from shared.domain.access_key import AccessKey
-from shared.errors import NotFound
 from shared.store import Connection
 from shared.store.access import AccessStore
 from shared.store.access.keys import MOST_LISTED

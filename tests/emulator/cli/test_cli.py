@@ -13,7 +13,7 @@ from infra.cli import main
 from infra.deploy.scaffold import create_tool
 from infra.local.emulator import PROJECT
 from infra.local.places import emulator
-from shared.errors import Conflict, InvalidInput
+from shared.core.errors import Conflict, InvalidInput
 from shared.parsing import parse
 from shared.tool import Tool
 from tests.support.ports import free_port

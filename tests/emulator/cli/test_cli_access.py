@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from infra.cli import main
 from infra.commands.wording import micro_dollars
 from shared.access_keys import key_id_of, new_key
-from shared.caller import EVERYTHING, Scope
+from shared.core.caller import EVERYTHING, Scope
 from shared.keyring import Keyring
 from shared.store import Connection
 from shared.store.access import AccessStore

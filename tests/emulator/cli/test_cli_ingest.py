@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.deploy.discovery import ROOT
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.settings import Settings
 from shared.store import Meter
 from tests.support.source_files import lines, written
 from tests.support.stored_documents import documents

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 
 from infra.cli import main
 from infra.deploy.discovery import ROOT, jobs
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.domain.chunk import KnowledgeCard
-from shared.settings import Settings
 from shared.store import Meter
 from shared.store.cards import BY_HAND, Cards
 from shared.store.ingestion import Ingestion

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from infra.cli import main
-from shared.caller import Caller
-from shared.settings import Settings
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from tests.support.clock import SettableClock
 from tests.support.materials import BREAD, MAST
 from tests.support.workspaces import bring, erasure_of, of_job, opened, stored, task_of

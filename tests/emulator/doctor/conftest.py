@@ -42,7 +42,7 @@ def record(project: str) -> Record:
 
 
 async def _kept(project: str, state: RunState) -> None:
-    from shared.clock import utc_now
+    from shared.core.dates import utc_now
 
     connection = Connection(project, "(default)")
     try:

@@ -12,8 +12,8 @@ from infra.commands.doctor import tell
 from infra.doctor.check import Finding, State, findings
 from infra.doctor.cloud import CHECKS
 from shared.ai.local_embedding import LocalEmbedder
-from shared.clock import utc_now
-from shared.settings import Settings
+from shared.core.dates import utc_now
+from shared.core.settings import Settings
 from shared.store import Connection, Meter
 from shared.store.database import Database
 from shared.store.embedding_space import EmbeddingSpace

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.jobs.extract.job import JOB, NO_MODEL, extract, waiting
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.deps import Backend
 from shared.job import Busy, Report, run_job
 from shared.store import Meter
@@ -36,7 +36,7 @@ from tests.support.knowledge import index_all, write
 from tests.support.stored_documents import ample, chunks_by_content, nothing, one_step
 
 if TYPE_CHECKING:
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -27,8 +27,8 @@ from tests.support.extract_job import (
 from tests.support.knowledge import index_all
 
 if TYPE_CHECKING:
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

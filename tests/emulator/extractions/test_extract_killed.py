@@ -12,8 +12,8 @@ import pytest
 
 from functions.jobs.extract.job import JOB
 from infra.deploy.discovery import ROOT
-from shared.caller import Caller
-from shared.clock import utc_now
+from shared.core.caller import Caller
+from shared.core.dates import utc_now
 from shared.deps import Backend
 from shared.job import Report, run_job
 from shared.store import Meter
@@ -24,9 +24,9 @@ from tests.support.fakes.generator import ScriptedGenerator
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
+    from shared.core.settings import Settings
     from shared.deps import Deps
     from shared.domain.source import Source
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -40,9 +40,9 @@ DYING: Final = """
 import asyncio, os, signal, sys
 from datetime import timedelta
 from functions.jobs.extract.job import JOB
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 from shared.job import run_job
-from shared.settings import Settings
+from shared.core.settings import Settings
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.embedder import WordEmbedder
 from tests.emulator.extractions.test_extract_killed import model

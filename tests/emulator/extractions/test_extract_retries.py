@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.jobs.extract.job import JOB
-from shared.clock import utc_now
-from shared.errors import Conflict, InvalidInput, PlatformFault, Unavailable
+from shared.core.dates import utc_now
+from shared.core.errors import Conflict, InvalidInput, PlatformFault, Unavailable
 from shared.store.embedding_space import EmbeddingSpace
 from tests.support.extract_job import (
     FOUND,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai.embedding import Purpose, Vector
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

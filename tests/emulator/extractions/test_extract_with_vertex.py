@@ -10,10 +10,10 @@ import pytest
 from google.oauth2.credentials import Credentials
 
 from shared.ai.vertex_generation import VertexGenerator
-from shared.breaker import Breaker
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.circuit_breaker import Breaker
+from shared.core.errors import Unavailable
 from shared.deps import Backend
-from shared.errors import Unavailable
 from shared.store import Meter
 from tests.support.extract_job import (
     FOUND,
@@ -46,8 +46,8 @@ from tests.support.stored_documents import chunks_by_content
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
     from tests.support.monotonic_clock import Monotonic
 
 LIMIT = 6.0

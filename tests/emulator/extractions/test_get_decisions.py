@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.caller import Tier
+from shared.core.caller import Tier
 from shared.tool import Effect
 from tests.support.extractions import (
     TOOLS,

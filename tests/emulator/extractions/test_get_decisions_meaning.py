@@ -20,9 +20,9 @@ from tests.support.tcp_proxy import emulator_at, emulator_proxy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
     from shared.domain.extraction import Extraction
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

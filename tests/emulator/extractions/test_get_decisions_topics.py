@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.settings import Settings
+from shared.core.settings import Settings
 from tests.support.extractions import cost, decision, got, hold, ids, of, pattern, refused, warning
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, put_in

@@ -9,16 +9,16 @@ import pytest
 from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
+from shared.core.errors import PlatformFault, Unavailable
 from shared.deps import Backend
-from shared.errors import PlatformFault, Unavailable
 from shared.store.database import Stale
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from google.cloud.firestore import AsyncDocumentReference
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
     from shared.store import Meter
     from shared.store.database import Database, Write
 

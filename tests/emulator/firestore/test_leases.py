@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from google.api_core.exceptions import ServiceUnavailable
 
-from shared.caller import Caller
-from shared.clock import utc_now
-from shared.errors import Unavailable
+from shared.core.caller import Caller
+from shared.core.dates import utc_now
+from shared.core.errors import Unavailable
 from shared.store import Meter
 from shared.store.database import LeaseLost, Stale
 from shared.store.leases import Lease, Leases

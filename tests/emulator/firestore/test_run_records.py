@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.core.errors import Unavailable
+from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.errors import Unavailable
 from shared.job import Failure, Job, Report, run_job
-from shared.settings import Settings
 from shared.store.leases import Leases
 from shared.store.runs import Run, Runs, RunState, new_run_id
 from tests.support.stored_documents import documents

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.gateway.billing import LedgerBilling, Reservation
+from shared.core.errors import PaymentRequired, Unauthorized
 from shared.domain.call_record import PAID_FOR, Bill, CallEntry, State, argument_sizes
-from shared.errors import PaymentRequired, Unauthorized
 from shared.store import Connection
 from shared.store.access import AccessStore
 from tests.support.clock import NOON, SettableClock

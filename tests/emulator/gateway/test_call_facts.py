@@ -14,8 +14,8 @@ from functions.gateway.auth.visitor import Visitor
 from functions.gateway.call_log import task_hash
 from functions.gateway.calls import RECEIPT, call_id
 from shared.call import CallAnswer, Receipt
-from shared.caller import Caller
-from shared.settings import Settings
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.store.access import AccessStore
 from shared.tool import Effect
 from tests.support.fake_catalog import declared, served

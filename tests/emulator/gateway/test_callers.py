@@ -13,9 +13,9 @@ from pydantic import SecretStr
 from functions.gateway.access import Access
 from functions.gateway.auth.credentials import Credential
 from shared.access_keys import new_key
-from shared.caller import EVERYTHING, Caller, Scope, Tier
-from shared.errors import InvalidInput, Unauthorized
-from shared.settings import Settings
+from shared.core.caller import EVERYTHING, Caller, Scope, Tier
+from shared.core.errors import InvalidInput, Unauthorized
+from shared.core.settings import Settings
 from shared.store.access import AccessStore
 from tests.support.clock import SettableClock
 

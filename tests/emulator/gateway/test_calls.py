@@ -10,9 +10,9 @@ from pydantic import SecretStr
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
 from functions.gateway.calls import call_id
-from shared.caller import Caller, Scope
-from shared.errors import PaymentRequired
-from shared.settings import Settings
+from shared.core.caller import Caller, Scope
+from shared.core.errors import PaymentRequired
+from shared.core.settings import Settings
 from shared.store.access import AccessStore
 from shared.tool import Effect
 from tests.support.clock import NOON, SettableClock

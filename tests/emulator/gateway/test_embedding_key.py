@@ -13,8 +13,8 @@ from functions.gateway.access import Access
 from functions.gateway.auth.credentials import Credential
 from functions.gateway.dispatch import HttpDispatcher
 from shared.access_keys import new_key
-from shared.caller import EVERYTHING
-from shared.settings import Settings
+from shared.core.caller import EVERYTHING
+from shared.core.settings import Settings
 from shared.store.access import AccessStore
 from tests.support.fake_catalog import declared
 from tests.support.faulty_tool_server import Reply, ToolServer

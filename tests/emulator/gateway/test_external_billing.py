@@ -13,9 +13,9 @@ import pytest
 from pydantic import SecretStr
 
 from functions.gateway.external_billing import ExternalBilling
-from shared.breaker import PAUSE, Breaker
+from shared.core.circuit_breaker import PAUSE, Breaker
+from shared.core.errors import CarrelError, PaymentRequired, PlatformFault, Unavailable
 from shared.domain.call_record import PAID_FOR, Bill, CallEntry, State
-from shared.errors import CarrelError, PaymentRequired, PlatformFault, Unavailable
 from shared.store import Connection
 from shared.store.access import AccessStore
 from tests.support.clock import NOON, SettableClock

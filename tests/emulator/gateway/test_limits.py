@@ -19,9 +19,9 @@ from functions.gateway.limits import (
     CallLimits,
     LeasedBuckets,
 )
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.errors import InvalidInput, RateLimited
 from shared.domain.bucket import Bucket, Leased, Rate
-from shared.errors import InvalidInput, RateLimited
 from shared.store import Connection
 from shared.tool import Effect
 from tests.support.clock import NOON, SettableClock
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from datetime import datetime
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

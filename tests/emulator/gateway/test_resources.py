@@ -15,9 +15,9 @@ from functions.gateway.auth.visitor import Visitor
 from functions.gateway.calls import RECEIPT
 from functions.gateway.catalog import Catalog
 from functions.gateway.server import mcp_server
-from shared.caller import Caller
-from shared.errors import InvalidInput, NotFound, PlatformFault, RateLimited, Unavailable
-from shared.settings import Settings
+from shared.core.caller import Caller
+from shared.core.errors import InvalidInput, NotFound, PlatformFault, RateLimited, Unavailable
+from shared.core.settings import Settings
 from shared.tool import Links
 from tests.support.clock import NOON, SettableClock
 from tests.support.fake_catalog import BOOK, SHELF, Desk, declared, served
@@ -25,7 +25,7 @@ from tests.support.fake_catalog import BOOK, SHELF, Desk, declared, served
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.errors import CarrelError
+    from shared.core.errors import CarrelError
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.core.dates import ALWAYS, Span
 from shared.domain.facet import HAS_CARD, Kind, named
-from shared.periods import ALWAYS, Span
 from shared.store.chunk_lists import ChunkLists
 from shared.store.chunks import Chunks
 from shared.store.documents import place

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.tools.get_chunk.tool import In, get_chunk
-from shared.errors import NotFound
+from shared.core.errors import NotFound
 from shared.store import Meter
 from shared.store.chunks import Chunks
 from tests.support.knowledge import BAKING, SAILING, put_in, write

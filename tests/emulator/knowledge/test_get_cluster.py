@@ -10,7 +10,7 @@ from google.cloud.firestore_v1.vector import Vector
 from pydantic import ValidationError
 
 from functions.tools.get_cluster.tool import In, get_cluster
-from shared.errors import InvalidInput, NotFound
+from shared.core.errors import InvalidInput, NotFound
 from tests.support.knowledge import write
 from tests.support.many_sources import NOON, cost, index_all, metered, shelve, source
 

@@ -10,11 +10,11 @@ import pytest
 from pydantic import ValidationError
 
 from functions.tools.get_recent.tool import EMPTY, In, get_recent
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.dates import Period
+from shared.core.errors import InvalidInput
 from shared.deps import Backend
-from shared.errors import InvalidInput
 from shared.paging import write_cursor
-from shared.periods import Period
 from shared.store.ingestion import Ingestion
 from tests.support.knowledge import in_chunks, write
 from tests.support.many_sources import NOON, cost, metered, shelve, source
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from functions.tools.get_recent.tool import Out
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
     from shared.store import Meter
 
 pytestmark = pytest.mark.anyio

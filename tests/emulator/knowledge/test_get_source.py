@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from functions.tools.get_source.tool import In, get_source
-from shared.errors import Conflict, InvalidInput, NotFound
+from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.paging import MAX_BYTES, write_cursor
 from tests.support.knowledge import BAKING, write
 from tests.support.many_sources import cost, metered, shelve, source

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from functions.tools.list_clusters.tool import EMPTY, In, list_clusters
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 from tests.support.knowledge import write
 from tests.support.many_sources import cost, metered
 

@@ -11,8 +11,8 @@ from functions.tools.list_sources.tool import TOOL as LIST_SOURCES
 from functions.tools.list_tags.tool import TOOL as LIST_TAGS
 from functions.tools.search_kb.tool import TOOL as SEARCH_KB
 from functions.tools.search_traces.tool import TOOL as SEARCH_TRACES
-from shared.caller import Caller
 from shared.calling import call
+from shared.core.caller import Caller
 from tests.support.extractions import TOOLS, decision, hold, of
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, put_in

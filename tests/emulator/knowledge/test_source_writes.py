@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from google.cloud.firestore import DELETE_FIELD
 
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.domain.source import Section, Source
 from shared.store import Meter
 from shared.store.chunk_documents import AT_FIRST

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from google.api_core.exceptions import PermissionDenied
 
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.errors import PlatformFault
 from shared.domain.source import Section, Source
-from shared.errors import PlatformFault
 from shared.store import Meter
 from shared.store.ingestion import ChunkedSource, Ingestion
 from tests.support.commit_hooks import WatchedBackend, before
@@ -19,8 +19,8 @@ from tests.support.knowledge import BAKING, SAILING, in_chunks
 from tests.support.stored_documents import chunks, documents, tombstones
 
 if TYPE_CHECKING:
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

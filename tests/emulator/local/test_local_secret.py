@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from infra.deploy.discovery import ROOT
 from infra.local.secret import local_secret
-from shared.settings import LEAST_SECRET
+from shared.core.settings import LEAST_SECRET
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,9 +16,9 @@ from functions.jobs.ingest.readers.reading import read
 from infra.local.sample.load import FOLDER, Knowledge, add_knowledge, chunks_by_highlight
 from shared.ai.embedding import unit_vector
 from shared.clustering.plane import on_map
+from shared.core.ids import safe_id
 from shared.deps import Backend
 from shared.domain.cluster import Cluster
-from shared.domain.names import safe_id
 from shared.domain.source import Section, Source
 from shared.store.clustering import Clustering, Clusterings
 from shared.store.clusters import CentredCluster, Clusters
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.ai.embedding import Purpose, Vector
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
     from shared.store import Meter
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from functions.jobs.ingest.readers.reading import read
 from infra.local.sample.extracted import MODEL, Extracts, Row, add_extractions, by_chunk
 from infra.local.sample.load import FOLDER
 from shared.ai.embedding import Purpose
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.deps import Backend
 from shared.domain.extraction import CONTENTS, ExtractionType, Pattern
 from shared.domain.source import Source
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.ai.local_embedding import LocalEmbedder
+    from shared.core.settings import Settings
     from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.domain.extraction import Extraction
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

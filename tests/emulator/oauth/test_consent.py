@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from functions.gateway.oauth.tickets import grant_of_code
-from shared.caller import EVERYTHING, Scope
+from shared.core.caller import EVERYTHING, Scope
 from shared.store.access import AccessStore
 from tests.support.sign_in_app import ASKED, USER, Doorway, asking, hidden_in
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import httpx2
     from starlette.types import Message
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import pytest
 
 from functions.gateway.oauth.google import Google
 from functions.gateway.oauth.google_endpoints import GoogleEndpoints
-from shared.errors import Unavailable
+from shared.core.errors import Unavailable
 from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
 from tests.support.google_sign_in import (
     DISCOVERY,
@@ -26,7 +26,7 @@ from tests.support.sign_in_app import Doorway
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import pytest
 
 from functions.gateway.oauth.google import Google
 from functions.gateway.oauth.tickets import grant_of_code
-from shared.caller import EVERYTHING
+from shared.core.caller import EVERYTHING
 from shared.domain.grant import Proof
 from shared.store.access import AccessStore
 from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
@@ -28,7 +28,7 @@ from tests.support.sign_in_app import ASKED, Doorway, hidden_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

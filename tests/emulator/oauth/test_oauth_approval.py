@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from functions.gateway.oauth.authorization import AuthorizationRequest, seal, unseal
-from shared.caller import EVERYTHING, Scope
+from shared.core.caller import EVERYTHING, Scope
+from shared.core.errors import Forbidden, InvalidInput, Unauthorized
 from shared.domain.grant import Proof
-from shared.errors import Forbidden, InvalidInput, Unauthorized
 from shared.keyring import Keyring
 from tests.support.authorization_server import (
     ISSUER,

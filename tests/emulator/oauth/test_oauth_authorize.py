@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.caller import EVERYTHING, Scope
-from shared.errors import RateLimited, Unavailable
+from shared.core.caller import EVERYTHING, Scope
+from shared.core.errors import RateLimited, Unavailable
 from tests.support.authorization_server import (
     ISSUER,
     REDIRECT,

@@ -10,9 +10,9 @@ import pytest
 
 from functions.gateway.auth.credentials import Credential
 from shared.access_keys import new_key
-from shared.caller import EVERYTHING
+from shared.core.caller import EVERYTHING
+from shared.core.errors import Unauthorized
 from shared.domain.grant import Proof
-from shared.errors import Unauthorized
 from shared.store.access.revoking import revoke_key, revoke_user
 from tests.support.authorization_server import NOON, PERSON, error_in, house, tokens_in
 

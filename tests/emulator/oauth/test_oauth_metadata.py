@@ -18,8 +18,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from functions.gateway.auth.public_url import challenge
-from shared.caller import EVERYTHING
-from shared.errors import Unauthorized
+from shared.core.caller import EVERYTHING
+from shared.core.errors import Unauthorized
 from tests.support.authorization_server import (
     ISSUER,
     PERSON,

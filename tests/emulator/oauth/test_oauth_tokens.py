@@ -10,7 +10,7 @@ import pytest
 
 from functions.gateway.auth.access_tokens import LIFETIME
 from functions.gateway.oauth.tickets import refresh_token_of
-from shared.caller import EVERYTHING
+from shared.core.caller import EVERYTHING
 from shared.domain.grant import TOKENS_OUTLIVE
 from tests.support.authorization_server import (
     ISSUER,

@@ -11,7 +11,7 @@ from functions.gateway.oauth.client_documents import client_in
 from functions.gateway.oauth.destination import Destination
 from functions.gateway.oauth.redirects import allowed, matches
 from functions.gateway.oauth.refused import Refused
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 from tests.support.authorization_server import REDIRECT, error_in, house
 from tests.support.https_server import URL
 

@@ -26,11 +26,11 @@ from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.repair.job import JOB as REPAIR
 from infra.deploy.discovery import ROOT, jobs
 from infra.local.places import SAMPLE
-from shared.clock import utc_now
+from shared.core.dates import utc_now
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.domain.material import id_of
 from shared.job import Busy, Report, run_job
-from shared.settings import Settings
 from shared.store.ingestion import Ingestion
 from shared.store.runs import Runs, RunState
 from tests.emulator.pipeline.test_repair import damage
@@ -88,7 +88,7 @@ DYING: Final = """
 import asyncio, os, signal, sys
 from functions.jobs.repair.job import JOB
 from shared.job import run_job
-from shared.settings import Settings
+from shared.core.settings import Settings
 from tests.support.commit_hooks import WatchedBackend, after
 
 async def die():

@@ -14,9 +14,9 @@ import pytest
 
 from functions.jobs.cards.generated import PROBE
 from functions.jobs.cards.job import JOB, cards, waiting
+from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from shared.deps import Backend
 from shared.domain.source import Section, Source
-from shared.errors import InvalidInput, PlatformFault, Unavailable
 from shared.job import Report, run_job
 from shared.store.cards import BY_HAND
 from tests.support.cards import (
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from datetime import datetime
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -13,9 +13,9 @@ import pytest
 
 from functions.jobs.cards.job import JOB
 from infra.deploy.discovery import ROOT
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.job import Report, run_job
-from shared.settings import Settings
 from tests.support.cards import bring, deps_of, generator_of, notes, written
 from tests.support.fakes.vertex import HANG, FakeVertex, Reply
 from tests.support.stored_documents import chunks
@@ -34,7 +34,7 @@ from functions.jobs.cards.job import JOB
 from shared.ai.vertex_generation import VertexGenerator
 from shared.deps import Backend
 from shared.job import run_job
-from shared.settings import Settings
+from shared.core.settings import Settings
 
 generator = VertexGenerator(
     project="p", location="l", model="gemini-2.5-flash", base_url=sys.argv[1],

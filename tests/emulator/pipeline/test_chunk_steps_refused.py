@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.core.errors import PlatformFault
 from shared.domain.source import Section, Source
-from shared.errors import PlatformFault
 from shared.job import Report
 from shared.queue_work import Work, work_off
 from shared.store.database import MOST_BYTES

@@ -11,7 +11,7 @@ from google.cloud.firestore import DELETE_FIELD
 from functions.jobs.cluster.due import MOVING, TOO_FEW
 from functions.jobs.cluster.job import JOB, cluster
 from functions.jobs.cluster.making import NO_TIME
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.deps import Backend
 from shared.job import Busy, Report, run_job
 from shared.store import Meter
@@ -39,8 +39,8 @@ from tests.support.topic_chunks import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

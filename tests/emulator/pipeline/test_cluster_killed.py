@@ -13,7 +13,7 @@ import pytest
 
 from functions.jobs.cluster.job import cluster
 from infra.deploy.discovery import ROOT
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.deps import Backend
 from shared.store import Meter
 from shared.store.clusters import BY_HAND, Clusters
@@ -35,8 +35,8 @@ from tests.support.topic_chunks import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
 
     Prepare = Callable[[Deps], Awaitable[None]]
 
@@ -47,7 +47,7 @@ KILLED_RUN: Final = """
 import asyncio, os, signal, sys
 from functions.jobs.cluster.job import JOB
 from shared.job import run_job
-from shared.settings import Settings
+from shared.core.settings import Settings
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.embedder import WordEmbedder
 

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ValidationError
 from functions.jobs.cluster.job import cluster
 from functions.jobs.cluster.model_names import SHOWN, TopicName
 from shared.ai.generation import BadAnswer, Generated
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from shared.deps import Backend
-from shared.errors import CarrelError, InvalidInput, Unavailable
 from shared.store import Meter
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, documents
@@ -22,9 +22,9 @@ from tests.support.topic_chunks import SIZE, THEMES, about, put_in
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
     from shared.job import Report
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

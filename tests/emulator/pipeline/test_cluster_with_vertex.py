@@ -10,8 +10,8 @@ from google.oauth2.credentials import Credentials
 
 from functions.jobs.cluster.job import cluster
 from shared.ai.vertex_generation import VertexGenerator
-from shared.breaker import Breaker
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.circuit_breaker import Breaker
 from shared.deps import Backend
 from shared.store import Meter
 from tests.support.fakes.embedder import WordEmbedder
@@ -22,8 +22,8 @@ from tests.support.topic_chunks import THEMES, about, put_in
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
     from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio

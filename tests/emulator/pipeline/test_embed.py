@@ -14,10 +14,10 @@ from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.embed.job import JOB, embed, waiting
 from shared.ai.embedding import Purpose
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.errors import CarrelError, Conflict, InvalidInput, PlatformFault, Unavailable
 from shared.deps import Backend
 from shared.domain.source import Section, Source
-from shared.errors import CarrelError, Conflict, InvalidInput, PlatformFault, Unavailable
 from shared.job import Budget, Report, run_job
 from shared.store import Meter
 from shared.store.database import LeaseLost
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from shared.ai.embedding import Embedder, Vector
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
 
 REFUSAL = "VALIDATION_ERROR: The provider refuses this text."
 

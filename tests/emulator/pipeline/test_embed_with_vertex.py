@@ -11,10 +11,10 @@ from google.oauth2.credentials import Credentials
 from functions.jobs.embed.job import embed
 from functions.tools.search_kb.tool import In, search_kb
 from shared.ai.vertex_embedding import VertexEmbedder
-from shared.breaker import Breaker
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.circuit_breaker import Breaker
+from shared.core.errors import Unavailable
 from shared.deps import Backend
-from shared.errors import Unavailable
 from shared.job import Budget, Report
 from shared.store import Meter
 from shared.store.embedding_space import EmbeddingSpace
@@ -25,8 +25,8 @@ from tests.support.knowledge import BAKING, SAILING, in_chunks
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

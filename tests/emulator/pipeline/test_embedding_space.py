@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.errors import Conflict
 from shared.deps import Backend
-from shared.errors import Conflict
 from shared.store import Meter
 from shared.store.database import Stale
 from shared.store.embedding_space import EmbeddingSpace, Move, Moving
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai.embedding import Purpose, Vector
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import pytest
 
 from functions.jobs.health.golden import MOST, WANTED
 from functions.jobs.health.job import JOB, health
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.job import Budget, Report, run_job
@@ -29,8 +29,8 @@ from tests.support.workspaces import of_job
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
     from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio

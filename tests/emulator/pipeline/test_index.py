@@ -12,11 +12,11 @@ import pytest
 
 from functions.jobs.index.commits import MAX_BYTES, MAX_LISTS, commits
 from functions.jobs.index.job import JOB, PAGE, index, waiting
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.errors import PlatformFault
 from shared.deps import Backend
 from shared.domain.facet import HAS_CARD, Facet, Kind, named
 from shared.domain.source import Section, Source
-from shared.errors import PlatformFault
 from shared.job import Budget, Report, run_job
 from shared.retrieval.terms import ANALYSIS
 from shared.store import Meter

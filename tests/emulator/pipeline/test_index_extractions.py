@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.jobs.index.job import index
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 from shared.domain.extraction import Decision, Extraction, Pitfall
 from shared.store.extracted import extracted, topic_writes
 from shared.store.ingestion import Ingestion

@@ -13,11 +13,11 @@ from functions.jobs.embed.job import embed
 from functions.jobs.ingest.job import ingest, readable
 from functions.jobs.ingest.path import read_path
 from functions.jobs.ingest.readers.reading import read
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.errors import InvalidInput
+from shared.core.settings import Settings
 from shared.domain.source import Source
-from shared.errors import InvalidInput
 from shared.job import Budget, Failure, Report
-from shared.settings import Settings
 from shared.store import Meter
 from shared.store.chunk_documents import AT_FIRST
 from tests.support.source_files import book, export, lines, written

@@ -10,10 +10,10 @@ from pydantic import SecretStr
 
 from functions.jobs.ingest.bucket.following import follow_bucket
 from functions.jobs.ingest.job import ingest, readable
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.job import Failure, Report
-from shared.settings import Settings
 from shared.store import Meter
 from tests.support.fakes.cloud_storage import FakeCloudStorage, Fault, Operation
 from tests.support.readwise_runs import followed, standing, texts

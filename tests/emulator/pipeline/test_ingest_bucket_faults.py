@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from functions.jobs.ingest.bucket.objects import Objects
-from shared.errors import InvalidInput, Unavailable
+from shared.core.errors import InvalidInput, Unavailable
+from shared.core.settings import Settings
 from shared.job import Failure
-from shared.settings import Settings
 from tests.support.fakes.cloud_storage import (
     BROKEN,
     CUT,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.job import Report
-from shared.settings import Settings
 from shared.store import Meter
 from tests.support.commit_hooks import WatchedBackend
 from tests.support.fakes.cloud_storage import FakeCloudStorage

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from functions.jobs.ingest_materials.job import JOB, ingest_materials, waiting
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.errors import Unavailable
 from shared.deps import Backend
 from shared.domain.material import id_of
-from shared.errors import Unavailable
 from shared.job import Budget, Busy, Report, run_job
 from shared.store import Meter
 from shared.store.materials import Erased, Materials

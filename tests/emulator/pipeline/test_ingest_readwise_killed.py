@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.deps import Backend
 from shared.store import Meter
 from tests.support.commit_hooks import WatchedBackend

@@ -11,10 +11,10 @@ import pytest
 
 from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest.readers.reading import read
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.domain.source import Source
 from shared.job import Failure
-from shared.settings import Settings
 from shared.store import Meter
 from shared.store.database import Stale
 from shared.store.roots import Root, Roots

@@ -18,10 +18,10 @@ from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
 from infra.deploy.discovery import ROOT
 from shared.ai.local_embedding import LocalEmbedder
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.job import run_job
-from shared.settings import Settings
 from shared.store import Meter
 from tests.support.source_files import book, export
 from tests.support.stored_documents import documents, leases, snapshots

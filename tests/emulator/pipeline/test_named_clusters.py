@@ -33,9 +33,9 @@ from tests.support.topic_chunks import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
     from shared.job import Report
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from shared.deps import Backend
 from shared.domain.source import Section, Source
-from shared.errors import InvalidInput, PlatformFault, Unavailable
 from shared.job import Budget, Failure, Report
 from shared.queue_work import Work, work_off
 from shared.store import Meter
@@ -22,8 +22,8 @@ from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import ample, chunks, chunks_by_content, nothing, one_step
 
 if TYPE_CHECKING:
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

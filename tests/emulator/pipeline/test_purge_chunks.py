@@ -13,7 +13,7 @@ from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
 from functions.jobs.purge.rounds import EVERY
 from functions.jobs.repair.job import repair
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.job import Report
@@ -31,8 +31,8 @@ from tests.support.workspaces import of_job
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

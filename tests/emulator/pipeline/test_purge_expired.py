@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.jobs.purge.job import SWEEPS, purge, waiting
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.job import Report
 from shared.store import Meter
 from shared.store.expiry import EXPIRING
@@ -24,8 +24,8 @@ from tests.support.workspaces import of_job, stored
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.core.settings import Settings
     from shared.deps import Backend, Deps
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

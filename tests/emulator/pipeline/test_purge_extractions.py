@@ -28,9 +28,9 @@ from tests.support.workspaces import of_job
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.core.settings import Settings
     from shared.deps import Backend, Deps
     from shared.domain.chunk import Chunk
-    from shared.settings import Settings
     from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio

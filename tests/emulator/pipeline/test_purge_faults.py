@@ -9,7 +9,7 @@ import pytest
 from google.api_core.exceptions import InvalidArgument, ServiceUnavailable
 
 from functions.jobs.purge.job import JOB, purge
-from shared.errors import Unavailable
+from shared.core.errors import Unavailable
 from shared.job import run_job
 from shared.store import Meter
 from shared.store.database import Database, LeaseLost
@@ -24,7 +24,7 @@ from tests.support.workspaces import bring, of_job, stored
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
     from tests.support.commit_hooks import Around, Results, Send
 
 pytestmark = pytest.mark.anyio

@@ -21,8 +21,8 @@ from tests.support.stored_documents import ample
 from tests.support.workspaces import bring, erasure_of, of_job, opened, stored
 
 if TYPE_CHECKING:
+    from shared.core.settings import Settings
     from shared.deps import Backend, Deps
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ from dataclasses import replace
 from functions.jobs.purge.job import JOB, purge
 from shared.deps import Backend
 from shared.job import Budget, run_job
-from shared.settings import Settings
+from shared.core.settings import Settings
 
 class Dying(Budget):
     commits = 0

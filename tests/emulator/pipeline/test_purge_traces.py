@@ -40,8 +40,8 @@ from tests.support.workspaces import stored as written
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.core.settings import Settings
     from shared.deps import Backend, Deps
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

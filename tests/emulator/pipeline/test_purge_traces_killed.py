@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from functions.jobs.purge.job import purge
+from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.settings import Settings
 from tests.support.clock import SettableClock
 from tests.support.database_dump import everything, orphans
 from tests.support.dying_process import mortals

@@ -13,7 +13,7 @@ from google.cloud.firestore import DELETE_FIELD
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.repair.job import JOB, lists, repair, repair_within
 from functions.jobs.repair.part import Limits
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.deps import Backend
 from shared.domain.postings import Totals
 from shared.job import Budget, Busy, Report, run_job

@@ -12,7 +12,7 @@ from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.repair.job import lists, repair, repair_within
 from functions.jobs.repair.part import Limits
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.job import Report
 from shared.store import Meter
 from shared.store.index_lists import TRACES
@@ -27,8 +27,8 @@ from tests.support.workspaces import of_job
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.core.settings import Settings
     from shared.deps import Backend, Deps
-    from shared.settings import Settings
     from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
     from tests.support.database_state import State
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

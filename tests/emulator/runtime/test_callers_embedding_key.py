@@ -12,10 +12,10 @@ from pydantic import SecretStr, ValidationError
 
 from shared.ai.embedding import Purpose
 from shared.call import CallRequest
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.errors import Forbidden, InvalidInput
+from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.errors import Forbidden, InvalidInput
-from shared.settings import Settings
 from shared.store import Meter
 from tests.support.fakes.openai import MODEL, FakeOpenAI
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.caller import Caller, Tier
 from shared.calling import call
-from shared.errors import PlatformFault
+from shared.core.caller import Caller, Tier
+from shared.core.errors import PlatformFault
 from shared.job import Job, Report, run_job
 from shared.needs import Need
 from shared.store.changes import put

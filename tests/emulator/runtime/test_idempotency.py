@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.call import CallAnswer, CallRequest
-from shared.caller import Caller
 from shared.calling import call
+from shared.core.caller import Caller
 from tests.support.note_tools import TOOLS, Note, Written
 from tests.support.tool_calls import request_of
 

@@ -13,9 +13,9 @@ import pytest
 from pydantic import Field, ValidationError
 
 from shared.call import CallAnswer, CallRequest, WireError
-from shared.caller import Caller, Tier
 from shared.calling import call
-from shared.errors import Conflict, InvalidInput, PlatformFault, RateLimited, Unavailable
+from shared.core.caller import Caller, Tier
+from shared.core.errors import Conflict, InvalidInput, PlatformFault, RateLimited, Unavailable
 from shared.needs import Need
 from shared.parsing import parse
 from shared.store import Meter

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.errors import Unavailable
+from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.errors import Unavailable
 from shared.job import Budget, Busy, Failure, Job, Report, run_job
-from shared.settings import Settings
 from shared.store import Meter
 from shared.store.database import LeaseLost
 from shared.store.leases import Leases

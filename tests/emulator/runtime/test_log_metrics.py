@@ -13,10 +13,10 @@ from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
 from shared.apart import set_apart
 from shared.call import CallRequest
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.log import log
 from shared.job import Failure, Job, Report, run_job
 from shared.keyring import Keyring
-from shared.logs import log
 from tests.support.knowledge import BAKING, put_in
 from tests.support.log_metrics import METRICS, entry_of, labels_of, values_of
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.caller import Caller
 from shared.calling import call
+from shared.core.caller import Caller
 from shared.store.replays import Replays
 from tests.support.note_tools import TOOLS, Note, Written
 from tests.support.tool_calls import request_of

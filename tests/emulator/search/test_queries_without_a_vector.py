@@ -8,8 +8,8 @@ import pytest
 
 from functions.tools.search_kb.tool import TOOL
 from shared.ai.embedding import Purpose, unit_vector
-from shared.caller import Caller
 from shared.calling import call
+from shared.core.caller import Caller
 from tests.support.extractions import decision, got, hold, of, refused
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.knowledge import SAILING, put_in

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.deploy.query_recorder import recording
+from shared.core.dates import Span
 from shared.domain.facet import Kind, named
-from shared.periods import Span
 from shared.retrieval.fusion import Scores, fuse
 from shared.search.corpus import knowledge
 from shared.search.keep import keeping

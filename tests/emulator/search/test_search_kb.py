@@ -9,7 +9,7 @@ import pytest
 from functions.tools.search_kb import advice
 from functions.tools.search_kb.ranked import NEAREST
 from functions.tools.search_kb.tool import In, search_kb
-from shared.errors import Conflict
+from shared.core.errors import Conflict
 from shared.store.ingestion import ChunkedSource, Ingestion
 from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, index_all, put_in, write
 from tests.support.search_brute_force import change, cut_lists, ids, many, one, walk

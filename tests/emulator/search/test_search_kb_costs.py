@@ -8,7 +8,7 @@ import pytest
 
 from functions.tools.search_kb.tool import In, search_kb
 from infra.deploy.query_recorder import recording
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.search.meaning import DENSE_POOL
 from shared.search.plan import FEW
 from shared.search.pool import FILTERED_POOL

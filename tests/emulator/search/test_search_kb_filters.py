@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.tools.search_kb.tool import In, search_kb
+from shared.core.errors import InvalidInput
 from shared.deps import Backend
-from shared.errors import InvalidInput
 from shared.search.plan import FEW
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
@@ -20,9 +20,9 @@ from tests.support.search_brute_force import change, cut_lists, hits, ids, many,
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
     from shared.domain.source import Source
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ import pytest
 from functions.tools.search_kb import advice
 from functions.tools.search_kb.tool import TOOL, In, search_kb
 from shared.call import CallRequest
-from shared.caller import Caller
 from shared.calling import call
-from shared.errors import InvalidInput, Unavailable
+from shared.core.caller import Caller
+from shared.core.errors import InvalidInput, Unavailable
 from shared.search.ranking import MAX_TERMS, Mode
 from shared.store import Meter
 from shared.store.ingestion import Ingestion

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.tools.search_kb.tool import In, search_kb
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 from shared.paging import MAX_BYTES, read_cursor, write_cursor
 from shared.search.meaning import DENSE_POOL
 from shared.search.plan import FEW

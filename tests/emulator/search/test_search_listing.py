@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.core.dates import Span
 from shared.domain.facet import Kind, named
-from shared.periods import Span
 from shared.search.corpus import knowledge
 from shared.search.listing import EXAMINED
 from shared.search.listing import newest as newest_in

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.core.errors import Unavailable
 from shared.domain.facet import Kind, named
-from shared.errors import Unavailable
 from shared.search.corpus import Corpus, knowledge
 from shared.search.meaning import DENSE_POOL, NoMeaning
 from shared.search.plan import FEW

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.caller import Caller
-from shared.errors import Unauthorized
+from shared.core.caller import Caller
+from shared.core.errors import Unauthorized
 from shared.store import Meter
 from shared.tasks.contract import ENVELOPE, Problem, own_tasks
 from tests.support.tasks import TOOLS

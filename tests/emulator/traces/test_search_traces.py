@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.domain.trace import Trace, Writing
 from shared.store import Meter
 from shared.store.traces import Traces

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Status, Tally
 from shared.store.traces import Traces

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.store import Meter
 from shared.store.database import Stale
 from shared.store.marks import read_mark

@@ -12,7 +12,7 @@ import pytest
 
 from functions.jobs.purge.job import purge
 from functions.jobs.trust.job import EVERY, JOB, LATE, trust, waiting
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.domain.trust import Tally
 from shared.job import Busy, Report, run_job
 from shared.store import Meter
@@ -30,8 +30,8 @@ from tests.support.workspaces import stored as written
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.core.settings import Settings
     from shared.deps import Backend
-    from shared.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ from tests.support.stored_traces import assert_sums
 from tests.support.workspaces import of_job
 
 if TYPE_CHECKING:
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ KILLED_TRUST: Final = """
 import asyncio, os, signal, sys
 from functions.jobs.trust.job import JOB
 from shared.job import run_job
-from shared.settings import Settings
+from shared.core.settings import Settings
 from tests.support.commit_hooks import WatchedBackend, after
 
 async def die():

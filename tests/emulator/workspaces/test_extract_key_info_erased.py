@@ -12,9 +12,9 @@ import pytest
 
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
+from shared.core.settings import Settings
 from shared.domain.material import id_of
 from shared.job import Report, run_job
-from shared.settings import Settings
 from shared.store import Meter
 from shared.store.material_erasure import MaterialErasure
 from shared.store.materials import Materials

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from functions.jobs.ingest_materials.job import ingest_materials
 from functions.tools.extract_key_info.tool import TOOL
 from shared.ai.embedding import Purpose
-from shared.caller import Caller
 from shared.calling import call
+from shared.core.caller import Caller
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.retrieval.terms import ANALYSIS
-from shared.settings import Settings
 from shared.store import Meter
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import (

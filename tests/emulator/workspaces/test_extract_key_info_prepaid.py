@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
+from shared.core.settings import Settings
 from shared.domain.material import id_of
 from shared.job import run_job
-from shared.settings import Settings
 from shared.store import Meter
 from shared.store.materials import Materials
 from tests.support.commit_hooks import WatchedBackend, after, answer_lost, plainly

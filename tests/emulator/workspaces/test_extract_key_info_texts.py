@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.settings import Settings
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER, STRANGER, extract, extracted, refused
 

@@ -17,11 +17,11 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from shared.ai.embedding import Purpose
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.ids import safe_id
+from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.domain.material import id_of
-from shared.domain.names import safe_id
-from shared.settings import Settings
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import BREAD, BRIDGE, COMET, MAST, extract, extracted, refused
 from tests.support.workspaces import erase, of_job, stored

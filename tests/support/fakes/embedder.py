@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Vector, require_unicode, unit_vector
-from shared.errors import Unavailable
+from shared.core.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

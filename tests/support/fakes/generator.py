@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from shared.ai.generation import BadAnswer, Generated
-from shared.errors import CarrelError, Unavailable
+from shared.core.errors import CarrelError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

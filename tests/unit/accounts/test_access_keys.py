@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from shared.access_keys import PREFIX, is_text_of, key_id_of, new_key
-from shared.caller import EVERYTHING, checked_user
-from shared.errors import InvalidInput
+from shared.core.caller import EVERYTHING, checked_user
+from shared.core.errors import InvalidInput
 from shared.keyring import Keyring
 
 RING = Keyring([SecretStr("s" * 32)])

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.caller import EVERYTHING
+from shared.core.caller import EVERYTHING
 from shared.domain.grant import CODE_LIFETIME, IDLE_LIFETIME, OVERLAP, Grant, Proof
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.core.errors import PaymentRequired
 from shared.domain.account import HOLD_LASTS, Account
 from shared.domain.call_record import PAID_FOR, Bill, CallEntry, CallRecord, State
 from shared.domain.ledger import Ledger
-from shared.errors import PaymentRequired
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 ENTRY = CallEntry(started_at=NOON)

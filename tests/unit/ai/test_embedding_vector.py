@@ -5,7 +5,7 @@ import math
 import pytest
 
 from shared.ai.embedding import require_unicode, unit_vector
-from shared.errors import InvalidInput, PlatformFault
+from shared.core.errors import InvalidInput, PlatformFault
 
 
 def test_a_vector_is_scaled_to_length_one() -> None:

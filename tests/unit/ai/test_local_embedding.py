@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.ai.embedding import Purpose
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from shared.ai.embedding import Vector

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 
-from shared import errors
 from shared.ai.embedding import Purpose, unit_vector
 from shared.ai.openai_embedding import PROBE, OpenAIEmbedder
 from shared.ai.retrying import ATTEMPTS_IN_TIME, LONGEST_WAIT, QUERY_SECONDS, retry_after
-from shared.breaker import FAILURES
-from shared.clock import utc_now
-from shared.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
+from shared.core import errors
+from shared.core.circuit_breaker import FAILURES
+from shared.core.dates import utc_now
+from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
 from tests.support.fakes import openai
 from tests.support.fakes.openai import HANG, MODEL, FakeOpenAI, Reply, refusal, vector_of
 

@@ -17,7 +17,7 @@ from shared.ai.batch_files import BatchFiles
 from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.ai.vertex_batch import JobState, Progress, Row, VertexBatch
 from shared.ai.vertex_client import Endpoint
-from shared.errors import InvalidInput, PlatformFault, Unavailable
+from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from tests.support.fakes.cloud_storage import BROKEN as STORAGE_BROKEN
 from tests.support.fakes.cloud_storage import (
     CLIENT_LEAVES_SOCKETS,

@@ -16,8 +16,8 @@ from google.oauth2.credentials import Credentials
 from shared.ai.embedding import Purpose, unit_vector
 from shared.ai.retrying import ATTEMPTS_IN_TIME, QUERY_SECONDS
 from shared.ai.vertex_embedding import VertexEmbedder
-from shared.breaker import FAILURES, Breaker
-from shared.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
+from shared.core.circuit_breaker import FAILURES, Breaker
+from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
 from tests.support.fakes.vertex import (
     CUT_CONNECTION,
     CUT_JSON,

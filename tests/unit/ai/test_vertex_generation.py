@@ -16,8 +16,8 @@ from pydantic import BaseModel, Field
 from shared.ai.generation import BadAnswer, Generated
 from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.ai.vertex_generation import VertexGenerator
-from shared.breaker import FAILURES, Breaker
-from shared.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
+from shared.core.circuit_breaker import FAILURES, Breaker
+from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
 from tests.support.fakes.vertex import (
     CUT_CONNECTION,
     HANG,

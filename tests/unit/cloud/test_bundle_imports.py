@@ -35,7 +35,7 @@ def test_only_jobs_come_with_what_runs_jobs() -> None:
 
 
 def test_what_is_imported_for_types_alone_stays_away() -> None:
-    assert "shared/caller.py" in reached("shared.calling")  # by way of the request
+    assert "shared/core/caller.py" in reached("shared.calling")  # by way of the request
     assert "shared/deps.py" not in reached("shared.once")
 
 

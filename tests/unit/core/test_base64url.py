@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.base64url import from_base64url, to_base64url
+from shared.core.base64url import from_base64url, to_base64url
 
 
 def test_it_has_no_character_that_an_address_would_escape() -> None:

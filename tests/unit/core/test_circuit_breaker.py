@@ -18,12 +18,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from shared.breaker import FAILURES, PAUSE, SOON, Breaker
-from shared.errors import Unavailable
+from shared.core.circuit_breaker import FAILURES, PAUSE, SOON, Breaker
+from shared.core.errors import Unavailable
 from tests.support.clock import SettableSeconds
 
 if TYPE_CHECKING:
-    from shared.breaker import Attempt
+    from shared.core.circuit_breaker import Attempt
 
 
 class Call:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shared.domain.names import MAX_LENGTH, safe_id
+from shared.core.ids import MAX_LENGTH, safe_id
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{0,63}[a-zA-Z0-9-]", re.ASCII)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared import errors
 from shared.call import WireError
-from shared.errors import CarrelError, status_of
+from shared.core import errors
+from shared.core.errors import CarrelError, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shared.errors import InvalidInput
-from shared.settings import Settings
+from shared.core.errors import InvalidInput
+from shared.core.settings import Settings
 
 SECRET = "zyzzyva"
 

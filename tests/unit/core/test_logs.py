@@ -6,7 +6,7 @@ import io
 import json
 import logging
 
-import shared.logs  # noqa: F401 - what it does to `logging` is what is tested
+import shared.core.log  # noqa: F401 - what it does to `logging` is what is tested
 
 SECRET = "what-nobody-may-read"
 

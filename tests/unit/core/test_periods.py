@@ -6,8 +6,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from shared.clock import from_microseconds
-from shared.periods import ALWAYS, Period, Span, span_of
+from shared.core.dates import ALWAYS, Period, Span, from_microseconds, span_of
 
 NOW = datetime(2024, 3, 10, 12, tzinfo=UTC)
 SPAN = Span(date(2024, 1, 30), date(2024, 3, 2))

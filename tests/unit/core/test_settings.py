@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from shared.errors import InvalidInput
-from shared.settings import Settings
+from shared.core.errors import InvalidInput
+from shared.core.settings import Settings
 
 SECRET = "zyzzyva"
 GOOD = json.dumps(["s" * 32])

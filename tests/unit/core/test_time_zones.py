@@ -9,9 +9,9 @@ from datetime import UTC
 
 import pytest
 
-from shared.errors import InvalidInput
-from shared.settings import Settings
-from shared.time_zones import time_zone
+from shared.core.dates import time_zone
+from shared.core.errors import InvalidInput
+from shared.core.settings import Settings
 
 
 def test_a_name_is_a_time_zone() -> None:
@@ -39,7 +39,7 @@ def test_the_setting_is_checked_at_the_start(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_without_the_systems_database_that_of_the_package_serves() -> None:
-    code = "from shared.time_zones import time_zone; print(time_zone('Asia/Tokyo'))"
+    code = "from shared.core.dates import time_zone; print(time_zone('Asia/Tokyo'))"
     environment = {**os.environ, "PYTHONTZPATH": ""}
     command = [sys.executable, "-c", code]
     assert b"Asia/Tokyo\n" == subprocess.check_output(command, env=environment)

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from shared.logs import log
-from shared.tracing import Trace, trace_in, traced, traceparent
+from shared.core.log import Trace, log, trace_in, traced, traceparent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.call import CallRequest
-from shared.caller import Caller
+from shared.core.caller import Caller
 from tests.support.fake_catalog import declared
 
 if TYPE_CHECKING:

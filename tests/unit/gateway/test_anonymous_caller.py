@@ -12,8 +12,8 @@ from starlette.requests import Request
 
 from functions.gateway.auth.visitor import Visitor, visitor_of
 from functions.gateway.server import mcp_server
-from shared.caller import Caller
-from shared.errors import Unauthorized
+from shared.core.caller import Caller
+from shared.core.errors import Unauthorized
 from tests.support.fake_catalog import CATALOG, Desk, calls_to, served
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from functions.gateway.arguments import MAX_DEPTH, invalid_arguments
 from functions.gateway.auth.visitor import Visitor
-from shared.caller import Caller
+from shared.core.caller import Caller
 from tests.support.fake_catalog import Desk, calls_to, declared
 
 TOOL = declared("try_out")

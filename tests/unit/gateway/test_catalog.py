@@ -8,7 +8,7 @@ import pytest
 
 from functions.gateway.catalog import Catalog
 from infra.deploy.discovery import tools
-from shared.caller import Caller, Tier
+from shared.core.caller import Caller, Tier
 from shared.tool import Effect, Links
 from tests.support.fake_catalog import SHELF, declared
 

@@ -14,7 +14,7 @@ from mcp_types import PromptReference, ResourceTemplateReference
 from functions.gateway.catalog import Catalog
 from functions.gateway.dispatch import HttpDispatcher
 from functions.gateway.prompt import Argument, Prompt
-from shared.errors import InvalidInput, Unavailable
+from shared.core.errors import InvalidInput, Unavailable
 from tests.support.fake_catalog import BOOK, SHELF, Desk, declared, served
 from tests.support.faulty_tool_server import Reply, ToolServer
 

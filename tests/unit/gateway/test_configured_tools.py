@@ -11,9 +11,9 @@ from mcp_types import ResourceTemplateReference
 
 from functions.gateway.catalog import Catalog
 from functions.gateway.links import blocks
-from shared.caller import Caller
-from shared.errors import InvalidInput
-from shared.settings import Settings
+from shared.core.caller import Caller
+from shared.core.errors import InvalidInput
+from shared.core.settings import Settings
 from tests.support.fake_catalog import BOOK, CATALOG, SHELF, Desk, declared, served
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from functions.gateway.auth.credentials import Credential, credential_in
-from shared.errors import Unauthorized
+from shared.core.errors import Unauthorized
 
 KEY = "carrel_0123456789ab_" + "k" * 51
 

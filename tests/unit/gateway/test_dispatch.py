@@ -13,11 +13,11 @@ from starlette.datastructures import Headers
 
 from functions.gateway.dispatch import HttpDispatcher
 from functions.gateway.id_tokens import IdTokens
-from shared.breaker import FAILURES, PAUSE, SOON
 from shared.call import WireError
+from shared.core.circuit_breaker import FAILURES, PAUSE, SOON
+from shared.core.log import traced
 from shared.outages import RETRY_AFTER
 from shared.tool import Effect
-from shared.tracing import traced
 from tests.support.clock import SettableSeconds
 from tests.support.fake_catalog import declared
 from tests.support.fakes.http_server import HANGS

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from functions.gateway.faults import Faults
-from shared.errors import NotFound, PlatformFault, Unavailable
+from shared.core.errors import NotFound, PlatformFault, Unavailable
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send

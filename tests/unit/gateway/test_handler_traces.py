@@ -15,7 +15,7 @@ from mcp.server.lowlevel import Server
 
 from functions.gateway.tracing import Tracing
 from infra.local.processes import answers
-from shared.logs import log
+from shared.core.log import log
 from tests.support.mcp_wire import HANDSHAKE, call, post, post_modern
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from functions.gateway.catalog import Catalog
 from functions.gateway.prompt import LONGEST, Prompt
 from functions.gateway.prompt_texts import PERIODS, PROMPTS
 from functions.gateway.server import INSTRUCTIONS, instructions
-from shared.caller import Caller
-from shared.errors import InvalidInput
-from shared.settings import Settings
+from shared.core.caller import Caller
+from shared.core.errors import InvalidInput
+from shared.core.settings import Settings
 from tests.support.fake_catalog import Desk, served
 
 INVALID_PARAMS = -32602

@@ -10,7 +10,7 @@ from functions.gateway.access import Access
 from functions.gateway.auth.public_url import hosts_of, origins_of
 from functions.gateway.http import mcp_app
 from functions.gateway.server import mcp_server
-from shared.settings import Settings
+from shared.core.settings import Settings
 from tests.support.fake_catalog import CATALOG, Desk
 from tests.support.mcp_wire import HEADERS, message
 

@@ -10,13 +10,13 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from functions.gateway.resource_list import START_OVER, from_cursor, to_cursor
-from shared.errors import InvalidInput, Unavailable
+from shared.core.errors import InvalidInput, Unavailable
 from tests.support.fake_catalog import Desk, served
 
 if TYPE_CHECKING:
     from mcp_types import Resource
 
-    from shared.errors import CarrelError
+    from shared.core.errors import CarrelError
 
 pytestmark = pytest.mark.anyio
 

@@ -10,14 +10,14 @@ from starlette.requests import Request
 from functions.gateway.oauth.failing import refuse
 from functions.gateway.oauth.page import message_page
 from functions.gateway.refusals import refused
-from shared.errors import NotFound, Unavailable
+from shared.core.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.responses import Response
 
-    from shared.errors import CarrelError
+    from shared.core.errors import CarrelError
 
 ANSWERS = {
     "MCP": refused,

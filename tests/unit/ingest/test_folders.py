@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers.reading import BrokenInput, list_files, read, read_files
+from shared.core.errors import InvalidInput
 from shared.domain.source import Source
-from shared.errors import InvalidInput
 from tests.support.source_files import broken, lines, only, sources, written
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.core.ids import safe_id
 from shared.domain.chunk import Span, chunks_of, source_id_of
-from shared.domain.names import safe_id
 from shared.domain.source import Section, Source
 
 NAMES = st.text(min_size=1).filter(str.strip)

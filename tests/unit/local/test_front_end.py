@@ -14,7 +14,7 @@ import pytest
 
 from infra.local.front_end import LARGEST, UNSIGNED, FrontEnd, Service
 from infra.local.google_accounts import LIFETIME, Accounts
-from shared.clock import utc_now
+from shared.core.dates import utc_now
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.ports import free_port
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from functions.gateway.auth.access_tokens import AccessTokens
-from shared.caller import EVERYTHING, Scope
-from shared.errors import Unauthorized
+from shared.core.caller import EVERYTHING, Scope
+from shared.core.errors import Unauthorized
 from shared.keyring import Keyring
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pytest
 from functions.gateway.oauth.client_documents import MOST_AT_ONCE, MOST_KEPT, ClientDocuments
 from functions.gateway.oauth.public_addresses import Endpoint
 from functions.gateway.oauth.safe_fetch import SafeFetch
-from shared.errors import Unavailable
+from shared.core.errors import Unavailable
 from tests.support.clock import SettableClock
 from tests.support.https_server import (
     HOST,

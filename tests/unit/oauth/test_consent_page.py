@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.gateway.oauth.page import LONGEST_NAME, plain
-from shared.caller import Scope
+from shared.core.caller import Scope
 from tests.support.sign_in_app import Doorway, asking
 
 if TYPE_CHECKING:
     import httpx2
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

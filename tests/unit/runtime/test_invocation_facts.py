@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.call import CallAnswer, Receipt
-from shared.caller import Caller
 from shared.calling import call
+from shared.core.caller import Caller
 from tests.support.note_tools import TOOLS, Notes, Nothing
 from tests.support.tool_calls import request_of
 

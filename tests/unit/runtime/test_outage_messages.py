@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from shared.call import CallRequest
-from shared.caller import Caller
+from shared.core.caller import Caller
 from shared.outages import Outcome, outage
 from shared.tool import Effect
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 from shared.paging import MAX_BYTES, Count, CursorText, Moment, fitting, read_cursor, write_cursor
 from shared.tool import Arguments, DocumentId, Result
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import Field
 
-from shared.caller import Scope, Tier
+from shared.core.caller import Scope, Tier
 from shared.tool import Arguments, Effect, Result, Tool
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.clock import microseconds
+from shared.core.dates import ALWAYS, Span, microseconds
 from shared.domain.facet import Facet, Kind, month
 from shared.domain.postings import Postings
-from shared.periods import ALWAYS, Span
 from shared.search.plan import FEW, Prefilter, Scope, plan, prefilter
 from shared.search.selection import Group, Selection
 

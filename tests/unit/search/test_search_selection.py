@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from shared.core.dates import Span
 from shared.domain.chunk import Chunk
 from shared.domain.facet import HAS_CARD, Facet, Kind, named
 from shared.domain.postings import Postings, Totals
-from shared.periods import Span
 from shared.search.selection import Group, Selection, unknown
 from shared.store.index_lists import Lists
 

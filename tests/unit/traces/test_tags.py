@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 from shared.traces.tags import normal_tags
 
 LEGAL = st.text("abcxyz0189._-", min_size=1, max_size=30)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-from shared.cloud_storage import Folder, hang_up, translated
-from shared.errors import InvalidInput
+from shared.core.cloud_storage import Folder, hang_up, translated
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pathlib import Path

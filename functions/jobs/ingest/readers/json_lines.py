@@ -21,7 +21,7 @@ from functions.jobs.ingest.readers.decoding import (
     validated,
 )
 from functions.jobs.ingest.readers.fields import DATES, About, Block, Line, headline
-from shared.domain.names import safe_id
+from shared.core.ids import safe_id
 from shared.domain.source import Section, Source
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from functions.jobs.ingest.readers.decoding import Place, Unreadable, excess
 from functions.jobs.ingest.readers.fields import one_line
 from functions.jobs.ingest.readers.folder import files_below
 from functions.jobs.ingest.roots import register, root_of
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

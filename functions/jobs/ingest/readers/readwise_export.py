@@ -36,7 +36,7 @@ from functions.jobs.ingest.readers.fields import (
     Title,
     headline,
 )
-from shared.domain.names import safe_id
+from shared.core.ids import safe_id
 from shared.domain.source import Section, Source
 
 if TYPE_CHECKING:

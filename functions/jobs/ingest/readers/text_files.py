@@ -19,7 +19,7 @@ from functions.jobs.ingest.readers.decoding import (
     validated,
 )
 from functions.jobs.ingest.readers.fields import MAX_TAGS, About, Moment, clean, headline
-from shared.domain.names import safe_id
+from shared.core.ids import safe_id
 from shared.domain.source import Section, Source
 
 if TYPE_CHECKING:

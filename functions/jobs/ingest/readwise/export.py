@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from functions.jobs.ingest.readers.decoding import MEGABYTE
 from functions.jobs.ingest.readers.readwise_export import MAX_BYTES
 from shared.ai.retrying import retry_after, retry_with_backoff
-from shared.errors import CarrelError, InvalidInput, RateLimited, Unavailable
+from shared.core.errors import CarrelError, InvalidInput, RateLimited, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import httpx2
     from pydantic import SecretStr
 
-    from shared.clock import Clock
+    from shared.core.dates import Clock
 
 ATTEMPT_SECONDS: Final = 60.0
 """How long one request may take; Readwise needs seconds for a large page."""

@@ -14,9 +14,9 @@ from tests.support.fakes.vertex_batch import FakeVertexBatch
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from shared.core.settings import Settings
     from shared.deps import Deps
     from shared.embedding.bulk import Bulk
-    from shared.settings import Settings
 
 
 @pytest.fixture

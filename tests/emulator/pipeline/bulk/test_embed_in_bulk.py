@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.core.settings import Settings
 from shared.domain.source import Section
 from shared.embedding.bulk import Bulk, bulk_of
 from shared.job import Report
-from shared.settings import Settings
 from tests.support.bulk_embedding import (
     DIMENSION,
     NOON,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from shared.embedding.chunks import embed_with
-from shared.errors import InvalidInput, PlatformFault, Unavailable
 from shared.job import Budget, Report
 from tests.support.bulk_embedding import (
     NOTES,

@@ -12,7 +12,7 @@ from tests.support.readwise_runs import following
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.settings import Settings
+    from shared.core.settings import Settings
 
 
 @pytest.fixture

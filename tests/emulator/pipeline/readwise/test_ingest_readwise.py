@@ -12,11 +12,11 @@ from pydantic import SecretStr
 from functions.jobs.ingest.job import JOB, ingest, readable
 from functions.jobs.ingest.readwise.following import MARGIN
 from functions.jobs.ingest.readwise.parking import PARKING
-from shared.caller import Caller
+from shared.core.caller import Caller
+from shared.core.errors import InvalidInput
+from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.errors import InvalidInput
 from shared.job import Busy, Failure, Report, run_job
-from shared.settings import Settings
 from shared.store import Meter
 from shared.store.readwise_sync import MOST_MISSED, Missed, Progress, ReadwiseSync, UnderWay
 from tests.support.commit_hooks import WatchedBackend, before

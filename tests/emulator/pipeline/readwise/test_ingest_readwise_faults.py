@@ -17,8 +17,8 @@ from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest.readers.readwise_export import MAX_BYTES
 from functions.jobs.ingest.readwise.export import Export, OutOfTime
 from functions.jobs.ingest.readwise.following import MARGIN
-from shared.clock import utc_now
-from shared.errors import InvalidInput, Unavailable
+from shared.core.dates import utc_now
+from shared.core.errors import InvalidInput, Unavailable
 from shared.job import Budget, Failure, Report
 from shared.store.readwise_sync import Progress, UnderWay
 from tests.support.fakes.readwise import (

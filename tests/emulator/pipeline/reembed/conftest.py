@@ -12,8 +12,8 @@ from tests.support.model_migration import Model, filled, former, opener, present
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from shared.core.settings import Settings
     from shared.deps import Backend
-    from shared.settings import Settings
 
     Open = Callable[[Model], Backend]
 

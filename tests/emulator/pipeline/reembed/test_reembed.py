@@ -9,8 +9,8 @@ import pytest
 from functions.jobs.embed.job import embed
 from functions.jobs.ingest_materials.job import ingest_materials
 from functions.jobs.reembed.job import JOB, documents
+from shared.core.errors import Unavailable
 from shared.domain.source import Section, Source
-from shared.errors import Unavailable
 from shared.job import Report, run_job
 from shared.store.ingestion import Ingestion
 from shared.store.leases import Leases

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import (
@@ -20,11 +20,23 @@ from pydantic import (
     model_validator,
 )
 
-from shared.caller import USER_FORM, is_user
-from shared.errors import InvalidInput
-from shared.loopback import is_loopback
-from shared.settings_errors import problems
-from shared.time_zones import time_zone
+from shared.core.caller import USER_FORM, is_user
+from shared.core.dates import time_zone
+from shared.core.errors import InvalidInput
+from shared.core.settings_errors import problems
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
+HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
+"""As addresses have them."""
+_NAMES: Final = frozenset(each.strip("[]") for each in HOSTS)
+
+
+def is_loopback(url: SplitResult) -> bool:
+    """Whether an address leads to this machine."""
+    return url.hostname in _NAMES
+
 
 MOST_QUOTED: Final = 150_000
 """Characters that an answer of `extract_key_info` quotes at most."""

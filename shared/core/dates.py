@@ -1,13 +1,49 @@
-"""Periods that people name, and the moments between which they lie. Days are days of UTC."""
+"""Moments, time zones and spans of days."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from enum import StrEnum
 from typing import Final
 
-from shared.clock import microseconds
+Clock = Callable[[], datetime]
+"""Returns the current time, with its time zone."""
+
+
+def utc_now() -> datetime:
+    """The system's time, in UTC."""
+    return datetime.now(UTC)
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def microseconds(moment: datetime) -> int:
+    """A moment as microseconds since 1970: as exact as Firestore keeps it."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def from_microseconds(count: int) -> datetime:
+    """The moment that many microseconds after 1970 began, in UTC."""
+    return _EPOCH + timedelta(microseconds=count)
+
+
+def time_zone(name: str) -> tzinfo:
+    """The time zone of this name: `UTC`, `Europe/Berlin`.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if name == "UTC":  # nothing to look up, and no file to open at a start
+        return UTC
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (LookupError, OSError, ValueError):
+        raise ValueError("no time zone of the IANA database, such as Europe/Berlin") from None
 
 
 class Period(StrEnum):

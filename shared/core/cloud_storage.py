@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from shared.errors import Unavailable
+from shared.core.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from google.api_core.retry import Retry
     from google.cloud.storage import Blob, Bucket, Client
 
-    from shared.errors import CarrelError
+    from shared.core.errors import CarrelError
 
     Refusal = Callable[[Exception, int], CarrelError]
     """What it means that Cloud Storage refuses us: its error, and the HTTP status."""

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.errors import Unavailable
+from shared.core.errors import Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from shared.errors import InvalidInput
+from shared.core.errors import InvalidInput
 
 USER_FORM: Final = (
     "an e-mail address or a name: lower-case letters, digits and . + @ _ - up to 128, beginning"
