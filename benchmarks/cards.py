@@ -25,9 +25,9 @@ from benchmarks.relevance import HALVES, rows
 from functions.jobs.cards.extractive import extractive_card
 from infra.local.places import SAMPLE
 from shared.retrieval.bm25 import idf
-from shared.retrieval.key_sentences import key_sentences
-from shared.retrieval.sentences import sentences
-from shared.retrieval.terms import terms
+from shared.text.key_sentences import key_sentences
+from shared.text.sentences import sentences
+from shared.text.terms import terms
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ counts, by asking how many documents there are for each; storage by Firestore's 
 with vectors of the cloud's length. Nothing is computed for meaning: vectors are of hashed words,
 and what passes for a language model takes cards from the sample and warnings from the passages,
 each unlike the others, so that none is a duplicate. Tokens are estimated
-(`shared/retrieval/tokens.py`). It takes a quarter of an hour: the emulator's search is slow.
+(`shared/text/tokens.py`). It takes a quarter of an hour: the emulator's search is slow.
 """
 
 from __future__ import annotations

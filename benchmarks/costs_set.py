@@ -23,7 +23,7 @@ from benchmarks.jobs_set import ONE_IN, HashedWords, abstracts
 from infra.deploy.discovery import ROOT
 from shared.ai.answer_schema import answer_schema
 from shared.ai.generation import Generated
-from shared.retrieval.tokens import token_count
+from shared.text.tokens import token_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

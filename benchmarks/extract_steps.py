@@ -21,13 +21,13 @@ from shared.core.caller import Caller
 from shared.domain.contents import Part, parts_of
 from shared.domain.material import Material, Status, id_of
 from shared.materials.embedding import BATCH, keep_passages
-from shared.retrieval.passages import CUTTING, cleaned, split_passages
-from shared.retrieval.terms import terms
 from shared.search.meaning import DENSE_POOL
 from shared.search.pool import LEXICAL_POOL
 from shared.store import Meter
 from shared.store.embedding_space import EmbeddingSpace
 from shared.store.materials import Materials
+from shared.text.passages import CUTTING, cleaned, split_passages
+from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

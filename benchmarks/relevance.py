@@ -43,7 +43,7 @@ from shared.retrieval.relevance import (
     coverage,
     information,
 )
-from shared.retrieval.terms import terms
+from shared.text.terms import terms
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:

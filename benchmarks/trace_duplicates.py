@@ -32,13 +32,13 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.domain.postings import Postings, Totals, pack
 from shared.retrieval.bm25 import score
 from shared.retrieval.fusion import Scores, fuse
-from shared.retrieval.terms import terms
-from shared.traces.near_duplicate import (
+from shared.text.near_duplicates import (
     CANDIDATES,
     Words,
     is_near_duplicate,
     resemblance,
 )
+from shared.text.terms import terms
 from tests.support.trace_set import trace_set
 
 if TYPE_CHECKING:

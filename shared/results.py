@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from shared.retrieval.snippets import snippet
+from shared.text.excerpts import snippet
 from shared.tool import Result
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING, Final
 
-from shared.retrieval.terms import occurrences, terms
+from shared.text.terms import occurrences, terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -37,7 +37,7 @@ class Making:
     Attributes:
         model: The embedding model.
         dimension: The length of its vectors.
-        analysis: The version of the terms, `shared.retrieval.terms.ANALYSIS`.
+        analysis: The version of the terms, `shared.text.terms.ANALYSIS`.
     """
 
     model: str
@@ -55,7 +55,7 @@ class Material:
         status: How far it has come.
         making: What its passages are made with.
         passage_characters: What a passage of it may hold.
-        cutting: The version of the cutting, `shared.retrieval.passages.CUTTING`.
+        cutting: The version of the cutting, `shared.text.passages.CUTTING`.
         characters: How long it is.
         passages: How many different passages it has.
         parts: In how many documents its contents are kept.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shared.domain.extraction import ExtractionType
-from shared.retrieval.nearest_names import nearest_names
 from shared.store.extractions import Extractions
 from shared.store.topics import Topics
+from shared.text.suggestions import nearest_names
 
 if TYPE_CHECKING:
     from shared.deps import Deps

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from shared.core.dates import microseconds
-from shared.retrieval.terms import terms
 from shared.store.marks import Indexed
+from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from shared.domain.searchable import Searchable

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final, Generic
 from shared.domain.searchable import DocumentT
 from shared.retrieval.fusion import Scores, fuse
 from shared.retrieval.relevance import Evidence, anything_matches, coverage, information
-from shared.retrieval.terms import terms
 from shared.search.meaning import Meaning, NoMeaning, meaning_of
 from shared.search.plan import plan
 from shared.search.pool import (
@@ -36,6 +35,7 @@ from shared.search.time_limit import in_time
 from shared.search.tuning import tuning
 from shared.search.words import Words
 from shared.store.index_lists import NO_LISTS
+from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

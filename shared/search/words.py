@@ -7,8 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from shared.retrieval import bm25
-from shared.retrieval.terms import terms
 from shared.search.candidate import Candidate
+from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

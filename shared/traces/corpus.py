@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 from shared.domain.facet import Kind, named
 from shared.domain.trace import Trace
 from shared.domain.trust import Status
-from shared.retrieval.nearest_names import unknown_name
 from shared.search.corpus import DatedCorpus
 from shared.search.selection import Group, Selection
 from shared.store.index_lists import TRACES, IndexLists
 from shared.store.traces import Traces
+from shared.text.suggestions import unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

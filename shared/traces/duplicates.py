@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import Conflict
 from shared.store.traces import Traces
-from shared.traces.near_duplicate import CANDIDATES, Words, is_near_duplicate, resemblance
+from shared.text.near_duplicates import CANDIDATES, Words, is_near_duplicate, resemblance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

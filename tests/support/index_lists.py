@@ -14,10 +14,10 @@ from shared.core.dates import microseconds
 from shared.domain.facet import Kind, facet_of
 from shared.domain.postings import pack
 from shared.domain.source import Section, Source
-from shared.retrieval.terms import terms
 from shared.store import chunk_documents
 from shared.store.indexing import Indexing
 from shared.store.ingestion import Ingestion
+from shared.text.terms import terms
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import ample, chunks, documents, one_step, tombstones
 

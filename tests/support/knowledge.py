@@ -10,8 +10,8 @@ from functions.jobs.index.job import index
 from shared.domain.chunk import chunks_of
 from shared.domain.source import Section, Source
 from shared.job import Budget
-from shared.retrieval.chunking import split
 from shared.store.ingestion import ChunkedSource, Ingestion
+from shared.text.chunking import split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,9 +9,9 @@ from shared.core.dates import microseconds
 from shared.domain.facet import facet_of
 from shared.domain.postings import pack
 from shared.domain.trust import Ballot, FeedbackTag, Tally, VoteType
-from shared.retrieval.terms import terms
 from shared.store.marks import read_mark
 from shared.store.trace_documents import to_trace
+from shared.text.terms import terms
 from tests.support.traces import stored
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from shared.ai.embedding import Purpose
 from shared.domain.material import id_of
 from shared.domain.postings import Postings, Totals, pack
 from shared.retrieval import bm25
-from shared.retrieval.passages import cleaned, split_passages
-from shared.retrieval.terms import terms
+from shared.text.passages import cleaned, split_passages
+from shared.text.terms import terms
 from tests.support.fakes.embedder import WordEmbedder
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from shared.domain.chunk import KnowledgeCard
-from shared.retrieval.sentences import sentences
-from shared.retrieval.snippets import beginning
+from shared.text.excerpts import beginning
+from shared.text.sentences import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.retrieval.key_sentences import KeySentence
+    from shared.text.key_sentences import KeySentence
 
 MODEL: Final = "extractive"
 """Who made these cards."""
@@ -45,7 +45,7 @@ def extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
     whole = " ".join(sentences(text))
     if len(whole) <= SUMMARY:
         return KnowledgeCard(whole) if whole else None
-    from shared.retrieval.key_sentences import key_sentences
+    from shared.text.key_sentences import key_sentences
 
     best = _different(key_sentences(text, title))
     if not best:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from shared.retrieval.sentences import sentences
-from shared.retrieval.terms import terms
 from shared.store.health import Golden, Health
+from shared.text.sentences import sentences
+from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

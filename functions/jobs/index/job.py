@@ -10,7 +10,6 @@ from shared.core.errors import PlatformFault
 from shared.extractions.heirs import show_heirs
 from shared.job import Failure, Job, Report
 from shared.parked_chunks import parked_chunks
-from shared.retrieval.terms import ANALYSIS
 from shared.search.keep import keeping
 from shared.search.marking import mark
 from shared.store.database import Stale
@@ -19,6 +18,7 @@ from shared.store.indexing import STEP, Change, Indexing
 from shared.store.long_lists import LongLists
 from shared.store.marks import NOTHING
 from shared.store.steps import Steps
+from shared.text.terms import ANALYSIS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

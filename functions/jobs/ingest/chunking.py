@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.ingest.readers.decoding import Unreadable
 from shared.domain.chunk import chunks_of
 from shared.domain.source import Source
-from shared.retrieval.chunking import split
 from shared.store.ingestion import BLOCK, ChunkedSource
+from shared.text.chunking import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,8 +8,8 @@ from typing import Final
 from functions.tools.extract_key_info.invalid import invalid
 from shared.domain.contents import Cut
 from shared.domain.material import id_of
-from shared.retrieval.passages import cleaned, split_passages
-from shared.retrieval.terms import terms
+from shared.text.passages import cleaned, split_passages
+from shared.text.terms import terms
 
 MOST_PASSAGES: Final = 10_000
 """Different passages in one text; each is embedded and stored."""

@@ -26,12 +26,12 @@ from shared.materials.embedding import (
     embed_waiting,
     keep_passages,
 )
-from shared.retrieval.passages import CUTTING
-from shared.retrieval.terms import ANALYSIS
 from shared.store.database import Stale
 from shared.store.embedding_space import EmbeddingSpace
 from shared.store.material_erasure import MaterialErasure
 from shared.store.materials import Known
+from shared.text.passages import CUTTING
+from shared.text.terms import ANALYSIS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -20,7 +20,7 @@ from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.domain.material import Status, id_of
 from shared.needs import Need
-from shared.retrieval.passages import CUTTING
+from shared.text.passages import CUTTING
 from shared.tool import Effect, Tool
 
 if TYPE_CHECKING:

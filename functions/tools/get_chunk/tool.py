@@ -10,9 +10,9 @@ from pydantic import AliasChoices, Field
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.results import Addresses
-from shared.retrieval.snippets import snippet
 from shared.store.chunks import Chunks
 from shared.store.clusters import Clusters
+from shared.text.excerpts import snippet
 from shared.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from pydantic import AliasChoices, Field, TypeAdapter
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, NotFound
 from shared.paging import Count, CursorText, fitting, read_cursor, write_cursor
-from shared.retrieval.snippets import snippet
 from shared.store.chunk_lists import ChunkLists
 from shared.store.sources import Sources
 from shared.summaries import SourceSummary, source_fields
+from shared.text.excerpts import snippet
 from shared.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
 from shared.core.caller import Tier
 from shared.domain.facet import Facet, Kind, named
 from shared.paging import CursorText, Moment, fitting, read_cursor, write_cursor
-from shared.retrieval.nearest_names import unknown_name
 from shared.store.common_names import CommonNames
 from shared.store.index_lists import KNOWLEDGE, IndexLists
 from shared.store.sources import Order, Sources
 from shared.summaries import SourceSummary, source_fields
+from shared.text.suggestions import unknown_name
 from shared.tool import Arguments, DocumentId, Effect, Links, Result, Tool
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from shared.domain.facet import Kind
-from shared.retrieval.nearest_names import nearest_names, unknown_name
 from shared.search.meaning import NoMeaning
 from shared.store.common_names import CommonNames
 from shared.store.steps import Steps
+from shared.text.suggestions import nearest_names, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from shared.results import Passage, passage_fields
-from shared.retrieval.excerpts import excerpt
 from shared.search.ranking import Mode
 from shared.store.clusters import Clusters
+from shared.text.excerpts import excerpt
 from shared.tool import Result
 
 if TYPE_CHECKING:

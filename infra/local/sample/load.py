@@ -18,10 +18,10 @@ from shared.domain.cluster import Cluster
 from shared.domain.source import Source
 from shared.job import Job, Report
 from shared.needs import Need
-from shared.retrieval.chunking import split
 from shared.store.cards import BY_HAND, Cards
 from shared.store.clustering import Clustering, Clusterings
 from shared.store.clusters import CentredCluster, Clusters
+from shared.text.chunking import split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,7 +18,6 @@ from shared.deps import Backend
 from shared.domain.facet import HAS_CARD, Facet, Kind, named
 from shared.domain.source import Section, Source
 from shared.job import Budget, Report, run_job
-from shared.retrieval.terms import ANALYSIS
 from shared.store import Meter
 from shared.store.database import LeaseLost
 from shared.store.index_lists import KNOWLEDGE, IndexLists
@@ -27,6 +26,7 @@ from shared.store.ingestion import Ingestion
 from shared.store.leases import Leases
 from shared.store.marks import NOTHING, Indexed
 from shared.store.steps import Steps
+from shared.text.terms import ANALYSIS
 from tests.support.index_lists import NOON, History, Raced, assert_exact, assert_sound, stored_lists
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import ample, chunks, documents, leases, nothing

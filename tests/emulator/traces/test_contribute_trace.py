@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.search import marking
-from shared.traces import near_duplicate, screened
+from shared.traces import screened
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.traces import (
     STRANGER,

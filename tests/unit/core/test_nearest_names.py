@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.retrieval.nearest_names import nearest_names
+from shared.text.suggestions import nearest_names
 
 AUTHORS = ["Ida Loaf", "Jane Austen", "Donella Meadows", "Dana Meadow", "Ferdinand de Saussure"]
 

@@ -8,7 +8,7 @@ from benchmarks.base import read_sources
 from functions.jobs.cards.extractive import SUMMARY, TAKEAWAY, extractive_card
 from infra.local.places import SAMPLE
 from shared.domain.chunk import KnowledgeCard
-from shared.retrieval.sentences import sentences
+from shared.text.sentences import sentences
 from tests.support.knowledge import in_chunks
 
 LONG = " ".join(

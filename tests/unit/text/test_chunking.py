@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.domain.chunk import Span
-from shared.retrieval.chunking import Limits, split
-from shared.retrieval.tokens import MAX_TOKEN, token_count
+from shared.text.chunking import Limits, split
+from shared.text.tokens import MAX_TOKEN, token_count
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
 PROSE = ("word ", "word ", "Another sentence. ", "Dr. ", "z. B. ", "No. ", "He said: “", "” ")

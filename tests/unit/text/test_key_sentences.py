@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.retrieval.key_sentences import key_sentences
-from shared.retrieval.sentences import sentences
+from shared.text.key_sentences import key_sentences
+from shared.text.sentences import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.retrieval.excerpts import Excerpt, excerpt
-from shared.retrieval.snippets import LENGTH, snippet
-from shared.retrieval.terms import MAX_TERM, terms
+from shared.text.excerpts import LENGTH, Excerpt, excerpt, snippet
+from shared.text.terms import MAX_TERM, terms
 
 PIECES = (
     "whale ",

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.retrieval.stop_words import AMBIGUOUS, ENGLISH, GERMAN
-from shared.retrieval.terms import MAX_TERM, occurrences, terms
+from shared.text.terms import AMBIGUOUS, ENGLISH, GERMAN, MAX_TERM, occurrences, terms
 
 LATIN = (
     "Häuser",

@@ -7,7 +7,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.retrieval.tokens import MAX_TOKEN, token_count, token_spans
+from shared.text.tokens import MAX_TOKEN, token_count, token_spans
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
 CHARACTERS = ("word", "e\u0301", "漢", "กำ", "각", "\u1100\u1161", "क्ष", "م", FAMILY, "👍🏽", "🇩🇪")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.traces.near_duplicate import Words, is_near_duplicate, resemblance
+from shared.text.near_duplicates import Words, is_near_duplicate, resemblance
 from tests.support.trace_set import trace_set
 
 TITLE = "Tests import an installed copy of the package"

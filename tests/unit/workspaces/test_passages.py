@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.domain.chunk import Span
-from shared.retrieval.passages import cleaned, split_passages
-from shared.retrieval.tokens import MAX_TOKEN
+from shared.text.passages import cleaned, split_passages
+from shared.text.tokens import MAX_TOKEN
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
 LINE_ENDS = ("\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")

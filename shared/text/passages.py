@@ -2,7 +2,7 @@
 
 A paragraph is what stands between blank lines; a heading of Markdown goes with what follows, since
 alone it answers nothing. One that is too long is cut between two tokens
-(`shared.retrieval.places`): each piece takes what it can and ends after a sentence, else after a
+(`shared.text.chunking`): each piece takes what it can and ends after a sentence, else after a
 line (tables, code), else after a word, else between two grapheme clusters. No end that would leave
 it less than a fifth full counts, and the last piece is a fifth full too where another end allows.
 
@@ -18,8 +18,8 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
 from shared.domain.chunk import Span
-from shared.retrieval.places import CLUSTER, LINE, SENTENCE, WORD, Places, find_places
-from shared.retrieval.tokens import MAX_TOKEN
+from shared.text.chunking import CLUSTER, LINE, SENTENCE, WORD, Places, find_places
+from shared.text.tokens import MAX_TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from shared.retrieval.passages import cleaned
-from shared.retrieval.places import SENTENCE, find_places
+from shared.text.chunking import SENTENCE, find_places
+from shared.text.passages import cleaned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

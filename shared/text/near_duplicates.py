@@ -48,7 +48,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.retrieval.terms import terms
+from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

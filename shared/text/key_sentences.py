@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import regex
 
-from shared.retrieval.sentences import sentences
-from shared.retrieval.terms import terms
+from shared.text.sentences import sentences
+from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
