@@ -34,7 +34,7 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.store import Meter
+from shared.firestore.database import Meter
 from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
 
 if TYPE_CHECKING:

@@ -41,9 +41,9 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.deps import Backend
+from shared.firestore.database import Meter
 from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Selection
-from shared.store import Meter
 from shared.store.embedding_space import EmbeddingSpace
 from tests.support.materials import extracted
 

@@ -29,9 +29,9 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.deps import Backend
+from shared.firestore.database import Meter
 from shared.job import Budget
 from shared.parsing import parse
-from shared.store import Meter
 from shared.store.ingestion import BLOCK, Ingestion
 from tests.support.knowledge import in_chunks
 

@@ -39,8 +39,8 @@ from shared.core.caller import Caller
 from shared.core.log import only_warnings
 from shared.core.settings import Settings
 from shared.deps import Backend
+from shared.firestore.database import Meter
 from shared.job import Report, run_job
-from shared.store import Meter
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:

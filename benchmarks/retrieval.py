@@ -37,12 +37,12 @@ from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.domain.chunk import source_id_of
+from shared.firestore.database import Meter
 from shared.job import Budget
 from shared.search.corpus import knowledge
 from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Selection
 from shared.search.turns import in_turns
-from shared.store import Meter
 from shared.store.ingestion import BLOCK, Ingestion
 from tests.support.knowledge import in_chunks
 

@@ -25,8 +25,8 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.deps import Backend
+from shared.firestore.database import Meter
 from shared.search.ranking import Mode
-from shared.store import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

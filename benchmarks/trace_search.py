@@ -35,8 +35,8 @@ from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Status, Tally
+from shared.firestore.database import Meter
 from shared.search.ranking import Mode, Question, rank
-from shared.store import Meter
 from shared.store.traces import Traces
 from shared.traces.corpus import bearing, solved_problems
 from shared.traces.index_entry import index_entry

@@ -27,7 +27,7 @@ from shared.calling import call
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.store import Meter
+from shared.firestore.database import Meter
 from shared.store.traces import Traces
 
 if TYPE_CHECKING:

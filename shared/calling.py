@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from shared.call import CallAnswer, Receipt
 from shared.core.errors import ToolFailure, Unavailable, fault
 from shared.core.log import describe, log
+from shared.firestore.database import Meter
 from shared.once import Replayed, once
 from shared.outages import Outcome, explained, outage
 from shared.parsing import parse
-from shared.store import Meter
 from shared.tool import Effect
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ from shared.ai.embedding import Purpose
 from shared.core.dates import utc_now
 from shared.core.errors import Forbidden, InvalidInput, PlatformFault, Unavailable
 from shared.core.log import log
+from shared.firestore.database import Connection, Database, Meter
 from shared.needs import EVERYTHING, Need
 from shared.notes import noted
-from shared.store import Connection, Meter
-from shared.store.database import Database
 from shared.store.embedding_space import EmbeddingSpace
 
 if TYPE_CHECKING:
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
     from shared.core.caller import Caller
     from shared.core.dates import Clock
     from shared.core.settings import Settings
+    from shared.firestore.database import Write
     from shared.notes import Fact, Notes
     from shared.once import Once
-    from shared.store.database import Write
     from shared.tool import Result
 
 _NO_KEY: Final = "OPENAI_KEY_OF_CALLER needs OPENAI_API_KEY too: jobs have no caller."

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, Unavailable
 from shared.core.log import describe, log
-from shared.store import Meter
-from shared.store.leases import Leases
-from shared.store.runs import Run, Runs, RunState, new_run_id
+from shared.firestore.database import Meter
+from shared.firestore.leases import Leases
+from shared.firestore.runs import Run, Runs, RunState, new_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

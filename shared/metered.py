@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from shared.ai.generation import Generated, ModelT
-    from shared.store import Meter
+    from shared.firestore.database import Meter
 
 
 async def metered(asked: Awaitable[Generated[ModelT]], meter: Meter) -> ModelT:

@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import Conflict
+from shared.firestore.database import Stale
+from shared.firestore.replays import Replay, Replays
 from shared.outages import IDEMPOTENCY_KEY
-from shared.store.database import Stale
-from shared.store.replays import Replay, Replays
 from shared.tool import Repeatable
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from shared.call import CallRequest
     from shared.deps import Deps
-    from shared.store.database import Write
+    from shared.firestore.database import Write
     from shared.tool import Arguments, Result
 
 REMEMBERED: Final = timedelta(days=2)

@@ -18,7 +18,7 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.store import Meter
+from shared.firestore.database import Meter
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.monotonic_clock import Monotonic

@@ -12,8 +12,8 @@ from functions.gateway.calls import Calls
 from functions.gateway.external_billing import ExternalBilling
 from functions.gateway.limits import CallLimits
 from shared.core.dates import utc_now
+from shared.firestore.database import Connection
 from shared.keyring import Keyring
-from shared.store import Connection
 
 if TYPE_CHECKING:
     from functions.gateway.billing import Billing

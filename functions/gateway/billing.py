@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from shared.core.dates import Clock
     from shared.domain.call_record import Bill, CallEntry
-    from shared.store import Connection
+    from shared.firestore.database import Connection
 
 
 @dataclass(frozen=True, slots=True)

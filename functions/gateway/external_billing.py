@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from functions.gateway.billing import Reservation
     from shared.core.dates import Clock
     from shared.domain.call_record import Bill, CallEntry
-    from shared.store import Connection
+    from shared.firestore.database import Connection
 
     Operation = Literal["reserve", "settle", "cancel"]
 

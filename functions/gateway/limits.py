@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from shared.core.dates import Clock
     from shared.core.settings import Settings
     from shared.domain.bucket import Leased
-    from shared.store import Connection
+    from shared.firestore.database import Connection
 
     LeaseTokens = Callable[[str, Rate, datetime], Awaitable[Leased]]
 

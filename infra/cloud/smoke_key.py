@@ -34,7 +34,7 @@ def smoke_key(cloud: Cloud) -> str:
 
 
 async def _kept_or_new(cloud: Cloud) -> str:
-    from shared.store import Connection
+    from shared.firestore.database import Connection
     from shared.store.access import AccessStore
 
     values = json.loads(cloud.secrets.read(ACCESS_SECRETS))

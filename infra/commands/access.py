@@ -37,7 +37,7 @@ def change(write: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
 async def _with_store(
     work: Callable[[AccessStore], Awaitable[ResultT]], settings: Settings
 ) -> ResultT:
-    from shared.store import Connection
+    from shared.firestore.database import Connection
     from shared.store.access import AccessStore
 
     connection = Connection(settings.google_cloud_project, settings.access_database)

@@ -11,14 +11,14 @@ import click
 from infra.cloud.place import share_secrets_of_jobs
 from infra.commands.wording import counted, minute, table
 from infra.local import places
-from shared.store.runs import Runs, RunState
+from shared.firestore.runs import Runs, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from shared.deps import Deps
+    from shared.firestore.runs import Run
     from shared.job import Failure, Job
-    from shared.store.runs import Run
 
     ResultT = TypeVar("ResultT")
 
@@ -131,7 +131,7 @@ def _with_deps(ask: Callable[[Deps], Awaitable[ResultT]]) -> ResultT:
     from shared.core.caller import Caller
     from shared.core.settings import Settings
     from shared.deps import Backend
-    from shared.store import Meter
+    from shared.firestore.database import Meter
 
     async def asked() -> ResultT:
         backend = Backend(Settings())

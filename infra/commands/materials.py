@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from shared.core.errors import NotFound
-    from shared.store.database import Database
+    from shared.firestore.database import Database
     from shared.store.material_tasks import MaterialTask
 
     ResultT = TypeVar("ResultT")
@@ -107,8 +107,7 @@ def erase(user: str, task: str, *, yes: bool, as_json: bool) -> None:
 def _in_database(work: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
     """What `work` finds or does in the database."""
     from shared.core.settings import Settings
-    from shared.store import Connection, Meter
-    from shared.store.database import Database
+    from shared.firestore.database import Connection, Database, Meter
 
     settings = Settings()
 

@@ -10,13 +10,13 @@ from infra.doctor.check import Check, Finding, State, ok, wrong
 from infra.doctor.deployed import schedule_of
 from infra.doctor.local import embeds
 from shared.core.dates import utc_now
-from shared.store.runs import Runs, RunState
+from shared.firestore.runs import Runs, RunState
 
 if TYPE_CHECKING:
     from infra.doctor.deployed import Deployed
     from shared.ai.embedding import Embedder
+    from shared.firestore.runs import Run
     from shared.store.embedding_space import Standing
-    from shared.store.runs import Run
 
 _ILL: Final = frozenset({RunState.STOPPED, RunState.DIED})
 
@@ -60,8 +60,7 @@ def _run_now(deployed: Deployed, name: str) -> str:
 
 
 async def _latest(deployed: Deployed, names: list[str]) -> list[Run | None]:
-    from shared.store import Connection, Meter
-    from shared.store.database import Database
+    from shared.firestore.database import Connection, Database, Meter
 
     settings = deployed.settings
     connection = Connection(settings.google_cloud_project, settings.firestore_database)
@@ -93,8 +92,7 @@ def _stamp(deployed: Deployed) -> Finding:
 
 async def _standing(deployed: Deployed) -> tuple[Standing, Embedder]:
     from shared.deps import Backend
-    from shared.store import Meter
-    from shared.store.database import Database
+    from shared.firestore.database import Database, Meter
     from shared.store.embedding_space import EmbeddingSpace
 
     backend = Backend(deployed.settings)

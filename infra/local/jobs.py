@@ -20,8 +20,8 @@ from shared.core.caller import Caller
 from shared.core.log import only_warnings
 from shared.core.settings import Settings
 from shared.deps import Backend
+from shared.firestore.database import Meter
 from shared.job import Busy, run_job
-from shared.store import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,9 +26,9 @@ from shared.ai.vertex_client import Endpoint
 from shared.core.errors import CarrelError, PlatformFault
 from shared.core.log import describe, log
 from shared.embedding.online import PAGE, embed_pages, keep, put_off
+from shared.firestore.database import LeaseLost
 from shared.job import Failure
 from shared.store.bulk_embedding import BulkEmbedding, BulkState, BulkTask
-from shared.store.database import LeaseLost
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

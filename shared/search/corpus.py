@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.domain.chunk import Chunk
     from shared.domain.facet import Facet
-    from shared.store.database import Database
+    from shared.firestore.database import Database
     from shared.store.documents import Documents, Neighbour
     from shared.store.index_lists import Lists
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncDocumentReference
 
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 SHARDS: Final = 64
 PART_BYTES: Final = 900_000

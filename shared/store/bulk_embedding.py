@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.store.changes import known
+from shared.firestore.writes import known
 from shared.store.chunk_documents import COLLECTION
 from shared.store.steps import PENDING_FIELDS, pending_query, to_pending, waiting_query
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.store.database import Database
+    from shared.firestore.database import Database
     from shared.store.steps import PendingChunk
 
 STEP: Final = "embed"

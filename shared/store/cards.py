@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.domain.chunk import KnowledgeCard
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 STEP: Final = "card"
 """What a chunk waits for until it has one."""

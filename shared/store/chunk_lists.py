@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from shared.core.dates import Span
     from shared.domain.chunk import Chunk
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 
 class ChunkLists:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
     from shared.ai.embedding import Vector
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 
 @dataclass(frozen=True, slots=True)

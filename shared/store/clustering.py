@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from google.cloud.firestore import Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
+from shared.firestore.database import Stale, together
 from shared.store.chunk_documents import COLLECTION, anew, done
 from shared.store.clusters import clusters_query
-from shared.store.database import Stale, together
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.ai.embedding import Vector
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 PAGE: Final = 200
 """How many chunks are read at once, and written in one commit."""

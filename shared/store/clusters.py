@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
     from shared.ai.embedding import Vector
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
     Snapshots = dict[str, DocumentSnapshot[Any]]
 

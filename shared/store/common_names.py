@@ -11,7 +11,7 @@ from shared.store.clusters import Clusters
 from shared.store.index_lists import KNOWLEDGE, FacetName, IndexLists
 
 if TYPE_CHECKING:
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 Remembered = dict[Kind, tuple[float, Sequence[FacetName]]]
 """The names of a kind, and when they were read."""

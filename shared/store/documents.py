@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.core.dates import Span
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
     Place = tuple[int, str]
     """Where a document stands among all by date: microseconds since 1970, and its id."""

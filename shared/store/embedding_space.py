@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import LastUpdateOption
 
 from shared.core.errors import Conflict, Unavailable
-from shared.store.database import Stale
+from shared.firestore.database import Stale
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import DocumentSnapshot
 
     from shared.ai.embedding import Embedder
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
     Space = tuple[str, int]
     """A model, and the length of its vectors."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,13 +19,13 @@ from google.cloud.firestore import Increment
 
 from shared.core.ids import safe_id
 from shared.domain.extraction import SCHEMA_VERSION
-from shared.store.database import together
+from shared.firestore.database import together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from shared.domain.extraction import Extraction
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 Extracted = Mapping[str, Mapping[str, Any]]
 """Extraction id to `{type, topics, says, duplicate?}`; a duplicate, which no list shows, has no

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery
 
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 
 async def count_extractions(database: Database) -> dict[ExtractionType, int]:

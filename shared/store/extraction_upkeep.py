@@ -13,9 +13,9 @@ from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.domain.extraction import ExtractionType, facets
-from shared.store.changes import put
+from shared.firestore.database import Stale, together
+from shared.firestore.writes import put
 from shared.store.chunk_documents import COLLECTION as CHUNKS
-from shared.store.database import Stale, together
 from shared.store.extracted import COLLECTION, GONE, TOPICS, removal, topic_writes
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
     from shared.store.extracted import Extracted
 
     Snapshot = DocumentSnapshot[Any]

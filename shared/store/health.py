@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
+from shared.firestore.writes import known
 from shared.health.score import Night
-from shared.store.changes import known
 from shared.store.chunk_documents import COLLECTION as CHUNKS
 from shared.store.chunk_documents import READ_FIELDS, to_chunk
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery
 
     from shared.domain.chunk import Chunk
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 KEPT: Final = 30
 """Nights that are kept."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         DocumentSnapshot,
     )
 
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 ListName = tuple[str, str]
 """A list by its collection and its document id."""

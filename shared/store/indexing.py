@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore_v1.types import WriteResult
 
     from shared.domain.chunk import Chunk
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
     from shared.store.extracted import Extracted
     from shared.store.index_lists import ListName
     from shared.store.list_changes import ListChange

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from shared.domain.chunk import Chunk
     from shared.domain.source import Source
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 BLOCK: Final = 30
 """How many sources are compared at once: Firestore takes 30 values in one `in`."""

@@ -12,7 +12,7 @@ from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.store.changes import put
+from shared.firestore.writes import put
 from shared.store.chunk_documents import COLLECTION as CHUNKS
 from shared.store.chunk_documents import deleted
 from shared.store.indexing import STEP
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 PAGE: Final = 200
 """Chunks that are looked at together."""

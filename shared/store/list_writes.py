@@ -15,7 +15,7 @@ from shared.store.list_changes import list_changes, total_changes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
     from shared.store.index_lists import IndexNames, ListName
     from shared.store.list_changes import Difference, ListChange
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         DocumentSnapshot,
     )
 
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
     from shared.store.index_lists import IndexNames, ListName
 
     Keep = Callable[[Mapping[str, int], float, int], Mapping[str, int]]

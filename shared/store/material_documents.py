@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.domain.material import Making, Material, Status
-from shared.store.changes import known
+from shared.firestore.writes import known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

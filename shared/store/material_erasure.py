@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import LastUpdateOption
 
 from shared.core.dates import from_microseconds
-from shared.store.changes import put
+from shared.firestore.replays import Replays
+from shared.firestore.writes import put
 from shared.store.materials import DOCUMENTS, PARTS, TASKS
-from shared.store.replays import Replays
 from shared.store.task_passages import PASSAGES
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
     from shared.store.materials import Materials
 
 PAGES: Final = {DOCUMENTS: 100, PARTS: 8, PASSAGES: 50, "answers": 8}

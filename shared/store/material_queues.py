@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.domain.material import Material
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 
 class MaterialQueues:

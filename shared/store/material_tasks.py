@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery
 
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 
 @dataclass(frozen=True, slots=True)

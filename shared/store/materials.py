@@ -24,8 +24,8 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 from shared.core.errors import Conflict
 from shared.domain.contents import Part
 from shared.domain.material import Making, Status, materials_facet
-from shared.store.changes import put
-from shared.store.database import Stale
+from shared.firestore.database import Stale
+from shared.firestore.writes import put
 from shared.store.material_documents import (
     of_material,
     of_vector,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.domain.material import Material
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 TASKS: Final = "rag_tasks"
 DOCUMENTS: Final = "documents"

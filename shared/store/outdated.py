@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 PAGE: Final = 200
 """Chunks that are put back into the queue in one commit."""

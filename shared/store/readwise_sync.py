@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.store.changes import known, put
+from shared.firestore.writes import known, put
 from shared.store.chunk_documents import LAYOUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 MOST_TRIES: Final = 5
 """How often a book is read that cannot be read, before it is parked."""

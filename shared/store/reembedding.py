@@ -15,8 +15,8 @@ from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.domain.material import Status
+from shared.firestore.writes import put
 from shared.store import chunk_documents, extracted, extraction_documents, trace_documents
-from shared.store.changes import put
 from shared.store.materials import DOCUMENTS
 from shared.store.steps import MOST_WRITES
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.ai.embedding import Vector
-    from shared.store.database import Database
+    from shared.firestore.database import Database
     from shared.store.embedding_space import Move
 
 Fields = Mapping[str, Any]

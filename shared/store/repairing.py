@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 
-from shared.store.changes import put
+from shared.firestore.writes import put
 from shared.store.chunk_documents import COLLECTION as CHUNKS
 from shared.store.index_lists import KNOWLEDGE, TRACES, to_totals
 from shared.store.marks import read_mark
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.domain.postings import Totals
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
     from shared.store.index_lists import IndexNames, ListName
     from shared.store.marks import Indexed
 

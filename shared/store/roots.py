@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from shared.store.changes import put
+from shared.firestore.writes import put
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from google.cloud.firestore import DocumentSnapshot
 
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 _SCHEME = "file://"
 

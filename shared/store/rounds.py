@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 
 class Rounds:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
     Place = tuple[int | str, str]
     """Where a source stands in an order: what it is ordered by, and its id."""

@@ -13,9 +13,9 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 from shared.core.dates import utc_now
 from shared.core.errors import PlatformFault
 from shared.domain.chunk import embedding_text
+from shared.firestore.database import Stale, together
 from shared.store import chunk_documents as documents
 from shared.store.chunk_documents import COLLECTION, STEPS
-from shared.store.database import Stale, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.ai.embedding import Vector
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
     from shared.store.extracted import Extracted
 
 MAX_TRIES: Final = 5

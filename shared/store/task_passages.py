@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.domain.material import Material
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 PASSAGES: Final = "passages"
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.domain.task import Priority, Status, Task
-from shared.store.changes import known, put
+from shared.firestore.writes import known, put
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 _DOWN: Final = BaseQuery.DESCENDING
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
     Place = tuple[int, str]
     """Where a topic stands among all, by count: its count, and its key."""

@@ -11,7 +11,7 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 from shared.domain.facet import own_facet
 from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Tally
-from shared.store.changes import known
+from shared.firestore.writes import known
 from shared.store.marks import NOTHING
 
 if TYPE_CHECKING:

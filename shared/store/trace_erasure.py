@@ -17,7 +17,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
 from shared.domain.trust import VoteType
-from shared.store.changes import put
+from shared.firestore.writes import put
 from shared.store.index_lists import TRACES
 from shared.store.list_changes import Difference
 from shared.store.list_writes import list_writes
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
     from shared.store.traces import StoredTrace
 
 ERASURES: Final = "trace_erasures"

@@ -14,7 +14,7 @@ from google.cloud.firestore_v1.base_query import BaseQuery
 
 from shared.domain.trace import Trace
 from shared.domain.trust import Ballot, FeedbackTag, Record, VoteType
-from shared.store.changes import known, put
+from shared.firestore.writes import known, put
 from shared.store.documents import Documents, date_shapes, vector_shapes
 from shared.store.index_lists import TRACES
 from shared.store.list_changes import Difference
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.domain.trace import Writing
     from shared.domain.trust import Tally
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 VOTES: Final = "votes"
 REVISIONS: Final = "revisions"

@@ -15,7 +15,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
 from shared.domain.trust import Ballot, FeedbackTag, Record, Tally, VoteType
-from shared.store.changes import known, put
+from shared.firestore.writes import known, put
 from shared.store.trace_documents import COLLECTION, READ_FIELDS, to_trace
 from shared.store.trace_erasure import ERASED
 from shared.store.traces import CONTRIBUTORS, VOTES
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.domain.trace import Trace
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 PAGE: Final = 50
 """Traces that are read at once."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from shared.deps import Deps
     from shared.domain.searchable import Searchable
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 NAMES: Final = 100
 """Tags among which one is looked for that was meant."""

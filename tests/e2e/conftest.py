@@ -14,7 +14,7 @@ from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.domain.source import Section, Source
-from shared.store import Meter
+from shared.firestore.database import Meter
 from tests.support.gateway_process import INLINE, MARK, Library, run_deployed_gateway, run_gateway
 from tests.support.knowledge import BAKING, SAILING, put_in
 

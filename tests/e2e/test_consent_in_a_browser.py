@@ -15,8 +15,8 @@ from pydantic import SecretStr
 from shared.access_keys import new_key
 from shared.core.caller import EVERYTHING
 from shared.core.dates import utc_now
+from shared.firestore.database import Connection
 from shared.keyring import Keyring
-from shared.store import Connection
 from shared.store.access import AccessStore
 from tests.support.fakes.google import FakeGoogle
 from tests.support.faulty_tool_server import write_certificate

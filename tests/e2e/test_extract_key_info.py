@@ -15,8 +15,8 @@ from pydantic import SecretStr
 from shared.access_keys import new_key
 from shared.core.caller import EVERYTHING
 from shared.core.settings import Settings
+from shared.firestore.database import Connection
 from shared.keyring import Keyring
-from shared.store import Connection
 from tests.e2e.access.conftest import CLOUD, in_access
 from tests.support.gateway_process import INLINE, MARK, SECRET, run_gateway
 from tests.support.log_metrics import entry_of

@@ -16,8 +16,8 @@ from shared.access_keys import new_key
 from shared.core.caller import EVERYTHING
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
+from shared.firestore.database import Connection
 from shared.keyring import Keyring
-from shared.store import Connection
 from shared.store.access import AccessStore
 from tests.support.gateway_process import INLINE, MARK, SECRET, run_deployed_gateway, run_gateway
 from tests.support.log_metrics import entry_of, values_of

@@ -22,8 +22,8 @@ from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.embedding.bulk import Bulk
 from shared.embedding.chunks import embed_with
+from shared.firestore.database import Meter
 from shared.job import Budget, Report
-from shared.store import Meter
 from shared.store.ingestion import Ingestion
 from shared.store.steps import Steps
 from tests.support.fakes.vertex import vector_of

@@ -12,7 +12,7 @@ from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
 from shared.deps import Backend
 from shared.domain.source import Section, Source
-from shared.store import Meter
+from shared.firestore.database import Meter
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.vertex import MODEL
 from tests.support.knowledge import in_chunks

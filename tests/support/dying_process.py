@@ -24,8 +24,8 @@ from infra.deploy.discovery import ROOT
 from shared.calling import call
 from shared.core.caller import Caller
 from shared.core.settings import Settings
+from shared.firestore.database import Meter
 from shared.job import run_job
-from shared.store import Meter
 from shared.store.material_erasure import MaterialErasure
 from shared.store.materials import Materials
 from tests.support.commit_hooks import WatchedBackend, after

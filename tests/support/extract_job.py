@@ -10,7 +10,7 @@ from functions.jobs.extract.job import extract
 from shared.core.caller import Caller
 from shared.deps import Backend
 from shared.domain.source import Section, Source
-from shared.store import Meter
+from shared.firestore.database import Meter
 from shared.store.ingestion import Ingestion
 from shared.store.outdated import Outdated
 from tests.support.fakes.embedder import WordEmbedder

@@ -20,7 +20,7 @@ from functions.jobs.ingest.job import ingest
 from shared.core.caller import Caller
 from shared.job import Budget
 from shared.core.settings import Settings
-from shared.store import Meter
+from shared.firestore.database import Meter
 from tests.support.commit_hooks import WatchedBackend, after
 
 async def die():

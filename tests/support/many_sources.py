@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from functions.jobs.index.job import index
 from shared.core.caller import Caller
 from shared.domain.source import Section, Source
+from shared.firestore.database import Meter
 from shared.job import Budget
-from shared.store import Meter
 from shared.store.ingestion import Ingestion
 from tests.support.knowledge import in_chunks
 

@@ -15,8 +15,8 @@ from shared.ai.embedding import Purpose, unit_vector
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, Unavailable
 from shared.deps import Backend
+from shared.firestore.database import Meter
 from shared.job import Budget
-from shared.store import Meter
 from tests.support.database_dump import everything
 from tests.support.extractions import decision, hold, of, warning
 from tests.support.knowledge import BAKING, SAILING, put_in

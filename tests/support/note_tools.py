@@ -9,7 +9,7 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
-from shared.store.changes import put
+from shared.firestore.writes import put
 from shared.tool import Arguments, Effect, Repeatable, Result, Tool
 
 if TYPE_CHECKING:

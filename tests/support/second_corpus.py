@@ -11,9 +11,9 @@ from google.cloud.firestore_v1.vector import Vector
 
 from shared.ai.embedding import Purpose
 from shared.domain.facet import Facet, Kind, month, named, own_facet
+from shared.firestore.writes import put
 from shared.search.corpus import DatedCorpus
 from shared.search.marking import mark
-from shared.store.changes import put
 from shared.store.documents import Documents
 from shared.store.embedding_space import EmbeddingSpace
 from shared.store.index_lists import IndexLists, IndexNames

@@ -22,8 +22,8 @@ from functions.gateway.oauth.google import Google
 from shared.access_keys import new_key
 from shared.core.caller import EVERYTHING, Scope
 from shared.core.errors import RateLimited
+from shared.firestore.database import Connection
 from shared.keyring import Keyring
-from shared.store import Connection
 from shared.store.access import AccessStore
 from tests.support.clock import SettableClock
 

@@ -11,7 +11,7 @@ from shared.calling import call
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.domain.material import id_of
-from shared.store import Meter
+from shared.firestore.database import Meter
 from tests.support.fakes.openai import MODEL
 from tests.support.materials import READER, refused
 from tests.support.tool_calls import request_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.caller import Caller
 from shared.deps import Backend
-from shared.store import Meter
+from shared.firestore.database import Meter
 from shared.store.material_erasure import MaterialErasure
 from shared.store.materials import Materials
 from tests.support.database_dump import everything

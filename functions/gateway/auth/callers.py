@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.domain.access_key import AccessKey
     from shared.domain.account import Account
+    from shared.firestore.database import Connection
     from shared.keyring import Keyring
-    from shared.store import Connection
 
 USED_EVERY: Final = timedelta(hours=1)
 """How exact a key's last use is known: each time costs a write."""

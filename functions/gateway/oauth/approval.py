@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from functions.gateway.oauth.authorization import AuthorizationRequest
     from shared.core.caller import Scope
     from shared.core.dates import Clock
+    from shared.firestore.database import Connection
     from shared.keyring import Keyring
-    from shared.store import Connection
 
 _ID_BYTES: Final = 16
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata
 
     from shared.core.dates import Clock
+    from shared.firestore.database import Connection
     from shared.keyring import Keyring
-    from shared.store import Connection
 
 MOST_REDIRECTS: Final = 10
 LONGEST_NAME: Final = 100

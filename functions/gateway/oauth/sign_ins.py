@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from shared.core.caller import Scope
     from shared.core.dates import Clock
     from shared.domain.grant import Grant, Proof
+    from shared.firestore.database import Connection
     from shared.keyring import Keyring
-    from shared.store import Connection
 
     StillAllowed = Callable[[Proof], bool]
     """Whether a person who proved themselves with Google may still sign in."""

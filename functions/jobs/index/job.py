@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.index.commits import commits
 from shared.core.errors import PlatformFault
 from shared.extractions.heirs import show_heirs
+from shared.firestore.database import Stale
 from shared.job import Failure, Job, Report
 from shared.parked_chunks import parked_chunks
 from shared.search.keep import keeping
 from shared.search.marking import mark
-from shared.store.database import Stale
 from shared.store.index_lists import KNOWLEDGE, TRACES
 from shared.store.indexing import STEP, Change, Indexing
 from shared.store.long_lists import LongLists

@@ -11,9 +11,9 @@ from functions.jobs.ingest.readwise.following import follow_readwise
 from functions.jobs.ingest.readwise.parking import PARKING
 from shared.core.errors import CarrelError, InvalidInput
 from shared.core.log import describe, log
+from shared.firestore.database import LeaseLost
 from shared.job import Job, Report
 from shared.needs import Need
-from shared.store.database import LeaseLost
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -11,8 +11,8 @@ from shared.store.leftovers import PAGE, SETTLED, Leftovers
 
 if TYPE_CHECKING:
     from shared.deps import Deps
+    from shared.firestore.database import Document
     from shared.job import Budget, Report
-    from shared.store.database import Document
 
 
 async def delete_orphans(deps: Deps, budget: Budget, report: Report) -> None:

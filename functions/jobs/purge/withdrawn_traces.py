@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.deps import Deps
+    from shared.firestore.database import Document, Write
     from shared.job import Budget, Report
-    from shared.store.database import Document, Write
     from shared.store.traces import StoredTrace
 
 RESTORABLE: Final = timedelta(days=30)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.deps import Deps
+    from shared.firestore.database import Document
     from shared.job import Budget
-    from shared.store.database import Document
 
 NAME: Final = "trust"
 ROUND: Final = "contributors"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from functions.tools.extract_key_info.ranked import ranked
 from functions.tools.extract_key_info.results import Out, State, found
 from shared.domain.material import Status
-from shared.store.database import Stale
+from shared.firestore.database import Stale
 from shared.store.materials import Erased
 
 if TYPE_CHECKING:

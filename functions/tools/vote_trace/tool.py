@@ -13,7 +13,7 @@ from shared.core.caller import Tier
 from shared.core.errors import Forbidden, InvalidInput
 from shared.core.text_validation import prose
 from shared.domain.trust import Ballot, FeedbackTag, Record, Tally, VoteType
-from shared.store.database import Stale
+from shared.firestore.database import Stale
 from shared.store.traces import Traces
 from shared.tool import DocumentId, Effect, Repeatable, Tool
 from shared.traces.lookup import is_own, readable

@@ -21,7 +21,7 @@ from shared.undo import Undo
 if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.domain.trace import Trace
-    from shared.store.database import Write
+    from shared.firestore.database import Write
     from shared.store.traces import StoredTrace
 
 

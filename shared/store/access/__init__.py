@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from shared.store.database import Database, Meter
+from shared.firestore.database import Database, Meter
 
 if TYPE_CHECKING:
-    from shared.store import Connection
+    from shared.firestore.database import Connection
     from shared.store.access.accounts import Accounts
     from shared.store.access.calls import CallRecords
     from shared.store.access.clients import OAuthClients

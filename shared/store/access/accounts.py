@@ -12,14 +12,14 @@ from google.cloud.firestore import DELETE_FIELD, SERVER_TIMESTAMP
 from shared.core.errors import InvalidInput
 from shared.domain.account import Account, Hold
 from shared.domain.grant import TOKENS_OUTLIVE
-from shared.store.changes import known, put
+from shared.firestore.writes import known, put
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
 
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 COLLECTION: Final = "accounts"
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from shared.domain.call_record import DONE, KEPT, Bill, CallEntry, CallRecord, State
 from shared.domain.ledger import Ledger
+from shared.firestore.writes import known, put
 from shared.store.access import accounts
-from shared.store.changes import known, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
 
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 
 class CallRecords:

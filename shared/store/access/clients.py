@@ -7,15 +7,15 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from shared.domain.oauth_client import OAuthClient
-from shared.store.changes import known
-from shared.store.database import Stale
+from shared.firestore.database import Stale
+from shared.firestore.writes import known
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from google.cloud.firestore import AsyncDocumentReference
 
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 COLLECTION: Final = "oauth_clients"
 

@@ -9,8 +9,8 @@ from google.cloud.firestore import FieldFilter
 
 from shared.core.caller import Scope
 from shared.domain.grant import Grant, Proof
+from shared.firestore.writes import known, put
 from shared.store.access.accounts import Accounts
-from shared.store.changes import known, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         DocumentSnapshot,
     )
 
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 COLLECTION: Final = "oauth_grants"
 MOST_FOUND: Final = 1_000

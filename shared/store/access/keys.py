@@ -10,7 +10,7 @@ from google.cloud.firestore import AsyncQuery, FieldFilter
 from shared.core.caller import Scope
 from shared.core.errors import NotFound
 from shared.domain.access_key import AccessKey
-from shared.store.changes import known
+from shared.firestore.writes import known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncDocumentReference, DocumentSnapshot
 
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 MOST_LISTED: Final = 1_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from shared.domain.bucket import Bucket
-from shared.store.changes import put
+from shared.firestore.writes import put
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncDocumentReference
 
     from shared.domain.bucket import Leased, Rate
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 _FULL_AT: Final = "expires_at"
 """When a bucket is full again, it is like one that was never used: its document may go."""

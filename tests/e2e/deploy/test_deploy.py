@@ -21,7 +21,7 @@ from infra.cloud.steps import EVERYTHING, INDEXES, RELEASE, go
 from infra.deploy.discovery import ROOT
 from shared.core.caller import Scope
 from shared.core.errors import Forbidden
-from shared.store import Connection
+from shared.firestore.database import Connection
 from shared.store.access import AccessStore
 from tests.support.fake_deployment import GOOD, NEEDS_TERRAFORM, said
 from tests.support.fakes.cloud_storage import FORBIDDEN, Fault

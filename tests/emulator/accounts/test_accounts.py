@@ -11,7 +11,7 @@ import pytest
 from shared.core.errors import InvalidInput
 from shared.domain.account import HOLD_LASTS, Account
 from shared.domain.call_record import Bill, CallEntry
-from shared.store import Connection, Meter
+from shared.firestore.database import Connection, Meter
 from shared.store.access import AccessStore
 
 if TYPE_CHECKING:

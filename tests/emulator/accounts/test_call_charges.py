@@ -14,7 +14,7 @@ from google.cloud.firestore import DELETE_FIELD
 from shared.core.errors import PaymentRequired, Unavailable
 from shared.domain.account import HOLD_LASTS
 from shared.domain.call_record import PAID_FOR, Bill, CallEntry, CallRecord, State
-from shared.store import Connection, Meter
+from shared.firestore.database import Connection, Meter
 from shared.store.access import AccessStore
 from shared.store.access.calls import CallRecords
 

@@ -12,9 +12,8 @@ import pytest
 from shared.core.caller import EVERYTHING
 from shared.domain.grant import CODE_LIFETIME, TOKENS_OUTLIVE, Grant, Proof
 from shared.domain.oauth_client import UNUSED_LIFETIME, OAuthClient
-from shared.store import Connection, Meter
+from shared.firestore.database import Connection, Meter, Stale
 from shared.store.access import AccessStore
-from shared.store.database import Stale
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

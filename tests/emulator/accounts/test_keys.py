@@ -13,7 +13,7 @@ from google.api_core.exceptions import Aborted
 from shared.core.caller import EVERYTHING
 from shared.core.errors import NotFound
 from shared.domain.access_key import AccessKey
-from shared.store import Connection
+from shared.firestore.database import Connection
 from shared.store.access import AccessStore
 from shared.store.access.keys import MOST_LISTED
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.domain.bucket import Leased, Rate
-from shared.store import Connection, Meter
+from shared.firestore.database import Connection, Meter
 from shared.store.access import AccessStore
 
 if TYPE_CHECKING:

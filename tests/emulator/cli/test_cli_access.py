@@ -16,8 +16,8 @@ from infra.cli import main
 from infra.commands.wording import micro_dollars
 from shared.access_keys import key_id_of, new_key
 from shared.core.caller import EVERYTHING, Scope
+from shared.firestore.database import Connection
 from shared.keyring import Keyring
-from shared.store import Connection
 from shared.store.access import AccessStore
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from infra.deploy.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.store import Meter
+from shared.firestore.database import Meter
 from tests.support.source_files import lines, written
 from tests.support.stored_documents import documents
 

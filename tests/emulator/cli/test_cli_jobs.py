@@ -19,7 +19,7 @@ from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.domain.chunk import KnowledgeCard
-from shared.store import Meter
+from shared.firestore.database import Meter
 from shared.store.cards import BY_HAND, Cards
 from shared.store.ingestion import Ingestion
 from shared.store.steps import Steps

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.store import Connection, Meter
-from shared.store.database import Database
-from shared.store.runs import Run, Runs, RunState, new_run_id
+from shared.firestore.database import Connection, Database, Meter
+from shared.firestore.runs import Run, Runs, RunState, new_run_id
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.google_cloud import FakeGoogleCloud
 from tests.support.healthy_deployment import FakeGateway, well

@@ -14,10 +14,9 @@ from infra.doctor.cloud import CHECKS
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
-from shared.store import Connection, Meter
-from shared.store.database import Database
+from shared.firestore.database import Connection, Database, Meter
+from shared.firestore.runs import RunState
 from shared.store.embedding_space import EmbeddingSpace
-from shared.store.runs import RunState
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.healthy_deployment import DIMENSION, check
 

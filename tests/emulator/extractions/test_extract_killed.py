@@ -15,8 +15,8 @@ from infra.deploy.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.deps import Backend
+from shared.firestore.database import Meter
 from shared.job import Report, run_job
-from shared.store import Meter
 from shared.store.steps import Steps
 from tests.support.extract_job import KEYS, book, decision, shelve, warning
 from tests.support.fakes.embedder import WordEmbedder

@@ -14,7 +14,7 @@ from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
 from shared.core.errors import Unavailable
 from shared.deps import Backend
-from shared.store import Meter
+from shared.firestore.database import Meter
 from tests.support.extract_job import (
     FOUND,
     KEYS,

@@ -18,7 +18,7 @@ from tests.support.stored_documents import documents
 if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.domain.extraction import Extraction
-    from shared.store import Meter
+    from shared.firestore.database import Meter
 
 pytestmark = pytest.mark.anyio
 

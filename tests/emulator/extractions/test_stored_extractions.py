@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.domain.extraction import Extraction
-    from shared.store import Meter
+    from shared.firestore.database import Meter
     from shared.store.steps import Done
 
 pytestmark = pytest.mark.anyio

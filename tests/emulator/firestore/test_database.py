@@ -11,7 +11,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.errors import PlatformFault, Unavailable
 from shared.deps import Backend
-from shared.store.database import Stale
+from shared.firestore.database import Stale
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.store import Meter
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Meter, Write
 
 pytestmark = pytest.mark.anyio
 

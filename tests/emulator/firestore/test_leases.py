@@ -12,13 +12,12 @@ from google.api_core.exceptions import ServiceUnavailable
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.errors import Unavailable
-from shared.store import Meter
-from shared.store.database import LeaseLost, Stale
-from shared.store.leases import Lease, Leases
+from shared.firestore.database import LeaseLost, Meter, Stale
+from shared.firestore.leases import Lease, Leases
 
 if TYPE_CHECKING:
     from shared.deps import Backend, Deps
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 pytestmark = pytest.mark.anyio
 

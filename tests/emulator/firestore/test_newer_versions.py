@@ -10,8 +10,8 @@ from pydantic import SecretStr
 
 from shared.access_keys import new_key
 from shared.core.caller import EVERYTHING
+from shared.firestore.database import Connection
 from shared.keyring import Keyring
-from shared.store import Connection
 from shared.store.access import AccessStore
 
 if TYPE_CHECKING:

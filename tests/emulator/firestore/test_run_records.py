@@ -10,9 +10,9 @@ import pytest
 from shared.core.errors import Unavailable
 from shared.core.settings import Settings
 from shared.deps import Backend
+from shared.firestore.leases import Leases
+from shared.firestore.runs import Run, Runs, RunState, new_run_id
 from shared.job import Failure, Job, Report, run_job
-from shared.store.leases import Leases
-from shared.store.runs import Run, Runs, RunState, new_run_id
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:

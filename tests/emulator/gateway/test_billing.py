@@ -11,7 +11,7 @@ import pytest
 from functions.gateway.billing import LedgerBilling, Reservation
 from shared.core.errors import PaymentRequired, Unauthorized
 from shared.domain.call_record import PAID_FOR, Bill, CallEntry, State, argument_sizes
-from shared.store import Connection
+from shared.firestore.database import Connection
 from shared.store.access import AccessStore
 from tests.support.clock import NOON, SettableClock
 

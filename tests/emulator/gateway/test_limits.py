@@ -22,7 +22,7 @@ from functions.gateway.limits import (
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, RateLimited
 from shared.domain.bucket import Bucket, Leased, Rate
-from shared.store import Connection
+from shared.firestore.database import Connection
 from shared.tool import Effect
 from tests.support.clock import NOON, SettableClock
 

@@ -11,8 +11,8 @@ import pytest
 from shared.domain.facet import Kind, named
 from shared.domain.postings import pack
 from shared.domain.source import Section, Source
+from shared.firestore.database import Stale
 from shared.search.keep import keeping
-from shared.store.database import Stale
 from shared.store.index_lists import KNOWLEDGE
 from shared.store.indexing import Change, Indexing
 from shared.store.ingestion import Ingestion
@@ -24,7 +24,7 @@ from tests.support.stored_documents import chunks, documents
 
 if TYPE_CHECKING:
     from shared.deps import Deps
-    from shared.store import Meter
+    from shared.firestore.database import Meter
     from shared.store.indexing import Waiting
 
 pytestmark = pytest.mark.anyio

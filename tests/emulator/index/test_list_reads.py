@@ -15,7 +15,7 @@ from tests.support.knowledge import BAKING, SAILING, put_in, write
 
 if TYPE_CHECKING:
     from shared.deps import Deps
-    from shared.store import Meter
+    from shared.firestore.database import Meter
 
 pytestmark = pytest.mark.anyio
 

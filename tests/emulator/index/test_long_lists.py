@@ -8,8 +8,8 @@ import pytest
 
 from infra.deploy.query_recorder import recording
 from shared.domain.facet import Kind, named
+from shared.firestore.database import Database
 from shared.search.keep import keeping
-from shared.store.database import Database
 from shared.store.list_changes import Difference
 from shared.store.list_writes import list_writes
 from shared.store.long_lists import LongLists

@@ -9,7 +9,7 @@ import pytest
 
 from functions.tools.get_chunk.tool import In, get_chunk
 from shared.core.errors import NotFound
-from shared.store import Meter
+from shared.firestore.database import Meter
 from shared.store.chunks import Chunks
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from functions.tools.get_recent.tool import Out
     from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.store import Meter
+    from shared.firestore.database import Meter
 
 pytestmark = pytest.mark.anyio
 

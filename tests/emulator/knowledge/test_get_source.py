@@ -17,7 +17,7 @@ from tests.support.many_sources import cost, metered, shelve, source
 if TYPE_CHECKING:
     from functions.tools.get_source.tool import Out
     from shared.deps import Backend, Deps
-    from shared.store import Meter
+    from shared.firestore.database import Meter
 
 pytestmark = pytest.mark.anyio
 

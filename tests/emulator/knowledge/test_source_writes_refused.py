@@ -12,7 +12,7 @@ from google.api_core.exceptions import PermissionDenied
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
 from shared.domain.source import Section, Source
-from shared.store import Meter
+from shared.firestore.database import Meter
 from shared.store.ingestion import ChunkedSource, Ingestion
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.knowledge import BAKING, SAILING, in_chunks

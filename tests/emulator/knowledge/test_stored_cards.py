@@ -10,10 +10,9 @@ import pytest
 
 from shared.domain.chunk import KnowledgeCard
 from shared.domain.source import Section, Source
-from shared.store import Meter
+from shared.firestore.database import Database, Meter
 from shared.store.cards import BY_HAND, Cards
 from shared.store.chunks import Chunks
-from shared.store.database import Database
 from shared.store.ingestion import Ingestion
 from shared.store.steps import Steps
 from tests.support.knowledge import BAKING, SAILING, in_chunks, write

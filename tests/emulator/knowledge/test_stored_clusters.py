@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.deps import Deps
-    from shared.store import Meter
+    from shared.firestore.database import Meter
 
 pytestmark = pytest.mark.anyio
 

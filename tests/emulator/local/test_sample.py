@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Purpose, Vector
     from shared.core.settings import Settings
     from shared.deps import Deps
-    from shared.store import Meter
+    from shared.firestore.database import Meter
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ from shared.domain.source import Source
 from shared.domain.topics import normal_topics
 from shared.extracting.likeness import distinct, original_of, similar
 from shared.extracting.quotes import find_code, find_quote
-from shared.store import Meter
+from shared.firestore.database import Meter
 from shared.store.ingestion import Ingestion
 from shared.store.steps import PendingChunk, Steps
 from tests.support.fakes.embedder import WordEmbedder

@@ -16,8 +16,7 @@ from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
     from shared.deps import Deps
-    from shared.store import Meter
-    from shared.store.database import Write
+    from shared.firestore.database import Meter, Write
     from shared.store.steps import PendingChunk
 
 pytestmark = pytest.mark.anyio

@@ -13,12 +13,11 @@ from functions.jobs.cluster.job import JOB, cluster
 from functions.jobs.cluster.making import NO_TIME
 from shared.core.caller import Caller
 from shared.deps import Backend
+from shared.firestore.database import LeaseLost, Meter
+from shared.firestore.leases import Leases
 from shared.job import Busy, Report, run_job
-from shared.store import Meter
 from shared.store.clusters import Clusters
-from shared.store.database import LeaseLost
 from shared.store.embedding_space import EmbeddingSpace
-from shared.store.leases import Leases
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, chunks, documents, nothing, one_step

@@ -15,7 +15,7 @@ from functions.jobs.cluster.job import cluster
 from infra.deploy.discovery import ROOT
 from shared.core.caller import Caller
 from shared.deps import Backend
-from shared.store import Meter
+from shared.firestore.database import Meter
 from shared.store.clusters import BY_HAND, Clusters
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.embedder import WordEmbedder

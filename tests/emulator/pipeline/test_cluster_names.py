@@ -14,7 +14,7 @@ from shared.ai.generation import BadAnswer, Generated
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from shared.deps import Backend
-from shared.store import Meter
+from shared.firestore.database import Meter
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, documents
 from tests.support.topic_chunks import SIZE, THEMES, about, put_in

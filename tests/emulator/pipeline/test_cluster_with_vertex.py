@@ -13,7 +13,7 @@ from shared.ai.vertex_generation import VertexGenerator
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
 from shared.deps import Backend
-from shared.store import Meter
+from shared.firestore.database import Meter
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.vertex import HANG, MODEL, FakeVertex, refusal
 from tests.support.stored_documents import ample, documents

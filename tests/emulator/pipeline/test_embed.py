@@ -18,11 +18,10 @@ from shared.core.caller import Caller
 from shared.core.errors import CarrelError, Conflict, InvalidInput, PlatformFault, Unavailable
 from shared.deps import Backend
 from shared.domain.source import Section, Source
+from shared.firestore.database import LeaseLost, Meter
+from shared.firestore.leases import Leases
 from shared.job import Budget, Report, run_job
-from shared.store import Meter
-from shared.store.database import LeaseLost
 from shared.store.ingestion import Ingestion
-from shared.store.leases import Leases
 from tests.support.knowledge import in_chunks, write
 from tests.support.stored_documents import (
     ample,

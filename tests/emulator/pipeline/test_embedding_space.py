@@ -12,8 +12,7 @@ import pytest
 from shared.core.caller import Caller
 from shared.core.errors import Conflict
 from shared.deps import Backend
-from shared.store import Meter
-from shared.store.database import Stale
+from shared.firestore.database import Meter, Stale
 from shared.store.embedding_space import EmbeddingSpace, Move, Moving
 from tests.support.stored_documents import documents
 

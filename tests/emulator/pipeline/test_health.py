@@ -15,8 +15,8 @@ from functions.jobs.health.job import JOB, health
 from shared.core.caller import Caller
 from shared.deps import Backend
 from shared.domain.source import Section, Source
+from shared.firestore.database import Meter
 from shared.job import Budget, Report, run_job
-from shared.store import Meter
 from shared.store.health import KEPT, Golden, Health
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend

@@ -17,13 +17,12 @@ from shared.core.errors import PlatformFault
 from shared.deps import Backend
 from shared.domain.facet import HAS_CARD, Facet, Kind, named
 from shared.domain.source import Section, Source
+from shared.firestore.database import LeaseLost, Meter
+from shared.firestore.leases import Leases
 from shared.job import Budget, Report, run_job
-from shared.store import Meter
-from shared.store.database import LeaseLost
 from shared.store.index_lists import KNOWLEDGE, IndexLists
 from shared.store.indexing import Change, Indexing, Waiting
 from shared.store.ingestion import Ingestion
-from shared.store.leases import Leases
 from shared.store.marks import NOTHING, Indexed
 from shared.store.steps import Steps
 from shared.text.terms import ANALYSIS

@@ -17,8 +17,8 @@ from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from shared.domain.source import Source
+from shared.firestore.database import Meter
 from shared.job import Budget, Failure, Report
-from shared.store import Meter
 from shared.store.chunk_documents import AT_FIRST
 from tests.support.source_files import book, export, lines, written
 from tests.support.stored_documents import (

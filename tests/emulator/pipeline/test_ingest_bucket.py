@@ -13,8 +13,8 @@ from functions.jobs.ingest.job import ingest, readable
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.deps import Backend
+from shared.firestore.database import Meter
 from shared.job import Failure, Report
-from shared.store import Meter
 from tests.support.fakes.cloud_storage import FakeCloudStorage, Fault, Operation
 from tests.support.readwise_runs import followed, standing, texts
 from tests.support.source_files import lines, written

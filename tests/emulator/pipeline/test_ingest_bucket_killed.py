@@ -8,8 +8,8 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.settings import Settings
+from shared.firestore.database import Meter
 from shared.job import Report
-from shared.store import Meter
 from tests.support.commit_hooks import WatchedBackend
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.killed_ingest import killed, kills

@@ -12,7 +12,7 @@ from tests.support.database_dump import everything
 
 if TYPE_CHECKING:
     from shared.deps import Deps
-    from shared.store import Meter
+    from shared.firestore.database import Meter
 
 pytestmark = pytest.mark.anyio
 

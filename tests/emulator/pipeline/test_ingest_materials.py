@@ -15,8 +15,8 @@ from shared.core.caller import Caller
 from shared.core.errors import Unavailable
 from shared.deps import Backend
 from shared.domain.material import id_of
+from shared.firestore.database import Meter
 from shared.job import Budget, Busy, Report, run_job
-from shared.store import Meter
 from shared.store.materials import Erased, Materials
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.openai import HANG, FakeOpenAI, Reply, refusal

@@ -8,7 +8,7 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.deps import Backend
-from shared.store import Meter
+from shared.firestore.database import Meter
 from tests.support.commit_hooks import WatchedBackend
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.killed_ingest import kills

@@ -21,8 +21,8 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.deps import Backend
+from shared.firestore.database import Meter
 from shared.job import run_job
-from shared.store import Meter
 from tests.support.source_files import book, export
 from tests.support.stored_documents import documents, leases, snapshots
 

@@ -13,9 +13,9 @@ from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from shared.deps import Backend
 from shared.domain.source import Section, Source
+from shared.firestore.database import Meter
 from shared.job import Budget, Failure, Report
 from shared.queue_work import Work, work_off
-from shared.store import Meter
 from shared.store.ingestion import Ingestion
 from shared.store.steps import MAX_TRIES, Done, PendingChunk, Steps
 from tests.support.knowledge import in_chunks

@@ -16,8 +16,8 @@ from functions.jobs.repair.job import repair
 from shared.core.caller import Caller
 from shared.deps import Backend
 from shared.domain.source import Section, Source
+from shared.firestore.database import Meter
 from shared.job import Report
-from shared.store import Meter
 from shared.store.ingestion import Ingestion
 from shared.store.leftovers import PAGE, SETTLED
 from tests.support.clock import SettableClock

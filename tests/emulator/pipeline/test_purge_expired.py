@@ -10,8 +10,8 @@ import pytest
 
 from functions.jobs.purge.job import SWEEPS, purge, waiting
 from shared.core.caller import Caller
+from shared.firestore.database import Meter
 from shared.job import Report
-from shared.store import Meter
 from shared.store.expiry import EXPIRING
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before

@@ -16,10 +16,10 @@ from functions.jobs.repair.part import Limits
 from shared.core.caller import Caller
 from shared.deps import Backend
 from shared.domain.postings import Totals
+from shared.firestore.database import Meter
 from shared.job import Budget, Busy, Report, run_job
 from shared.retrieval.bm25 import best
 from shared.search.keep import newest
-from shared.store import Meter
 from tests.support.index_lists import (
     History,
     assert_exact,

@@ -13,8 +13,8 @@ from google.cloud.firestore import DELETE_FIELD
 from functions.jobs.repair.job import lists, repair, repair_within
 from functions.jobs.repair.part import Limits
 from shared.core.caller import Caller
+from shared.firestore.database import Meter
 from shared.job import Report
-from shared.store import Meter
 from shared.store.index_lists import TRACES
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder

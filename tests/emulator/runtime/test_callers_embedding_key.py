@@ -16,7 +16,7 @@ from shared.core.caller import Caller
 from shared.core.errors import Forbidden, InvalidInput
 from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.store import Meter
+from shared.firestore.database import Meter
 from tests.support.fakes.openai import MODEL, FakeOpenAI
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pytest
 from shared.calling import call
 from shared.core.caller import Caller, Tier
 from shared.core.errors import PlatformFault
+from shared.firestore.writes import put
 from shared.job import Job, Report, run_job
 from shared.needs import Need
-from shared.store.changes import put
 from shared.tool import Arguments, Effect, Result, Tool
 from tests.support.tool_calls import request_of
 

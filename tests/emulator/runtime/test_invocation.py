@@ -16,9 +16,9 @@ from shared.call import CallAnswer, CallRequest, WireError
 from shared.calling import call
 from shared.core.caller import Caller, Tier
 from shared.core.errors import Conflict, InvalidInput, PlatformFault, RateLimited, Unavailable
+from shared.firestore.database import Meter
 from shared.needs import Need
 from shared.parsing import parse
-from shared.store import Meter
 from shared.store.chunks import Chunks
 from shared.store.clusters import Clusters
 from shared.tool import Arguments, Effect, Result, Tool

@@ -13,10 +13,9 @@ from shared.core.caller import Caller
 from shared.core.errors import Unavailable
 from shared.core.settings import Settings
 from shared.deps import Backend
+from shared.firestore.database import LeaseLost, Meter
+from shared.firestore.leases import Leases
 from shared.job import Budget, Busy, Failure, Job, Report, run_job
-from shared.store import Meter
-from shared.store.database import LeaseLost
-from shared.store.leases import Leases
 from tests.support.stored_documents import documents, leases
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ import pytest
 
 from shared.calling import call
 from shared.core.caller import Caller
-from shared.store.replays import Replays
+from shared.firestore.replays import Replays
 from tests.support.note_tools import TOOLS, Note, Written
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
     from shared.deps import Backend, Deps
-    from shared.store import Meter
+    from shared.firestore.database import Meter
 
 pytestmark = pytest.mark.anyio
 

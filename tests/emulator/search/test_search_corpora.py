@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shared.deps import Deps
+    from shared.firestore.database import Meter
     from shared.search.ranking import Ranking
-    from shared.store import Meter
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ from shared.call import CallRequest
 from shared.calling import call
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, Unavailable
+from shared.firestore.database import Meter
 from shared.search.ranking import MAX_TERMS, Mode
-from shared.store import Meter
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import SAILING, in_chunks, index_all, put_in, write

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.domain.source import Source
+    from shared.firestore.database import Meter
     from shared.search.listing import Listing
-    from shared.store import Meter
     from shared.store.documents import Place
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.domain.trace import Trace, Writing
-from shared.store import Meter
+from shared.firestore.database import Meter
 from shared.store.traces import Traces
 from shared.traces.index_entry import index_entry
 from tests.support.fakes.embedder import WordEmbedder

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from shared.core.caller import Caller
-from shared.store import Meter
-from shared.store.database import Stale
+from shared.firestore.database import Meter, Stale
 from shared.store.marks import read_mark
 from shared.store.trace_documents import to_trace
 from shared.store.traces import Traces
@@ -21,7 +20,7 @@ from tests.support.traces import DOWN, ask, contribute, did, samples, stored, vo
 
 if TYPE_CHECKING:
     from shared.deps import Backend, Deps
-    from shared.store.database import Database
+    from shared.firestore.database import Database
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.core.caller import Caller
-from shared.store import Meter
+from shared.firestore.database import Meter
 from shared.store.traces import Traces
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.traces import (

@@ -14,8 +14,8 @@ from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
 from shared.core.settings import Settings
 from shared.domain.material import id_of
+from shared.firestore.database import Meter
 from shared.job import Report, run_job
-from shared.store import Meter
 from shared.store.material_erasure import MaterialErasure
 from shared.store.materials import Materials
 from tests.support.commit_hooks import WatchedBackend, after, before, plainly

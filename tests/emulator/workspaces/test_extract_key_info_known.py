@@ -18,7 +18,7 @@ from shared.calling import call
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.deps import Backend
-from shared.store import Meter
+from shared.firestore.database import Meter
 from shared.text.terms import ANALYSIS
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import (

@@ -16,8 +16,8 @@ from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from shared.deps import Backend
+from shared.firestore.database import Meter
 from shared.job import Busy, Failure, Report, run_job
-from shared.store import Meter
 from shared.store.readwise_sync import MOST_MISSED, Missed, Progress, ReadwiseSync, UnderWay
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.readwise import START, FakeReadwise

@@ -11,9 +11,9 @@ from functions.jobs.ingest_materials.job import ingest_materials
 from functions.jobs.reembed.job import JOB, documents
 from shared.core.errors import Unavailable
 from shared.domain.source import Section, Source
+from shared.firestore.leases import Leases
 from shared.job import Report, run_job
 from shared.store.ingestion import Ingestion
-from shared.store.leases import Leases
 from tests.support.knowledge import in_chunks, index_all, write
 from tests.support.model_migration import (
     NOON,

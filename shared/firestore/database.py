@@ -1,15 +1,18 @@
-"""One call's view of Firestore: it counts, translates errors and guards every commit."""
+"""Firestore: one connection a process, and a database that counts what a call reads and writes."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import time
+from collections import defaultdict
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from google.api_core import exceptions
+from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1.async_aggregation import AsyncAggregationQuery
 
 from shared.core.errors import Conflict, PlatformFault, Unavailable
@@ -28,8 +31,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
     from google.cloud.firestore_v1.types import WriteResult
 
-    from shared.store import Connection
-    from shared.store.leases import Lease
+    from shared.firestore.leases import Lease
 
     Document = DocumentSnapshot[Any]
     """A document as it was read."""
@@ -314,3 +316,34 @@ def _translated(stale: tuple[type[Exception], ...] = ()) -> Iterator[None]:
         raise PlatformFault(f"The database refused: {type(error).__name__}.") from error
     except exceptions.GoogleAPICallError as error:
         raise PlatformFault(f"The database refused: {type(error).__name__}.") from error
+
+
+_AFTERMATH: Final = 0.005
+"""Seconds."""
+
+
+class Connection:
+    """What a process keeps open: the client, and what it has learned about the database.
+
+    Attributes:
+        caches: What repositories remember for all calls of the process, by repository.
+    """
+
+    def __init__(self, project: str, database: str) -> None:
+        """Connect on first use; the client belongs to the event loop that runs then."""
+        self._project = project
+        self._database = database
+        self.caches: defaultdict[str, dict[Any, Any]] = defaultdict(dict)
+
+    @cached_property
+    def client(self) -> AsyncClient:
+        """The Firestore client."""
+        return AsyncClient(project=self._project, database=self._database)
+
+    async def aclose(self) -> None:
+        """Close the client, if it was ever used."""
+        if "client" in self.__dict__:
+            # The async client has no public close; its channel must be closed on its own loop, and
+            # what gRPC still has to tell that loop must find it open.
+            await self.client._firestore_api.transport.close()  # noqa: SLF001
+            await asyncio.sleep(_AFTERMATH)

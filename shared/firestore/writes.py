@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import DocumentSnapshot
 
-    from shared.store.database import Write
+    from shared.firestore.database import Write
 
 
 def put(seen: DocumentSnapshot[Any], values: dict[str, Any]) -> Write:

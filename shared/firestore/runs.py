@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 COLLECTION: Final = "runs"
 KEPT: Final = timedelta(days=30)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.store.changes import known
+from shared.firestore.writes import known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         DocumentSnapshot,
     )
 
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from google.cloud.firestore import LastUpdateOption
 
-from shared.store.database import LeaseLost, Stale, together
-from shared.store.runs import Runs, new_run_id
+from shared.firestore.database import LeaseLost, Stale, together
+from shared.firestore.runs import Runs, new_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncDocumentReference, AsyncWriteBatch, DocumentSnapshot
 
     from shared.core.dates import Clock
-    from shared.store.database import Database, Write
+    from shared.firestore.database import Database, Write
 
 
 @dataclass(slots=True)
