@@ -46,7 +46,7 @@ class Generator(Protocol):
         """Have a text worked on.
 
         An error says in its details what was spent before it, as far as anything was:
-        `input_tokens` and `output_tokens`. See `shared.metered`.
+        `input_tokens` and `output_tokens`. See `shared.ai.metering`.
 
         Args:
             instruction: What to do; ours.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeGuard
 from pydantic import AfterValidator, BaseModel, Field
 
 from shared.ai.generation import BadAnswer
+from shared.ai.metering import metered
 from shared.core.errors import CarrelError, InvalidInput
 from shared.core.log import describe, log
 from shared.job import Failure
-from shared.metered import metered
 from shared.store.clustering import Clusterings
 from shared.store.clusters import BY_WORDS_ALONE, Clusters
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.extract.line import Line
 from shared.ai.embedding import Purpose
+from shared.ai.metering import metered
 from shared.extracting.findings import INSTRUCTION, Findings, material
 from shared.extracting.grounding import Grounds, count
 from shared.extracting.likeness import (
@@ -17,7 +18,6 @@ from shared.extracting.likeness import (
     original_of,
     similar,
 )
-from shared.metered import metered
 from shared.store.extractions import Extractions
 
 if TYPE_CHECKING:
