@@ -24,7 +24,7 @@ from benchmarks.measuring import print_table
 from benchmarks.relevance import HALVES, rows
 from functions.jobs.cards.extractive import extractive_card
 from infra.local.places import SAMPLE
-from shared.retrieval.bm25 import idf
+from shared.index.bm25 import idf
 from shared.text.key_sentences import key_sentences
 from shared.text.sentences import sentences
 from shared.text.terms import terms

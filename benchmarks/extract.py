@@ -42,9 +42,9 @@ from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.deps import Backend
 from shared.firestore.database import Meter
+from shared.index.embedding_space import EmbeddingSpace
 from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Selection
-from shared.store.embedding_space import EmbeddingSpace
 from tests.support.materials import extracted
 
 if TYPE_CHECKING:

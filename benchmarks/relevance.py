@@ -32,8 +32,7 @@ from infra.local.places import SAMPLE
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.domain.chunk import embedding_text
-from shared.domain.postings import Postings, Totals, pack
-from shared.retrieval.bm25 import idf, score
+from shared.index.bm25 import Postings, Totals, idf, pack, score
 from shared.retrieval.fusion import Scores, fuse
 from shared.retrieval.relevance import (
     MINILM,

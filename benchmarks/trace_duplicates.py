@@ -29,8 +29,7 @@ import numpy as np
 from benchmarks.measuring import print_table
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
-from shared.domain.postings import Postings, Totals, pack
-from shared.retrieval.bm25 import score
+from shared.index.bm25 import Postings, Totals, pack, score
 from shared.retrieval.fusion import Scores, fuse
 from shared.text.near_duplicates import (
     CANDIDATES,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functions.gateway.calls import RECEIPT
 from shared.ai.embedding import Purpose
+from shared.index.postings import KNOWLEDGE
+from shared.index.vector_index import nearest_query
 from shared.search.meaning import DENSE_POOL
 from shared.search.pool import LEXICAL_POOL
 from shared.store.chunk_documents import COLLECTION, READ_FIELDS
-from shared.store.documents import nearest_query
-from shared.store.index_lists import KNOWLEDGE
 from shared.text.terms import terms
 from tests.support.mcp_wire import HEADERS, MODERN, call
 

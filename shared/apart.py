@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from shared.core.errors import CarrelError
 from shared.core.log import describe, log
 from shared.firestore.database import LeaseLost
+from shared.index.embedding_space import EmbeddingSpace
 from shared.job import Failure
-from shared.store.embedding_space import EmbeddingSpace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

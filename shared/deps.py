@@ -15,9 +15,9 @@ from shared.core.dates import utc_now
 from shared.core.errors import Forbidden, InvalidInput, PlatformFault, Unavailable
 from shared.core.log import log
 from shared.firestore.database import Connection, Database, Meter
+from shared.index.embedding_space import EmbeddingSpace
 from shared.needs import EVERYTHING, Need
 from shared.notes import noted
-from shared.store.embedding_space import EmbeddingSpace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

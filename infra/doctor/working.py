@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from infra.doctor.deployed import Deployed
     from shared.ai.embedding import Embedder
     from shared.firestore.runs import Run
-    from shared.store.embedding_space import Standing
+    from shared.index.embedding_space import Standing
 
 _ILL: Final = frozenset({RunState.STOPPED, RunState.DIED})
 
@@ -93,7 +93,7 @@ def _stamp(deployed: Deployed) -> Finding:
 async def _standing(deployed: Deployed) -> tuple[Standing, Embedder]:
     from shared.deps import Backend
     from shared.firestore.database import Database, Meter
-    from shared.store.embedding_space import EmbeddingSpace
+    from shared.index.embedding_space import EmbeddingSpace
 
     backend = Backend(deployed.settings)
     try:

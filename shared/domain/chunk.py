@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from shared.domain.facet import HAS_CARD, Facet, Kind, month, named
 from shared.domain.source import SECTION_SEPARATOR
+from shared.index.facets import HAS_CARD, Facet, Kind, month, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

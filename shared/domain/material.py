@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from shared.domain.facet import Facet
+    from shared.index.facets import Facet
 
 _ID_DIGITS: Final = 32
 """Hexadecimal digits of an id: 128 bits, which nobody meets twice by chance."""

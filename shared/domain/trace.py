@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from shared.domain.facet import Facet, Kind, named
 from shared.domain.trust import Ballot, Status, Tally, VoteType
+from shared.index.facets import Facet, Kind, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

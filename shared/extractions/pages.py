@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, TypeAdapter
 
+from shared.index.embedding_space import EmbeddingSpace
 from shared.paging import read_cursor
-from shared.store.embedding_space import EmbeddingSpace
 from shared.store.extractions import MOST_NEAR, Extractions, place
 from shared.tool import DocumentId
 

@@ -47,12 +47,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.retrieval.bm25 import idf
+from shared.index.bm25 import idf
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
-    from shared.domain.postings import Postings, Totals
+    from shared.index.bm25 import Postings, Totals
 
 _BY_CHANCE: Final = 0.035
 """Coverage for each unit of the idf of a word that is in no document. For 97 in 100 training claims

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic
 
-from shared.domain.searchable import DocumentT
+from shared.index.searchable import DocumentT
 
 
 @dataclass(frozen=True, slots=True)

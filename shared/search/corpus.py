@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol
 
-from shared.domain.searchable import DocumentT
+from shared.index.postings import KNOWLEDGE, IndexLists
+from shared.index.searchable import DocumentT
 from shared.store.chunks import Chunks
-from shared.store.index_lists import KNOWLEDGE, IndexLists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai.embedding import Vector
     from shared.domain.chunk import Chunk
-    from shared.domain.facet import Facet
     from shared.firestore.database import Database
-    from shared.store.documents import Documents, Neighbour
-    from shared.store.index_lists import Lists
+    from shared.index.facets import Facet
+    from shared.index.postings import Lists
+    from shared.index.vector_index import Documents, Neighbour
 
 
 class DocumentReader(Protocol[DocumentT]):
-    """Documents by id and by vector, as `shared.store.documents` gives them."""
+    """Documents by id and by vector, as `shared.index.vector_index` gives them."""
 
     async def get_all(self, ids: Sequence[str]) -> list[DocumentT]:
         """Those of these that exist, in this order."""
@@ -39,7 +39,7 @@ class DocumentReader(Protocol[DocumentT]):
 
 
 class Listed(Protocol):
-    """The lists of what documents hold and bear, as `shared.store.index_lists` reads them."""
+    """The lists of what documents hold and bear, as `shared.index.postings` reads them."""
 
     async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> Lists:
         """The lists of these, and the totals."""

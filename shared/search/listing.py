@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Generic
 
-from shared.domain.searchable import DocumentT
+from shared.index.searchable import DocumentT
+from shared.index.vector_index import place
 from shared.search.passing import passing
 from shared.search.plan import plan, prefilter
 from shared.search.selection import unknown
-from shared.store.documents import place
 
 if TYPE_CHECKING:
+    from shared.index.vector_index import Place
     from shared.search.corpus import DatedCorpus
     from shared.search.selection import Group, Selection
-    from shared.store.documents import Place
 
 
 EXAMINED: Final = 300

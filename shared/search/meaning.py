@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final, Generic
 
 from shared.core.errors import PlatformFault, RateLimited, Unavailable
 from shared.core.log import describe, log
-from shared.domain.searchable import DocumentT
-from shared.store.embedding_space import EmbeddingSpace, Moving
+from shared.index.embedding_space import EmbeddingSpace, Moving
+from shared.index.searchable import DocumentT
 
 if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.deps import Deps
+    from shared.index.vector_index import Neighbour
     from shared.search.corpus import Corpus
     from shared.search.ranking import Question
-    from shared.store.documents import Neighbour
 
 DENSE_POOL: Final = 50
 """Documents that the search by meaning brings."""

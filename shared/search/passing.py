@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shared.domain.searchable import DocumentT
+    from shared.index.searchable import DocumentT
     from shared.search.corpus import DocumentReader
     from shared.search.selection import Selection
 

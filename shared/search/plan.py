@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from shared.store.documents import MAX_ANY
+from shared.index.vector_index import MAX_ANY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shared.domain.facet import Facet
-    from shared.domain.postings import Postings
+    from shared.index.bm25 import Postings
+    from shared.index.facets import Facet
     from shared.search.selection import Selection
 
     Dates = dict[str, int]

@@ -11,7 +11,7 @@ import heapq
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Generic
 
-from shared.domain.searchable import DocumentT
+from shared.index.searchable import DocumentT
 from shared.search.meaning import DENSE_POOL
 from shared.search.plan import FEW, Scope
 from shared.search.time_limit import in_time
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai.embedding import Vector
+    from shared.index.vector_index import Neighbour
     from shared.search.candidate import Candidate
     from shared.search.corpus import DocumentReader
     from shared.search.meaning import Meaning
     from shared.search.plan import Plan
     from shared.search.selection import Selection
     from shared.search.words import Words
-    from shared.store.documents import Neighbour
 
 MAX_RANKED_NEIGHBOURS: Final = FEW
 """Neighbours that are ranked, however many were fetched to find enough that pass the filters."""

@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Generic
 
-from shared.domain.searchable import DocumentT
+from shared.index.postings import NO_LISTS
+from shared.index.searchable import DocumentT
 from shared.retrieval.fusion import Scores, fuse
 from shared.retrieval.relevance import Evidence, anything_matches, coverage, information
 from shared.search.meaning import Meaning, NoMeaning, meaning_of
@@ -34,7 +35,6 @@ from shared.search.selection import unknown
 from shared.search.time_limit import in_time
 from shared.search.tuning import tuning
 from shared.search.words import Words
-from shared.store.index_lists import NO_LISTS
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from shared.deps import Deps
+    from shared.index.postings import Lists
     from shared.search.candidate import Candidate
     from shared.search.corpus import Corpus
     from shared.search.selection import Group, Selection
     from shared.search.tuning import Tuning
-    from shared.store.index_lists import Lists
 
 MAX_TERMS: Final = 48
 """Different terms of a question whose lists are read; each costs a document."""

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shared.core.dates import ALWAYS, Span
-from shared.domain.facet import Facet, Kind
+from shared.index.facets import Facet, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from shared.domain.searchable import Searchable
-    from shared.store.index_lists import Lists
+    from shared.index.postings import Lists
+    from shared.index.searchable import Searchable
 
 MAX_DAYS: Final = 366
 """Days of a span for which the lists of its months are read, 13 at most. Longer spans are checked

@@ -6,15 +6,15 @@ import heapq
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from shared.retrieval import bm25
+from shared.index import bm25
 from shared.search.candidate import Candidate
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from shared.domain.searchable import DocumentT
-    from shared.store.index_lists import Lists
+    from shared.index.postings import Lists
+    from shared.index.searchable import DocumentT
 
 
 class Words:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import ALWAYS
-from shared.domain.facet import HAS_CARD, Facet
+from shared.index.facets import HAS_CARD, Facet
+from shared.index.vector_index import dated_query
 from shared.store import chunk_documents as documents
 from shared.store.chunk_documents import COLLECTION
-from shared.store.documents import dated_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

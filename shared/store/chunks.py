@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.domain.chunk import Chunk
+from shared.index.vector_index import Documents, date_shapes, vector_shapes
 from shared.store.chunk_documents import COLLECTION, READ_FIELDS, to_chunk
-from shared.store.documents import Documents, date_shapes, vector_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from shared.domain.facet import Facet, Kind
+from shared.index.facets import Facet, Kind
+from shared.index.postings import KNOWLEDGE, FacetName, IndexLists
 from shared.store.clusters import Clusters
-from shared.store.index_lists import KNOWLEDGE, FacetName, IndexLists
 
 if TYPE_CHECKING:
     from shared.firestore.database import Database

@@ -14,15 +14,20 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import LastUpdateOption
 
 from shared.core.dates import utc_now
-from shared.domain.facet import own_facet
-from shared.domain.postings import CAP
+from shared.index.bm25 import CAP
+from shared.index.facets import own_facet
+from shared.index.indexed_state import NOTHING, read_mark
+from shared.index.posting_changes import (
+    SLACK,
+    Difference,
+    LongLists,
+    list_changes,
+    list_write,
+    totals_writes,
+)
+from shared.index.postings import KNOWLEDGE
 from shared.store import chunk_documents as documents
 from shared.store.extracted import removal
-from shared.store.index_lists import KNOWLEDGE
-from shared.store.list_changes import Difference, list_changes
-from shared.store.list_writes import list_write, totals_writes
-from shared.store.long_lists import SLACK, LongLists
-from shared.store.marks import NOTHING, read_mark
 from shared.store.steps import pending_query
 
 if TYPE_CHECKING:
@@ -39,10 +44,10 @@ if TYPE_CHECKING:
 
     from shared.domain.chunk import Chunk
     from shared.firestore.database import Database, Write
+    from shared.index.indexed_state import Indexed
+    from shared.index.posting_changes import ListChange
+    from shared.index.postings import ListName
     from shared.store.extracted import Extracted
-    from shared.store.index_lists import ListName
-    from shared.store.list_changes import ListChange
-    from shared.store.marks import Indexed
 
 STEP: Final = "index"
 REQUEUED: Final = 400

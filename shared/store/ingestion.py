@@ -13,7 +13,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.errors import PlatformFault
 from shared.core.log import describe, log
-from shared.domain.facet import Kind
+from shared.index.facets import Kind
 from shared.store import chunk_documents as documents
 from shared.store.chunk_documents import COLLECTION as CHUNKS
 from shared.store.sources import COLLECTION, title_key

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database
-    from shared.store.embedding_space import Move
+    from shared.index.embedding_space import Move
 
 Fields = Mapping[str, Any]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 
 from shared.firestore.writes import put
+from shared.index.indexed_state import read_mark
+from shared.index.postings import KNOWLEDGE, TRACES, to_totals
 from shared.store.chunk_documents import COLLECTION as CHUNKS
-from shared.store.index_lists import KNOWLEDGE, TRACES, to_totals
-from shared.store.marks import read_mark
 from shared.store.trace_documents import COLLECTION as SOLVED
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.domain.postings import Totals
     from shared.firestore.database import Database, Write
-    from shared.store.index_lists import IndexNames, ListName
-    from shared.store.marks import Indexed
+    from shared.index.bm25 import Totals
+    from shared.index.indexed_state import Indexed
+    from shared.index.postings import IndexNames, ListName
 
     ListDocument = Mapping[str, Any]
     Seen = dict[ListName, DocumentSnapshot[Any]]

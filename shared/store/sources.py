@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.core.dates import from_microseconds, microseconds
-from shared.domain.facet import Facet, Kind, named
+from shared.index.facets import Facet, Kind, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

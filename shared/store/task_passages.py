@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.domain.material import Passage, materials_facet
-from shared.store.documents import (
+from shared.index.vector_index import (
     MAX_ANY,
     Documents,
     Neighbour,

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
-from shared.domain.facet import own_facet
 from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Tally
 from shared.firestore.writes import known
-from shared.store.marks import NOTHING
+from shared.index.facets import own_facet
+from shared.index.indexed_state import NOTHING
 
 if TYPE_CHECKING:
     from shared.ai.embedding import Vector
-    from shared.store.marks import Indexed
+    from shared.index.indexed_state import Indexed
 
 COLLECTION: Final = "traces"
 

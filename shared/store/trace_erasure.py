@@ -18,10 +18,9 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.core.dates import utc_now
 from shared.domain.trust import VoteType
 from shared.firestore.writes import put
-from shared.store.index_lists import TRACES
-from shared.store.list_changes import Difference
-from shared.store.list_writes import list_writes
-from shared.store.marks import NOTHING
+from shared.index.indexed_state import NOTHING
+from shared.index.posting_changes import Difference, list_writes
+from shared.index.postings import TRACES
 from shared.store.trace_documents import COLLECTION
 from shared.store.traces import CONTRIBUTORS, REVISIONS, VOTES
 

@@ -15,11 +15,10 @@ from google.cloud.firestore_v1.base_query import BaseQuery
 from shared.domain.trace import Trace
 from shared.domain.trust import Ballot, FeedbackTag, Record, VoteType
 from shared.firestore.writes import known, put
-from shared.store.documents import Documents, date_shapes, vector_shapes
-from shared.store.index_lists import TRACES
-from shared.store.list_changes import Difference
-from shared.store.list_writes import list_writes
-from shared.store.marks import NOTHING, Indexed, read_mark
+from shared.index.indexed_state import NOTHING, Indexed, read_mark
+from shared.index.posting_changes import Difference, list_writes
+from shared.index.postings import TRACES
+from shared.index.vector_index import Documents, date_shapes, vector_shapes
 from shared.store.trace_documents import (
     COLLECTION,
     READ_FIELDS,

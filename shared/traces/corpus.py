@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.domain.facet import Kind, named
 from shared.domain.trace import Trace
 from shared.domain.trust import Status
+from shared.index.facets import Kind, named
+from shared.index.postings import TRACES, IndexLists
 from shared.search.corpus import DatedCorpus
 from shared.search.selection import Group, Selection
-from shared.store.index_lists import TRACES, IndexLists
 from shared.store.traces import Traces
 from shared.text.suggestions import unknown_name
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.deps import Deps
-    from shared.domain.searchable import Searchable
     from shared.firestore.database import Database
+    from shared.index.searchable import Searchable
 
 NAMES: Final = 100
 """Tags among which one is looked for that was meant."""

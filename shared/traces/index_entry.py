@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
-from shared.search.marking import mark
-from shared.store.embedding_space import EmbeddingSpace
+from shared.index.embedding_space import EmbeddingSpace
+from shared.index.indexed_state import mark
 from shared.store.traces import IndexEntry
 
 if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.domain.trace import Trace
-    from shared.store.marks import Indexed
+    from shared.index.indexed_state import Indexed
 
 MAX_TERMS: Final = 500
 """Different terms of one trace that are indexed, the commonest: each is a write."""

@@ -113,4 +113,4 @@ def test_whoever_queries_lists_every_query_for_the_proof_that_it_has_its_index()
         if {"find", "count"} & methods_called(path)
         if "query_shapes" not in {getattr(node, "name", None) for node in parsed(path).body}
     }
-    assert {"shared/store/documents.py"} == silent  # others complete its queries, and list these
+    assert {"shared/index/vector_index.py"} == silent  # others complete its queries, and list these

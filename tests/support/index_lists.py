@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.index.job import index
 from shared.core.dates import microseconds
-from shared.domain.facet import Kind, facet_of
-from shared.domain.postings import pack
 from shared.domain.source import Section, Source
+from shared.index.bm25 import pack
+from shared.index.facets import Kind, facet_of
 from shared.store import chunk_documents
 from shared.store.indexing import Indexing
 from shared.store.ingestion import Ingestion
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from shared.deps import Deps
     from shared.domain.chunk import Chunk
-    from shared.store.index_lists import ListName
+    from shared.index.postings import ListName
     from shared.store.indexing import Change
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)

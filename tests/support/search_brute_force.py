@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functions.tools.search_kb.tool import In, search_kb
 from shared.domain.source import Section, Source
+from shared.index.posting_changes import LongLists
+from shared.index.postings import KNOWLEDGE
+from shared.index.truncation import keeping
 from shared.retrieval.diversity import diversify
 from shared.retrieval.fusion import Scores, fuse
-from shared.search.keep import keeping
 from shared.store import chunk_documents
-from shared.store.index_lists import KNOWLEDGE
-from shared.store.long_lists import LongLists
 from shared.text.terms import terms
 from tests.support.fakes.embedder import cosine
 from tests.support.knowledge import index_all, put_in

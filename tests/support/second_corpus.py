@@ -10,16 +10,14 @@ from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.vector import Vector
 
 from shared.ai.embedding import Purpose
-from shared.domain.facet import Facet, Kind, month, named, own_facet
 from shared.firestore.writes import put
+from shared.index.embedding_space import EmbeddingSpace
+from shared.index.facets import Facet, Kind, month, named, own_facet
+from shared.index.indexed_state import NOTHING, Indexed, mark, read_mark
+from shared.index.posting_changes import Difference, list_writes
+from shared.index.postings import IndexLists, IndexNames
+from shared.index.vector_index import Documents
 from shared.search.corpus import DatedCorpus
-from shared.search.marking import mark
-from shared.store.documents import Documents
-from shared.store.embedding_space import EmbeddingSpace
-from shared.store.index_lists import IndexLists, IndexNames
-from shared.store.list_changes import Difference
-from shared.store.list_writes import list_writes
-from shared.store.marks import NOTHING, Indexed, read_mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

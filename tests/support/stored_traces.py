@@ -6,17 +6,17 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from shared.core.dates import microseconds
-from shared.domain.facet import facet_of
-from shared.domain.postings import pack
 from shared.domain.trust import Ballot, FeedbackTag, Tally, VoteType
-from shared.store.marks import read_mark
+from shared.index.bm25 import pack
+from shared.index.facets import facet_of
+from shared.index.indexed_state import read_mark
 from shared.store.trace_documents import to_trace
 from shared.text.terms import terms
 from tests.support.traces import stored
 
 if TYPE_CHECKING:
     from shared.deps import Backend
-    from shared.store.index_lists import ListName
+    from shared.index.postings import ListName
 
 
 async def assert_exact(backend: Backend) -> None:

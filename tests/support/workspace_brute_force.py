@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
 from shared.domain.material import id_of
-from shared.domain.postings import Postings, Totals, pack
-from shared.retrieval import bm25
+from shared.index import bm25
+from shared.index.bm25 import Postings, Totals, pack
 from shared.text.passages import cleaned, split_passages
 from shared.text.terms import terms
 from tests.support.fakes.embedder import WordEmbedder

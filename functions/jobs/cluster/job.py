@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from functions.jobs.cluster.model_names import name_topics
+from shared.index.embedding_space import EmbeddingSpace
 from shared.job import Job, Report
 from shared.needs import Need
 from shared.store.clustering import Clusterings
-from shared.store.embedding_space import EmbeddingSpace
 from shared.store.steps import Steps
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from shared.embedding.chunks import embed_chunks
 from shared.embedding.moving import carry_on
 from shared.embedding.online import STEP
+from shared.index.embedding_space import EmbeddingSpace
 from shared.job import Job, Report
 from shared.needs import Need
 from shared.parked_chunks import parked_chunks
-from shared.store.embedding_space import EmbeddingSpace
 from shared.store.steps import Steps
 
 if TYPE_CHECKING:

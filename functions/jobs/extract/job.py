@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.extract.reader import Reader
 from shared.core.log import log
 from shared.extractions.heirs import show_heirs
+from shared.index.embedding_space import EmbeddingSpace
 from shared.job import Job, Report
 from shared.needs import Need
 from shared.parked_chunks import parked_chunks
 from shared.queue_work import Work, work_off
-from shared.store.embedding_space import EmbeddingSpace
 from shared.store.outdated import Outdated
 from shared.store.steps import Steps
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shared.store.index_lists import KNOWLEDGE
+from shared.index.postings import KNOWLEDGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from shared.store.index_lists import ListName
+    from shared.index.postings import ListName
     from shared.store.indexing import Change
 
 MAX_BYTES: Final = 3_900_000

@@ -9,14 +9,13 @@ from functions.jobs.index.commits import commits
 from shared.core.errors import PlatformFault
 from shared.extractions.heirs import show_heirs
 from shared.firestore.database import Stale
+from shared.index.indexed_state import NOTHING, mark
+from shared.index.posting_changes import LongLists
+from shared.index.postings import KNOWLEDGE, TRACES
+from shared.index.truncation import keeping
 from shared.job import Failure, Job, Report
 from shared.parked_chunks import parked_chunks
-from shared.search.keep import keeping
-from shared.search.marking import mark
-from shared.store.index_lists import KNOWLEDGE, TRACES
 from shared.store.indexing import STEP, Change, Indexing
-from shared.store.long_lists import LongLists
-from shared.store.marks import NOTHING
 from shared.store.steps import Steps
 from shared.text.terms import ANALYSIS
 

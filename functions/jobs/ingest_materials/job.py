@@ -11,10 +11,10 @@ from shared.core.errors import CarrelError
 from shared.domain.contents import refusal
 from shared.domain.material import Status
 from shared.firestore.database import LeaseLost
+from shared.index.embedding_space import EmbeddingSpace
 from shared.job import Failure, Job, Report
 from shared.materials.embedding import RefusedPassage, embed_waiting
 from shared.needs import Need
-from shared.store.embedding_space import EmbeddingSpace
 from shared.store.material_queues import MaterialQueues
 from shared.store.materials import Erased
 

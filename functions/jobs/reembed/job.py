@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shared.embedding.moving import announced, carry_on
+from shared.index.embedding_space import EmbeddingSpace
 from shared.job import Job, Report
 from shared.needs import Need
-from shared.store.embedding_space import EmbeddingSpace
 from shared.store.reembedding import Reembedding
 
 if TYPE_CHECKING:

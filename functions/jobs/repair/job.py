@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from shared.deps import Deps
+    from shared.index.postings import ListName
     from shared.job import Budget
-    from shared.store.index_lists import ListName
     from shared.store.repairing import Corpus
 
 

@@ -6,16 +6,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.domain.facet import facet_of
-from shared.domain.postings import CAP, Totals
-from shared.search.keep import keeping
-from shared.store.long_lists import SLACK
+from shared.index.bm25 import CAP, Totals
+from shared.index.facets import facet_of
+from shared.index.posting_changes import SLACK
+from shared.index.truncation import keeping
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from shared.store.index_lists import IndexNames, ListName
-    from shared.store.marks import Indexed
+    from shared.index.indexed_state import Indexed
+    from shared.index.postings import IndexNames, ListName
 
 _LIST: Final = 3
 """Entries that take the memory of a list."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import Field, StringConstraints
 
 from shared.core.caller import Tier
-from shared.domain.facet import Facet, Kind, named
+from shared.index.facets import Facet, Kind, named
+from shared.index.postings import KNOWLEDGE, FacetName, IndexLists
 from shared.store.common_names import MOST, CommonNames
-from shared.store.index_lists import KNOWLEDGE, FacetName, IndexLists
 from shared.store.sources import Sources
 from shared.tool import Arguments, Effect, Result, Tool
 

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 from shared.domain.contents import words_of
 from shared.domain.material import Passage
+from shared.index.postings import Lists
+from shared.index.vector_index import by_distance, neighbour
 from shared.search.corpus import Corpus
-from shared.store.documents import by_distance, neighbour
-from shared.store.index_lists import Lists
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from shared.ai.embedding import Vector
     from shared.domain.contents import Part, Place
-    from shared.domain.facet import Facet
     from shared.domain.material import Material
+    from shared.index.facets import Facet
+    from shared.index.vector_index import Neighbour
     from shared.search.corpus import DocumentReader
-    from shared.store.documents import Neighbour
     from shared.store.materials import Materials
 
     Contents = Mapping[str, Sequence[Part]]

@@ -21,13 +21,13 @@ from shared.core.errors import CarrelError
 from shared.domain.contents import parts_of, refusal
 from shared.domain.material import Making, Material, Status
 from shared.firestore.database import Stale
+from shared.index.embedding_space import EmbeddingSpace
 from shared.materials.embedding import (
     RefusedPassage,
     embed_passages,
     embed_waiting,
     keep_passages,
 )
-from shared.store.embedding_space import EmbeddingSpace
 from shared.store.material_erasure import MaterialErasure
 from shared.store.materials import Known
 from shared.text.passages import CUTTING

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.domain.cluster import Cluster
+    from shared.index.vector_index import Neighbour
     from shared.store.chunks import StoredChunk
-    from shared.store.documents import Neighbour
 
 
 class In(Arguments):

@@ -9,12 +9,12 @@ from pydantic import AliasChoices, Field, TypeAdapter
 
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
-from shared.domain.facet import Facet, Kind
+from shared.index.facets import Facet, Kind
+from shared.index.vector_index import place
 from shared.paging import CursorText, Moment, fitting, read_cursor, write_cursor
 from shared.results import Passage, passage_fields
 from shared.store.chunks import Chunks
 from shared.store.clusters import Clusters
-from shared.store.documents import place
 from shared.summaries import ClusterSummary, cluster_fields
 from shared.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Tool
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.dates import Span
 from shared.domain.chunk import source_id_of
-from shared.domain.facet import Facet, Kind
+from shared.index.facets import Facet, Kind
+from shared.index.postings import KNOWLEDGE, IndexLists
 from shared.store.chunk_lists import ChunkLists
-from shared.store.index_lists import KNOWLEDGE, IndexLists
 from shared.store.sources import Sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shared.deps import Deps
-    from shared.domain.postings import Postings
+    from shared.index.bm25 import Postings
     from shared.store.sources import StoredSource
 
     Months = Mapping[str, Postings]

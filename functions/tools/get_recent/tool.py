@@ -12,10 +12,10 @@ from pydantic import Field, TypeAdapter
 from functions.tools.get_recent.activity import activity
 from shared.core.caller import Tier
 from shared.core.dates import Period, span_of
+from shared.index.vector_index import place
 from shared.paging import CursorText, Moment, fitting, read_cursor, write_cursor
 from shared.results import Passage, passage_fields
 from shared.store.chunks import Chunks
-from shared.store.documents import place
 from shared.tool import Arguments, DocumentId, Effect, Links, Result, Tool
 
 if TYPE_CHECKING:

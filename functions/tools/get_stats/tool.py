@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from shared.core.caller import Tier
-from shared.domain.facet import HAS_CARD, Kind
+from shared.index.embedding_space import EmbeddingSpace
+from shared.index.facets import HAS_CARD, Kind
+from shared.index.postings import KNOWLEDGE, IndexLists
 from shared.store.chunk_documents import STEPS
 from shared.store.chunk_lists import ChunkLists
 from shared.store.chunks import Chunks
 from shared.store.clusters import Clusters
-from shared.store.embedding_space import EmbeddingSpace
 from shared.store.extraction_counts import count_extractions
 from shared.store.health import Health as Nights
-from shared.store.index_lists import KNOWLEDGE, IndexLists
 from shared.store.sources import Sources
 from shared.store.steps import Steps
 from shared.tool import Arguments, Effect, Result, Tool
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from shared.deps import Deps
     from shared.health.score import Night
-    from shared.store.index_lists import FacetName
+    from shared.index.postings import FacetName
 
 TOP: Final = 10
 """How many tags and authors are named."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
 
 from shared.core.caller import Tier
-from shared.domain.facet import Facet, Kind, named
+from shared.index.facets import Facet, Kind, named
+from shared.index.postings import KNOWLEDGE, IndexLists
 from shared.paging import CursorText, Moment, fitting, read_cursor, write_cursor
 from shared.store.common_names import CommonNames
-from shared.store.index_lists import KNOWLEDGE, IndexLists
 from shared.store.sources import Order, Sources
 from shared.summaries import SourceSummary, source_fields
 from shared.text.suggestions import unknown_name

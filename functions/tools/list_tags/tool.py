@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import Field, StringConstraints, TypeAdapter
 
 from shared.core.caller import Tier
-from shared.domain.facet import Kind
+from shared.index.facets import Kind
+from shared.index.postings import TRACES, IndexLists
 from shared.paging import CursorText, read_cursor, write_cursor
-from shared.store.index_lists import TRACES, IndexLists
 from shared.tool import Arguments, Effect, Result, Tool
 from shared.traces.tags import LONGEST, normal_tag
 

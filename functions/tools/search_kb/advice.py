@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from shared.domain.facet import Kind
+from shared.index.facets import Kind
 from shared.search.meaning import NoMeaning
 from shared.store.common_names import CommonNames
 from shared.store.steps import Steps

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 
 from shared.core.dates import ALWAYS, Period, Span, span_of
 from shared.core.errors import InvalidInput
-from shared.domain.facet import HAS_CARD, Facet, Kind, named
+from shared.index.facets import HAS_CARD, Facet, Kind, named
 from shared.search.selection import Group, Selection
 from shared.tool import Arguments, DocumentId
 

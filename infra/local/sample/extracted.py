@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from infra.local.sample.load import FOLDER, chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.domain.extraction import CONTENTS, Extraction, ExtractionType, extraction_id
+from shared.index.embedding_space import EmbeddingSpace
 from shared.job import Job, Report
 from shared.needs import Need
 from shared.store.chunk_documents import COLLECTION as CHUNKS
-from shared.store.embedding_space import EmbeddingSpace
 from shared.store.extractions import Extractions
 from shared.store.steps import PENDING_FIELDS, Steps, to_pending
 

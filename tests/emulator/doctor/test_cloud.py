@@ -16,7 +16,7 @@ from shared.core.dates import utc_now
 from shared.core.settings import Settings
 from shared.firestore.database import Connection, Database, Meter
 from shared.firestore.runs import RunState
-from shared.store.embedding_space import EmbeddingSpace
+from shared.index.embedding_space import EmbeddingSpace
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.healthy_deployment import DIMENSION, check
 

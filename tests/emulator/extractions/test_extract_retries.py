@@ -10,7 +10,7 @@ import pytest
 from functions.jobs.extract.job import JOB
 from shared.core.dates import utc_now
 from shared.core.errors import Conflict, InvalidInput, PlatformFault, Unavailable
-from shared.store.embedding_space import EmbeddingSpace
+from shared.index.embedding_space import EmbeddingSpace
 from tests.support.extract_job import (
     FOUND,
     KEYS,

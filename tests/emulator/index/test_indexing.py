@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from shared.domain.facet import Kind, named
-from shared.domain.postings import pack
 from shared.domain.source import Section, Source
 from shared.firestore.database import Stale
-from shared.search.keep import keeping
-from shared.store.index_lists import KNOWLEDGE
+from shared.index.bm25 import pack
+from shared.index.facets import Kind, named
+from shared.index.indexed_state import NOTHING, Indexed
+from shared.index.posting_changes import list_changes
+from shared.index.postings import KNOWLEDGE
+from shared.index.truncation import keeping
 from shared.store.indexing import Change, Indexing
 from shared.store.ingestion import Ingestion
-from shared.store.list_changes import list_changes
-from shared.store.marks import NOTHING, Indexed
 from tests.support.index_lists import NOON, stored_lists, stored_totals
 from tests.support.knowledge import in_chunks, write
 from tests.support.stored_documents import chunks, documents

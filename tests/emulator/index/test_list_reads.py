@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.domain.facet import Facet, Kind, named
-from shared.domain.postings import Postings, Totals, pack
-from shared.store.index_lists import KNOWLEDGE, FacetName, IndexLists, Lists
+from shared.index.bm25 import Postings, Totals, pack
+from shared.index.facets import Facet, Kind, named
+from shared.index.postings import KNOWLEDGE, FacetName, IndexLists, Lists
 from tests.support.index_lists import stored_totals
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.deploy.query_recorder import recording
-from shared.domain.facet import Facet, Kind, named
-from shared.domain.postings import Totals, pack
-from shared.store.index_lists import FacetName
-from shared.store.list_changes import Difference
-from shared.store.list_writes import list_writes
-from shared.store.marks import NOTHING, Indexed
+from shared.index.bm25 import Totals, pack
+from shared.index.facets import Facet, Kind, named
+from shared.index.indexed_state import NOTHING, Indexed
+from shared.index.posting_changes import Difference, list_writes
+from shared.index.postings import FacetName
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.second_corpus import NAMES, Jotting, corpus, forget, jot
 from tests.support.stored_documents import documents

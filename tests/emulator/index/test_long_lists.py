@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.deploy.query_recorder import recording
-from shared.domain.facet import Kind, named
 from shared.firestore.database import Database
-from shared.search.keep import keeping
-from shared.store.list_changes import Difference
-from shared.store.list_writes import list_writes
-from shared.store.long_lists import LongLists
-from shared.store.marks import NOTHING, Indexed
+from shared.index.facets import Kind, named
+from shared.index.indexed_state import NOTHING, Indexed
+from shared.index.posting_changes import Difference, LongLists, list_writes
+from shared.index.truncation import keeping
 from tests.support.second_corpus import NAMES
 from tests.support.stored_documents import documents
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.dates import ALWAYS, Span
-from shared.domain.facet import HAS_CARD, Kind, named
+from shared.index.facets import HAS_CARD, Kind, named
+from shared.index.vector_index import place
 from shared.store.chunk_lists import ChunkLists
 from shared.store.chunks import Chunks
-from shared.store.documents import place
 from shared.store.ingestion import Ingestion
 from tests.support.knowledge import BAKING, in_chunks, texts
 from tests.support.many_sources import NOON, index_all, shelve, source
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.deps import Deps
-    from shared.store.documents import Place
+    from shared.index.vector_index import Place
 
 pytestmark = pytest.mark.anyio
 

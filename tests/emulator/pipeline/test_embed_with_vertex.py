@@ -16,8 +16,8 @@ from shared.core.circuit_breaker import Breaker
 from shared.core.errors import Unavailable
 from shared.deps import Backend
 from shared.firestore.database import Meter
+from shared.index.embedding_space import EmbeddingSpace
 from shared.job import Budget, Report
-from shared.store.embedding_space import EmbeddingSpace
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.vertex import FakeVertex, Reply, refusal
 from tests.support.knowledge import BAKING, SAILING, in_chunks

@@ -13,7 +13,7 @@ from shared.core.caller import Caller
 from shared.core.errors import Conflict
 from shared.deps import Backend
 from shared.firestore.database import Meter, Stale
-from shared.store.embedding_space import EmbeddingSpace, Move, Moving
+from shared.index.embedding_space import EmbeddingSpace, Move, Moving
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:

@@ -15,15 +15,15 @@ from functions.jobs.index.job import JOB, PAGE, index, waiting
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
 from shared.deps import Backend
-from shared.domain.facet import HAS_CARD, Facet, Kind, named
 from shared.domain.source import Section, Source
 from shared.firestore.database import LeaseLost, Meter
 from shared.firestore.leases import Leases
+from shared.index.facets import HAS_CARD, Facet, Kind, named
+from shared.index.indexed_state import NOTHING, Indexed
+from shared.index.postings import KNOWLEDGE, IndexLists
 from shared.job import Budget, Report, run_job
-from shared.store.index_lists import KNOWLEDGE, IndexLists
 from shared.store.indexing import Change, Indexing, Waiting
 from shared.store.ingestion import Ingestion
-from shared.store.marks import NOTHING, Indexed
 from shared.store.steps import Steps
 from shared.text.terms import ANALYSIS
 from tests.support.index_lists import NOON, History, Raced, assert_exact, assert_sound, stored_lists
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from shared.deps import Deps
-    from shared.store.index_lists import ListName
+    from shared.index.postings import ListName
 
 pytestmark = pytest.mark.anyio
 

@@ -15,11 +15,10 @@ from functions.jobs.repair.job import JOB, lists, repair, repair_within
 from functions.jobs.repair.part import Limits
 from shared.core.caller import Caller
 from shared.deps import Backend
-from shared.domain.postings import Totals
 from shared.firestore.database import Meter
+from shared.index.bm25 import Totals, best
+from shared.index.truncation import newest
 from shared.job import Budget, Busy, Report, run_job
-from shared.retrieval.bm25 import best
-from shared.search.keep import newest
 from tests.support.index_lists import (
     History,
     assert_exact,

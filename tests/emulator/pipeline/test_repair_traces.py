@@ -14,8 +14,8 @@ from functions.jobs.repair.job import lists, repair, repair_within
 from functions.jobs.repair.part import Limits
 from shared.core.caller import Caller
 from shared.firestore.database import Meter
+from shared.index.postings import TRACES
 from shared.job import Report
-from shared.store.index_lists import TRACES
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write

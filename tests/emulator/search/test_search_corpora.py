@@ -10,15 +10,15 @@ import pytest
 
 from infra.deploy.query_recorder import recording
 from shared.core.dates import Span
-from shared.domain.facet import Kind, named
+from shared.index.facets import Kind, named
+from shared.index.posting_changes import LongLists
+from shared.index.truncation import keeping
 from shared.retrieval.fusion import Scores, fuse
 from shared.search.corpus import knowledge
-from shared.search.keep import keeping
 from shared.search.listing import newest
 from shared.search.meaning import NoMeaning
 from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Group, Selection
-from shared.store.long_lists import LongLists
 from tests.support.fakes.embedder import WordEmbedder, cosine
 from tests.support.knowledge import put_in
 from tests.support.search_brute_force import many, one

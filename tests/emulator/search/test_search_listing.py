@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.dates import Span
-from shared.domain.facet import Kind, named
+from shared.index.facets import Kind, named
 from shared.search.corpus import knowledge
 from shared.search.listing import EXAMINED
 from shared.search.listing import newest as newest_in
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from shared.domain.chunk import Chunk
     from shared.domain.source import Source
     from shared.firestore.database import Meter
+    from shared.index.vector_index import Place
     from shared.search.listing import Listing
-    from shared.store.documents import Place
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.errors import Unavailable
-from shared.domain.facet import Kind, named
+from shared.index.facets import Kind, named
 from shared.search.corpus import Corpus, knowledge
 from shared.search.meaning import DENSE_POOL, NoMeaning
 from shared.search.plan import FEW
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.deps import Deps
     from shared.domain.chunk import Chunk
-    from shared.domain.facet import Facet
+    from shared.index.facets import Facet
+    from shared.index.postings import Lists
+    from shared.index.vector_index import Documents, Neighbour
     from shared.search.ranking import Ranking
-    from shared.store.documents import Documents, Neighbour
-    from shared.store.index_lists import Lists
     from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio

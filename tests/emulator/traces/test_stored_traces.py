@@ -10,7 +10,7 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.firestore.database import Meter, Stale
-from shared.store.marks import read_mark
+from shared.index.indexed_state import read_mark
 from shared.store.trace_documents import to_trace
 from shared.store.traces import Traces
 from shared.traces.index_entry import MAX_TERMS, trace_mark

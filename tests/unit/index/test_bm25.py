@@ -10,8 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.domain.postings import Postings, Totals, pack, unpack
-from shared.retrieval.bm25 import K1, B, best, idf, impact, score, score_document
+from shared.index.bm25 import (
+    K1,
+    B,
+    Postings,
+    Totals,
+    best,
+    idf,
+    impact,
+    pack,
+    score,
+    score_document,
+    unpack,
+)
 
 VOCABULARY = "abcdefgh"
 CORPORA = st.lists(st.lists(st.sampled_from(VOCABULARY), min_size=1), min_size=1, max_size=20)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.domain.chunk import KnowledgeCard
-from shared.domain.facet import (
+from shared.index.facets import (
     HAS_CARD,
     Facet,
     Kind,

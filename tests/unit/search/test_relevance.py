@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.domain.postings import Postings, Totals
-from shared.retrieval.bm25 import idf
+from shared.index.bm25 import Postings, Totals, idf
 from shared.retrieval.relevance import (
     MINILM,
     UNMEASURED,

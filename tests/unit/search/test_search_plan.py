@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.core.dates import ALWAYS, Span, microseconds
-from shared.domain.facet import Facet, Kind, month
-from shared.domain.postings import Postings
+from shared.index.bm25 import Postings
+from shared.index.facets import Facet, Kind, month
 from shared.search.plan import FEW, Prefilter, Scope, plan, prefilter
 from shared.search.selection import Group, Selection
 

@@ -9,10 +9,10 @@ import pytest
 
 from shared.core.dates import Span
 from shared.domain.chunk import Chunk
-from shared.domain.facet import HAS_CARD, Facet, Kind, named
-from shared.domain.postings import Postings, Totals
+from shared.index.bm25 import Postings, Totals
+from shared.index.facets import HAS_CARD, Facet, Kind, named
+from shared.index.postings import Lists
 from shared.search.selection import Group, Selection, unknown
-from shared.store.index_lists import Lists
 
 NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)
 SEA, FOOD = named(Kind.TAG, "sea"), named(Kind.TAG, "food")

@@ -8,7 +8,7 @@ from typing import Final
 
 from shared.domain.contents import Cut, Part, parts_of, words_of
 from shared.domain.material import id_of
-from shared.domain.postings import unpack
+from shared.index.bm25 import unpack
 
 MIB: Final = 1024 * 1024
 CHANCE: Final = random.Random(6)  # noqa: S311 - no secret

@@ -15,7 +15,7 @@ from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.core.dates import ALWAYS, from_microseconds, microseconds
-from shared.domain.searchable import DocumentT, Searchable
+from shared.index.searchable import DocumentT, Searchable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -5,14 +5,13 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
-from shared.domain.postings import CAP
-from shared.retrieval.bm25 import best
+from shared.index.bm25 import CAP, best
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shared.store.index_lists import IndexNames
-    from shared.store.long_lists import Keep
+    from shared.index.posting_changes import Keep
+    from shared.index.postings import IndexNames
 
 
 def newest(entries: Mapping[str, int], _average: float = 1.0, limit: int = CAP) -> dict[str, int]:

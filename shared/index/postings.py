@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.domain.facet import Facet, Kind
-from shared.domain.postings import Postings, Totals
+from shared.index.bm25 import Postings, Totals
+from shared.index.facets import Facet, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

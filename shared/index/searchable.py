@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from shared.domain.facet import Facet
+    from shared.index.facets import Facet
 
 
 class Searchable(Protocol):
