@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.ai.embedding import Embedder, Purpose, Vector
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from shared.store.ingestion import ChunkedSource
 
 SCIFACT: Final = ROOT.parent / "shared" / "data" / "scifact"

@@ -52,12 +52,12 @@ from infra.costs.storage import document_bytes, index_bytes, rules_of
 from infra.deploy.discovery import ROOT, jobs, tools
 from infra.local.emulator import EmulatorMissing, run_emulator
 from infra.local.sample.solved import SOLVED
-from shared.calling import call
 from shared.core.caller import Caller
 from shared.core.log import only_warnings
 from shared.core.settings import Settings
-from shared.deps import Backend
-from shared.job import Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.invocation import call
+from shared.runtime.job import Report, run_job
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.gateway_process import SECRET
 from tests.support.tool_calls import request_of
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from benchmarks.costs_set import Figures
-    from shared.job import Job
+    from shared.runtime.job import Job
 
 OUTPUT: Final = ROOT / "infra" / "deploy" / "measured.json"
 INDEXES: Final = ROOT / "firestore.indexes.json"

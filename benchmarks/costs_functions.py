@@ -25,9 +25,9 @@ from infra.deploy.discovery import tools
 from infra.deploy.functions import functions
 from infra.deploy.imports import reach
 from infra.deploy.requirements import requirements_of
-from shared.call import CallAnswer
 from shared.core.caller import EVERYTHING
 from shared.core.settings import Settings
+from shared.runtime.messages import CallAnswer
 from tests.e2e.access.conftest import CLOUD, NOTEBOOK
 from tests.support.gateway_process import SECRET, run_gateway
 from tests.support.mcp_wire import HEADERS
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from benchmarks.costs_set import Figures
-    from shared.call import CallRequest
+    from shared.runtime.messages import CallRequest
 
 WARM_UP: Final = 20
 """Calls before those that are measured."""

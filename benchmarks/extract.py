@@ -40,9 +40,9 @@ from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import Meter
 from shared.index.embedding_space import EmbeddingSpace
+from shared.runtime.context import Backend
 from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Selection
 from tests.support.materials import extracted
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from functions.tools.extract_key_info.brought import Brought
-    from shared.deps import Deps
     from shared.domain.contents import Cut
+    from shared.runtime.context import Deps
 
 PROJECT: Final = "bench-extract"
 OURS: Final = "extract_key_info"

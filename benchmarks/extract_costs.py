@@ -23,19 +23,19 @@ from functions.tools.extract_key_info.cutting import cut
 from functions.tools.extract_key_info.tool import TOOL
 from shared.ai.embedding import Purpose, unit_vector
 from shared.ai.local_embedding import LocalEmbedder
-from shared.calling import call
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.domain.material import id_of
 from shared.materials.embedding import BATCH
+from shared.runtime.context import Backend
+from shared.runtime.invocation import call
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai.embedding import Embedder, Vector
-    from shared.call import CallAnswer
+    from shared.runtime.messages import CallAnswer
 
 SIZES: Final = {"10 kB": 10_000, "100 kB": 100_000, "1 MB": 1_000_000}
 ROUNDS: Final = {"10 kB": 9, "100 kB": 3, "1 MB": 1}

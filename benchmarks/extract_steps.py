@@ -32,8 +32,8 @@ from shared.text.terms import terms
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.deps import Backend, Deps
     from shared.domain.contents import Cut
+    from shared.runtime.context import Backend, Deps
 
 TIMES: Final = 3
 TOP: Final = 5

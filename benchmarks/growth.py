@@ -28,17 +28,17 @@ from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import Meter
-from shared.job import Budget
-from shared.parsing import parse
+from shared.runtime.context import Backend
+from shared.runtime.invocation import parse
+from shared.runtime.job import Budget
 from shared.store.ingestion import BLOCK, Ingestion
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from shared.store.ingestion import ChunkedSource
 
 PROJECT: Final = "bench-growth"

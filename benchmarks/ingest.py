@@ -38,16 +38,16 @@ from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.log import only_warnings
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import Meter
-from shared.job import Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Report, run_job
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.deps import Deps
-    from shared.job import Job
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Job
 CORPUS: Final = SCIFACT / "corpus.jsonl"
 RUNS: Final = (INGEST, EMBED, INDEX, INGEST, EMBED, INDEX, REPAIR, REPAIR)
 SLICE: Final = 30.0  # seconds

@@ -46,7 +46,7 @@ from tests.support.fakes.readwise import TOKEN, FakeReadwise
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
     from tests.support.commit_hooks import Results, Send
 
 SIZES: Final = (1_250, 2_500, 5_000)
@@ -101,7 +101,7 @@ async def run(name: str, model: str) -> Figures:
     """Run a job in this process; without a name, none."""
     from shared.core.dates import utc_now
     from shared.core.settings import Settings
-    from shared.job import Report, run_job
+    from shared.runtime.job import Report, run_job
     from tests.support.commit_hooks import WatchedBackend
 
     committing: list[float] = []
@@ -152,7 +152,7 @@ def peak_memory() -> float:
 async def prepare(name: str, number: int) -> None:
     """Put in what a job is to work on."""
     from shared.core.settings import Settings
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
     model = "other" if name == "reembed" else "hashed"
     settings = Settings(extract_materials_characters=1)
@@ -199,7 +199,7 @@ async def _bring(backend: Backend, passages: int) -> None:
 
 async def _announce(backend: Backend) -> None:
     from functions.jobs.reembed.job import JOB
-    from shared.job import run_job
+    from shared.runtime.job import run_job
 
     await run_job(JOB, backend, seconds=0.5)
 

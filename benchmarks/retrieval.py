@@ -35,10 +35,10 @@ from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.domain.chunk import source_id_of
 from shared.firestore.database import Meter
-from shared.job import Budget
+from shared.runtime.context import Backend
+from shared.runtime.job import Budget
 from shared.search.corpus import knowledge
 from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Selection
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.ai.embedding import Vector
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 PROJECT: Final = "bench-retrieval"
 TRAIN: Final = SCIFACT.with_name("scifact-train")

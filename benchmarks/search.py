@@ -24,8 +24,8 @@ from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
 from shared.search.ranking import Mode
 
 if TYPE_CHECKING:

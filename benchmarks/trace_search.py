@@ -32,10 +32,10 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Status, Tally
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
 from shared.search.ranking import Mode, Question, rank
 from shared.store.traces import Traces
 from shared.traces.corpus import bearing, solved_problems
@@ -46,7 +46,7 @@ from tests.support.trace_set import trace_set
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from shared.search.candidate import Candidate
 
     TracesById = Mapping[str, Trace]

@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks.measuring import print_table
 from infra.deploy.discovery import tools
 from infra.local.emulator import EmulatorMissing, run_emulator
-from shared.call import CallRequest
-from shared.calling import call
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
+from shared.runtime.invocation import call
+from shared.runtime.messages import CallRequest
 from shared.store.traces import Traces
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from shared.call import CallAnswer
+    from shared.runtime.messages import CallAnswer
 
     Calling = Callable[[int], Awaitable[list[CallAnswer]]]
     """What the client of a number does: one call after the other."""

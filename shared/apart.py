@@ -8,13 +8,13 @@ from shared.core.errors import CarrelError
 from shared.core.log import describe, log
 from shared.firestore.database import LeaseLost
 from shared.index.embedding_space import EmbeddingSpace
-from shared.job import Failure
+from shared.runtime.job import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from shared.deps import Deps
-    from shared.job import Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Report
 
 
 async def set_apart(name: str, work: Awaitable[None], deps: Deps, report: Report) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.job import Failure, Parking
+from shared.runtime.job import Failure, Parking
 from shared.store.steps import Steps
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 
 def parked_chunks(step: str) -> Parking:

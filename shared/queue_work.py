@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import CarrelError, PlatformFault, Unavailable
 from shared.core.log import describe, log
-from shared.job import Failure
+from shared.runtime.job import Failure
 from shared.store.steps import Refused, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.deps import Deps
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
     from shared.store.steps import Done, PendingChunk
 
     Failed = tuple[PendingChunk, CarrelError]

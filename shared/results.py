@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from shared.runtime.tool import Result
 from shared.text.excerpts import snippet
-from shared.tool import Result
 
 if TYPE_CHECKING:
     from shared.domain.chunk import Chunk

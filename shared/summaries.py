@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from shared.tool import Result
+from shared.runtime.tool import Result
 
 if TYPE_CHECKING:
     from shared.domain.cluster import Cluster

@@ -17,8 +17,8 @@ from infra.local.emulator import EmulatorError, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.monotonic_clock import Monotonic
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.ai.embedding import Embedder
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytest_plugins = ["tests.support.index_proof", "tests.support.browser"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.parsing import MAX_REPORTED_PROBLEMS, field_name, invalid
+from shared.runtime.invocation import MAX_REPORTED_PROBLEMS, field_name, invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ from shared.domain.call_record import argument_sizes
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
-    from shared.call import CallAnswer, CallRequest
     from shared.keyring import Keyring
+    from shared.runtime.messages import CallAnswer, CallRequest
 
 EVENT: Final = "tool_call"
 _TASK: Final = "task in the log"

@@ -16,10 +16,10 @@ from functions.gateway.arguments import invalid_arguments
 from functions.gateway.auth.refusing import ask_to_sign_in
 from functions.gateway.call_log import log_call
 from functions.gateway.charging import bill_for, close
-from shared.call import CallAnswer, CallRequest
 from shared.core.errors import CarrelError, PlatformFault, Unauthorized, Unavailable, fault
 from shared.core.log import describe, log
-from shared.outages import IDEMPOTENCY_KEY
+from shared.runtime.messages import CallAnswer, CallRequest
+from shared.runtime.outage_advice import IDEMPOTENCY_KEY
 
 if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Visitor

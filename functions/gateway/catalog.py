@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.envelope import Envelope
-from shared.tool import Effect, Links, ResourceTemplate
+from shared.runtime.envelope import Envelope
+from shared.runtime.tool import Effect, Links, ResourceTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Collection

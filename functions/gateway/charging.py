@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import PlatformFault, Unavailable
 from shared.domain.call_record import DONE, Bill, CallEntry, argument_sizes
-from shared.outages import Outcome
-from shared.tool import Effect
+from shared.runtime.outage_advice import Outcome
+from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from functions.gateway.billing import Billing, Reservation
     from functions.gateway.catalog import Declaration
-    from shared.call import CallAnswer, CallRequest
+    from shared.runtime.messages import CallAnswer, CallRequest
 
 _IN_DOUBT: Final = (Unavailable.code, PlatformFault.code)
 """Errors after which a call may have been done; all others say that it was not."""

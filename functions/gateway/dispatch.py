@@ -10,17 +10,17 @@ import httpx2
 from pydantic import ValidationError
 
 from functions.gateway.id_tokens import IdTokens
-from shared.call import CallAnswer
 from shared.core.circuit_breaker import Breaker
 from shared.core.errors import PlatformFault, Unavailable
 from shared.core.log import log, traceparent
-from shared.outages import RETRY_AFTER, Outcome, outage
+from shared.runtime.messages import CallAnswer
+from shared.runtime.outage_advice import RETRY_AFTER, Outcome, outage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from functions.gateway.catalog import Declaration
-    from shared.call import CallRequest
+    from shared.runtime.messages import CallRequest
 
 BROKEN: Final = frozenset({Unavailable.code, PlatformFault.code})
 """Codes by which a function that answers says that it does not work."""

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import RateLimited
 from shared.domain.bucket import Rate, Share
+from shared.runtime.tool import Effect
 from shared.store.access import AccessStore
-from shared.tool import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -11,7 +11,7 @@ from functions.gateway.uris import expand, variable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.tool import Links
+    from shared.runtime.tool import Links
 
 MIME_TYPE: Final = "application/json"
 """What every resource is."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Visitor
     from functions.gateway.calls import Calls
     from functions.gateway.catalog import Catalog, Declaration
-    from shared.tool import Links
+    from shared.runtime.tool import Links
 
 START_OVER: Final = "This cursor is not valid, or no longer is. Start over without a cursor."
 

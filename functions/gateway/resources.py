@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Context, Visitor
     from functions.gateway.calls import Calls
     from functions.gateway.catalog import Catalog
-    from shared.call import CallAnswer
+    from shared.runtime.messages import CallAnswer
 
 LONGEST_URI: Final = 2_000
 """Characters of a URI that are told back."""

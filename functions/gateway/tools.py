@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Context, Visitor
     from functions.gateway.calls import Calls
     from functions.gateway.catalog import Catalog, Declaration
-    from shared.call import CallAnswer
-    from shared.tool import Links
+    from shared.runtime.messages import CallAnswer
+    from shared.runtime.tool import Links
 
 KNOWS_LINKS: Final = "2025-06-18"
 """The first revision with resource links; clients of older ones refuse a block they don't know."""

@@ -16,9 +16,9 @@ from shared.firestore.runs import Runs, RunState
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.deps import Deps
     from shared.firestore.runs import Run
-    from shared.job import Failure, Job
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Failure, Job
 
     ResultT = TypeVar("ResultT")
 
@@ -130,8 +130,8 @@ def _with_deps(ask: Callable[[Deps], Awaitable[ResultT]]) -> ResultT:
     """Ask the database something, and close it."""
     from shared.core.caller import Caller
     from shared.core.settings import Settings
-    from shared.deps import Backend
     from shared.firestore.database import Meter
+    from shared.runtime.context import Backend
 
     async def asked() -> ResultT:
         backend = Backend(Settings())

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from shared.job import Job
-    from shared.tool import Tool
+    from shared.runtime.job import Job
+    from shared.runtime.tool import Tool
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from infra.deploy.discovery import jobs, tools
 from infra.deploy.requirements import PYTHON
-from shared.needs import Need
-from shared.tool import Effect
+from shared.runtime.tool import Effect, Need
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from shared.job import Job
-    from shared.tool import Tool
+    from shared.runtime.job import Job
+    from shared.runtime.tool import Tool
 
 Kind = Literal["gateway", "tool", "job"]
 

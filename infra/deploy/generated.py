@@ -13,7 +13,7 @@ from infra.deploy.discovery import ROOT, jobs, tools
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shared.job import Job
+    from shared.runtime.job import Job
 
 CATALOG: Final = ROOT / "functions" / "gateway" / "catalog.json"
 README: Final = ROOT / "README.md"

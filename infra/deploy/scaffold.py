@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from shared.core.caller import Tier
-from shared.tool import Arguments, Effect, Result, Tool
+from shared.runtime.tool import Arguments, Effect, Result, Tool
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 
 class In(Arguments):
@@ -59,7 +59,7 @@ TOOL = Tool(
 
 _MAIN: Final = '''"""The Cloud Function of `{name}`."""
 
-from shared.serving import serve  # isort: split
+from shared.runtime.serving import serve  # isort: split
 
 from functions.tools.{name}.tool import TOOL
 
@@ -77,7 +77,7 @@ import pytest
 from functions.tools.{name}.tool import In, {name}
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from shared.core.settings import Settings
-from shared.needs import EVERYTHING, Need
+from shared.runtime.tool import EVERYTHING, Need
 
 if TYPE_CHECKING:
     from infra.deploy.functions import Function
@@ -22,7 +22,7 @@ _OF_NEEDS: Final = {
     "generation_": {Need.GENERATION},
     "readwise_": {Need.READWISE},
 }
-"""How the settings begin that only these needs read: `shared/deps.py` mentions them for all."""
+"""How the settings begin that only these needs read: `shared/runtime/context.py` mentions them for all."""
 
 
 def settings_read(function: Function, found: Reach) -> set[str]:

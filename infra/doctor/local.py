@@ -141,7 +141,7 @@ def _embedding(_: Machine) -> Finding:
 async def embeds(settings: Settings) -> Finding:
     """Embed one text, as tools and jobs do."""
     from shared.ai.embedding import Purpose
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
     backend = Backend(settings)
     try:

@@ -91,9 +91,9 @@ def _stamp(deployed: Deployed) -> Finding:
 
 
 async def _standing(deployed: Deployed) -> tuple[Standing, Embedder]:
-    from shared.deps import Backend
     from shared.firestore.database import Database, Meter
     from shared.index.embedding_space import EmbeddingSpace
+    from shared.runtime.context import Backend
 
     backend = Backend(deployed.settings)
     try:

@@ -4,7 +4,7 @@ from functions.gateway.catalog import Catalog
 from functions.gateway.http import gateway
 from infra.local.inline import InlineDispatcher
 from shared.core.settings import Settings
-from shared.deps import Backend
+from shared.runtime.context import Backend
 
 _settings = Settings()
 _catalog = Catalog.load().configured(_settings)

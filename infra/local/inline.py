@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from infra.deploy.discovery import tools
-from shared.calling import call
 from shared.core.errors import CarrelError
+from shared.runtime.invocation import call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.gateway.catalog import Declaration
-    from shared.call import CallAnswer, CallRequest
-    from shared.deps import Backend
-    from shared.tool import Tool
+    from shared.runtime.context import Backend
+    from shared.runtime.messages import CallAnswer, CallRequest
+    from shared.runtime.tool import Tool
 
 
 class InlineDispatcher:

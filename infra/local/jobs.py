@@ -19,15 +19,15 @@ from infra.local.places import SAMPLE
 from shared.core.caller import Caller
 from shared.core.log import only_warnings
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import Meter
-from shared.job import Busy, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Busy, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from shared.job import Failure, Job, Report
+    from shared.runtime.job import Failure, Job, Report
 
 SHOWN: Final = 20
 """How many failures, and how many warnings, are listed one by one."""

@@ -12,7 +12,7 @@ from functions.gateway.catalog import Catalog
 from functions.gateway.server import mcp_server
 from infra.local.inline import InlineDispatcher
 from shared.core.caller import Caller
-from shared.deps import Backend
+from shared.runtime.context import Backend
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings

@@ -27,7 +27,7 @@ from shared.core.errors import CarrelError, PlatformFault
 from shared.core.log import describe, log
 from shared.embedding.online import PAGE, embed_pages, keep, put_off
 from shared.firestore.database import LeaseLost
-from shared.job import Failure
+from shared.runtime.job import Failure
 from shared.store.bulk_embedding import BulkEmbedding, BulkState, BulkTask
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from shared.ai.batch_files import BatchFiles
     from shared.ai.vertex_batch import JobState, Row
     from shared.core.settings import Settings
-    from shared.deps import Deps
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
     from shared.store.steps import PendingChunk
 
 MOST_ROWS: Final = 200_000

@@ -11,9 +11,9 @@ from shared.store.steps import Steps
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.deps import Deps
     from shared.embedding.bulk import Bulk
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
     from shared.store.steps import PendingChunk
 
 

@@ -19,15 +19,15 @@ from shared.core.errors import CarrelError
 from shared.embedding.chunks import embed_chunks
 from shared.embedding.online import vectors_of
 from shared.index.embedding_space import FRESH_SECONDS, EmbeddingSpace
-from shared.job import Failure
+from shared.runtime.job import Failure
 from shared.store.reembedding import CORPORA, Reembedding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.deps import Deps
     from shared.index.embedding_space import Move
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
     from shared.store.reembedding import Corpus, Unembedded
 
 Step = Callable[[str], Awaitable[str | None]]

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 from shared.ai.embedding import Purpose
 from shared.core.errors import CarrelError
 from shared.core.log import describe, log
-from shared.job import Failure
+from shared.runtime.job import Failure
 from shared.store.steps import Refused, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.deps import Deps
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
     from shared.store.steps import PendingChunk
 
     Pair = tuple[PendingChunk, Vector]

@@ -12,9 +12,9 @@ from shared.store.topics import Topics
 from shared.text.suggestions import nearest_names
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.domain.topics import Topic
     from shared.extractions.pages import Wanted
+    from shared.runtime.context import Deps
 
 MOST: Final = 100
 """Topics of most extractions that are compared with an unknown one."""

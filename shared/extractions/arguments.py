@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AliasChoices, Field, StringConstraints
 
-from shared.paging import CursorText
-from shared.tool import Arguments, DocumentId
+from shared.runtime.pagination import CursorText
+from shared.runtime.tool import Arguments, DocumentId
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 

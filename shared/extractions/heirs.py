@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from shared.store.extraction_upkeep import ExtractionUpkeep
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
 
 
 async def show_heirs(deps: Deps, budget: Budget, report: Report) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 from pydantic import Field
 
 from shared.domain.extraction import ExtractionType
-from shared.tool import Result
+from shared.runtime.tool import Result
 
 if TYPE_CHECKING:
     from shared.domain.extraction import Extraction

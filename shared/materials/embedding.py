@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.deps import Deps
     from shared.domain.material import Material
+    from shared.runtime.context import Deps
     from shared.store.materials import Materials
 
 BATCH: Final = 32

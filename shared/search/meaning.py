@@ -14,8 +14,8 @@ from shared.index.searchable import DocumentT
 
 if TYPE_CHECKING:
     from shared.ai.embedding import Vector
-    from shared.deps import Deps
     from shared.index.vector_index import Neighbour
+    from shared.runtime.context import Deps
     from shared.search.corpus import Corpus
     from shared.search.ranking import Question
 

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from shared.deps import Deps
     from shared.index.postings import Lists
+    from shared.runtime.context import Deps
     from shared.search.candidate import Candidate
     from shared.search.corpus import Corpus
     from shared.search.selection import Group, Selection

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic_core import to_jsonable_python
 
-from shared.call import WireError
 from shared.core.errors import CarrelError, InvalidInput, NotFound
-from shared.parsing import parse
+from shared.runtime.invocation import parse
+from shared.runtime.messages import WireError
+from shared.runtime.tool import Undo
 from shared.tasks.contract import ENVELOPE, Changed, ItemResult, Problem, TaskView, own_tasks
-from shared.undo import Undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from shared.deps import Deps
     from shared.domain.task import Task
+    from shared.runtime.context import Deps
+    from shared.runtime.tool import Arguments, Result
     from shared.store.tasks import StoredTask
-    from shared.tool import Arguments, Result
 
     Find = Callable[[StoredTask | None, int, datetime], StoredTask]
     Decide = Callable[[Task, datetime], Task]

@@ -11,13 +11,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from shared.core.errors import Unauthorized
 from shared.core.text_validation import one_line, prose, wrong
 from shared.domain.task import Priority, Status, Task
-from shared.envelope import Envelope
+from shared.runtime.envelope import Envelope
+from shared.runtime.tool import Result, Undo
 from shared.store.tasks import Tasks
-from shared.tool import Result
-from shared.undo import Undo
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 MOST: Final = 25
 """How many tasks one call adds or completes."""

@@ -17,9 +17,9 @@ from shared.text.suggestions import unknown_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.deps import Deps
     from shared.firestore.database import Database
     from shared.index.searchable import Searchable
+    from shared.runtime.context import Deps
 
 NAMES: Final = 100
 """Tags among which one is looked for that was meant."""

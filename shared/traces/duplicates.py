@@ -13,8 +13,8 @@ from shared.text.near_duplicates import CANDIDATES, Words, is_near_duplicate, re
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.deps import Deps
     from shared.domain.trace import Trace
+    from shared.runtime.context import Deps
     from shared.store.traces import IndexEntry
 
 ALIKE: Final = 0.1

@@ -13,9 +13,9 @@ from shared.index.indexed_state import mark
 from shared.store.traces import IndexEntry
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.domain.trace import Trace
     from shared.index.indexed_state import Indexed
+    from shared.runtime.context import Deps
 
 MAX_TERMS: Final = 500
 """Different terms of one trace that are indexed, the commonest: each is a write."""

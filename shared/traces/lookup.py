@@ -8,7 +8,7 @@ from shared.core.errors import Forbidden, NotFound
 from shared.store.traces import Traces
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from shared.store.traces import StoredTrace
 
 

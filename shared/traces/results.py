@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from shared.domain.trust import Status
-from shared.tool import Result
+from shared.runtime.tool import Result
 
 if TYPE_CHECKING:
     from shared.domain.trace import Trace

@@ -9,13 +9,12 @@ import pytest
 
 from infra.deploy.discovery import jobs, tools
 from infra.deploy.functions import ACCESS, FINISHING, KNOWLEDGE, LONGEST, USER, VIEWER, functions
-from shared.needs import Need
-from shared.tool import Effect
+from shared.runtime.tool import Effect, Need
 
 if TYPE_CHECKING:
     from infra.deploy.functions import Function
-    from shared.job import Job
-    from shared.tool import Tool
+    from shared.runtime.job import Job
+    from shared.runtime.tool import Tool
 
 FUNCTIONS = functions()
 MEMORY = {512, 1024, 2048, 4096}

@@ -12,7 +12,7 @@ import pytest
 from infra.deploy.discovery import jobs
 
 if TYPE_CHECKING:
-    from shared.job import Job
+    from shared.runtime.job import Job
 
 JOBS = jobs()
 CRON_RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))

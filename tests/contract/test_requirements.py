@@ -20,14 +20,14 @@ from functions.tools.get_chunk.tool import RelatedChunk
 from infra.deploy.discovery import tools
 from infra.local.inline import InlineDispatcher
 from shared.core.errors import InvalidInput
-from shared.parsing import parse
+from shared.runtime.invocation import parse
 from tests.support.fake_catalog import served
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "requirements.md"

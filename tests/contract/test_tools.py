@@ -16,14 +16,14 @@ from infra.deploy import generated
 from infra.deploy.discovery import tools
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.parsing import parse
-from shared.tool import Effect, Repeatable
+from shared.runtime.invocation import parse
+from shared.runtime.tool import Effect, Repeatable
 from tests.support.note_tools import TOOLS as NOTEBOOK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.tool import Tool
+    from shared.runtime.tool import Tool
 
 TOOLS = tools()
 FORBIDDEN = {"mcp", "mcp_types", "flask", "starlette", "functions_framework", "functions", "infra"}

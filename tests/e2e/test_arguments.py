@@ -23,7 +23,7 @@ from tests.support.mcp_wire import (
 if TYPE_CHECKING:
     import httpx2
 
-    from shared.tool import Tool
+    from shared.runtime.tool import Tool
     from tests.support.gateway_process import Running
 
 INVALID_REQUEST, INVALID_PARAMS = -32600, -32602

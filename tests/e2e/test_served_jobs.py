@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from infra.local.cloud import Cloud
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

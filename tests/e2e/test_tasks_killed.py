@@ -18,8 +18,8 @@ from tests.support.tool_calls import request_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shared.call import CallRequest
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
+    from shared.runtime.messages import CallRequest
     from tests.support.random_kills import Answered
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from shared.call import CallRequest
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
+    from shared.runtime.messages import CallRequest
     from tests.support.random_kills import Answered
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

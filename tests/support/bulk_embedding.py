@@ -18,12 +18,12 @@ from shared.ai.vertex_client import Endpoint
 from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
-from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.embedding.bulk import Bulk
 from shared.embedding.chunks import embed_with
 from shared.firestore.database import Meter
-from shared.job import Budget, Report
+from shared.runtime.context import Backend
+from shared.runtime.job import Budget, Report
 from shared.store.ingestion import Ingestion
 from shared.store.steps import Steps
 from tests.support.fakes.vertex import vector_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from shared.core.dates import Clock
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from tests.support.fakes.cloud_storage import FakeCloudStorage
     from tests.support.fakes.vertex_batch import FakeVertexBatch
 

@@ -10,9 +10,9 @@ from google.oauth2.credentials import Credentials
 from shared.ai.vertex_generation import VertexGenerator
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
-from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.vertex import MODEL
 from tests.support.knowledge import in_chunks
@@ -20,7 +20,7 @@ from tests.support.stored_documents import chunks
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from tests.support.fakes.vertex import FakeVertex
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)

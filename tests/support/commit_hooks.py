@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from google.cloud.firestore import AsyncClient, AsyncWriteBatch
 
-from shared.deps import Backend
 from shared.firestore.database import Connection
+from shared.runtime.context import Backend
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

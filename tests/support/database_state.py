@@ -18,7 +18,7 @@ from tests.support.stored_documents import documents
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
     Fields = dict[str, Any]
     State = dict[str, dict[str, Fields]]

@@ -21,11 +21,11 @@ from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
 from functions.tools.extract_key_info.tool import TOOL
 from infra.deploy.discovery import ROOT
-from shared.calling import call
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.firestore.database import Meter
-from shared.job import run_job
+from shared.runtime.invocation import call
+from shared.runtime.job import run_job
 from shared.store.material_erasure import MaterialErasure
 from shared.store.materials import Materials
 from tests.support.commit_hooks import WatchedBackend, after
@@ -34,7 +34,7 @@ from tests.support.tool_calls import request_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
 _JOBS = {job.name: job for job in (INGEST_MATERIALS, PURGE)}
 

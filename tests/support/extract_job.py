@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.extract.job import extract
 from shared.core.caller import Caller
-from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
 from shared.store.ingestion import Ingestion
 from shared.store.outdated import Outdated
 from tests.support.fakes.embedder import WordEmbedder
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
     from shared.domain.chunk import Chunk
-    from shared.job import Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Report
 
     Answers = Mapping[str, Any]
     """What stands in a passage, to what the model says of it: findings, or an error."""

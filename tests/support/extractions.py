@@ -14,7 +14,6 @@ from functions.tools.get_patterns.tool import TOOL as PATTERNS
 from functions.tools.get_warnings.tool import TOOL as WARNINGS
 from functions.tools.list_topics.tool import TOOL as TOPICS
 from shared.ai.embedding import Purpose
-from shared.calling import call
 from shared.core.caller import Caller
 from shared.domain.extraction import (
     Content,
@@ -26,6 +25,7 @@ from shared.domain.extraction import (
     Step,
     extraction_id,
 )
+from shared.runtime.invocation import call
 from shared.store.extractions import Extractions
 from shared.store.steps import Steps
 from tests.support.knowledge import write
@@ -34,11 +34,11 @@ from tests.support.tool_calls import request_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from shared.call import CallAnswer, WireError
-    from shared.deps import Backend, Deps
     from shared.domain.chunk import Chunk
+    from shared.runtime.context import Backend, Deps
+    from shared.runtime.messages import CallAnswer, WireError
+    from shared.runtime.tool import Tool
     from shared.store.steps import PendingChunk
-    from shared.tool import Tool
 
 TOOLS: Final[dict[str, Tool[Any, Any]]] = {
     tool.name: tool for tool in (DECISIONS, METHODOLOGIES, PATTERNS, TOPICS, WARNINGS)

@@ -11,11 +11,11 @@ from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.catalog import Catalog, Declaration
 from functions.gateway.prompt_texts import PROMPTS
 from functions.gateway.server import mcp_server
-from shared.call import CallAnswer, Receipt
 from shared.core.caller import Caller, Tier
 from shared.core.errors import CarrelError
 from shared.core.settings import Settings
-from shared.tool import Effect, Links, ResourceTemplate
+from shared.runtime.messages import CallAnswer, Receipt
+from shared.runtime.tool import Effect, Links, ResourceTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from functions.gateway.calls import Calls
     from functions.gateway.dispatch import Dispatcher
     from functions.gateway.prompt import Prompt
-    from shared.call import CallRequest
+    from shared.runtime.messages import CallRequest
 
     Answer = dict[str, Any] | CarrelError
 

@@ -11,7 +11,7 @@ from tests.support.gateway_process import MARK
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
-    from shared.call import CallAnswer, CallRequest
+    from shared.runtime.messages import CallAnswer, CallRequest
 
 
 class Faulty:

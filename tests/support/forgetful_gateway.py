@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from functions.gateway.catalog import Catalog
 from functions.gateway.http import gateway
-from shared.call import CallAnswer
 from shared.core.settings import Settings
+from shared.runtime.messages import CallAnswer
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
-    from shared.call import CallRequest
+    from shared.runtime.messages import CallRequest
 
 
 class Forgetful:

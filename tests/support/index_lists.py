@@ -24,9 +24,9 @@ from tests.support.stored_documents import ample, chunks, documents, one_step, t
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.index.postings import ListName
+    from shared.runtime.context import Deps
     from shared.store.indexing import Change
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)

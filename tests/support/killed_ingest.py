@@ -18,7 +18,7 @@ _DYING: Final = """
 import asyncio, math, os, signal, sys
 from functions.jobs.ingest.job import ingest
 from shared.core.caller import Caller
-from shared.job import Budget
+from shared.runtime.job import Budget
 from shared.core.settings import Settings
 from shared.firestore.database import Meter
 from tests.support.commit_hooks import WatchedBackend, after

@@ -9,15 +9,15 @@ from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
 from shared.domain.chunk import chunks_of
 from shared.domain.source import Section, Source
-from shared.job import Budget
+from shared.runtime.job import Budget
 from shared.store.ingestion import ChunkedSource, Ingestion
 from shared.text.chunking import split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.deps import Deps
     from shared.domain.chunk import Chunk
+    from shared.runtime.context import Deps
 
 BAKING = Source(
     source_id="baking",

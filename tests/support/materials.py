@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.tools.extract_key_info.tool import TOOL
-from shared.calling import call
 from shared.core.caller import Caller
+from shared.runtime.invocation import call
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
-    from shared.call import CallAnswer, WireError
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
+    from shared.runtime.messages import CallAnswer, WireError
 
 READER: Final = Caller.of("reader")
 STRANGER: Final = Caller.of("stranger")

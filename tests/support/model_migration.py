@@ -14,9 +14,9 @@ from functions.jobs.reembed.job import reembed
 from shared.ai.embedding import Purpose, unit_vector
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, Unavailable
-from shared.deps import Backend
 from shared.firestore.database import Meter
-from shared.job import Budget
+from shared.runtime.context import Backend
+from shared.runtime.job import Budget
 from tests.support.database_dump import everything
 from tests.support.extractions import decision, hold, of, warning
 from tests.support.knowledge import BAKING, SAILING, put_in
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.core.dates import Clock
     from shared.core.settings import Settings
-    from shared.deps import Deps
-    from shared.job import Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Report
     from tests.support.clock import SettableClock
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)

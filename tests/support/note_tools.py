@@ -10,12 +10,12 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.firestore.writes import put
-from shared.tool import Arguments, Effect, Repeatable, Result, Tool
+from shared.runtime.tool import Arguments, Effect, Repeatable, Result, Tool
 
 if TYPE_CHECKING:
     from google.cloud.firestore import AsyncDocumentReference
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 PRICE = 1_000
 """What a note costs, in micro-dollars."""

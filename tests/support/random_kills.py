@@ -18,14 +18,14 @@ import httpx2
 
 from infra.local.cloud import deployed
 from infra.local.processes import serve
-from shared.call import CallAnswer
+from shared.runtime.messages import CallAnswer
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from shared.call import CallRequest
+    from shared.runtime.messages import CallRequest
 
     Request = Callable[[int, int], tuple[str, CallRequest]]
     """The tool and the call that a client makes, by the client's number and the call's own; made

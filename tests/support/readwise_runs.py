@@ -15,8 +15,8 @@ from tests.support.fakes.readwise import TOKEN
 from tests.support.stored_documents import ample, chunks, documents
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
-    from shared.job import Report
+    from shared.runtime.context import Backend, Deps
+    from shared.runtime.job import Report
     from tests.support.fakes.readwise import FakeReadwise
 
 _OF_THE_RUN: Final = {"created_at", "updated_at", "deleted_at"}

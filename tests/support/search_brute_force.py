@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from functions.tools.search_kb.results import Hit
     from functions.tools.search_kb.tool import Out
     from shared.ai.embedding import Vector
-    from shared.deps import Deps
     from shared.domain.chunk import Chunk
+    from shared.runtime.context import Deps
 
 FIRST_DAY: Final = datetime(2024, 1, 1, tzinfo=UTC)
 WORDS: Final = (

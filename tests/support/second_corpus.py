@@ -22,7 +22,7 @@ from shared.search.corpus import DatedCorpus
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 NAMES: Final = IndexNames("jotting_lexicon", "jotting_facets", ("meta", "jotting_lexicon"))
 COLLECTION: Final = "jottings"

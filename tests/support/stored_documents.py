@@ -6,14 +6,14 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from shared.job import Budget
+from shared.runtime.job import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from google.cloud.firestore import DocumentSnapshot
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 
 async def snapshots(deps: Deps, collection: str) -> dict[str, DocumentSnapshot[Any]]:

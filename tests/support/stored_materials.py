@@ -7,18 +7,18 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.tools.extract_key_info.tool import TOOL
-from shared.calling import call
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.domain.material import id_of
 from shared.firestore.database import Meter
+from shared.runtime.invocation import call
 from tests.support.fakes.openai import MODEL
 from tests.support.materials import READER, refused
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
-    from shared.call import CallAnswer, WireError
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
+    from shared.runtime.messages import CallAnswer, WireError
     from tests.support.fakes.openai import FakeOpenAI
 
 PARAGRAPHS: Final = 40

@@ -15,8 +15,8 @@ from shared.text.terms import terms
 from tests.support.traces import stored
 
 if TYPE_CHECKING:
-    from shared.deps import Backend
     from shared.index.postings import ListName
+    from shared.runtime.context import Backend
 
 
 async def assert_exact(backend: Backend) -> None:

@@ -11,15 +11,15 @@ from functions.tools.delete_task.tool import TOOL as DELETE
 from functions.tools.list_tasks.tool import TOOL as LIST
 from functions.tools.restore_task.tool import TOOL as RESTORE
 from functions.tools.update_task.tool import TOOL as UPDATE
-from shared.calling import call
 from shared.core.caller import Caller
+from shared.runtime.invocation import call
 from shared.tasks.contract import ENVELOPE
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
-    from shared.call import CallAnswer
-    from shared.deps import Backend
-    from shared.tool import Tool
+    from shared.runtime.context import Backend
+    from shared.runtime.messages import CallAnswer
+    from shared.runtime.tool import Tool
 
 TOOLS: Final[dict[str, Tool[Any, Any]]] = {
     tool.name: tool for tool in (ADD, COMPLETE, DELETE, LIST, RESTORE, UPDATE)

@@ -10,14 +10,14 @@ from functions.gateway.auth.visitor import Visitor
 from functions.gateway.calls import call_id
 from functions.gateway.catalog import Declaration
 from infra.deploy.discovery import tools
-from shared import calling
-from shared.call import CallRequest
 from shared.core.caller import Caller
+from shared.runtime import invocation
+from shared.runtime.messages import CallRequest
 
 if TYPE_CHECKING:
-    from shared.call import CallAnswer, WireError
-    from shared.deps import Backend
-    from shared.tool import Tool
+    from shared.runtime.context import Backend
+    from shared.runtime.messages import CallAnswer, WireError
+    from shared.runtime.tool import Tool
 
 ANNA = "anna.lovelace@example.com"
 """Who calls where nobody else is named."""
@@ -55,7 +55,9 @@ async def call(
     """Call a tool as a user, or as a stranger."""
     caller = user if isinstance(user, Caller) else Caller.of(user) if user else Caller()
     tool = tool_named(name)
-    return await calling.call(tool, request_of(tool, caller, arguments, seconds=seconds), backend)
+    return await invocation.call(
+        tool, request_of(tool, caller, arguments, seconds=seconds), backend
+    )
 
 
 async def call_result(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.domain.source import Section, Source
-from shared.job import Budget
+from shared.runtime.job import Budget
 from shared.store.ingestion import Ingestion
 from tests.support.knowledge import embed_all, in_chunks
 from tests.support.stored_documents import chunks, documents
@@ -16,7 +16,7 @@ from tests.support.stored_documents import chunks, documents
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 THEMES: Final = {
     "bread": "dough flour yeast oven crust kneading starter proofing loaf baguette",

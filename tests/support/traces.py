@@ -13,8 +13,8 @@ from functions.tools.list_tags.tool import TOOL as LIST_TAGS
 from functions.tools.search_traces.tool import TOOL as SEARCH
 from functions.tools.vote_trace.tool import TOOL as VOTE
 from functions.tools.withdraw_trace.tool import TOOL as WITHDRAW
-from shared.calling import call
 from shared.core.caller import Caller
+from shared.runtime.invocation import call
 from tests.support.tool_calls import request_of
 from tests.support.trace_set import trace_set
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from shared.call import CallAnswer, CallRequest, WireError
     from shared.core.dates import Clock
-    from shared.deps import Backend
-    from shared.tool import Tool
+    from shared.runtime.context import Backend
+    from shared.runtime.messages import CallAnswer, CallRequest, WireError
+    from shared.runtime.tool import Tool
 
 TOOLS: Final[dict[str, Tool[Any, Any]]] = {
     tool.name: tool for tool in (AMEND, CONTRIBUTE, GET, LIST_TAGS, SEARCH, VOTE, WITHDRAW)

@@ -27,8 +27,8 @@ from functions.jobs.repair.job import JOB as REPAIR
 from functions.jobs.trust.job import JOB as TRUST
 from infra.local.places import SAMPLE
 from shared.core.settings import Settings
-from shared.deps import Backend
-from shared.job import Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Report, run_job
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.fakes.vertex import (
     CUT_CONNECTION,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.dates import Clock
-    from shared.job import Job
+    from shared.runtime.job import Job
     from tests.support.database_state import State
     from tests.support.fakes.vertex import Call
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.caller import Caller
-from shared.deps import Backend
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
 from shared.store.material_erasure import MaterialErasure
 from shared.store.materials import Materials
 from tests.support.database_dump import everything
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from tests.support.clock import SettableClock
 
 QUESTION: Final = "What was struck by lightning?"

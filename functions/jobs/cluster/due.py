@@ -14,8 +14,8 @@ from shared.store.steps import Steps
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from shared.deps import Deps
-    from shared.job import Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Report
     from shared.store.clustering import Clustering
 
 MOST: Final = 200_000

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from functions.jobs.cluster.model_names import name_topics
 from shared.index.embedding_space import EmbeddingSpace
-from shared.job import Job, Report
-from shared.needs import Need
+from shared.runtime.job import Job, Report
+from shared.runtime.tool import Need
 from shared.store.clustering import Clusterings
 from shared.store.steps import Steps
 
 if TYPE_CHECKING:
     from functions.jobs.cluster.due import Standing
-    from shared.deps import Deps
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
 
 
 async def cluster(deps: Deps, budget: Budget) -> Report:

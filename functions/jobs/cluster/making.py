@@ -14,7 +14,7 @@ from functions.jobs.cluster.reading import read_all
 from shared.clustering.keeping import kept_among
 from shared.clustering.naming import Description, Passage, described
 from shared.clustering.topics import find_topics
-from shared.job import Budget
+from shared.runtime.job import Budget
 from shared.store.clustering import PAGE, Clustering, Clusterings, Move
 from shared.store.clusters import Clusters
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from functions.jobs.cluster.due import Standing
     from functions.jobs.cluster.planning import Plan
     from functions.jobs.cluster.reading import Base
-    from shared.deps import Deps
-    from shared.job import Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Report
     from shared.store.clustering import Placed
 
 READING: Final = 0.6

@@ -12,15 +12,15 @@ from shared.ai.generation import BadAnswer
 from shared.ai.metering import metered
 from shared.core.errors import CarrelError, InvalidInput
 from shared.core.log import describe, log
-from shared.job import Failure
+from shared.runtime.job import Failure
 from shared.store.clustering import Clusterings
 from shared.store.clusters import BY_WORDS_ALONE, Clusters
 
 if TYPE_CHECKING:
     from shared.ai.generation import Generator
-    from shared.deps import Deps
     from shared.domain.cluster import Cluster
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
     from shared.store.clusters import CentredCluster
 
 AT_ONCE: Final = 4

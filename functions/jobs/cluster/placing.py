@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from shared.deps import Deps
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
     from shared.store.clustering import Clustering, Placed
     from shared.store.clusters import CentredCluster
 

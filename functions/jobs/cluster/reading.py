@@ -12,8 +12,8 @@ from shared.store.clustering import Clusterings
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from shared.deps import Deps
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
     from shared.store.clustering import Placed
 
 

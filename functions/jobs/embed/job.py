@@ -8,14 +8,14 @@ from shared.embedding.chunks import embed_chunks
 from shared.embedding.moving import carry_on
 from shared.embedding.online import STEP
 from shared.index.embedding_space import EmbeddingSpace
-from shared.job import Job, Report
-from shared.needs import Need
 from shared.parked_chunks import parked_chunks
+from shared.runtime.job import Job, Report
+from shared.runtime.tool import Need
 from shared.store.steps import Steps
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
 
 
 async def embed(deps: Deps, budget: Budget) -> Report:

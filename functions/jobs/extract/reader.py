@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai.generation import Generator
-    from shared.deps import Deps
     from shared.domain.extraction import Extraction
     from shared.extracting.likeness import Embedded, Similar
-    from shared.job import Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Report
     from shared.store.steps import Done, PendingChunk
 
 SHORTEST: Final = 80

@@ -17,8 +17,8 @@ from shared.text.terms import terms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.deps import Deps
     from shared.domain.chunk import Chunk
+    from shared.runtime.context import Deps
 
 WANTED: Final = 20
 """Queries of a set."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.health.golden import MOST, WANTED, golden_queries
 from shared.core.log import log
 from shared.health.score import TOP, Night, gained_since_a_week
-from shared.job import Job, Report
-from shared.needs import Need
+from shared.runtime.job import Job, Report
+from shared.runtime.tool import Need
 from shared.search.corpus import knowledge
 from shared.search.ranking import Mode, Question, rank
 from shared.search.selection import Selection
@@ -18,8 +18,8 @@ from shared.search.turns import in_turns
 from shared.store.health import Health
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
     from shared.store.health import Golden
 
 FELL: Final = 0.1

@@ -13,8 +13,8 @@ from shared.index.indexed_state import NOTHING, mark
 from shared.index.posting_changes import LongLists
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.index.truncation import keeping
-from shared.job import Failure, Job, Report
 from shared.parked_chunks import parked_chunks
+from shared.runtime.job import Failure, Job, Report
 from shared.store.indexing import STEP, Change, Indexing
 from shared.store.steps import Steps
 from shared.text.terms import ANALYSIS
@@ -22,8 +22,8 @@ from shared.text.terms import ANALYSIS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.deps import Deps
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
     from shared.store.indexing import Waiting
 
 PAGE: Final = 300

@@ -12,15 +12,15 @@ from functions.jobs.ingest.readwise.parking import PARKING
 from shared.core.errors import CarrelError, InvalidInput
 from shared.core.log import describe, log
 from shared.firestore.database import LeaseLost
-from shared.job import Job, Report
-from shared.needs import Need
+from shared.runtime.job import Job, Report
+from shared.runtime.tool import Need
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
 
     Origin = Callable[[Deps, Budget, Report], Awaitable[None]]
 

@@ -14,7 +14,7 @@ from functions.jobs.ingest.readers.reading import BrokenInput, list_files, read,
 from functions.jobs.ingest.roots import possible_moves
 from functions.jobs.ingest.saving import save
 from shared.domain.source import Source
-from shared.job import Failure
+from shared.runtime.job import Failure
 from shared.store.chunks import Chunks
 from shared.store.ingestion import BLOCK
 from shared.store.roots import Roots
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from functions.jobs.ingest.readers.reading import Listing
-    from shared.deps import Deps
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
     from shared.store.roots import Root
 
 _TITLE_LENGTH: Final = 80

@@ -8,9 +8,9 @@ from shared.store.ingestion import Ingestion
 
 if TYPE_CHECKING:
     from functions.jobs.ingest.chunking import Block
-    from shared.deps import Deps
     from shared.domain.source import Source
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
 
 
 async def save(

@@ -12,16 +12,16 @@ from shared.domain.contents import refusal
 from shared.domain.material import Status
 from shared.firestore.database import LeaseLost
 from shared.index.embedding_space import EmbeddingSpace
-from shared.job import Failure, Job, Report
 from shared.materials.embedding import RefusedPassage, embed_waiting
-from shared.needs import Need
+from shared.runtime.job import Failure, Job, Report
+from shared.runtime.tool import Need
 from shared.store.material_queues import MaterialQueues
 from shared.store.materials import Erased
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.domain.material import Material
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
     from shared.store.materials import Materials
 
 PAGE: Final = 10

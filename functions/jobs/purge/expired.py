@@ -9,8 +9,8 @@ from functions.jobs.purge.sweep import Sweep
 from shared.store.expiry import Expiry
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
     from shared.store.expiry import Expiring
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-    from shared.deps import Deps
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
     from shared.store.materials import Materials
 
 PAGE: Final = 20

@@ -10,13 +10,13 @@ from functions.jobs.purge.leftover_chunks import CHUNKS, TOMBSTONES
 from functions.jobs.purge.loose_extractions import DUPLICATES, EXTRACTIONS, TOPICS
 from functions.jobs.purge.withdrawn_traces import WITHDRAWN_TRACES
 from shared.apart import set_apart
-from shared.job import Job, Report
+from shared.runtime.job import Job, Report
 from shared.store.expiry import EXPIRING
 
 if TYPE_CHECKING:
     from functions.jobs.purge.sweep import Sweep
-    from shared.deps import Deps
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
 
 SWEEPS: Final[tuple[Sweep, ...]] = (
     IDLE_TASKS,

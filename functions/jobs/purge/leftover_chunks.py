@@ -10,9 +10,9 @@ from functions.jobs.purge.sweep import Sweep
 from shared.store.leftovers import PAGE, SETTLED, Leftovers
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.firestore.database import Document
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
 
 
 async def delete_orphans(deps: Deps, budget: Budget, report: Report) -> None:

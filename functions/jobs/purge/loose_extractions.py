@@ -11,8 +11,8 @@ from shared.extractions.heirs import show_heirs
 from shared.store.extraction_upkeep import ExtractionUpkeep
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
 
 
 async def _count_gone(deps: Deps) -> int:

@@ -10,8 +10,8 @@ from shared.store.rounds import Rounds
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.deps import Deps
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
 
     Look = Callable[[str], Awaitable[str | None]]
     """Looks at the page after a place; returns where it ends, or None where nothing is left."""

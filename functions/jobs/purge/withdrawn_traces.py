@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-    from shared.deps import Deps
     from shared.firestore.database import Document, Write
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
     from shared.store.traces import StoredTrace
 
 RESTORABLE: Final = timedelta(days=30)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from shared.embedding.moving import announced, carry_on
 from shared.index.embedding_space import EmbeddingSpace
-from shared.job import Job, Report
-from shared.needs import Need
+from shared.runtime.job import Job, Report
+from shared.runtime.tool import Need
 from shared.store.reembedding import Reembedding
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
 
 
 async def reembed(deps: Deps, budget: Budget) -> Report:

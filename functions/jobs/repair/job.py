@@ -6,15 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from functions.jobs.repair.part import Limits, Part
-from shared.job import Job, Report
+from shared.runtime.job import Job, Report
 from shared.store.repairing import CORPORA, PAGE, Repairing, RepairPlace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from shared.deps import Deps
     from shared.index.postings import ListName
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
     from shared.store.repairing import Corpus
 
 

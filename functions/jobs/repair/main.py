@@ -1,6 +1,6 @@
 """The Cloud Function of the `repair` job."""
 
-from shared.serving import serve_job  # isort: split
+from shared.runtime.serving import serve_job  # isort: split
 
 from functions.jobs.repair.job import JOB
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 from shared.apart import set_apart
 from shared.domain.trust import VoteType
-from shared.job import Job, Report
+from shared.runtime.job import Job, Report
 from shared.store.rounds import Rounds
 from shared.store.trust_upkeep import TrustUpkeep, record_of, seen_trace, wanted_record
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from shared.deps import Deps
     from shared.firestore.database import Document
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
 
 NAME: Final = "trust"
 ROUND: Final = "contributors"

@@ -9,6 +9,7 @@ from pydantic import Field, WithJsonSchema
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.domain.task import Priority, Task
+from shared.runtime.tool import Arguments, Effect, Repeatable, Tool
 from shared.tasks.changes import CHANGEABLE, checked, done, undo_by
 from shared.tasks.contract import (
     ENVELOPE,
@@ -23,13 +24,12 @@ from shared.tasks.contract import (
     Title,
     own_tasks,
 )
-from shared.tool import Arguments, Effect, Repeatable, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
     Wanted = tuple[str, "Fields"]
     """A title, and what its task has beside it."""

@@ -1,6 +1,6 @@
 """The Cloud Function of `amend_trace`."""
 
-from shared.serving import serve  # isort: split
+from shared.runtime.serving import serve  # isort: split
 
 from functions.tools.amend_trace.tool import TOOL
 

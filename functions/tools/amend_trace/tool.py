@@ -10,23 +10,21 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.domain.trust import Status
-from shared.needs import Need
+from shared.runtime.tool import DocumentId, Effect, Need, Repeatable, Result, Tool, Undo
 from shared.store.traces import Traces
-from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
 from shared.traces.duplicates import require_no_duplicate
 from shared.traces.index_entry import index_entry
 from shared.traces.lookup import own
 from shared.traces.screened import require_no_secrets
 from shared.traces.tags import MOST_SENT, SentTag, normal_tags
 from shared.traces.texts import Text, Title
-from shared.undo import Undo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from shared.deps import Deps
     from shared.domain.trace import Trace, Writing
+    from shared.runtime.context import Deps
 
 _FIELDS: Final = ("title", "context_text", "solution_text", "tags")
 _TEXTS: Final = frozenset({"title", "context_text", "solution_text"})

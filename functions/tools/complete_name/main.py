@@ -1,6 +1,6 @@
 """The Cloud Function of `complete_name`."""
 
-from shared.serving import serve  # isort: split
+from shared.runtime.serving import serve  # isort: split
 
 from functions.tools.complete_name.tool import TOOL
 

@@ -11,12 +11,12 @@ from pydantic import Field, StringConstraints
 from shared.core.caller import Tier
 from shared.index.facets import Facet, Kind, named
 from shared.index.postings import KNOWLEDGE, FacetName, IndexLists
+from shared.runtime.tool import Arguments, Effect, Result, Tool
 from shared.store.common_names import MOST, CommonNames
 from shared.store.sources import Sources
-from shared.tool import Arguments, Effect, Result, Tool
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from shared.store.sources import StoredSource
 
 WITH_IDS: Final = (Kind.SOURCE, Kind.CLUSTER)

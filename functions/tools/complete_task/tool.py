@@ -9,6 +9,7 @@ from pydantic import Field, WithJsonSchema
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput, NotFound
 from shared.domain.task import Status, Task
+from shared.runtime.tool import Arguments, Effect, Repeatable, Tool
 from shared.tasks.changes import (
     Step,
     active,
@@ -19,15 +20,14 @@ from shared.tasks.changes import (
     undo_by,
 )
 from shared.tasks.contract import ENVELOPE, MOST, ItemResult, OneOrMany, TaskId, own_tasks
-from shared.tool import Arguments, Effect, Repeatable, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
+    from shared.runtime.tool import Undo
     from shared.store.tasks import StoredTask
-    from shared.undo import Undo
 
 
 class Which(Arguments):

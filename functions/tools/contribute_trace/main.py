@@ -1,6 +1,6 @@
 """The Cloud Function of `contribute_trace`."""
 
-from shared.serving import serve  # isort: split
+from shared.runtime.serving import serve  # isort: split
 
 from functions.tools.contribute_trace.tool import TOOL
 

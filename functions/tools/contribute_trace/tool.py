@@ -14,19 +14,17 @@ from shared.core.caller import Tier
 from shared.core.errors import Conflict, NotFound
 from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Status
-from shared.needs import Need
+from shared.runtime.tool import DocumentId, Effect, Need, Repeatable, Result, Tool, Undo
 from shared.store.traces import Traces
-from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
 from shared.traces.duplicates import likeness
 from shared.traces.index_entry import index_entry
 from shared.traces.lookup import is_own, readable
 from shared.traces.screened import require_no_secrets
 from shared.traces.tags import MOST_SENT, SentTag, normal_tags
 from shared.traces.texts import Text, Title
-from shared.undo import Undo
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from shared.store.traces import IndexEntry, StoredTrace
     from shared.traces.duplicates import Likeness
 

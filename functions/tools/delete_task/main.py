@@ -1,6 +1,6 @@
 """The Cloud Function of `delete_task`."""
 
-from shared.serving import serve  # isort: split
+from shared.runtime.serving import serve  # isort: split
 
 from functions.tools.delete_task.tool import TOOL
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from functions.tools.extract_key_info.brought import Brought
     from functions.tools.extract_key_info.results import Ranked
     from functions.tools.extract_key_info.taking_in import Taken
-    from shared.deps import Deps
     from shared.domain.material import Material
+    from shared.runtime.context import Deps
     from shared.store.materials import Standing
 
 SOON: Final = 10

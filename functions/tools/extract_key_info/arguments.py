@@ -11,11 +11,11 @@ from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, mod
 from functions.tools.extract_key_info.invalid import invalid
 from shared.core.ids import safe_id
 from shared.core.text_validation import is_blank, wrong
+from shared.runtime.tool import Repeatable
 from shared.store.materials import Materials
-from shared.tool import Repeatable
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 DEFAULT_TASK: Final = "default"
 MOST_MATERIALS: Final = 16 * 1024 * 1024

@@ -1,6 +1,6 @@
 """The Cloud Function of `extract_key_info`."""
 
-from shared.serving import serve  # isort: split
+from shared.runtime.serving import serve  # isort: split
 
 from functions.tools.extract_key_info.tool import TOOL
 

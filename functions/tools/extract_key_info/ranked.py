@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.tools.extract_key_info.brought import Brought, Source
-    from shared.deps import Deps
     from shared.domain.material import Passage
+    from shared.runtime.context import Deps
     from shared.search.candidate import Candidate
 
 _UNREACHABLE: Final = "The embedding model cannot be reached"

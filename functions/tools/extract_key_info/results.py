@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from shared.tool import Result
+from shared.runtime.tool import Result
 
 if TYPE_CHECKING:
     from functions.tools.extract_key_info.brought import Source

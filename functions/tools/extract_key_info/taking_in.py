@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.deps import Deps
     from shared.domain.contents import Part
+    from shared.runtime.context import Deps
     from shared.store.materials import Materials, Standing
 
 

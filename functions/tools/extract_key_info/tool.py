@@ -19,14 +19,13 @@ from functions.tools.extract_key_info.taking_in import go_on, making, take_in
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.domain.material import Status, id_of
-from shared.needs import Need
+from shared.runtime.tool import Effect, Need, Tool
 from shared.text.passages import CUTTING
-from shared.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from functions.tools.extract_key_info.arguments import Wanted
     from functions.tools.extract_key_info.brought import Brought
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from shared.store.materials import Standing, TaskSeen
 
 SEARCHED: Final = 200

@@ -1,6 +1,6 @@
 """The Cloud Function of `get_chunk`."""
 
-from shared.serving import serve  # isort: split
+from shared.runtime.serving import serve  # isort: split
 
 from functions.tools.get_chunk.tool import TOOL
 

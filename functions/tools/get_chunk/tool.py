@@ -10,16 +10,16 @@ from pydantic import AliasChoices, Field
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.results import Addresses
+from shared.runtime.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
 from shared.store.chunks import Chunks
 from shared.store.clusters import Clusters
 from shared.text.excerpts import snippet
-from shared.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.domain.cluster import Cluster
     from shared.index.vector_index import Neighbour
+    from shared.runtime.context import Deps
     from shared.store.chunks import StoredChunk
 
 

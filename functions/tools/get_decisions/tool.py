@@ -9,11 +9,10 @@ from shared.domain.extraction import Decision
 from shared.extractions.arguments import ExtractionArguments
 from shared.extractions.lookup import look_up
 from shared.extractions.results import Answer, Attribution, Identified
-from shared.needs import Need
-from shared.tool import Effect, Links, Tool
+from shared.runtime.tool import Effect, Links, Need, Tool
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 
 class In(ExtractionArguments):

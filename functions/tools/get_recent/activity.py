@@ -18,8 +18,8 @@ from shared.store.sources import Sources
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shared.deps import Deps
     from shared.index.bm25 import Postings
+    from shared.runtime.context import Deps
     from shared.store.sources import StoredSource
 
     Months = Mapping[str, Postings]

@@ -13,14 +13,14 @@ from functions.tools.get_recent.activity import activity
 from shared.core.caller import Tier
 from shared.core.dates import Period, span_of
 from shared.index.vector_index import place
-from shared.paging import CursorText, Moment, fitting, read_cursor, write_cursor
 from shared.results import Passage, passage_fields
+from shared.runtime.pagination import CursorText, Moment, fitting, read_cursor, write_cursor
+from shared.runtime.tool import Arguments, DocumentId, Effect, Links, Result, Tool
 from shared.store.chunks import Chunks
-from shared.tool import Arguments, DocumentId, Effect, Links, Result, Tool
 
 if TYPE_CHECKING:
     from shared.core.dates import Span
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 EMPTY: Final = "There is nothing here yet. The owner puts texts in with `carrel ingest PATH`."
 TOP: Final = 5

@@ -9,16 +9,16 @@ from pydantic import AliasChoices, Field, TypeAdapter
 
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, NotFound
-from shared.paging import Count, CursorText, fitting, read_cursor, write_cursor
+from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
+from shared.runtime.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
 from shared.store.chunk_lists import ChunkLists
 from shared.store.sources import Sources
 from shared.summaries import SourceSummary, source_fields
 from shared.text.excerpts import snippet
-from shared.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.domain.chunk import Chunk
+    from shared.runtime.context import Deps
 
     Position = tuple[str, str, int]
 

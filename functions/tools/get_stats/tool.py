@@ -11,6 +11,7 @@ from shared.core.caller import Tier
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.facets import HAS_CARD, Kind
 from shared.index.postings import KNOWLEDGE, IndexLists
+from shared.runtime.tool import Arguments, Effect, Result, Tool
 from shared.store.chunk_documents import STEPS
 from shared.store.chunk_lists import ChunkLists
 from shared.store.chunks import Chunks
@@ -19,14 +20,13 @@ from shared.store.extraction_counts import count_extractions
 from shared.store.health import Health as Nights
 from shared.store.sources import Sources
 from shared.store.steps import Steps
-from shared.tool import Arguments, Effect, Result, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.deps import Deps
     from shared.health.score import Night
     from shared.index.postings import FacetName
+    from shared.runtime.context import Deps
 
 TOP: Final = 10
 """How many tags and authors are named."""

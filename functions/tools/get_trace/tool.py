@@ -9,15 +9,15 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.domain.trust import FeedbackTag, Status, VoteType
+from shared.runtime.tool import Arguments, DocumentId, Effect, Result, Tool
 from shared.store.traces import Traces
-from shared.tool import Arguments, DocumentId, Effect, Result, Tool
 from shared.traces.lookup import is_own, readable
 from shared.traces.results import Standing, standing_fields, votes_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from shared.store.traces import Feedback, StoredTrace, Vote
 
 AT_ONCE: Final = 30_000

@@ -1,6 +1,6 @@
 """The Cloud Function of `get_warnings`."""
 
-from shared.serving import serve  # isort: split
+from shared.runtime.serving import serve  # isort: split
 
 from functions.tools.get_warnings.tool import TOOL
 

@@ -1,6 +1,6 @@
 """The Cloud Function of `list_clusters`."""
 
-from shared.serving import serve  # isort: split
+from shared.runtime.serving import serve  # isort: split
 
 from functions.tools.list_clusters.tool import TOOL
 

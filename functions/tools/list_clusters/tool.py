@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field, TypeAdapter
 
 from shared.core.caller import Tier
-from shared.paging import Count, CursorText, fitting, read_cursor, write_cursor
+from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
+from shared.runtime.tool import Arguments, DocumentId, Effect, Links, Result, Tool
 from shared.store.clusters import Clusters
 from shared.summaries import ClusterSummary, cluster_fields
-from shared.tool import Arguments, DocumentId, Effect, Links, Result, Tool
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 EMPTY: Final = "There are no topics yet: a job makes them of the passages that are there."
 _PLACE: Final = TypeAdapter(tuple[Count, DocumentId])

@@ -10,12 +10,12 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from shared.core.caller import Tier
 from shared.index.facets import Kind
 from shared.index.postings import TRACES, IndexLists
-from shared.paging import CursorText, read_cursor, write_cursor
-from shared.tool import Arguments, Effect, Result, Tool
+from shared.runtime.pagination import CursorText, read_cursor, write_cursor
+from shared.runtime.tool import Arguments, Effect, Result, Tool
 from shared.traces.tags import LONGEST, normal_tag
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 POSITION: Final = TypeAdapter(tuple[Annotated[str, StringConstraints(max_length=LONGEST)]])
 """The last tag that was shown."""

@@ -1,6 +1,6 @@
 """The Cloud Function of `list_tasks`."""
 
-from shared.serving import serve  # isort: split
+from shared.runtime.serving import serve  # isort: split
 
 from functions.tools.list_tasks.tool import TOOL
 

@@ -10,13 +10,13 @@ from pydantic import AliasChoices, Field, TypeAdapter
 from shared.core.caller import Tier
 from shared.domain.extraction import ExtractionType
 from shared.domain.topics import folded, normal_topic
-from shared.paging import Count, CursorText, fitting, read_cursor, write_cursor
+from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
+from shared.runtime.tool import Arguments, DocumentId, Effect, Result, Tool
 from shared.store.topics import Topics, place
-from shared.tool import Arguments, DocumentId, Effect, Result, Tool
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.domain.topics import Topic as Counted
+    from shared.runtime.context import Deps
     from shared.store.topics import Place
 
 EMPTY: Final = (

@@ -8,12 +8,12 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.domain.task import Task
+from shared.runtime.tool import Effect, Repeatable, Tool
 from shared.tasks.changes import Step, as_it_is, change, existing, undo_by
 from shared.tasks.contract import ENVELOPE, Changed, TaskId
-from shared.tool import Effect, Repeatable, Tool
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 
 class In(Repeatable):

@@ -14,8 +14,8 @@ from shared.text.suggestions import nearest_names, unknown_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from shared.deps import Deps
     from shared.domain.chunk import Chunk
+    from shared.runtime.context import Deps
     from shared.search.ranking import Question, Ranking
     from shared.search.selection import Group, Selection
 

@@ -10,8 +10,8 @@ from pydantic import Field, StringConstraints
 from shared.core.dates import ALWAYS, Period, Span, span_of
 from shared.core.errors import InvalidInput
 from shared.index.facets import HAS_CARD, Facet, Kind, named
+from shared.runtime.tool import Arguments, DocumentId
 from shared.search.selection import Group, Selection
-from shared.tool import Arguments, DocumentId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

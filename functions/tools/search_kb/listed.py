@@ -9,14 +9,14 @@ from pydantic import TypeAdapter
 
 from functions.tools.search_kb import advice
 from functions.tools.search_kb.results import Page, Writer, topics
-from shared.paging import Count, Moment, fitting
+from shared.runtime.pagination import Count, Moment, fitting
+from shared.runtime.tool import DocumentId
 from shared.search.corpus import knowledge
 from shared.search.listing import newest
-from shared.tool import DocumentId
 
 if TYPE_CHECKING:
     from functions.tools.search_kb.results import View
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from shared.search.selection import Selection
 
     Position = tuple[int, int, str]

@@ -1,6 +1,6 @@
 """The Cloud Function of `search_kb`."""
 
-from shared.serving import serve  # isort: split
+from shared.runtime.serving import serve  # isort: split
 
 from functions.tools.search_kb.tool import TOOL
 

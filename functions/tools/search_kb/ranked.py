@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from functions.tools.search_kb import advice
 from functions.tools.search_kb.results import Page, Writer, topics
-from shared.paging import fitting
+from shared.runtime.pagination import fitting
 from shared.search.corpus import knowledge
 from shared.search.passing import passing
 from shared.search.ranking import rank
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.tools.search_kb.results import Hit, View
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from shared.search.ranking import Question
 
 NEAREST: Final = 5

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from shared.results import Passage, passage_fields
+from shared.runtime.tool import Result
 from shared.search.ranking import Mode
 from shared.store.clusters import Clusters
 from shared.text.excerpts import excerpt
-from shared.tool import Result
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from shared.deps import Deps
     from shared.domain.chunk import Chunk
+    from shared.runtime.context import Deps
     from shared.search.candidate import Candidate
 
 

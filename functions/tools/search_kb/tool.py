@@ -12,14 +12,13 @@ from functions.tools.search_kb.ranked import ranked
 from functions.tools.search_kb.results import Detail, Hit, View
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.needs import Need
-from shared.paging import CursorText, read_cursor, write_cursor
+from shared.runtime.pagination import CursorText, read_cursor, write_cursor
+from shared.runtime.tool import Arguments, Effect, Links, Need, Result, Tool
 from shared.search.ranking import Mode, Question
 from shared.search.shown import SHOWN
-from shared.tool import Arguments, Effect, Links, Result, Tool
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 
 class In(Arguments):

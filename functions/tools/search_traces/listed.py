@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from pydantic import TypeAdapter
 
 from functions.tools.search_traces.results import Page, hit
-from shared.paging import Count, Moment, fitting
+from shared.runtime.pagination import Count, Moment, fitting
+from shared.runtime.tool import DocumentId
 from shared.search.listing import newest
-from shared.tool import DocumentId
 from shared.traces.corpus import solved_problems, unknown_tags
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from shared.search.selection import Selection
 
     Position = tuple[int, int, str]

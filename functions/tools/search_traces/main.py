@@ -1,6 +1,6 @@
 """The Cloud Function of `search_traces`."""
 
-from shared.serving import serve  # isort: split
+from shared.runtime.serving import serve  # isort: split
 
 from functions.tools.search_traces.tool import TOOL
 

@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from functions.tools.search_traces.results import Page, hit
-from shared.paging import fitting
+from shared.runtime.pagination import fitting
 from shared.search.meaning import NoMeaning
 from shared.search.ranking import rank
 from shared.search.shown import shown_mark
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from shared.deps import Deps
     from shared.domain.trace import Trace
+    from shared.runtime.context import Deps
     from shared.search.candidate import Candidate
     from shared.search.ranking import Question, Ranking
 

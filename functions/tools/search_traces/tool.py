@@ -11,18 +11,17 @@ from functions.tools.search_traces.ranked import ranked
 from functions.tools.search_traces.results import Hit
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.needs import Need
-from shared.paging import CursorText, read_cursor, write_cursor
+from shared.runtime.pagination import CursorText, read_cursor, write_cursor
+from shared.runtime.tool import Arguments, Effect, Need, Result, Tool
 from shared.search.ranking import Mode, Question
 from shared.search.shown import SHOWN
-from shared.tool import Arguments, Effect, Result, Tool
 from shared.traces.corpus import bearing
 from shared.traces.results import votes_in_words
 from shared.traces.tags import MOST, SentTag, normal_tags
 
 if TYPE_CHECKING:
     from functions.tools.search_traces.results import Page
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 NOTHING: Final = "No traces found matching your query."
 

@@ -9,16 +9,16 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
+from shared.runtime.tool import Effect, Repeatable, Tool
 from shared.tasks.changes import EDITABLE, Step, active, as_it_is, change, changed_fields, undo_by
 from shared.tasks.contract import ENVELOPE, Changed, Day, Description, PriorityName, TaskId, Title
-from shared.tool import Effect, Repeatable, Tool
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from shared.deps import Deps
     from shared.domain.task import Task
-    from shared.undo import Undo
+    from shared.runtime.context import Deps
+    from shared.runtime.tool import Undo
 
 
 def _absent() -> Any:

@@ -1,6 +1,6 @@
 """The Cloud Function of `vote_trace`."""
 
-from shared.serving import serve  # isort: split
+from shared.runtime.serving import serve  # isort: split
 
 from functions.tools.vote_trace.tool import TOOL
 

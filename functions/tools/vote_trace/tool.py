@@ -14,15 +14,14 @@ from shared.core.errors import Forbidden, InvalidInput
 from shared.core.text_validation import prose
 from shared.domain.trust import Ballot, FeedbackTag, Record, Tally, VoteType
 from shared.firestore.database import Stale
+from shared.runtime.tool import DocumentId, Effect, Repeatable, Tool, Undo
 from shared.store.traces import Traces
-from shared.tool import DocumentId, Effect, Repeatable, Tool
 from shared.traces.lookup import is_own, readable
 from shared.traces.results import Standing, standing_fields
 from shared.traces.screened import require_no_secrets_in
-from shared.undo import Undo
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from shared.store.traces import StoredTrace
 
 

@@ -10,18 +10,16 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.core.errors import Conflict
 from shared.domain.trust import Status
-from shared.needs import Need
+from shared.runtime.tool import DocumentId, Effect, Need, Repeatable, Result, Tool, Undo
 from shared.store.traces import Traces
-from shared.tool import DocumentId, Effect, Repeatable, Result, Tool
 from shared.traces.duplicates import require_no_duplicate
 from shared.traces.index_entry import index_entry
 from shared.traces.lookup import is_own, own
-from shared.undo import Undo
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.domain.trace import Trace
     from shared.firestore.database import Write
+    from shared.runtime.context import Deps
     from shared.store.traces import StoredTrace
 
 

@@ -12,8 +12,8 @@ from infra.local.sample.load import FOLDER, chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.domain.extraction import CONTENTS, Extraction, ExtractionType, extraction_id
 from shared.index.embedding_space import EmbeddingSpace
-from shared.job import Job, Report
-from shared.needs import Need
+from shared.runtime.job import Job, Report
+from shared.runtime.tool import Need
 from shared.store.chunk_documents import COLLECTION as CHUNKS
 from shared.store.extractions import Extractions
 from shared.store.steps import PENDING_FIELDS, Steps, to_pending
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from shared.deps import Deps
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
     from shared.store.steps import PendingChunk
 
     ByChunk = Mapping[str, Sequence["Row"]]

@@ -16,8 +16,8 @@ from shared.clustering.topics import centroid_of, reach_of
 from shared.domain.chunk import KnowledgeCard, chunks_of
 from shared.domain.cluster import Cluster
 from shared.domain.source import Source
-from shared.job import Job, Report
-from shared.needs import Need
+from shared.runtime.job import Job, Report
+from shared.runtime.tool import Need
 from shared.store.cards import BY_HAND, Cards
 from shared.store.clustering import Clustering, Clusterings
 from shared.store.clusters import CentredCluster, Clusters
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.ai.embedding import Vector
-    from shared.deps import Deps
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
 
     ChunkIds = dict[int, list[str]]
     """Highlight id to the ids of its chunks, in order."""

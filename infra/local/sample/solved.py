@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from shared.domain.trace import Trace, Writing
-from shared.job import Job, Report
-from shared.needs import Need
+from shared.runtime.job import Job, Report
+from shared.runtime.tool import Need
 from shared.store.traces import Traces
 from shared.traces.index_entry import index_entry
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
 
 PATH: Final = Path(__file__).with_name("traces.json")
 CONTRIBUTOR: Final = "sample"

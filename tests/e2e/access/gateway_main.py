@@ -4,7 +4,7 @@ from functions.gateway.catalog import Catalog, Declaration
 from functions.gateway.http import gateway
 from infra.local.inline import InlineDispatcher
 from shared.core.settings import Settings
-from shared.deps import Backend
+from shared.runtime.context import Backend
 from tests.support.note_tools import TOOLS
 
 _settings = Settings()

@@ -14,7 +14,7 @@ import pytest
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
-from shared.deps import Backend
+from shared.runtime.context import Backend
 from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
 from tests.support.fakes.openai import MODEL, FakeOpenAI, Reply, refusal
 from tests.support.gateway_process import INLINE, Running, run_gateway

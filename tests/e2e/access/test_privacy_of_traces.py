@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from functions.gateway.call_log import EVENT
 from infra.deploy.discovery import tools
 from shared.core.caller import Scope, Tier
-from shared.tool import Effect
+from shared.runtime.tool import Effect
 from tests.e2e.access.all_tools_gateway import open_carrel
 from tests.support.log_metrics import entry_of
 

@@ -16,13 +16,13 @@ from functions.gateway.catalog import Catalog, Declaration
 from functions.gateway.http import as_function, mcp_app
 from functions.gateway.prompt import Argument, Prompt
 from functions.gateway.server import mcp_server
-from shared.call import CallAnswer
 from shared.core.caller import Tier
 from shared.core.settings import Settings
-from shared.tool import Effect
+from shared.runtime.messages import CallAnswer
+from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
-    from shared.call import CallRequest
+    from shared.runtime.messages import CallRequest
 
 PARTICULAR: Final = "test_missing_capability"
 """The tool that works only for clients that can sample."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
 from tests.support.gateway_process import INLINE, run_gateway
 from tests.support.knowledge import BAKING, SAILING, put_in
 

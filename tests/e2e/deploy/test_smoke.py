@@ -21,9 +21,9 @@ from shared.access_keys import new_key
 from shared.core.caller import Caller, Scope
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import Connection, Meter
 from shared.keyring import Keyring
+from shared.runtime.context import Backend
 from shared.store.access import AccessStore
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.http_server import LoopbackServer

@@ -14,8 +14,8 @@ from infra.deploy.scaffold import create_tool
 from infra.local.emulator import PROJECT
 from infra.local.places import emulator
 from shared.core.errors import Conflict, InvalidInput
-from shared.parsing import parse
-from shared.tool import Tool
+from shared.runtime.invocation import parse
+from shared.runtime.tool import Tool
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from infra.cli import main
 from infra.deploy.discovery import ROOT, jobs
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.domain.chunk import KnowledgeCard
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
 from shared.store.cards import BY_HAND, Cards
 from shared.store.ingestion import Ingestion
 from shared.store.steps import Steps
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 NOW = datetime.now(UTC)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
 ANN = Caller.of("ann@example.com")
 BOB = Caller.of("bob")

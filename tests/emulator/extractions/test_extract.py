@@ -9,9 +9,9 @@ import pytest
 
 from functions.jobs.extract.job import JOB, NO_MODEL, extract, waiting
 from shared.core.caller import Caller
-from shared.deps import Backend
 from shared.firestore.database import Meter
-from shared.job import Busy, Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Busy, Report, run_job
 from tests.support.extract_job import (
     KEYS,
     KEYS_QUOTE,

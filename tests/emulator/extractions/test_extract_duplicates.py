@@ -28,7 +28,7 @@ from tests.support.knowledge import index_all
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

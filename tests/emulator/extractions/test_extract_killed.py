@@ -14,9 +14,9 @@ from functions.jobs.extract.job import JOB
 from infra.deploy.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
-from shared.deps import Backend
 from shared.firestore.database import Meter
-from shared.job import Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Report, run_job
 from shared.store.steps import Steps
 from tests.support.extract_job import KEYS, book, decision, shelve, warning
 from tests.support.fakes.embedder import WordEmbedder
@@ -25,8 +25,8 @@ from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
-    from shared.deps import Deps
     from shared.domain.source import Source
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +41,7 @@ import asyncio, os, signal, sys
 from datetime import timedelta
 from functions.jobs.extract.job import JOB
 from shared.core.dates import utc_now
-from shared.job import run_job
+from shared.runtime.job import run_job
 from shared.core.settings import Settings
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.embedder import WordEmbedder

@@ -16,9 +16,9 @@ from tests.support.knowledge import BAKING, SAILING, put_in, write
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.domain.extraction import Extraction
     from shared.firestore.database import Meter
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

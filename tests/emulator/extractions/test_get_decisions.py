@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.core.caller import Tier
-from shared.tool import Effect
+from shared.runtime.tool import Effect
 from tests.support.extractions import (
     TOOLS,
     cost,
@@ -27,8 +27,8 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, put_in
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
     from shared.domain.chunk import Chunk
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ from tests.support.extractions import decision, got, hold, ids, methodology, of,
 from tests.support.knowledge import BAKING, SAILING, put_in
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
     from shared.domain.extraction import Content
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

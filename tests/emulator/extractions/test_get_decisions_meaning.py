@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.ai.embedding import Purpose
-from shared.deps import Backend
+from shared.runtime.context import Backend
 from shared.store.extractions import MOST_NEAR
 from tests.support.extractions import ask, cost, decision, got, hold, ids, of, refused, walk
 from tests.support.fakes.embedder import WordEmbedder, cosine
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
     from shared.domain.extraction import Extraction
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, put_in
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

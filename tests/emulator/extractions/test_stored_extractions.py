@@ -31,10 +31,10 @@ from tests.support.stored_documents import documents, snapshots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.domain.extraction import Extraction
     from shared.firestore.database import Meter
+    from shared.runtime.context import Deps
     from shared.store.steps import Done
 
 pytestmark = pytest.mark.anyio

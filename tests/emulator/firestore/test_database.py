@@ -10,16 +10,16 @@ from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.errors import PlatformFault, Unavailable
-from shared.deps import Backend
 from shared.firestore.database import Stale
+from shared.runtime.context import Backend
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from google.cloud.firestore import AsyncDocumentReference
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
     from shared.firestore.database import Database, Meter, Write
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

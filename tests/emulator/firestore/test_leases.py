@@ -16,8 +16,8 @@ from shared.firestore.database import LeaseLost, Meter, Stale
 from shared.firestore.leases import Lease, Leases
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
     from shared.firestore.database import Database, Write
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

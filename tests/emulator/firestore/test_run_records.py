@@ -9,15 +9,15 @@ import pytest
 
 from shared.core.errors import Unavailable
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.leases import Leases
 from shared.firestore.runs import Run, Runs, RunState, new_run_id
-from shared.job import Failure, Job, Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Failure, Job, Report, run_job
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
-    from shared.job import Budget
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget
 
 pytestmark = pytest.mark.anyio
 

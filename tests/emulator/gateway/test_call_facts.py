@@ -13,18 +13,18 @@ from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
 from functions.gateway.call_log import task_hash
 from functions.gateway.calls import RECEIPT, call_id
-from shared.call import CallAnswer, Receipt
 from shared.core.caller import Caller
 from shared.core.settings import Settings
+from shared.runtime.messages import CallAnswer, Receipt
+from shared.runtime.tool import Effect
 from shared.store.access import AccessStore
-from shared.tool import Effect
 from tests.support.fake_catalog import declared, served
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from functions.gateway.catalog import Declaration
-    from shared.call import CallRequest
+    from shared.runtime.messages import CallRequest
 
 pytestmark = pytest.mark.anyio
 

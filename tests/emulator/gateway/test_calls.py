@@ -13,8 +13,8 @@ from functions.gateway.calls import call_id
 from shared.core.caller import Caller, Scope
 from shared.core.errors import PaymentRequired
 from shared.core.settings import Settings
+from shared.runtime.tool import Effect
 from shared.store.access import AccessStore
-from shared.tool import Effect
 from tests.support.clock import NOON, SettableClock
 from tests.support.fake_catalog import Desk, declared
 

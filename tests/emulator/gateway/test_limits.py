@@ -23,7 +23,7 @@ from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, RateLimited
 from shared.domain.bucket import Bucket, Leased, Rate
 from shared.firestore.database import Connection
-from shared.tool import Effect
+from shared.runtime.tool import Effect
 from tests.support.clock import NOON, SettableClock
 
 if TYPE_CHECKING:

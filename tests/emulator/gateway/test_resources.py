@@ -18,7 +18,7 @@ from functions.gateway.server import mcp_server
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, NotFound, PlatformFault, RateLimited, Unavailable
 from shared.core.settings import Settings
-from shared.tool import Links
+from shared.runtime.tool import Links
 from tests.support.clock import NOON, SettableClock
 from tests.support.fake_catalog import BOOK, SHELF, Desk, declared, served
 

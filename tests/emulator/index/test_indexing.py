@@ -23,8 +23,8 @@ from tests.support.knowledge import in_chunks, write
 from tests.support.stored_documents import chunks, documents
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.firestore.database import Meter
+    from shared.runtime.context import Deps
     from shared.store.indexing import Waiting
 
 pytestmark = pytest.mark.anyio

@@ -20,8 +20,8 @@ from tests.support.stored_documents import documents
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.deps import Deps
     from shared.firestore.database import Meter
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

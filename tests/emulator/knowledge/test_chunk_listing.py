@@ -20,8 +20,8 @@ from tests.support.many_sources import NOON, index_all, shelve, source
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.deps import Deps
     from shared.index.vector_index import Place
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

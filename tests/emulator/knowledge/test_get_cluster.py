@@ -16,7 +16,7 @@ from tests.support.many_sources import NOON, cost, index_all, metered, shelve, s
 
 if TYPE_CHECKING:
     from functions.tools.get_cluster.tool import Out
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

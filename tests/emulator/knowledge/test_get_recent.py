@@ -13,8 +13,8 @@ from functions.tools.get_recent.tool import EMPTY, In, get_recent
 from shared.core.caller import Caller
 from shared.core.dates import Period
 from shared.core.errors import InvalidInput
-from shared.deps import Backend
-from shared.paging import write_cursor
+from shared.runtime.context import Backend
+from shared.runtime.pagination import write_cursor
 from shared.store.ingestion import Ingestion
 from tests.support.knowledge import in_chunks, write
 from tests.support.many_sources import NOON, cost, metered, shelve, source
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from functions.tools.get_recent.tool import Out
     from shared.core.settings import Settings
-    from shared.deps import Deps
     from shared.firestore.database import Meter
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -10,14 +10,14 @@ from pydantic import ValidationError
 
 from functions.tools.get_source.tool import In, get_source
 from shared.core.errors import Conflict, InvalidInput, NotFound
-from shared.paging import MAX_BYTES, write_cursor
+from shared.runtime.pagination import MAX_BYTES, write_cursor
 from tests.support.knowledge import BAKING, write
 from tests.support.many_sources import cost, metered, shelve, source
 
 if TYPE_CHECKING:
     from functions.tools.get_source.tool import Out
-    from shared.deps import Backend, Deps
     from shared.firestore.database import Meter
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

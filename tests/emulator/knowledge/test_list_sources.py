@@ -15,7 +15,7 @@ from tests.support.knowledge import BAKING, in_chunks, write
 from tests.support.many_sources import NOON, cost, metered, shelve, source
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

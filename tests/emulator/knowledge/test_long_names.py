@@ -11,8 +11,8 @@ from functions.tools.list_sources.tool import TOOL as LIST_SOURCES
 from functions.tools.list_tags.tool import TOOL as LIST_TAGS
 from functions.tools.search_kb.tool import TOOL as SEARCH_KB
 from functions.tools.search_traces.tool import TOOL as SEARCH_TRACES
-from shared.calling import call
 from shared.core.caller import Caller
+from shared.runtime.invocation import call
 from tests.support.extractions import TOOLS, decision, hold, of
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, put_in
@@ -22,8 +22,8 @@ from tests.support.tool_calls import request_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shared.deps import Backend, Deps
-    from shared.tool import Tool
+    from shared.runtime.context import Backend, Deps
+    from shared.runtime.tool import Tool
 
 pytestmark = pytest.mark.anyio
 

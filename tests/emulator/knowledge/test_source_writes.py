@@ -22,7 +22,7 @@ from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import chunks, documents, snapshots, tombstones
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

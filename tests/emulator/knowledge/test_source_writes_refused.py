@@ -20,7 +20,7 @@ from tests.support.stored_documents import chunks, documents, tombstones
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.deps import Deps
     from shared.firestore.database import Meter
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from tests.support.many_sources import NOON, shelve, source
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from shared.store.sources import Place
 
 pytestmark = pytest.mark.anyio

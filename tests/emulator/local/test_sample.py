@@ -17,9 +17,9 @@ from infra.local.sample.load import FOLDER, Knowledge, add_knowledge, chunks_by_
 from shared.ai.embedding import unit_vector
 from shared.clustering.plane import on_map
 from shared.core.ids import safe_id
-from shared.deps import Backend
 from shared.domain.cluster import Cluster
 from shared.domain.source import Section, Source
+from shared.runtime.context import Backend
 from shared.store.clustering import Clustering, Clusterings
 from shared.store.clusters import CentredCluster, Clusters
 from tests.support.knowledge import put_in
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Purpose, Vector
     from shared.core.settings import Settings
-    from shared.deps import Deps
     from shared.firestore.database import Meter
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.local.sample.solved import PATH, share
-from shared.job import Budget
+from shared.runtime.job import Budget
 from tests.support.traces import contribute, did, found, vote
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -28,10 +28,10 @@ from infra.deploy.discovery import ROOT, jobs
 from infra.local.places import SAMPLE
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.domain.material import id_of
 from shared.firestore.runs import Runs, RunState
-from shared.job import Busy, Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Busy, Report, run_job
 from shared.store.ingestion import Ingestion
 from tests.emulator.pipeline.test_repair import damage
 from tests.support.database_state import differences, digests, state_of
@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from shared.deps import Deps
-    from shared.job import Budget, Job
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Job
 
 pytestmark = pytest.mark.anyio
 
@@ -87,7 +87,7 @@ KILLED: Final = -9
 DYING: Final = """
 import asyncio, os, signal, sys
 from functions.jobs.repair.job import JOB
-from shared.job import run_job
+from shared.runtime.job import run_job
 from shared.core.settings import Settings
 from tests.support.commit_hooks import WatchedBackend, after
 

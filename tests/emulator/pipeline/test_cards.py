@@ -15,9 +15,9 @@ import pytest
 from functions.jobs.cards.generated import PROBE
 from functions.jobs.cards.job import JOB, cards, waiting
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
-from shared.deps import Backend
 from shared.domain.source import Section, Source
-from shared.job import Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Report, run_job
 from shared.store.cards import BY_HAND
 from tests.support.cards import (
     NOON,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

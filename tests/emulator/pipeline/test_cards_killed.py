@@ -14,14 +14,14 @@ import pytest
 from functions.jobs.cards.job import JOB
 from infra.deploy.discovery import ROOT
 from shared.core.settings import Settings
-from shared.deps import Backend
-from shared.job import Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Report, run_job
 from tests.support.cards import bring, deps_of, generator_of, notes, written
 from tests.support.fakes.vertex import HANG, FakeVertex, Reply
 from tests.support.stored_documents import chunks
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 
@@ -32,8 +32,8 @@ import asyncio, sys
 from google.oauth2.credentials import Credentials
 from functions.jobs.cards.job import JOB
 from shared.ai.vertex_generation import VertexGenerator
-from shared.deps import Backend
-from shared.job import run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import run_job
 from shared.core.settings import Settings
 
 generator = VertexGenerator(

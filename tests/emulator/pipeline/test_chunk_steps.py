@@ -15,8 +15,8 @@ from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.firestore.database import Meter, Write
+    from shared.runtime.context import Deps
     from shared.store.steps import PendingChunk
 
 pytestmark = pytest.mark.anyio

@@ -12,11 +12,11 @@ from functions.jobs.cluster.due import MOVING, TOO_FEW
 from functions.jobs.cluster.job import JOB, cluster
 from functions.jobs.cluster.making import NO_TIME
 from shared.core.caller import Caller
-from shared.deps import Backend
 from shared.firestore.database import LeaseLost, Meter
 from shared.firestore.leases import Leases
 from shared.index.embedding_space import EmbeddingSpace
-from shared.job import Busy, Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Busy, Report, run_job
 from shared.store.clusters import Clusters
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

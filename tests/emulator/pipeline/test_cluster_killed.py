@@ -14,8 +14,8 @@ import pytest
 from functions.jobs.cluster.job import cluster
 from infra.deploy.discovery import ROOT
 from shared.core.caller import Caller
-from shared.deps import Backend
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
 from shared.store.clusters import BY_HAND, Clusters
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.embedder import WordEmbedder
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
     Prepare = Callable[[Deps], Awaitable[None]]
 
@@ -46,7 +46,7 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 KILLED_RUN: Final = """
 import asyncio, os, signal, sys
 from functions.jobs.cluster.job import JOB
-from shared.job import run_job
+from shared.runtime.job import run_job
 from shared.core.settings import Settings
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.embedder import WordEmbedder

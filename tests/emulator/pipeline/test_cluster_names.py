@@ -13,8 +13,8 @@ from functions.jobs.cluster.model_names import SHOWN, TopicName
 from shared.ai.generation import BadAnswer, Generated
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
-from shared.deps import Backend
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, documents
 from tests.support.topic_chunks import SIZE, THEMES, about, put_in
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
-    from shared.job import Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Report
 
 pytestmark = pytest.mark.anyio
 

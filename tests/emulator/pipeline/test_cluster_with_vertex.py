@@ -12,8 +12,8 @@ from functions.jobs.cluster.job import cluster
 from shared.ai.vertex_generation import VertexGenerator
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
-from shared.deps import Backend
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.vertex import HANG, MODEL, FakeVertex, refusal
 from tests.support.stored_documents import ample, documents
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio

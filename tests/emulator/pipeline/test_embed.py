@@ -16,11 +16,11 @@ from functions.jobs.embed.job import JOB, embed, waiting
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, Conflict, InvalidInput, PlatformFault, Unavailable
-from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.firestore.database import LeaseLost, Meter
 from shared.firestore.leases import Leases
-from shared.job import Budget, Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Budget, Report, run_job
 from shared.store.ingestion import Ingestion
 from tests.support.knowledge import in_chunks, write
 from tests.support.stored_documents import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Embedder, Vector
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 REFUSAL = "VALIDATION_ERROR: The provider refuses this text."
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -14,10 +14,10 @@ from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
 from shared.core.errors import Unavailable
-from shared.deps import Backend
 from shared.firestore.database import Meter
 from shared.index.embedding_space import EmbeddingSpace
-from shared.job import Budget, Report
+from shared.runtime.context import Backend
+from shared.runtime.job import Budget, Report
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.vertex import FakeVertex, Reply, refusal
 from tests.support.knowledge import BAKING, SAILING, in_chunks
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

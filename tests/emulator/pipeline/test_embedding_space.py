@@ -11,9 +11,9 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.errors import Conflict
-from shared.deps import Backend
 from shared.firestore.database import Meter, Stale
 from shared.index.embedding_space import EmbeddingSpace, Move, Moving
+from shared.runtime.context import Backend
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Purpose, Vector
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

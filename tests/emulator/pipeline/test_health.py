@@ -13,10 +13,10 @@ import pytest
 from functions.jobs.health.golden import MOST, WANTED
 from functions.jobs.health.job import JOB, health
 from shared.core.caller import Caller
-from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.firestore.database import Meter
-from shared.job import Budget, Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Budget, Report, run_job
 from shared.store.health import KEPT, Golden, Health
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio

@@ -14,14 +14,14 @@ from functions.jobs.index.commits import MAX_BYTES, MAX_LISTS, commits
 from functions.jobs.index.job import JOB, PAGE, index, waiting
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
-from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.firestore.database import LeaseLost, Meter
 from shared.firestore.leases import Leases
 from shared.index.facets import HAS_CARD, Facet, Kind, named
 from shared.index.indexed_state import NOTHING, Indexed
 from shared.index.postings import KNOWLEDGE, IndexLists
-from shared.job import Budget, Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Budget, Report, run_job
 from shared.store.indexing import Change, Indexing, Waiting
 from shared.store.ingestion import Ingestion
 from shared.store.steps import Steps
@@ -33,8 +33,8 @@ from tests.support.stored_documents import ample, chunks, documents, leases, not
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.deps import Deps
     from shared.index.postings import ListName
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

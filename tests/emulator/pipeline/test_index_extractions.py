@@ -16,9 +16,9 @@ from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import ample, documents
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.domain.extraction import Content
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from shared.domain.source import Source
 from shared.firestore.database import Meter
-from shared.job import Budget, Failure, Report
+from shared.runtime.job import Budget, Failure, Report
 from shared.store.chunk_documents import AT_FIRST
 from tests.support.source_files import book, export, lines, written
 from tests.support.stored_documents import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import DocumentSnapshot
 
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,9 @@ from functions.jobs.ingest.bucket.following import follow_bucket
 from functions.jobs.ingest.job import ingest, readable
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import Meter
-from shared.job import Failure, Report
+from shared.runtime.context import Backend
+from shared.runtime.job import Failure, Report
 from tests.support.fakes.cloud_storage import FakeCloudStorage, Fault, Operation
 from tests.support.readwise_runs import followed, standing, texts
 from tests.support.source_files import lines, written
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

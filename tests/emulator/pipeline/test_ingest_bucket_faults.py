@@ -10,7 +10,7 @@ import pytest
 from functions.jobs.ingest.bucket.objects import Objects
 from shared.core.errors import InvalidInput, Unavailable
 from shared.core.settings import Settings
-from shared.job import Failure
+from shared.runtime.job import Failure
 from tests.support.fakes.cloud_storage import (
     BROKEN,
     CUT,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

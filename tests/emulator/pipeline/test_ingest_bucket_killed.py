@@ -9,7 +9,7 @@ import pytest
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.firestore.database import Meter
-from shared.job import Report
+from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedBackend
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.killed_ingest import killed, kills
@@ -20,7 +20,7 @@ from tests.support.stored_documents import chunks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

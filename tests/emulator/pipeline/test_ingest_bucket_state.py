@@ -11,8 +11,8 @@ from shared.store.bucket_sync import SHARDS, BucketSync, Held, digest, shard_of
 from tests.support.database_dump import everything
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.firestore.database import Meter
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -13,10 +13,10 @@ import pytest
 from functions.jobs.ingest_materials.job import JOB, ingest_materials, waiting
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
-from shared.deps import Backend
 from shared.domain.material import id_of
 from shared.firestore.database import Meter
-from shared.job import Budget, Busy, Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Budget, Busy, Report, run_job
 from shared.store.materials import Erased, Materials
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.openai import HANG, FakeOpenAI, Reply, refusal
@@ -37,7 +37,7 @@ from tests.support.stored_materials import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from tests.support.monotonic_clock import Monotonic
 
     Open = Callable[..., Backend]

@@ -20,7 +20,7 @@ from tests.support.stored_documents import ample, chunks_by_content
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

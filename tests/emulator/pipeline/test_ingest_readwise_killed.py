@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from shared.core.caller import Caller
-from shared.deps import Backend
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
 from tests.support.commit_hooks import WatchedBackend
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.killed_ingest import kills
 from tests.support.readwise_runs import followed, following, standing
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

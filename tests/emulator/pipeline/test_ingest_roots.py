@@ -15,7 +15,7 @@ from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.domain.source import Source
 from shared.firestore.database import Meter, Stale
-from shared.job import Failure
+from shared.runtime.job import Failure
 from shared.store.roots import Root, Roots
 from tests.support.source_files import book, export, lines, written
 from tests.support.stored_documents import ample, chunks, documents
@@ -23,8 +23,8 @@ from tests.support.stored_documents import ample, chunks, documents
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shared.deps import Backend, Deps
-    from shared.job import Report
+    from shared.runtime.context import Backend, Deps
+    from shared.runtime.job import Report
 
 pytestmark = pytest.mark.anyio
 

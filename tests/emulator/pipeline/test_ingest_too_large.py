@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from shared.deps import Backend, Deps
-    from shared.job import Failure
+    from shared.runtime.context import Backend, Deps
+    from shared.runtime.job import Failure
 
 pytestmark = pytest.mark.anyio
 

@@ -20,9 +20,9 @@ from infra.deploy.discovery import ROOT
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import Meter
-from shared.job import run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import run_job
 from tests.support.source_files import book, export
 from tests.support.stored_documents import documents, leases, snapshots
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
     Sign = Callable[[Deps], Awaitable[object]]
 

@@ -12,8 +12,8 @@ from functions.jobs.cluster.job import cluster
 from functions.jobs.ingest.readers.reading import read
 from infra.local.places import SAMPLE
 from infra.local.sample.load import add_knowledge
-from shared.deps import Backend
 from shared.domain.source import Source
+from shared.runtime.context import Backend
 from shared.store.clusters import BY_HAND, Clusters
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, chunks, documents
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
-    from shared.job import Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Report
 
 pytestmark = pytest.mark.anyio
 

@@ -11,11 +11,11 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
-from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.firestore.database import Meter
-from shared.job import Budget, Failure, Report
 from shared.queue_work import Work, work_off
+from shared.runtime.context import Backend
+from shared.runtime.job import Budget, Failure, Report
 from shared.store.ingestion import Ingestion
 from shared.store.steps import MAX_TRIES, Done, PendingChunk, Steps
 from tests.support.knowledge import in_chunks
@@ -23,7 +23,7 @@ from tests.support.stored_documents import ample, chunks, chunks_by_content, not
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

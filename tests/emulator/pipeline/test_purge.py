@@ -12,7 +12,7 @@ from google.cloud.firestore import Client
 from functions.jobs.purge.idle_tasks import PAGE as TASKS_AT_ONCE
 from functions.jobs.purge.idle_tasks import erase_idle
 from functions.jobs.purge.job import purge, waiting
-from shared.job import Budget, Report
+from shared.runtime.job import Budget, Report
 from shared.store.material_erasure import PAGES as DELETED_TOGETHER
 from tests.support.clock import SettableClock
 from tests.support.materials import MAST, PAGES, READER, STRANGER, extract, extracted, refused
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

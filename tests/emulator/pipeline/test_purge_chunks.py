@@ -14,10 +14,10 @@ from functions.jobs.purge.job import purge
 from functions.jobs.purge.rounds import EVERY
 from functions.jobs.repair.job import repair
 from shared.core.caller import Caller
-from shared.deps import Backend
 from shared.domain.source import Section, Source
 from shared.firestore.database import Meter
-from shared.job import Report
+from shared.runtime.context import Backend
+from shared.runtime.job import Report
 from shared.store.ingestion import Ingestion
 from shared.store.leftovers import PAGE, SETTLED
 from tests.support.clock import SettableClock
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

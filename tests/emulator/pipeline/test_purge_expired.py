@@ -11,7 +11,7 @@ import pytest
 from functions.jobs.purge.job import SWEEPS, purge, waiting
 from shared.core.caller import Caller
 from shared.firestore.database import Meter
-from shared.job import Report
+from shared.runtime.job import Report
 from shared.store.expiry import EXPIRING
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

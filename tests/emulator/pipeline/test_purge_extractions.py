@@ -12,7 +12,7 @@ from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
 from functions.jobs.purge.rounds import EVERY
 from shared.domain.extraction import Extraction, Pitfall
-from shared.job import Report
+from shared.runtime.job import Report
 from shared.store.extracted import extracted, topic_writes
 from shared.store.extraction_documents import document
 from shared.store.extraction_upkeep import PAGE
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.deps import Backend, Deps
     from shared.domain.chunk import Chunk
+    from shared.runtime.context import Backend, Deps
     from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio

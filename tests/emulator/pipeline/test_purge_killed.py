@@ -14,7 +14,7 @@ import pytest
 from functions.jobs.purge.idle_tasks import erase_idle
 from functions.jobs.purge.job import purge
 from infra.deploy.discovery import ROOT
-from shared.job import Budget, Report
+from shared.runtime.job import Budget, Report
 from tests.support.clock import SettableClock
 from tests.support.database_dump import everything, orphans
 from tests.support.stored_documents import ample
@@ -22,7 +22,7 @@ from tests.support.workspaces import bring, erasure_of, of_job, opened, stored
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 
@@ -33,8 +33,8 @@ KILLED_PURGE: Final = """
 import asyncio, os, signal, sys
 from dataclasses import replace
 from functions.jobs.purge.job import JOB, purge
-from shared.deps import Backend
-from shared.job import Budget, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Budget, run_job
 from shared.core.settings import Settings
 
 class Dying(Budget):

@@ -10,7 +10,7 @@ import pytest
 
 from functions.jobs.purge.job import purge, waiting
 from functions.jobs.purge.withdrawn_traces import PAGE, RESTORABLE
-from shared.job import Report
+from shared.runtime.job import Report
 from shared.store.trace_erasure import FOLLOWERS
 from shared.store.traces import Traces
 from tests.support.clock import SettableClock
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import pytest
 
 from functions.jobs.purge.job import purge
 from shared.core.settings import Settings
-from shared.deps import Backend
+from shared.runtime.context import Backend
 from tests.support.clock import SettableClock
 from tests.support.database_dump import everything, orphans
 from tests.support.dying_process import mortals

@@ -16,8 +16,8 @@ from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.reembed.job import reembed
 from infra.deploy.discovery import ROOT
 from shared.core.settings import Settings
-from shared.deps import Backend
-from shared.job import Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Report, run_job
 from tests.support.clock import NOON, SettableClock
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.knowledge import write

@@ -14,11 +14,11 @@ from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.repair.job import JOB, lists, repair, repair_within
 from functions.jobs.repair.part import Limits
 from shared.core.caller import Caller
-from shared.deps import Backend
 from shared.firestore.database import Meter
 from shared.index.bm25 import Totals, best
 from shared.index.truncation import newest
-from shared.job import Budget, Busy, Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Budget, Busy, Report, run_job
 from tests.support.index_lists import (
     History,
     assert_exact,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

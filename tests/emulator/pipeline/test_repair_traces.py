@@ -15,7 +15,7 @@ from functions.jobs.repair.part import Limits
 from shared.core.caller import Caller
 from shared.firestore.database import Meter
 from shared.index.postings import TRACES
-from shared.job import Report
+from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
     from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio

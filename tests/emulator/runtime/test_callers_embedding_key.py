@@ -11,18 +11,18 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from shared.ai.embedding import Purpose
-from shared.call import CallRequest
 from shared.core.caller import Caller
 from shared.core.errors import Forbidden, InvalidInput
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
+from shared.runtime.messages import CallRequest
 from tests.support.fakes.openai import MODEL, FakeOpenAI
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.calling import call
 from shared.core.caller import Caller, Tier
 from shared.core.errors import PlatformFault
 from shared.firestore.writes import put
-from shared.job import Job, Report, run_job
-from shared.needs import Need
-from shared.tool import Arguments, Effect, Result, Tool
+from shared.runtime.invocation import call
+from shared.runtime.job import Job, Report, run_job
+from shared.runtime.tool import Arguments, Effect, Need, Result, Tool
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
-    from shared.job import Budget
+    from shared.runtime.context import Backend, Deps
+    from shared.runtime.job import Budget
 
 pytestmark = pytest.mark.anyio
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.call import CallAnswer, CallRequest
-from shared.calling import call
 from shared.core.caller import Caller
+from shared.runtime.invocation import call
+from shared.runtime.messages import CallAnswer, CallRequest
 from tests.support.note_tools import TOOLS, Note, Written
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

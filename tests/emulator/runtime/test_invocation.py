@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import Field, ValidationError
 
-from shared.call import CallAnswer, CallRequest, WireError
-from shared.calling import call
 from shared.core.caller import Caller, Tier
 from shared.core.errors import Conflict, InvalidInput, PlatformFault, RateLimited, Unavailable
 from shared.firestore.database import Meter
-from shared.needs import Need
-from shared.parsing import parse
+from shared.runtime.invocation import call, parse
+from shared.runtime.messages import CallAnswer, CallRequest, WireError
+from shared.runtime.tool import Arguments, Effect, Need, Result, Tool
 from shared.store.chunks import Chunks
 from shared.store.clusters import Clusters
-from shared.tool import Arguments, Effect, Result, Tool
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
     from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio

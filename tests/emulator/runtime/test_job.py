@@ -12,16 +12,16 @@ import pytest
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import LeaseLost, Meter
 from shared.firestore.leases import Leases
-from shared.job import Budget, Busy, Failure, Job, Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Budget, Busy, Failure, Job, Report, run_job
 from tests.support.stored_documents import documents, leases
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -12,17 +12,17 @@ from functions.gateway.call_log import log_call, task_hash
 from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
 from shared.apart import set_apart
-from shared.call import CallRequest
 from shared.core.caller import Caller
 from shared.core.log import log
-from shared.job import Failure, Job, Report, run_job
 from shared.keyring import Keyring
+from shared.runtime.job import Failure, Job, Report, run_job
+from shared.runtime.messages import CallRequest
 from tests.support.knowledge import BAKING, put_in
 from tests.support.log_metrics import METRICS, entry_of, labels_of, values_of
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
-    from shared.job import Budget
+    from shared.runtime.context import Backend, Deps
+    from shared.runtime.job import Budget
 
 pytestmark = pytest.mark.anyio
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.calling import call
 from shared.core.caller import Caller
 from shared.firestore.replays import Replays
+from shared.runtime.invocation import call
 from tests.support.note_tools import TOOLS, Note, Written
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
     from shared.firestore.database import Meter
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

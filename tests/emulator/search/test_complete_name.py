@@ -13,7 +13,7 @@ from tests.support.knowledge import write
 from tests.support.many_sources import cost, metered, shelve, source
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ import pytest
 
 from functions.tools.search_kb.tool import TOOL
 from shared.ai.embedding import Purpose, unit_vector
-from shared.calling import call
 from shared.core.caller import Caller
+from shared.runtime.invocation import call
 from tests.support.extractions import decision, got, hold, of, refused
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.knowledge import SAILING, put_in
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai.embedding import Vector
-    from shared.call import CallAnswer
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
+    from shared.runtime.messages import CallAnswer
 
 pytestmark = pytest.mark.anyio
 

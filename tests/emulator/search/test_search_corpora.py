@@ -27,8 +27,8 @@ from tests.support.second_corpus import NAMES, NOON, Jotting, corpus, forget, jo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.deps import Deps
     from shared.firestore.database import Meter
+    from shared.runtime.context import Deps
     from shared.search.ranking import Ranking
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, index
 from tests.support.search_brute_force import change, cut_lists, ids, many, one, walk
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

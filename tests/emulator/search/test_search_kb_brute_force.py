@@ -27,7 +27,7 @@ from tests.support.search_brute_force import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from tests.support.search_brute_force import Stored
 
 pytestmark = pytest.mark.anyio

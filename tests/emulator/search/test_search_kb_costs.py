@@ -18,7 +18,7 @@ from tests.support.knowledge import put_in, write
 from tests.support.search_brute_force import change, cut_lists, many, one
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import pytest
 
 from functions.tools.search_kb.tool import In, search_kb
 from shared.core.errors import InvalidInput
-from shared.deps import Backend
+from shared.runtime.context import Backend
 from shared.search.plan import FEW
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
     from shared.domain.source import Source
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

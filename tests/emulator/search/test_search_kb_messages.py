@@ -9,11 +9,11 @@ import pytest
 
 from functions.tools.search_kb import advice
 from functions.tools.search_kb.tool import TOOL, In, search_kb
-from shared.call import CallRequest
-from shared.calling import call
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, Unavailable
 from shared.firestore.database import Meter
+from shared.runtime.invocation import call
+from shared.runtime.messages import CallRequest
 from shared.search.ranking import MAX_TERMS, Mode
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from functions.tools.search_kb.tool import Out
     from shared.ai.embedding import Purpose, Vector
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import pytest
 
 from functions.tools.search_kb.tool import In, search_kb
 from shared.core.errors import InvalidInput
-from shared.paging import MAX_BYTES, read_cursor, write_cursor
+from shared.runtime.pagination import MAX_BYTES, read_cursor, write_cursor
 from shared.search.meaning import DENSE_POOL
 from shared.search.plan import FEW
 from shared.search.pool import MAX_LEXICAL_HITS, UNCHECKED_POOL
@@ -21,8 +21,8 @@ from tests.support.search_brute_force import WORDS, change, cut_lists, hits, ids
 
 if TYPE_CHECKING:
     from functions.tools.search_kb.tool import Out
-    from shared.deps import Deps
     from shared.domain.source import Source
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

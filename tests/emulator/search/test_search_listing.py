@@ -20,11 +20,11 @@ from tests.support.knowledge import in_chunks, put_in
 from tests.support.search_brute_force import FIRST_DAY, cut_lists, many, one
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.domain.source import Source
     from shared.firestore.database import Meter
     from shared.index.vector_index import Place
+    from shared.runtime.context import Deps
     from shared.search.listing import Listing
 
 pytestmark = pytest.mark.anyio

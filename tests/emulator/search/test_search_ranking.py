@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai.embedding import Vector
-    from shared.deps import Deps
     from shared.domain.chunk import Chunk
     from shared.index.facets import Facet
     from shared.index.postings import Lists
     from shared.index.vector_index import Documents, Neighbour
+    from shared.runtime.context import Deps
     from shared.search.ranking import Ranking
     from tests.support.monotonic_clock import Monotonic
 

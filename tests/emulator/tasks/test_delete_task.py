@@ -10,7 +10,7 @@ import pytest
 from tests.support.tasks import add, ask, did, ids, listed, refused, taken_back
 
 if TYPE_CHECKING:
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from functions.tools.list_tasks.tool import BLOCK, MOST_READ
 from tests.support.tasks import NOON, add, ask, did, ids, listed, refused
 
 if TYPE_CHECKING:
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
 pytestmark = pytest.mark.anyio
 

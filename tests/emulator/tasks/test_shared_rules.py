@@ -13,7 +13,7 @@ from shared.tasks.contract import ENVELOPE, Problem, own_tasks
 from tests.support.tasks import TOOLS
 
 if TYPE_CHECKING:
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
 
 @pytest.mark.anyio

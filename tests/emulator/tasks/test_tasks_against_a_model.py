@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.tasks import ask, ids
 
 if TYPE_CHECKING:
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
     Model = list[dict[str, Any]]
     """Tasks by their number; `before` is what a deleted one was."""

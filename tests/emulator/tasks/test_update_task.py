@@ -11,7 +11,7 @@ import pytest
 from tests.support.tasks import NOON, add, ask, did, listed, refused, taken_back
 
 if TYPE_CHECKING:
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
 pytestmark = pytest.mark.anyio
 

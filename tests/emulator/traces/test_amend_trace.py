@@ -25,7 +25,7 @@ from tests.support.traces import (
 )
 
 if TYPE_CHECKING:
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
 pytestmark = pytest.mark.anyio
 

@@ -26,7 +26,7 @@ from tests.support.traces import (
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.traces import ANNA, ask, contribute, did, sample, stored, vote
 
 if TYPE_CHECKING:
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
 pytestmark = pytest.mark.anyio
 

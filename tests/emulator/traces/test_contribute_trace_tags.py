@@ -9,7 +9,7 @@ import pytest
 from tests.support.traces import did, found, refused, sample, stored, tags, walk
 
 if TYPE_CHECKING:
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.traces import found
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

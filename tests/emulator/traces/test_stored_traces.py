@@ -19,8 +19,8 @@ from tests.support.stored_traces import assert_exact
 from tests.support.traces import DOWN, ask, contribute, did, samples, stored, vote
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
     from shared.firestore.database import Database
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from functions.jobs.trust.job import EVERY, JOB, LATE, trust, waiting
 from shared.core.caller import Caller
 from shared.domain.trust import Tally
 from shared.firestore.database import Meter
-from shared.job import Busy, Report, run_job
+from shared.runtime.job import Busy, Report, run_job
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ import pytest
 
 from functions.jobs.trust.job import EVERY, trust
 from infra.deploy.discovery import ROOT
-from shared.deps import Backend
+from shared.runtime.context import Backend
 from tests.emulator.traces.test_trust_job import damage, voted
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 KILLED_TRUST: Final = """
 import asyncio, os, signal, sys
 from functions.jobs.trust.job import JOB
-from shared.job import run_job
+from shared.runtime.job import run_job
 from shared.core.settings import Settings
 from tests.support.commit_hooks import WatchedBackend, after
 

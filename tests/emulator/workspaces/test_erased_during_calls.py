@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.ai.embedding import Purpose
-from shared.deps import Backend
+from shared.runtime.context import Backend
 from tests.support.clock import SettableClock
 from tests.support.database_dump import everything, orphans
 from tests.support.fakes.embedder import WordEmbedder

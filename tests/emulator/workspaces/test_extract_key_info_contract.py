@@ -9,7 +9,7 @@ import pytest
 from functions.tools.extract_key_info.tool import TOOL
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.deps import Backend
+from shared.runtime.context import Backend
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import BREAD, COMET, PAGES, extract, extracted, refused
 from tests.support.mcp_wire import assert_fits

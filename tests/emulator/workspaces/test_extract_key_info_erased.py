@@ -15,7 +15,7 @@ from functions.jobs.purge.job import JOB as PURGE
 from shared.core.settings import Settings
 from shared.domain.material import id_of
 from shared.firestore.database import Meter
-from shared.job import Report, run_job
+from shared.runtime.job import Report, run_job
 from shared.store.material_erasure import MaterialErasure
 from shared.store.materials import Materials
 from tests.support.commit_hooks import WatchedBackend, after, before, plainly
@@ -34,7 +34,7 @@ from tests.support.stored_materials import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
     from tests.support.commit_hooks import Around, Results, Send
 
     Open = Callable[..., WatchedBackend]

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from functions.jobs.ingest_materials.job import ingest_materials
 from functions.tools.extract_key_info.tool import TOOL
 from shared.ai.embedding import Purpose
-from shared.calling import call
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import Meter
+from shared.runtime.context import Backend
+from shared.runtime.invocation import call
 from shared.text.terms import ANALYSIS
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.call import CallAnswer
+    from shared.runtime.messages import CallAnswer
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from shared.core.settings import Settings
 from shared.domain.material import id_of
 from shared.firestore.database import Meter
-from shared.job import run_job
+from shared.runtime.job import run_job
 from shared.store.materials import Materials
 from tests.support.commit_hooks import WatchedBackend, after, answer_lost, plainly
 from tests.support.fakes.embedder import WordEmbedder
@@ -26,7 +26,7 @@ from tests.support.stored_materials import asked, contents, pages
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
     from tests.support.commit_hooks import Around
 
     Open = Callable[..., WatchedBackend]

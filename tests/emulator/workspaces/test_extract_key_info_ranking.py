@@ -16,7 +16,7 @@ from functions.tools.extract_key_info.tool import SEARCHED
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
-from shared.deps import Backend
+from shared.runtime.context import Backend
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import extracted
 from tests.support.workspace_brute_force import MEANT, assert_same, brute_force

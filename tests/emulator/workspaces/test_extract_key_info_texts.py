@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from shared.core.settings import Settings
-from shared.deps import Backend
+from shared.runtime.context import Backend
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER, STRANGER, extract, extracted, refused
 

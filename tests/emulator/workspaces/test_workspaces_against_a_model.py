@@ -20,8 +20,8 @@ from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.ids import safe_id
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.domain.material import id_of
+from shared.runtime.context import Backend
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import BREAD, BRIDGE, COMET, MAST, extract, extracted, refused
 from tests.support.workspaces import erase, of_job, stored
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.call import CallAnswer
+    from shared.runtime.messages import CallAnswer
 
 pytestmark = pytest.mark.anyio
 

@@ -30,13 +30,13 @@ def test_what_is_imported_inside_a_function_comes_along_where_its_name_is_used()
 
 
 def test_only_jobs_come_with_what_runs_jobs() -> None:
-    assert "shared/job.py" not in reached("functions.tools.get_chunk.main")
-    assert "shared/job.py" in reached("functions.jobs.index.main")
+    assert "shared/runtime/job.py" not in reached("functions.tools.get_chunk.main")
+    assert "shared/runtime/job.py" in reached("functions.jobs.index.main")
 
 
 def test_what_is_imported_for_types_alone_stays_away() -> None:
-    assert "shared/core/caller.py" in reached("shared.calling")  # by way of the request
-    assert "shared/deps.py" not in reached("shared.once")
+    assert "shared/core/caller.py" in reached("shared.runtime.invocation")  # by way of the request
+    assert "shared/runtime/context.py" not in reached("shared.runtime.idempotency")
 
 
 def test_files_that_a_module_reads_come_along() -> None:

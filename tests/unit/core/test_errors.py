@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.call import WireError
 from shared.core import errors
 from shared.core.errors import CarrelError, status_of
+from shared.runtime.messages import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

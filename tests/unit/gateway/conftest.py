@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.call import CallRequest
 from shared.core.caller import Caller
+from shared.runtime.messages import CallRequest
 from tests.support.fake_catalog import declared
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import json
 from mcp_types import TextContent
 
 from functions.gateway.tools import to_result
-from shared.call import CallAnswer, Receipt
 from shared.core.errors import NotFound, RateLimited
-from shared.envelope import Envelope
+from shared.runtime.envelope import Envelope
+from shared.runtime.messages import CallAnswer, Receipt
 from tests.support.fake_catalog import declared
 
 FAMILY = Envelope(codes={"NOT_FOUND": "gone"}, fields={}, other="broken")

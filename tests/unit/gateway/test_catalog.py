@@ -9,7 +9,7 @@ import pytest
 from functions.gateway.catalog import Catalog
 from infra.deploy.discovery import tools
 from shared.core.caller import Caller, Tier
-from shared.tool import Effect, Links
+from shared.runtime.tool import Effect, Links
 from tests.support.fake_catalog import SHELF, declared
 
 if TYPE_CHECKING:

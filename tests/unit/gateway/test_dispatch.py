@@ -13,11 +13,11 @@ from starlette.datastructures import Headers
 
 from functions.gateway.dispatch import HttpDispatcher
 from functions.gateway.id_tokens import IdTokens
-from shared.call import WireError
 from shared.core.circuit_breaker import FAILURES, PAUSE, SOON
 from shared.core.log import traced
-from shared.outages import RETRY_AFTER
-from shared.tool import Effect
+from shared.runtime.messages import WireError
+from shared.runtime.outage_advice import RETRY_AFTER
+from shared.runtime.tool import Effect
 from tests.support.clock import SettableSeconds
 from tests.support.fake_catalog import declared
 from tests.support.fakes.http_server import HANGS
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from functions.gateway.catalog import Declaration
-    from shared.call import CallAnswer, CallRequest
+    from shared.runtime.messages import CallAnswer, CallRequest
     from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from functions.gateway.health import Health
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
-    from shared.call import CallAnswer, CallRequest
+    from shared.runtime.messages import CallAnswer, CallRequest
 
 pytestmark = pytest.mark.anyio
 

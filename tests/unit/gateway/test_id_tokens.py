@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from functions.gateway.catalog import Declaration
-    from shared.call import CallAnswer, CallRequest
+    from shared.runtime.messages import CallAnswer, CallRequest
     from tests.support.monotonic_clock import Monotonic
 
     Ask = Callable[[], Awaitable[CallAnswer]]

@@ -8,8 +8,8 @@ import pytest
 from mcp import Client
 
 from functions.gateway.tools import to_result
-from shared.call import CallAnswer, WireError
-from shared.tool import Links
+from shared.runtime.messages import CallAnswer, WireError
+from shared.runtime.tool import Links
 from tests.support.fake_catalog import BOOK, Desk, declared, served
 
 TOOL = declared("list_books")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.notes import MOST, noted
+from shared.runtime.messages import MOST, noted
 
 SECRET = "what nobody may read"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shared.call import WireError
-from shared.envelope import Envelope
+from shared.runtime.envelope import Envelope
+from shared.runtime.messages import WireError
 
 FAMILY = Envelope(
     codes={"VALIDATION_ERROR": "bad", "NOT_FOUND": "gone"},

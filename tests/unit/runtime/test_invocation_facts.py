@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.call import CallAnswer, Receipt
-from shared.calling import call
 from shared.core.caller import Caller
+from shared.runtime.invocation import call
+from shared.runtime.messages import CallAnswer, Receipt
 from tests.support.note_tools import TOOLS, Notes, Nothing
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 

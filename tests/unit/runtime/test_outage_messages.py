@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shared.call import CallRequest
 from shared.core.caller import Caller
-from shared.outages import Outcome, outage
-from shared.tool import Effect
+from shared.runtime.messages import CallRequest
+from shared.runtime.outage_advice import Outcome, outage
+from shared.runtime.tool import Effect
 
 
 class Called(NamedTuple):

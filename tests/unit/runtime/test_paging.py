@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from shared.core.errors import InvalidInput
-from shared.paging import MAX_BYTES, Count, CursorText, Moment, fitting, read_cursor, write_cursor
-from shared.tool import Arguments, DocumentId, Result
+from shared.runtime.pagination import (
+    MAX_BYTES,
+    Count,
+    CursorText,
+    Moment,
+    fitting,
+    read_cursor,
+    write_cursor,
+)
+from shared.runtime.tool import Arguments, DocumentId, Result
 
 PLACE = TypeAdapter(tuple[Moment, DocumentId])
 ANYTHING = TypeAdapter(list[Any])

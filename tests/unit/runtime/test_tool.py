@@ -10,10 +10,10 @@ import pytest
 from pydantic import Field
 
 from shared.core.caller import Scope, Tier
-from shared.tool import Arguments, Effect, Result, Tool
+from shared.runtime.tool import Arguments, Effect, Result, Tool
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 
 class Order(StrEnum):

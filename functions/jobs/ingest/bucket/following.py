@@ -22,7 +22,7 @@ from functions.jobs.ingest.readers.fields import one_line
 from functions.jobs.ingest.readers.reading import ENDINGS, count_kinds, ending_of, too_large
 from functions.jobs.ingest.readers.readwise_export import is_book
 from functions.jobs.ingest.saving import save
-from shared.job import Failure
+from shared.runtime.job import Failure
 from shared.store.bucket_sync import BucketSync, Held
 from shared.store.ingestion import BLOCK, Ingestion
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from functions.jobs.ingest.bucket.objects import Listed
-    from shared.deps import Deps
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
 
 BATCH_BYTES: Final = 32 * 1024 * 1024
 """What is downloaded before it is read: in the cloud, files lie in memory."""

@@ -22,7 +22,7 @@ from functions.jobs.ingest.readwise.books import (
     read,
 )
 from functions.jobs.ingest.readwise.export import Export, OutOfTime
-from shared.job import Failure
+from shared.runtime.job import Failure
 from shared.store.ingestion import BLOCK, Ingestion
 from shared.store.readwise_sync import MOST_MISSED, Missed, Progress, ReadwiseSync, UnderWay
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from functions.jobs.ingest.readwise.export import Page
-    from shared.deps import Deps
-    from shared.job import Budget, Report
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
     from shared.store.ingestion import ChunkedSource
 
 MARGIN: Final = timedelta(minutes=10)

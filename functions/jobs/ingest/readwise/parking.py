@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.job import Failure, Parking
+from shared.runtime.job import Failure, Parking
 from shared.store.readwise_sync import ReadwiseSync
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 
 async def parked(deps: Deps, limit: int) -> list[Failure]:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from shared.core.settings import Settings
-    from shared.deps import Deps
     from shared.embedding.bulk import Bulk
+    from shared.runtime.context import Deps
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from shared.core.settings import Settings
 from shared.domain.source import Section
 from shared.embedding.bulk import Bulk, bulk_of
-from shared.job import Report
+from shared.runtime.job import Report
 from tests.support.bulk_embedding import (
     DIMENSION,
     NOON,
@@ -32,7 +32,7 @@ from tests.support.stored_documents import chunks_by_content, documents
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
     from tests.support.clock import SettableClock
     from tests.support.fakes.cloud_storage import FakeCloudStorage
     from tests.support.fakes.vertex_batch import FakeVertexBatch

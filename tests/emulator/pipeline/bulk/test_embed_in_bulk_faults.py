@@ -10,7 +10,7 @@ import pytest
 
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from shared.embedding.chunks import embed_with
-from shared.job import Budget, Report
+from shared.runtime.job import Budget, Report
 from tests.support.bulk_embedding import (
     NOTES,
     assert_all_embedded_once,
@@ -25,8 +25,8 @@ from tests.support.knowledge import write
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
-    from shared.deps import Deps
     from shared.embedding.bulk import Bulk
+    from shared.runtime.context import Deps
 
 pytestmark = [pytest.mark.anyio, CLIENT_LEAVES_SOCKETS]
 

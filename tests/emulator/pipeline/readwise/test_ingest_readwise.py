@@ -15,9 +15,9 @@ from functions.jobs.ingest.readwise.parking import PARKING
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
-from shared.deps import Backend
 from shared.firestore.database import Meter
-from shared.job import Busy, Failure, Report, run_job
+from shared.runtime.context import Backend
+from shared.runtime.job import Busy, Failure, Report, run_job
 from shared.store.readwise_sync import MOST_MISSED, Missed, Progress, ReadwiseSync, UnderWay
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.readwise import START, FakeReadwise
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from shared.deps import Deps
+    from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ from functions.jobs.ingest.readwise.export import Export, OutOfTime
 from functions.jobs.ingest.readwise.following import MARGIN
 from shared.core.dates import utc_now
 from shared.core.errors import InvalidInput, Unavailable
-from shared.job import Budget, Failure, Report
+from shared.runtime.job import Budget, Failure, Report
 from shared.store.readwise_sync import Progress, UnderWay
 from tests.support.fakes.readwise import (
     BROKEN,
@@ -40,7 +40,7 @@ from tests.support.readwise_runs import followed, progress, texts
 from tests.support.stored_documents import one_step
 
 if TYPE_CHECKING:
-    from shared.deps import Backend, Deps
+    from shared.runtime.context import Backend, Deps
     from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio

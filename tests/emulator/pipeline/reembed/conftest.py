@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from shared.core.settings import Settings
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
 
     Open = Callable[[Model], Backend]
 

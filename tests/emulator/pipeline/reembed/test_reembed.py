@@ -12,7 +12,7 @@ from functions.jobs.reembed.job import JOB, documents
 from shared.core.errors import Unavailable
 from shared.domain.source import Section, Source
 from shared.firestore.leases import Leases
-from shared.job import Report, run_job
+from shared.runtime.job import Report, run_job
 from shared.store.ingestion import Ingestion
 from tests.support.knowledge import in_chunks, index_all, write
 from tests.support.model_migration import (
@@ -36,7 +36,7 @@ from tests.support.traces import ask, did, sample
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
     from tests.support.clock import SettableClock
 
     Open = Callable[[Model], Backend]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from functions.tools.search_kb.tool import Out
-    from shared.deps import Backend
+    from shared.runtime.context import Backend
     from tests.support.clock import SettableClock
 
     Open = Callable[[Model], Backend]

@@ -12,20 +12,20 @@ import functions_framework.aio
 from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
-from shared.call import CallAnswer, CallRequest
-from shared.calling import call
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, status_of
 from shared.core.log import describe, log, traced
 from shared.core.settings import Settings
-from shared.deps import Backend
+from shared.runtime.context import Backend
+from shared.runtime.invocation import call
+from shared.runtime.messages import CallAnswer, CallRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
-    from shared.job import Job
-    from shared.tool import Tool
+    from shared.runtime.job import Job
+    from shared.runtime.tool import Tool
 
     Handler = Callable[[Request], Awaitable[JSONResponse]]
 
@@ -60,7 +60,7 @@ def serve(tool: Tool[Any, Any]) -> Handler:
 
 def serve_job(job: Job) -> Handler:
     """Make a job a function: `POST` runs it once, or says that another run is under way."""
-    from shared.job import Busy, run_job
+    from shared.runtime.job import Busy, run_job
 
     backend = Backend(Settings())
 

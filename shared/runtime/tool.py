@@ -1,7 +1,8 @@
-"""A tool is a value: its name, what it takes and returns, and the function that runs it."""
+"""A tool as a value: what it is called, takes, answers, needs and does."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
@@ -15,9 +16,30 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from shared.core.caller import Tier
-    from shared.deps import Deps
-    from shared.envelope import Envelope
-    from shared.needs import Need
+    from shared.runtime.context import Deps
+    from shared.runtime.envelope import Envelope
+
+
+class Need(StrEnum):
+    """Something outside the database that a tool or a job reaches.
+
+    The cloud gives a function's account the roles and secrets of what it declares, its bundle holds
+    the code for it, and `Deps` refuses the rest, so that tests notice what is not declared.
+    """
+
+    EMBEDDING = "embedding"
+    """Turns text into vectors."""
+    GENERATION = "generation"
+    """Asks a language model, where one is configured."""
+    READWISE = "readwise"
+    """Reads the library behind READWISE_TOKEN."""
+    INGEST_BUCKET = "ingest bucket"
+    """Reads the files in INGEST_BUCKET."""
+    BULK_BUCKET = "bulk bucket"
+    """Has texts embedded in bulk by way of BULK_BUCKET."""
+
+
+EVERYTHING: Final = frozenset(Need)
 
 
 class Arguments(BaseModel):
@@ -224,3 +246,15 @@ def _not_null(field: dict[str, Any]) -> dict[str, Any]:
     """The one thing that a field is when it is not None."""
     [only] = (each for each in field["anyOf"] if each != _NULL)
     return {**only, **{key: value for key, value in field.items() if key != "anyOf"}}
+
+
+class Undo(Result):
+    """A call that takes back what this one changed."""
+
+    tool: str = Field(description="The tool to call.")
+    arguments: dict[str, Any] = Field(description="What to call it with.")
+
+    def in_words(self) -> str:
+        """A sentence for who reads."""
+        arguments = json.dumps(self.arguments, ensure_ascii=False)
+        return f"To undo this, call {self.tool} with {arguments}."

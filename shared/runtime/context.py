@@ -16,8 +16,8 @@ from shared.core.errors import Forbidden, InvalidInput, PlatformFault, Unavailab
 from shared.core.log import log
 from shared.firestore.database import Connection, Database, Meter
 from shared.index.embedding_space import EmbeddingSpace
-from shared.needs import EVERYTHING, Need
-from shared.notes import noted
+from shared.runtime.messages import noted
+from shared.runtime.tool import EVERYTHING, Need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Embedder, Vector
     from shared.ai.generation import Generator
-    from shared.call import CallRequest
     from shared.core.caller import Caller
     from shared.core.dates import Clock
     from shared.core.settings import Settings
     from shared.firestore.database import Write
-    from shared.notes import Fact, Notes
-    from shared.once import Once
-    from shared.tool import Result
+    from shared.runtime.idempotency import Once
+    from shared.runtime.messages import CallRequest, Fact, Notes
+    from shared.runtime.tool import Result
 
 _NO_KEY: Final = "OPENAI_KEY_OF_CALLER needs OPENAI_API_KEY too: jobs have no caller."
 ResultT = TypeVar("ResultT", bound="Result")

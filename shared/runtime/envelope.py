@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from shared.call import WireError
+    from shared.runtime.messages import WireError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

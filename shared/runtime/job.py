@@ -20,8 +20,8 @@ from shared.firestore.runs import Run, Runs, RunState, new_run_id
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.deps import Backend, Deps
-    from shared.needs import Need
+    from shared.runtime.context import Backend, Deps
+    from shared.runtime.tool import Need
 
 RECORDED: Final = 20
 """How many failures, and how many warnings, the record of a run names."""

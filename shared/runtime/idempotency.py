@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final
 from shared.core.errors import Conflict
 from shared.firestore.database import Stale
 from shared.firestore.replays import Replay, Replays
-from shared.outages import IDEMPOTENCY_KEY
-from shared.tool import Repeatable
+from shared.runtime.outage_advice import IDEMPOTENCY_KEY
+from shared.runtime.tool import Repeatable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.call import CallRequest
-    from shared.deps import Deps
     from shared.firestore.database import Write
-    from shared.tool import Arguments, Result
+    from shared.runtime.context import Deps
+    from shared.runtime.messages import CallRequest
+    from shared.runtime.tool import Arguments, Result
 
 REMEMBERED: Final = timedelta(days=2)
 """How long an answer is kept, at least."""

@@ -12,10 +12,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from shared.core.errors import Unavailable
-from shared.tool import Effect
+from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
-    from shared.call import CallRequest
+    from shared.runtime.messages import CallRequest
 
 RETRY_AFTER: Final = 5.0
 """Seconds after which calling again makes sense: an instance of a function starts in less."""
