@@ -24,10 +24,10 @@ from pydantic import SecretStr
 from benchmarks.measuring import interleaved, milliseconds, print_table, ratio, timed
 from functions.gateway.access import Access
 from infra.local.emulator import EmulatorMissing, run_emulator
-from shared.access_keys import new_key
+from shared.accounts.access_key import new_key
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING
 from shared.core.settings import Settings
-from shared.store.access import AccessStore
 from tests.e2e.access.conftest import CLOUD, NOTEBOOK
 from tests.support.gateway_process import SECRET, run_gateway
 from tests.support.mcp_wire import HEADERS, call

@@ -11,9 +11,9 @@ from functions.gateway.billing import LedgerBilling
 from functions.gateway.calls import Calls
 from functions.gateway.external_billing import ExternalBilling
 from functions.gateway.limits import CallLimits
+from shared.accounts.keyring import Keyring
 from shared.core.dates import utc_now
 from shared.firestore.database import Connection
-from shared.keyring import Keyring
 
 if TYPE_CHECKING:
     from functions.gateway.billing import Billing

@@ -14,18 +14,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from shared.accounts.account import dollars
+from shared.accounts.call_record import CallRecord
+from shared.accounts.repositories.access_store import AccessStore
+from shared.accounts.repositories.calls import CallRecords
 from shared.core.errors import Unauthorized
 from shared.core.log import describe, log
-from shared.domain.account import dollars
-from shared.domain.call_record import CallRecord
-from shared.store.access import AccessStore
-from shared.store.access.calls import CallRecords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from shared.accounts.call_record import Bill, CallEntry
     from shared.core.dates import Clock
-    from shared.domain.call_record import Bill, CallEntry
     from shared.firestore.database import Connection
 
 

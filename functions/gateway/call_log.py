@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from shared.accounts.call_record import argument_sizes
 from shared.core.log import log
-from shared.domain.call_record import argument_sizes
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
-    from shared.keyring import Keyring
+    from shared.accounts.keyring import Keyring
     from shared.runtime.messages import CallAnswer, CallRequest
 
 EVENT: Final = "tool_call"

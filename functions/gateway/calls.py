@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
     from functions.gateway.dispatch import Dispatcher
     from functions.gateway.limits import CallLimits
+    from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
-    from shared.keyring import Keyring
 
 RECEIPT: Final = "carrel/receipt"
 """The key of a call's receipt in `_meta`."""

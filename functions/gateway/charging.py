@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from shared.accounts.call_record import DONE, Bill, CallEntry, argument_sizes
 from shared.core.errors import PlatformFault, Unavailable
-from shared.domain.call_record import DONE, Bill, CallEntry, argument_sizes
 from shared.runtime.outage_advice import Outcome
 from shared.runtime.tool import Effect
 

@@ -21,17 +21,17 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from functions.gateway.billing import LedgerBilling, not_failing
+from shared.accounts.account import dollars
 from shared.core.circuit_breaker import Breaker
 from shared.core.errors import PaymentRequired, PlatformFault, Unavailable
 from shared.core.log import log
-from shared.domain.account import dollars
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from functions.gateway.billing import Reservation
+    from shared.accounts.call_record import Bill, CallEntry
     from shared.core.dates import Clock
-    from shared.domain.call_record import Bill, CallEntry
     from shared.firestore.database import Connection
 
     Operation = Literal["reserve", "settle", "cancel"]

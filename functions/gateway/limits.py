@@ -19,19 +19,19 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from shared.accounts.repositories.access_store import AccessStore
+from shared.accounts.token_bucket import Rate, Share
 from shared.core.errors import RateLimited
-from shared.domain.bucket import Rate, Share
 from shared.runtime.tool import Effect
-from shared.store.access import AccessStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
     from functions.gateway.auth.visitor import Visitor
+    from shared.accounts.token_bucket import Leased
     from shared.core.dates import Clock
     from shared.core.settings import Settings
-    from shared.domain.bucket import Leased
     from shared.firestore.database import Connection
 
     LeaseTokens = Callable[[str, Rate, datetime], Awaitable[Leased]]

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from infra.cloud.secret_values import ACCESS_SECRETS
-from shared.access_keys import is_text_of, key_id_of, new_key
+from shared.accounts.access_key import is_text_of, key_id_of, new_key
+from shared.accounts.keyring import Keyring
 from shared.core.caller import Scope
-from shared.keyring import Keyring
 
 if TYPE_CHECKING:
     from infra.cloud.cloud import Cloud
-    from shared.store.access import AccessStore
+    from shared.accounts.repositories.access_store import AccessStore
 
 SECRET: Final = "carrel-smoke-key"  # noqa: S105 - its name, not its value
 USER: Final = "smoke"
@@ -34,8 +34,8 @@ def smoke_key(cloud: Cloud) -> str:
 
 
 async def _kept_or_new(cloud: Cloud) -> str:
+    from shared.accounts.repositories.access_store import AccessStore
     from shared.firestore.database import Connection
-    from shared.store.access import AccessStore
 
     values = json.loads(cloud.secrets.read(ACCESS_SECRETS))
     keyring = Keyring([SecretStr(value) for value in values])

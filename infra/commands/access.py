@@ -10,8 +10,8 @@ from infra.local import places
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from shared.accounts.repositories.access_store import AccessStore
     from shared.core.settings import Settings
-    from shared.store.access import AccessStore
 
 ResultT = TypeVar("ResultT")
 
@@ -37,8 +37,8 @@ def change(write: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
 async def _with_store(
     work: Callable[[AccessStore], Awaitable[ResultT]], settings: Settings
 ) -> ResultT:
+    from shared.accounts.repositories.access_store import AccessStore
     from shared.firestore.database import Connection
-    from shared.store.access import AccessStore
 
     connection = Connection(settings.google_cloud_project, settings.access_database)
     try:

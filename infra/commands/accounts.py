@@ -8,12 +8,12 @@ import click
 
 from infra.commands.access import change, look
 from infra.commands.wording import counted, micro_dollars, minute
-from shared.domain.account import dollars
+from shared.accounts.account import dollars
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from shared.domain.account import Account
+    from shared.accounts.account import Account
 
 _NO_LIMIT: Final = "none"
 
@@ -73,7 +73,7 @@ def limit(user: str, amount: int | None) -> None:
 @click.argument("user", callback=_user)
 def revoke(user: str) -> None:
     """End all of USER's keys and sign-ins at once; new ones may be made."""
-    from shared.store.access.revoking import revoke_user
+    from shared.accounts.repositories.revoking import revoke_user
 
     keys, sign_ins = change(lambda store: revoke_user(store, user))
     if not keys and not sign_ins:

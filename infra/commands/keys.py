@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from shared.domain.access_key import AccessKey
-    from shared.domain.account import Account
-    from shared.store.access import AccessStore
+    from shared.accounts.access_key import AccessKey
+    from shared.accounts.account import Account
+    from shared.accounts.repositories.access_store import AccessStore
 
 _SCOPES: Final = ("read", "write")
 _LONGEST_NAME: Final = 100
@@ -54,10 +54,10 @@ def keys() -> None:
 )
 def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> None:
     """Make a key and print it, once."""
-    from shared.access_keys import new_key
+    from shared.accounts.access_key import new_key
+    from shared.accounts.keyring import Keyring
     from shared.core.caller import Scope, implied
     from shared.core.settings import Settings
-    from shared.keyring import Keyring
 
     share_secret()
     keyring = Keyring(Settings().access_secrets)
@@ -97,8 +97,8 @@ def list_keys(user: str | None) -> None:
 @click.argument("key_id")
 def revoke(key_id: str) -> None:
     """End the key KEY_ID at once."""
-    from shared.access_keys import PREFIX
-    from shared.store.access.revoking import revoke_key
+    from shared.accounts.access_key import PREFIX
+    from shared.accounts.repositories.revoking import revoke_key
 
     # Whoever pastes the whole key means its id; the rest must not be quoted anywhere.
     [key_id, *_] = key_id.removeprefix(PREFIX).split("_")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.local.places import HIGHEST_PORT
-from shared.domain.account import DOLLAR
+from shared.accounts.account import DOLLAR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

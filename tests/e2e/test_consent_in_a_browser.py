@@ -12,12 +12,12 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
-from shared.access_keys import new_key
+from shared.accounts.access_key import new_key
+from shared.accounts.keyring import Keyring
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING
 from shared.core.dates import utc_now
 from shared.firestore.database import Connection
-from shared.keyring import Keyring
-from shared.store.access import AccessStore
 from tests.support.fakes.google import FakeGoogle
 from tests.support.faulty_tool_server import write_certificate
 from tests.support.gateway_process import INLINE, SECRET, run_gateway

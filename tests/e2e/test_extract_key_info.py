@@ -12,11 +12,11 @@ import pytest
 from mcp import Client
 from pydantic import SecretStr
 
-from shared.access_keys import new_key
+from shared.accounts.access_key import new_key
+from shared.accounts.keyring import Keyring
 from shared.core.caller import EVERYTHING
 from shared.core.settings import Settings
 from shared.firestore.database import Connection
-from shared.keyring import Keyring
 from tests.e2e.access.conftest import CLOUD, in_access
 from tests.support.gateway_process import INLINE, MARK, SECRET, run_gateway
 from tests.support.log_metrics import entry_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from shared.store.access import AccessStore
+    from shared.accounts.repositories.access_store import AccessStore
     from tests.support.gateway_process import Running
 
 pytestmark = pytest.mark.anyio

@@ -12,13 +12,13 @@ from pydantic import SecretStr
 
 from functions.gateway.call_log import task_hash
 from infra.deploy.discovery import ROOT
-from shared.access_keys import new_key
+from shared.accounts.access_key import new_key
+from shared.accounts.keyring import Keyring
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
 from shared.firestore.database import Connection
-from shared.keyring import Keyring
-from shared.store.access import AccessStore
 from tests.support.gateway_process import INLINE, MARK, SECRET, run_deployed_gateway, run_gateway
 from tests.support.log_metrics import entry_of, values_of
 from tests.support.mcp_wire import TOOL_NAMES, call, post

@@ -12,9 +12,9 @@ import pytest
 from mcp import Client
 from pydantic import SecretStr
 
-from shared.access_keys import new_key
+from shared.accounts.access_key import new_key
+from shared.accounts.keyring import Keyring
 from shared.core.caller import EVERYTHING
-from shared.keyring import Keyring
 from tests.e2e.access.conftest import CLOUD, in_access
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
 from tests.support.mcp_wire import MODERN, assert_fits, call, message, post
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from shared.store.access import AccessStore
+    from shared.accounts.repositories.access_store import AccessStore
     from tests.support.gateway_process import Running
 
 pytestmark = pytest.mark.anyio

@@ -13,9 +13,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import SecretStr
 
-from shared.access_keys import new_key
+from shared.accounts.access_key import new_key
+from shared.accounts.keyring import Keyring
 from shared.core.caller import EVERYTHING
-from shared.keyring import Keyring
 from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
 from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_fits, call, post
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from mcp_types import CallToolResult
 
-    from shared.store.access import AccessStore
+    from shared.accounts.repositories.access_store import AccessStore
     from tests.support.gateway_process import Running
 
 pytestmark = pytest.mark.anyio

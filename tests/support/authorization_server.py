@@ -19,10 +19,10 @@ from functions.gateway.access import Access
 from functions.gateway.oauth.approval import Approvals
 from functions.gateway.oauth.authorization import unseal
 from functions.gateway.oauth.routes import routes
+from shared.accounts.grant import Proof
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING
 from shared.core.settings import Settings
-from shared.domain.grant import Proof
-from shared.store.access import AccessStore
 from tests.support.clock import SettableClock
 
 if TYPE_CHECKING:

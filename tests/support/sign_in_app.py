@@ -19,12 +19,12 @@ from functions.gateway.oauth.approval import Approvals
 from functions.gateway.oauth.authorization import AuthorizationRequest, seal
 from functions.gateway.oauth.consent import Consent
 from functions.gateway.oauth.google import Google
-from shared.access_keys import new_key
+from shared.accounts.access_key import new_key
+from shared.accounts.keyring import Keyring
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING, Scope
 from shared.core.errors import RateLimited
 from shared.firestore.database import Connection
-from shared.keyring import Keyring
-from shared.store.access import AccessStore
 from tests.support.clock import SettableClock
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from shared.core.caller import Scope
 from shared.core.errors import Unauthorized
 
 if TYPE_CHECKING:
+    from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
-    from shared.keyring import Keyring
 
 LIFETIME: Final = timedelta(hours=1)
 _ALGORITHM: Final = "HS256"

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from functions.gateway.auth.visitor import Visitor
-from shared.access_keys import is_text_of, key_id_of
+from shared.accounts.access_key import is_text_of, key_id_of
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
 from shared.core.ids import safe_id
 from shared.core.log import describe, log
-from shared.store.access import AccessStore
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from functions.gateway.auth.access_tokens import AccessTokens
     from functions.gateway.auth.credentials import Credential
+    from shared.accounts.access_key import AccessKey
+    from shared.accounts.account import Account
+    from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
     from shared.core.settings import Settings
-    from shared.domain.access_key import AccessKey
-    from shared.domain.account import Account
     from shared.firestore.database import Connection
-    from shared.keyring import Keyring
 
 USED_EVERY: Final = timedelta(hours=1)
 """How exact a key's last use is known: each time costs a write."""

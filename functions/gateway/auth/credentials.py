@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.access_keys import PREFIX
+from shared.accounts.access_key import PREFIX
 from shared.core.errors import Unauthorized
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from functions.gateway.oauth.tickets import code_of
+from shared.accounts.grant import CODE_LIFETIME, Grant, Proof
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import Forbidden, Unauthorized
-from shared.domain.grant import CODE_LIFETIME, Grant, Proof
-from shared.store.access import AccessStore
 
 if TYPE_CHECKING:
     from functions.gateway.oauth.authorization import AuthorizationRequest
+    from shared.accounts.keyring import Keyring
     from shared.core.caller import Scope
     from shared.core.dates import Clock
     from shared.firestore.database import Connection
-    from shared.keyring import Keyring
 
 _ID_BYTES: Final = 16
 

@@ -16,8 +16,8 @@ from shared.core.dates import from_microseconds, microseconds
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
-    from shared.keyring import Keyring
 
 CONSENT_PATH: Final = "/consent"
 """Where a person decides; the request is its parameter `request`."""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from shared.accounts.keyring import Keyring
     from shared.core.settings import Settings
-    from shared.keyring import Keyring
 
 _FORM: Final = "consent form"
 _COOKIE: Final = re.compile(r"[A-Za-z0-9_-]{43}")

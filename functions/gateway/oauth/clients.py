@@ -10,15 +10,15 @@ from mcp.server.auth.provider import RegistrationError
 from functions.gateway.oauth.client import ALL_SCOPES, IN_FORM, PUBLIC, Client
 from functions.gateway.oauth.redirects import LONGEST, allowed
 from functions.gateway.oauth.tickets import client_id_of, client_secret_of, is_client_id
-from shared.domain.oauth_client import UNUSED_LIFETIME, USED_LIFETIME, OAuthClient
-from shared.store.access import AccessStore
+from shared.accounts.grant import UNUSED_LIFETIME, USED_LIFETIME, OAuthClient
+from shared.accounts.repositories.access_store import AccessStore
 
 if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata
 
+    from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
     from shared.firestore.database import Connection
-    from shared.keyring import Keyring
 
 MOST_REDIRECTS: Final = 10
 LONGEST_NAME: Final = 100

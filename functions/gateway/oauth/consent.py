@@ -19,10 +19,10 @@ from functions.gateway.oauth.browsers import Browsers
 from functions.gateway.oauth.forms import bounded, parameters_of
 from functions.gateway.oauth.google import CALLBACK_PATH
 from functions.gateway.oauth.page import SAFE_HEADERS, consent_page, message_page
+from shared.accounts.grant import Proof
 from shared.core.caller import EVERYTHING
 from shared.core.errors import CarrelError, Forbidden, InvalidInput
 from shared.core.log import log
-from shared.domain.grant import Proof
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from functions.gateway.oauth.authorization import AuthorizationRequest
     from functions.gateway.oauth.authorize import AddressLimit
     from functions.gateway.oauth.google import Google
+    from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
     from shared.core.settings import Settings
-    from shared.keyring import Keyring
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from functions.gateway.access import Access
-    from shared.domain.grant import Proof
+    from shared.accounts.grant import Proof
 
 
 def doors(access: Access) -> list[Route]:

@@ -16,15 +16,15 @@ from functions.gateway.auth.public_url import issuer_of
 from functions.gateway.oauth.destination import source_of
 from functions.gateway.oauth.google_endpoints import GoogleEndpoints
 from functions.gateway.oauth.google_token import Person, read_id_token
+from shared.accounts.grant import Proof
 from shared.core.base64url import to_base64url
 from shared.core.caller import checked_user
 from shared.core.errors import Forbidden, Unauthorized
-from shared.domain.grant import Proof
 
 if TYPE_CHECKING:
+    from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
     from shared.core.settings import Settings
-    from shared.keyring import Keyring
 
 CALLBACK_PATH: Final = "/signin/google"
 _STATE, _NONCE, _VERIFIER = "google state", "google nonce", "google verifier"

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from functions.gateway.oauth.client import Client
     from functions.gateway.oauth.clients import Clients, EveryClient
     from functions.gateway.oauth.sign_ins import SignIns
+    from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
-    from shared.keyring import Keyring
 
 LONGEST_STATE: Final = 2_000
 _DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}

@@ -14,19 +14,19 @@ from functions.gateway.oauth.tickets import (
     grant_of_refresh_token,
     refresh_token_of,
 )
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import Unauthorized
-from shared.store.access import AccessStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
     from functions.gateway.auth.access_tokens import AccessTokens
+    from shared.accounts.grant import Grant, Proof
+    from shared.accounts.keyring import Keyring
     from shared.core.caller import Scope
     from shared.core.dates import Clock
-    from shared.domain.grant import Grant, Proof
     from shared.firestore.database import Connection
-    from shared.keyring import Keyring
 
     StillAllowed = Callable[[Proof], bool]
     """Whether a person who proved themselves with Google may still sign in."""

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from shared.keyring import Keyring
+    from shared.accounts.keyring import Keyring
 
 _CODE: Final = "authorization code"
 _REFRESH: Final = "refresh token"

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 
-from shared.access_keys import new_key
+from shared.accounts.access_key import new_key
+from shared.accounts.keyring import Keyring
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING, Scope
 from shared.firestore.database import Connection
-from shared.keyring import Keyring
-from shared.store.access import AccessStore
 from tests.support.gateway_process import SECRET, Running, run_gateway
 
 if TYPE_CHECKING:

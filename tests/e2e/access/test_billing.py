@@ -16,7 +16,7 @@ from tests.support.note_tools import PRICE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shared.domain.account import Account
+    from shared.accounts.account import Account
     from tests.e2e.access.conftest import MakeKey
     from tests.support.gateway_process import Running
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from shared.domain.account import Account
+    from shared.accounts.account import Account
     from tests.e2e.access.conftest import MakeKey
 
 PRICE: Final = 1_000

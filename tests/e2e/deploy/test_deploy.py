@@ -19,17 +19,17 @@ from infra.cloud.release import bundles
 from infra.cloud.smoke_key import SECRET
 from infra.cloud.steps import EVERYTHING, INDEXES, RELEASE, go
 from infra.deploy.discovery import ROOT
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Scope
 from shared.core.errors import Forbidden
 from shared.firestore.database import Connection
-from shared.store.access import AccessStore
 from tests.support.fake_deployment import GOOD, NEEDS_TERRAFORM, said
 from tests.support.fakes.cloud_storage import FORBIDDEN, Fault
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shared.domain.access_key import AccessKey
+    from shared.accounts.access_key import AccessKey
     from tests.support.fake_deployment import Site
     from tests.support.fakes.cloud_storage import FakeCloudStorage
     from tests.support.fakes.google_cloud import FakeGoogleCloud

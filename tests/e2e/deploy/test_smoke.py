@@ -17,14 +17,14 @@ from infra.cloud.smoke import smoke
 from infra.commands.smoke import smoke as command
 from infra.deploy.discovery import ROOT, tools
 from infra.local.emulator import LOOPBACK
-from shared.access_keys import new_key
+from shared.accounts.access_key import new_key
+from shared.accounts.keyring import Keyring
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller, Scope
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
 from shared.firestore.database import Connection, Meter
-from shared.keyring import Keyring
 from shared.runtime.context import Backend
-from shared.store.access import AccessStore
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.gateway_process import INLINE, SECRET, run_gateway

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.accounts.account import HOLD_LASTS, Account
+from shared.accounts.call_record import Bill, CallEntry
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import InvalidInput
-from shared.domain.account import HOLD_LASTS, Account
-from shared.domain.call_record import Bill, CallEntry
 from shared.firestore.database import Connection, Meter
-from shared.store.access import AccessStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

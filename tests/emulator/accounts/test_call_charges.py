@@ -11,12 +11,12 @@ import pytest
 from google.api_core.exceptions import ServiceUnavailable
 from google.cloud.firestore import DELETE_FIELD
 
+from shared.accounts.account import HOLD_LASTS
+from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, CallRecord, State
+from shared.accounts.repositories.access_store import AccessStore
+from shared.accounts.repositories.calls import CallRecords
 from shared.core.errors import PaymentRequired, Unavailable
-from shared.domain.account import HOLD_LASTS
-from shared.domain.call_record import PAID_FOR, Bill, CallEntry, CallRecord, State
 from shared.firestore.database import Connection, Meter
-from shared.store.access import AccessStore
-from shared.store.access.calls import CallRecords
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

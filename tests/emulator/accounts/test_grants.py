@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.accounts.grant import (
+    CODE_LIFETIME,
+    TOKENS_OUTLIVE,
+    UNUSED_LIFETIME,
+    Grant,
+    OAuthClient,
+    Proof,
+)
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING
-from shared.domain.grant import CODE_LIFETIME, TOKENS_OUTLIVE, Grant, Proof
-from shared.domain.oauth_client import UNUSED_LIFETIME, OAuthClient
 from shared.firestore.database import Connection, Meter, Stale
-from shared.store.access import AccessStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from google.api_core.exceptions import Aborted
 
+from shared.accounts.access_key import AccessKey
+from shared.accounts.repositories.access_store import AccessStore
+from shared.accounts.repositories.keys import MOST_LISTED
 from shared.core.caller import EVERYTHING
 from shared.core.errors import NotFound
-from shared.domain.access_key import AccessKey
 from shared.firestore.database import Connection
-from shared.store.access import AccessStore
-from shared.store.access.keys import MOST_LISTED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

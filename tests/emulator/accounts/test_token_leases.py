@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.domain.bucket import Leased, Rate
+from shared.accounts.repositories.access_store import AccessStore
+from shared.accounts.token_bucket import Leased, Rate
 from shared.firestore.database import Connection, Meter
-from shared.store.access import AccessStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from shared.store.access.limits import Limits
+    from shared.accounts.repositories.limits import Limits
 
 pytestmark = pytest.mark.anyio
 

@@ -14,18 +14,18 @@ from pydantic import SecretStr
 
 from infra.cli import main
 from infra.commands.wording import micro_dollars
-from shared.access_keys import key_id_of, new_key
+from shared.accounts.access_key import key_id_of, new_key
+from shared.accounts.keyring import Keyring
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING, Scope
 from shared.firestore.database import Connection
-from shared.keyring import Keyring
-from shared.store.access import AccessStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from click.testing import Result
 
-    from shared.domain.access_key import AccessKey
+    from shared.accounts.access_key import AccessKey
 
 SECRET = "a-secret-of-tests-that-opens-nothing"
 KEYRING = Keyring([SecretStr(SECRET)])

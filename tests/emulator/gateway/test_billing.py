@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.gateway.billing import LedgerBilling, Reservation
+from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, State, argument_sizes
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import PaymentRequired, Unauthorized
-from shared.domain.call_record import PAID_FOR, Bill, CallEntry, State, argument_sizes
 from shared.firestore.database import Connection
-from shared.store.access import AccessStore
 from tests.support.clock import NOON, SettableClock
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
 from functions.gateway.call_log import task_hash
 from functions.gateway.calls import RECEIPT, call_id
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.tool import Effect
-from shared.store.access import AccessStore
 from tests.support.fake_catalog import declared, served
 
 if TYPE_CHECKING:

@@ -12,17 +12,17 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.auth.credentials import Credential
-from shared.access_keys import new_key
+from shared.accounts.access_key import new_key
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING, Caller, Scope, Tier
 from shared.core.errors import InvalidInput, Unauthorized
 from shared.core.settings import Settings
-from shared.store.access import AccessStore
 from tests.support.clock import SettableClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from shared.domain.access_key import AccessKey
+    from shared.accounts.access_key import AccessKey
 
 pytestmark = pytest.mark.anyio
 

@@ -10,11 +10,11 @@ from pydantic import SecretStr
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
 from functions.gateway.calls import call_id
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller, Scope
 from shared.core.errors import PaymentRequired
 from shared.core.settings import Settings
 from shared.runtime.tool import Effect
-from shared.store.access import AccessStore
 from tests.support.clock import NOON, SettableClock
 from tests.support.fake_catalog import Desk, declared
 

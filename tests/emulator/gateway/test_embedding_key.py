@@ -12,10 +12,10 @@ from pydantic import SecretStr
 from functions.gateway.access import Access
 from functions.gateway.auth.credentials import Credential
 from functions.gateway.dispatch import HttpDispatcher
-from shared.access_keys import new_key
+from shared.accounts.access_key import new_key
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING
 from shared.core.settings import Settings
-from shared.store.access import AccessStore
 from tests.support.fake_catalog import declared
 from tests.support.faulty_tool_server import Reply, ToolServer
 

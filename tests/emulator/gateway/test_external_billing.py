@@ -13,11 +13,11 @@ import pytest
 from pydantic import SecretStr
 
 from functions.gateway.external_billing import ExternalBilling
+from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, State
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.circuit_breaker import PAUSE, Breaker
 from shared.core.errors import CarrelError, PaymentRequired, PlatformFault, Unavailable
-from shared.domain.call_record import PAID_FOR, Bill, CallEntry, State
 from shared.firestore.database import Connection
-from shared.store.access import AccessStore
 from tests.support.clock import NOON, SettableClock
 from tests.support.fakes.billing import (
     BROKEN,

@@ -19,9 +19,9 @@ from functions.gateway.limits import (
     CallLimits,
     LeasedBuckets,
 )
+from shared.accounts.token_bucket import Bucket, Leased, Rate
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, RateLimited
-from shared.domain.bucket import Bucket, Leased, Rate
 from shared.firestore.database import Connection
 from shared.runtime.tool import Effect
 from tests.support.clock import NOON, SettableClock

@@ -10,9 +10,9 @@ import pytest
 
 from functions.gateway.oauth.google import Google
 from functions.gateway.oauth.tickets import grant_of_code
+from shared.accounts.grant import Proof
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING
-from shared.domain.grant import Proof
-from shared.store.access import AccessStore
 from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
 from tests.support.google_sign_in import (
     ADA,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from functions.gateway.oauth.authorization import AuthorizationRequest, seal, unseal
+from shared.accounts.grant import Proof
+from shared.accounts.keyring import Keyring
 from shared.core.caller import EVERYTHING, Scope
 from shared.core.errors import Forbidden, InvalidInput, Unauthorized
-from shared.domain.grant import Proof
-from shared.keyring import Keyring
 from tests.support.authorization_server import (
     ISSUER,
     NOON,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.gateway.auth.credentials import Credential
-from shared.access_keys import new_key
+from shared.accounts.access_key import new_key
+from shared.accounts.grant import Proof
+from shared.accounts.repositories.revoking import revoke_key, revoke_user
 from shared.core.caller import EVERYTHING
 from shared.core.errors import Unauthorized
-from shared.domain.grant import Proof
-from shared.store.access.revoking import revoke_key, revoke_user
 from tests.support.authorization_server import NOON, PERSON, error_in, house, tokens_in
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 
+from shared.accounts.keyring import Keyring
 from shared.core.errors import RateLimited
-from shared.keyring import Keyring
 from tests.support.authorization_server import REDIRECT, error_in, house, tokens_in
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 
 from functions.gateway.auth.access_tokens import LIFETIME
 from functions.gateway.oauth.tickets import refresh_token_of
+from shared.accounts.grant import TOKENS_OUTLIVE
 from shared.core.caller import EVERYTHING
-from shared.domain.grant import TOKENS_OUTLIVE
 from tests.support.authorization_server import (
     ISSUER,
     PERSON,

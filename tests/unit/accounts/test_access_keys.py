@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from shared.access_keys import PREFIX, is_text_of, key_id_of, new_key
+from shared.accounts.access_key import PREFIX, is_text_of, key_id_of, new_key
+from shared.accounts.keyring import Keyring
 from shared.core.caller import EVERYTHING, checked_user
 from shared.core.errors import InvalidInput
-from shared.keyring import Keyring
 
 RING = Keyring([SecretStr("s" * 32)])
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

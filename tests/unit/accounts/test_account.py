@@ -16,8 +16,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from shared.accounts.account import DOLLAR, HOLD_LASTS, Account, Hold, dollars
 from shared.core.errors import InvalidInput, PaymentRequired
-from shared.domain.account import DOLLAR, HOLD_LASTS, Account, Hold, dollars
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 SOON = NOON + timedelta(minutes=1)

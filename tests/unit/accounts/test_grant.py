@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.accounts.grant import CODE_LIFETIME, IDLE_LIFETIME, OVERLAP, Grant, Proof
 from shared.core.caller import EVERYTHING
-from shared.domain.grant import CODE_LIFETIME, IDLE_LIFETIME, OVERLAP, Grant, Proof
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 NEW = Grant(

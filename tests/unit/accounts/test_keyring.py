@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+from shared.accounts.keyring import Keyring
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
-from shared.keyring import Keyring
 
 OLD, NEW = SecretStr("old-" * 8), SecretStr("new-" * 8)
 RING = Keyring([OLD])

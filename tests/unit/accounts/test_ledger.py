@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.accounts.account import HOLD_LASTS, Account
+from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, CallRecord, Ledger, State
 from shared.core.errors import PaymentRequired
-from shared.domain.account import HOLD_LASTS, Account
-from shared.domain.call_record import PAID_FOR, Bill, CallEntry, CallRecord, State
-from shared.domain.ledger import Ledger
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 ENTRY = CallEntry(started_at=NOON)

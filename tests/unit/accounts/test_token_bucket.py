@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain.bucket import Bucket, Leased, Rate, Share
+from shared.accounts.token_bucket import Bucket, Leased, Rate, Share
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from functions.gateway.auth.access_tokens import AccessTokens
+from shared.accounts.keyring import Keyring
 from shared.core.caller import EVERYTHING, Scope
 from shared.core.errors import Unauthorized
-from shared.keyring import Keyring
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ISSUER, RESOURCE = "https://carrel.example", "https://carrel.example/mcp"

@@ -16,7 +16,7 @@ from functions.gateway.oauth.tickets import (
     refresh_token_of,
     with_newest_secret,
 )
-from shared.keyring import Keyring
+from shared.accounts.keyring import Keyring
 from tests.support.authorization_server import changed
 
 OLD, NEW = SecretStr("o" * 32), SecretStr("n" * 32)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from shared.firestore.database import Database, Meter
 
 if TYPE_CHECKING:
+    from shared.accounts.repositories.accounts import Accounts
+    from shared.accounts.repositories.calls import CallRecords
+    from shared.accounts.repositories.clients import OAuthClients
+    from shared.accounts.repositories.grants import OAuthGrants
+    from shared.accounts.repositories.keys import AccessKeys
+    from shared.accounts.repositories.limits import Limits
     from shared.firestore.database import Connection
-    from shared.store.access.accounts import Accounts
-    from shared.store.access.calls import CallRecords
-    from shared.store.access.clients import OAuthClients
-    from shared.store.access.grants import OAuthGrants
-    from shared.store.access.keys import AccessKeys
-    from shared.store.access.limits import Limits
 
 REQUEST_SECONDS: Final = 5.0
 """How long a call waits to hear of its caller: the tool comes after that."""
@@ -30,41 +30,41 @@ class AccessStore:
     @cached_property
     def accounts(self) -> Accounts:
         """What users have, may spend and have spent."""
-        from shared.store.access.accounts import Accounts
+        from shared.accounts.repositories.accounts import Accounts
 
         return Accounts(self.database)
 
     @cached_property
     def calls(self) -> CallRecords:
         """Records of calls that wrote or cost something."""
-        from shared.store.access.calls import CallRecords
+        from shared.accounts.repositories.calls import CallRecords
 
         return CallRecords(self.database)
 
     @cached_property
     def limits(self) -> Limits:
         """How often callers may call."""
-        from shared.store.access.limits import Limits
+        from shared.accounts.repositories.limits import Limits
 
         return Limits(self.database)
 
     @cached_property
     def keys(self) -> AccessKeys:
         """Access keys."""
-        from shared.store.access.keys import AccessKeys
+        from shared.accounts.repositories.keys import AccessKeys
 
         return AccessKeys(self.database)
 
     @cached_property
     def clients(self) -> OAuthClients:
         """Programs that registered for sign-in."""
-        from shared.store.access.clients import OAuthClients
+        from shared.accounts.repositories.clients import OAuthClients
 
         return OAuthClients(self.database)
 
     @cached_property
     def grants(self) -> OAuthGrants:
         """What people allowed such programs."""
-        from shared.store.access.grants import OAuthGrants
+        from shared.accounts.repositories.grants import OAuthGrants
 
         return OAuthGrants(self.database)

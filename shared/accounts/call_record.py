@@ -1,4 +1,4 @@
-"""What a call is billed for, and the record of it that stays."""
+"""What a call did and cost, and the ledger of such records."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.accounts.account import HOLD_LASTS
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from datetime import datetime
+
+    from shared.accounts.account import Account
 
 KEPT: Final = timedelta(days=90)
 """How long a record stays after the last news of its call: longer than any answer is replayed."""
@@ -167,3 +172,57 @@ def argument_sizes(arguments: Mapping[str, Any], known: Collection[str]) -> dict
         told = name if name in known else OTHERS
         sizes[told] = sizes.get(told, 0) + len(json.dumps(value))
     return sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What two documents say of one call. What comes too late, or twice, changes nothing.
+
+    Attributes:
+        record: Of the call; of one that is not recorded, a blank one.
+        account: Its user's; None where an external service keeps the accounts.
+    """
+
+    record: CallRecord
+    account: Account | None
+
+    def reserved(self, bill: Bill, holder: str, now: datetime) -> Ledger:
+        """Set money aside, or share what the same call has; one that is paid needs none.
+
+        Raises:
+            PaymentRequired: The account does not cover it.
+        """
+        record = self.record
+        if record.is_paid(now) or holder in record.holders:
+            return self
+        if not record.is_held(now):
+            record = record.renewed(bill)
+        account = self.account and self.account.reserve(bill.call_id, bill.price, now)
+        return Ledger(record.joined(holder, now + HOLD_LASTS), account)
+
+    def settled(self, cost: int, entry: CallEntry, now: datetime) -> Ledger:
+        """Charge the call: at most what is held for it, and once, whoever asks."""
+        record, account = self.record, self.account
+        if not record.is_open:
+            return self
+        charge = record.charge(cost, entry)
+        if account is None:
+            return Ledger(record.settled(charge, entry, now), None)
+        after = account.settle(record.bill.call_id, charge, now)
+        return Ledger(record.settled(account.balance - after.balance, entry, now), after)
+
+    def cancelled(self, holder: str, entry: CallEntry, now: datetime) -> Ledger:
+        """Give back one reservation; the money, once it was the last."""
+        record, account = self.record, self.account
+        if holder not in record.holders:
+            return self
+        left = record.left(holder, entry)
+        if left.state is State.CANCELLED and account:
+            account = account.cancel(record.bill.call_id, now)
+        return Ledger(left, account)
+
+    def heard(self, entry: CallEntry) -> Ledger:
+        """Note what is known of a call whose money stays set aside."""
+        if not self.record.is_open:
+            return self
+        return replace(self, record=self.record.heard(entry))

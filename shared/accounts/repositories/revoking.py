@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from shared.domain.access_key import AccessKey
-    from shared.domain.grant import Grant
-    from shared.store.access import AccessStore
+    from shared.accounts.access_key import AccessKey
+    from shared.accounts.grant import Grant
+    from shared.accounts.repositories.access_store import AccessStore
 
 _AT_ONCE: Final = 10
 

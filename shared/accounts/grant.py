@@ -1,9 +1,4 @@
-"""What a person allowed a program to do on their behalf: one sign-in, from code to last token.
-
-A grant lives through generations. Generation 0 has a code that waits to be exchanged; each
-generation after it has one refresh token. Nothing secret is part of a grant: codes and tokens are
-signatures over its id and generation (`functions/gateway/oauth/tickets.py`).
-"""
+"""Programs that registered for sign-in, and what people allowed them."""
 
 from __future__ import annotations
 
@@ -15,6 +10,33 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.core.caller import Scope
+
+UNUSED_LIFETIME: Final = timedelta(days=1)
+"""How long a registration lasts with which nobody ever signed in: anybody can make thousands."""
+USED_LIFETIME: Final = timedelta(days=90)
+"""How long it lasts after its last token: longer than any sign-in that it began."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthClient:
+    """What a program told of itself. Nobody has verified any of it.
+
+    Attributes:
+        client_id: Names it.
+        name: What it calls itself.
+        redirect_uris: Where codes may be sent.
+        has_secret: Whether it authenticates with one; public clients cannot keep any.
+        created_at: When it registered.
+        expires_at: When the registration ends, unless it is used.
+    """
+
+    client_id: str
+    name: str | None
+    redirect_uris: tuple[str, ...]
+    has_secret: bool
+    created_at: datetime
+    expires_at: datetime
+
 
 CODE_LIFETIME: Final = timedelta(minutes=5)
 IDLE_LIFETIME: Final = timedelta(days=30)

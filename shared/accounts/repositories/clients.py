@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from shared.domain.oauth_client import OAuthClient
+from shared.accounts.grant import OAuthClient
 from shared.firestore.database import Stale
 from shared.firestore.writes import known
 

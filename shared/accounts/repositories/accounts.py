@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD, SERVER_TIMESTAMP
 
+from shared.accounts.account import Account, Hold
+from shared.accounts.grant import TOKENS_OUTLIVE
 from shared.core.errors import InvalidInput
-from shared.domain.account import Account, Hold
-from shared.domain.grant import TOKENS_OUTLIVE
 from shared.firestore.writes import known, put
 
 if TYPE_CHECKING:

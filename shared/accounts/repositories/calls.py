@@ -11,10 +11,9 @@ import asyncio
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from shared.domain.call_record import DONE, KEPT, Bill, CallEntry, CallRecord, State
-from shared.domain.ledger import Ledger
+from shared.accounts.call_record import DONE, KEPT, Bill, CallEntry, CallRecord, Ledger, State
+from shared.accounts.repositories import accounts
 from shared.firestore.writes import known, put
-from shared.store.access import accounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

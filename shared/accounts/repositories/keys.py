@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import AsyncQuery, FieldFilter
 
+from shared.accounts.access_key import AccessKey
 from shared.core.caller import Scope
 from shared.core.errors import NotFound
-from shared.domain.access_key import AccessKey
 from shared.firestore.writes import known
 
 if TYPE_CHECKING:

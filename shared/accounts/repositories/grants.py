@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import FieldFilter
 
+from shared.accounts.grant import Grant, Proof
+from shared.accounts.repositories.accounts import Accounts
 from shared.core.caller import Scope
-from shared.domain.grant import Grant, Proof
 from shared.firestore.writes import known, put
-from shared.store.access.accounts import Accounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shared.domain.bucket import Bucket
+from shared.accounts.token_bucket import Bucket
 from shared.firestore.writes import put
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncDocumentReference
 
-    from shared.domain.bucket import Leased, Rate
+    from shared.accounts.token_bucket import Leased, Rate
     from shared.firestore.database import Database
 
 _FULL_AT: Final = "expires_at"
