@@ -43,8 +43,8 @@ from shared.core.settings import Settings
 from shared.firestore.database import Meter
 from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.context import Backend
-from shared.search.ranking import Mode, Question, rank
-from shared.search.selection import Selection
+from shared.search.filter_plan import Selection
+from shared.search.hybrid import Mode, Question, rank
 from tests.support.materials import extracted
 
 if TYPE_CHECKING:

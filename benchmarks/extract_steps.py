@@ -23,8 +23,7 @@ from shared.domain.material import Material, Status, id_of
 from shared.firestore.database import Meter
 from shared.index.embedding_space import EmbeddingSpace
 from shared.materials.embedding import BATCH, keep_passages
-from shared.search.meaning import DENSE_POOL
-from shared.search.pool import LEXICAL_POOL
+from shared.search.legs import DENSE_POOL, LEXICAL_POOL
 from shared.store.materials import Materials
 from shared.text.passages import CUTTING, cleaned, split_passages
 from shared.text.terms import terms

@@ -33,8 +33,8 @@ from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.domain.chunk import embedding_text
 from shared.index.bm25 import Postings, Totals, idf, pack, score
-from shared.retrieval.fusion import Scores, fuse
-from shared.retrieval.relevance import (
+from shared.search.fusion import Scores, fuse
+from shared.search.relevance import (
     MINILM,
     Calibration,
     Evidence,

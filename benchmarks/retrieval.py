@@ -40,9 +40,9 @@ from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget
 from shared.search.corpus import knowledge
-from shared.search.ranking import Mode, Question, rank
-from shared.search.selection import Selection
-from shared.search.turns import in_turns
+from shared.search.filter_plan import Selection
+from shared.search.hybrid import Mode, Question, rank
+from shared.search.source_diversity import in_turns
 from shared.store.ingestion import BLOCK, Ingestion
 from tests.support.knowledge import in_chunks
 

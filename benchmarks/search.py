@@ -26,7 +26,7 @@ from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.firestore.database import Meter
 from shared.runtime.context import Backend
-from shared.search.ranking import Mode
+from shared.search.hybrid import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

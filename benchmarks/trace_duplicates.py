@@ -30,7 +30,7 @@ from benchmarks.measuring import print_table
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.index.bm25 import Postings, Totals, pack, score
-from shared.retrieval.fusion import Scores, fuse
+from shared.search.fusion import Scores, fuse
 from shared.text.near_duplicates import (
     CANDIDATES,
     Words,

@@ -36,7 +36,7 @@ from shared.domain.trace import Trace, Writing
 from shared.domain.trust import Status, Tally
 from shared.firestore.database import Meter
 from shared.runtime.context import Backend
-from shared.search.ranking import Mode, Question, rank
+from shared.search.hybrid import Mode, Question, rank
 from shared.store.traces import Traces
 from shared.traces.corpus import bearing, solved_problems
 from shared.traces.index_entry import index_entry
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from shared.runtime.context import Deps
-    from shared.search.candidate import Candidate
+    from shared.search.legs import Candidate
 
     TracesById = Mapping[str, Trace]
     Way = Callable[[Sequence[Candidate[Trace]], TracesById], dict[str, float]]

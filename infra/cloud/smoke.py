@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from functions.tools.search_kb.advice import WITHOUT_MEANING
 from infra.cloud.failures import NotDone
 from shared.core.settings import is_loopback
-from shared.search.meaning import NoMeaning
+from shared.search.legs import NoMeaning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

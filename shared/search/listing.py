@@ -1,20 +1,76 @@
-"""Documents without a question: those that pass the filters, the newest first."""
+"""Documents that pass a filter, newest first, page by page."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Generic
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic
+
+from pydantic import StringConstraints, TypeAdapter
 
 from shared.index.searchable import DocumentT
 from shared.index.vector_index import place
-from shared.search.passing import passing
-from shared.search.plan import plan, prefilter
-from shared.search.selection import unknown
+from shared.search.filter_plan import plan, prefilter, unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from shared.index.vector_index import Place
-    from shared.search.corpus import DatedCorpus
-    from shared.search.selection import Group, Selection
+    from shared.search.corpus import DatedCorpus, DocumentReader
+    from shared.search.filter_plan import Group, Selection
+
+_DIGITS: Final = 8
+"""Hexadecimal digits of a mark: among 200 ids, two share one once in 200,000 times."""
+SHOWN: Final = TypeAdapter(
+    list[Annotated[str, StringConstraints(pattern=rf"^[0-9a-f]{{{_DIGITS}}}$")]]
+)
+"""The marks of all that was shown."""
+
+
+def shown_mark(name: str) -> str:
+    """What a cursor remembers of a hit."""
+    return hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
+
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+async def passing(
+    names: Sequence[str],
+    limit: int,
+    selection: Selection,
+    documents: DocumentReader[DocumentT],
+    known: Mapping[str, DocumentT] = _NOTHING,
+) -> tuple[list[DocumentT], int]:
+    """The first documents that pass: one round trip, and a few more where some are gone since.
+
+    Of a source that was just deleted many are: what is read then doubles from trip to trip.
+
+    Args:
+        names: Their ids, in order.
+        limit: How many are wanted.
+        selection: What they must pass.
+        documents: To read them from.
+        known: Those that were read before and pass.
+
+    Returns:
+        The documents, and how many of the names had to be looked at.
+    """
+    found: list[DocumentT] = []
+    looked = trips = 0
+    while len(found) < limit and looked < len(names):
+        width = (limit - len(found)) << max(trips - 1, 0)
+        block = names[looked : looked + width]
+        read = await documents.get_all([name for name in block if name not in known])
+        present = {each.id: each for each in read if selection.admits(each)}
+        present |= known
+        passed = [(place, name) for place, name in enumerate(block, 1) if name in present]
+        taken = passed[: limit - len(found)]
+        found += [present[name] for _, name in taken]
+        looked += taken[-1][0] if len(found) == limit else len(block)
+        trips += 1
+    return found, looked
 
 
 EXAMINED: Final = 300

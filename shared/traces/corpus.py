@@ -10,7 +10,7 @@ from shared.domain.trust import Status
 from shared.index.facets import Kind, named
 from shared.index.postings import TRACES, IndexLists
 from shared.search.corpus import DatedCorpus
-from shared.search.selection import Group, Selection
+from shared.search.filter_plan import Group, Selection
 from shared.store.traces import Traces
 from shared.text.suggestions import unknown_name
 

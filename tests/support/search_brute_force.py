@@ -14,8 +14,8 @@ from shared.domain.source import Section, Source
 from shared.index.posting_changes import LongLists
 from shared.index.postings import KNOWLEDGE
 from shared.index.truncation import keeping
-from shared.retrieval.diversity import diversify
-from shared.retrieval.fusion import Scores, fuse
+from shared.search.fusion import Scores, fuse
+from shared.search.source_diversity import diversify
 from shared.store import chunk_documents
 from shared.text.terms import terms
 from tests.support.fakes.embedder import cosine

@@ -12,9 +12,9 @@ from shared.health.score import TOP, Night, gained_since_a_week
 from shared.runtime.job import Job, Report
 from shared.runtime.tool import Need
 from shared.search.corpus import knowledge
-from shared.search.ranking import Mode, Question, rank
-from shared.search.selection import Selection
-from shared.search.turns import in_turns
+from shared.search.filter_plan import Selection
+from shared.search.hybrid import Mode, Question, rank
+from shared.search.source_diversity import in_turns
 from shared.store.health import Health
 
 if TYPE_CHECKING:

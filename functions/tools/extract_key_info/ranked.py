@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from functions.tools.extract_key_info.results import Ranked
-from shared.search.meaning import DENSE_POOL, NoMeaning
-from shared.search.ranking import Mode, Question, rank
-from shared.search.selection import Selection
+from shared.search.filter_plan import Selection
+from shared.search.hybrid import Mode, Question, rank
+from shared.search.legs import DENSE_POOL, NoMeaning
 from shared.store.materials import Erased
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from functions.tools.extract_key_info.brought import Brought, Source
     from shared.domain.material import Passage
     from shared.runtime.context import Deps
-    from shared.search.candidate import Candidate
+    from shared.search.legs import Candidate
 
 _UNREACHABLE: Final = "The embedding model cannot be reached"
 _WITHOUT_MEANING: Final = {

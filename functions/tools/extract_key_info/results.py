@@ -13,7 +13,7 @@ from shared.runtime.tool import Result
 if TYPE_CHECKING:
     from functions.tools.extract_key_info.brought import Source
     from shared.domain.material import Passage
-    from shared.search.candidate import Candidate
+    from shared.search.legs import Candidate
 
 
 class State(StrEnum):

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from shared.index.facets import Kind
-from shared.search.meaning import NoMeaning
+from shared.search.legs import NoMeaning
 from shared.store.common_names import CommonNames
 from shared.store.steps import Steps
 from shared.text.suggestions import nearest_names, unknown_name
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from shared.domain.chunk import Chunk
     from shared.runtime.context import Deps
-    from shared.search.ranking import Question, Ranking
-    from shared.search.selection import Group, Selection
+    from shared.search.filter_plan import Group, Selection
+    from shared.search.hybrid import Question, Ranking
 
 EMPTY: Final = "Nothing can be found here yet. The owner puts texts in with `carrel ingest PATH`."
 NOTHING_MATCHES: Final = (

@@ -11,7 +11,7 @@ from shared.core.dates import ALWAYS, Period, Span, span_of
 from shared.core.errors import InvalidInput
 from shared.index.facets import HAS_CARD, Facet, Kind, named
 from shared.runtime.tool import Arguments, DocumentId
-from shared.search.selection import Group, Selection
+from shared.search.filter_plan import Group, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from shared.search.listing import newest
 if TYPE_CHECKING:
     from functions.tools.search_kb.results import View
     from shared.runtime.context import Deps
-    from shared.search.selection import Selection
+    from shared.search.filter_plan import Selection
 
     Position = tuple[int, int, str]
 

@@ -13,17 +13,16 @@ from functions.tools.search_kb import advice
 from functions.tools.search_kb.results import Page, Writer, topics
 from shared.runtime.pagination import fitting
 from shared.search.corpus import knowledge
-from shared.search.passing import passing
-from shared.search.ranking import rank
-from shared.search.shown import shown_mark
-from shared.search.turns import in_turns
+from shared.search.hybrid import rank
+from shared.search.listing import passing, shown_mark
+from shared.search.source_diversity import in_turns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.tools.search_kb.results import Hit, View
     from shared.runtime.context import Deps
-    from shared.search.ranking import Question
+    from shared.search.hybrid import Question
 
 NEAREST: Final = 5
 """Passages that are shown, for the caller to judge, where nothing matches."""

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from shared.results import Passage, passage_fields
 from shared.runtime.tool import Result
-from shared.search.ranking import Mode
+from shared.search.hybrid import Mode
 from shared.store.clusters import Clusters
 from shared.text.excerpts import excerpt
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from shared.domain.chunk import Chunk
     from shared.runtime.context import Deps
-    from shared.search.candidate import Candidate
+    from shared.search.legs import Candidate
 
 
 class Detail(StrEnum):

@@ -15,7 +15,7 @@ from shared.traces.corpus import solved_problems, unknown_tags
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps
-    from shared.search.selection import Selection
+    from shared.search.filter_plan import Selection
 
     Position = tuple[int, int, str]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from functions.tools.search_traces.results import Page, hit
 from shared.runtime.pagination import fitting
-from shared.search.meaning import NoMeaning
-from shared.search.ranking import rank
-from shared.search.shown import shown_mark
+from shared.search.hybrid import rank
+from shared.search.legs import NoMeaning
+from shared.search.listing import shown_mark
 from shared.store.traces import Traces
 from shared.traces.corpus import solved_problems, unknown_tags
 from shared.traces.moderation import moderated
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from shared.domain.trace import Trace
     from shared.runtime.context import Deps
-    from shared.search.candidate import Candidate
-    from shared.search.ranking import Question, Ranking
+    from shared.search.hybrid import Question, Ranking
+    from shared.search.legs import Candidate
 
     Candidates = Sequence[Candidate[Trace]]
 

@@ -13,8 +13,8 @@ from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.pagination import CursorText, read_cursor, write_cursor
 from shared.runtime.tool import Arguments, Effect, Need, Result, Tool
-from shared.search.ranking import Mode, Question
-from shared.search.shown import SHOWN
+from shared.search.hybrid import Mode, Question
+from shared.search.listing import SHOWN
 from shared.traces.corpus import bearing
 from shared.traces.results import votes_in_words
 from shared.traces.tags import MOST, SentTag, normal_tags

@@ -13,12 +13,12 @@ from shared.core.dates import Span
 from shared.index.facets import Kind, named
 from shared.index.posting_changes import LongLists
 from shared.index.truncation import keeping
-from shared.retrieval.fusion import Scores, fuse
 from shared.search.corpus import knowledge
+from shared.search.filter_plan import Group, Selection
+from shared.search.fusion import Scores, fuse
+from shared.search.hybrid import Mode, Question, rank
+from shared.search.legs import NoMeaning
 from shared.search.listing import newest
-from shared.search.meaning import NoMeaning
-from shared.search.ranking import Mode, Question, rank
-from shared.search.selection import Group, Selection
 from tests.support.fakes.embedder import WordEmbedder, cosine
 from tests.support.knowledge import put_in
 from tests.support.search_brute_force import many, one
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Meter
     from shared.runtime.context import Deps
-    from shared.search.ranking import Ranking
+    from shared.search.hybrid import Ranking
 
 pytestmark = pytest.mark.anyio
 

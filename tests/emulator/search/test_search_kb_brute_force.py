@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.ai.embedding import Purpose
-from shared.search.meaning import DENSE_POOL
+from shared.search.legs import DENSE_POOL
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.search_brute_force import (
     WORDS,

@@ -10,9 +10,8 @@ from functions.tools.search_kb.tool import In, search_kb
 from infra.deploy.query_recorder import recording
 from shared.core.caller import Caller
 from shared.firestore.database import Meter
-from shared.search.meaning import DENSE_POOL
-from shared.search.plan import FEW
-from shared.search.pool import FILTERED_POOL
+from shared.search.filter_plan import FEW
+from shared.search.legs import DENSE_POOL, FILTERED_POOL
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import put_in, write
 from tests.support.search_brute_force import change, cut_lists, many, one

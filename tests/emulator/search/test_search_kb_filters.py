@@ -11,7 +11,7 @@ import pytest
 from functions.tools.search_kb.tool import In, search_kb
 from shared.core.errors import InvalidInput
 from shared.runtime.context import Backend
-from shared.search.plan import FEW
+from shared.search.filter_plan import FEW
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import in_chunks, put_in

@@ -14,7 +14,7 @@ from shared.core.errors import InvalidInput, Unavailable
 from shared.firestore.database import Meter
 from shared.runtime.invocation import call
 from shared.runtime.messages import CallRequest
-from shared.search.ranking import MAX_TERMS, Mode
+from shared.search.hybrid import MAX_TERMS, Mode
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import SAILING, in_chunks, index_all, put_in, write

@@ -10,10 +10,9 @@ import pytest
 from functions.tools.search_kb.tool import In, search_kb
 from shared.core.errors import InvalidInput
 from shared.runtime.pagination import MAX_BYTES, read_cursor, write_cursor
-from shared.search.meaning import DENSE_POOL
-from shared.search.plan import FEW
-from shared.search.pool import MAX_LEXICAL_HITS, UNCHECKED_POOL
-from shared.search.shown import SHOWN
+from shared.search.filter_plan import FEW
+from shared.search.legs import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POOL
+from shared.search.listing import SHOWN
 from shared.store.ingestion import ChunkedSource, Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import embed_all, in_chunks, index_all, put_in

@@ -11,9 +11,9 @@ import pytest
 from shared.core.dates import Span
 from shared.index.facets import Kind, named
 from shared.search.corpus import knowledge
+from shared.search.filter_plan import Group, Selection
 from shared.search.listing import EXAMINED
 from shared.search.listing import newest as newest_in
-from shared.search.selection import Group, Selection
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import in_chunks, put_in

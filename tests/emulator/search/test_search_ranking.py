@@ -11,12 +11,10 @@ import pytest
 from shared.core.errors import Unavailable
 from shared.index.facets import Kind, named
 from shared.search.corpus import Corpus, knowledge
-from shared.search.meaning import DENSE_POOL, NoMeaning
-from shared.search.plan import FEW
-from shared.search.pool import MAX_LEXICAL_HITS
-from shared.search.ranking import Late, Mode, Question
-from shared.search.ranking import rank as rank_in
-from shared.search.selection import Group, Selection
+from shared.search.filter_plan import FEW, Group, Selection
+from shared.search.hybrid import Late, Mode, Question
+from shared.search.hybrid import rank as rank_in
+from shared.search.legs import DENSE_POOL, MAX_LEXICAL_HITS, NoMeaning
 from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import in_chunks, index_all, put_in
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from shared.index.postings import Lists
     from shared.index.vector_index import Documents, Neighbour
     from shared.runtime.context import Deps
-    from shared.search.ranking import Ranking
+    from shared.search.hybrid import Ranking
     from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio

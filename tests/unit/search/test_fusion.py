@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.retrieval.fusion import Scores, fuse
+from shared.search.fusion import Scores, fuse
 
 SCORES = st.builds(Scores, similarity=st.floats(0, 1), bm25=st.floats(0, 100))
 POOLS = st.dictionaries(st.text(max_size=4), SCORES)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.index.bm25 import Postings, Totals, idf
-from shared.retrieval.relevance import (
+from shared.search.relevance import (
     MINILM,
     UNMEASURED,
     Calibration,

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from shared.core.dates import ALWAYS, Span, microseconds
 from shared.index.bm25 import Postings
 from shared.index.facets import Facet, Kind, month
-from shared.search.plan import FEW, Prefilter, Scope, plan, prefilter
-from shared.search.selection import Group, Selection
+from shared.search.filter_plan import FEW, Group, Prefilter, Scope, Selection, plan, prefilter
 
 FIRST: Final = datetime(2024, 1, 1, tzinfo=UTC)
 TAGS: Final = tuple(Facet(Kind.TAG, name) for name in "abcd")

@@ -12,7 +12,7 @@ from shared.domain.chunk import Chunk
 from shared.index.bm25 import Postings, Totals
 from shared.index.facets import HAS_CARD, Facet, Kind, named
 from shared.index.postings import Lists
-from shared.search.selection import Group, Selection, unknown
+from shared.search.filter_plan import Group, Selection, unknown
 
 NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)
 SEA, FOOD = named(Kind.TAG, "sea"), named(Kind.TAG, "food")

@@ -1,18 +1,17 @@
-"""Diversity: no source crowds out the others while they have as much to say.
-
-A ranking falls into two tiers: hits whose score is at least half of the best one, then the rest.
-Within a tier the sources take turns of two: first the best two hits of every source, in the order
-of the ranking, then every source's third and fourth, and so on. So a third hit of a source gives
-way to others that are worth it, and to nothing else.
-"""
+"""Let no single source fill a page of hits."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from shared.domain.chunk import source_id_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from shared.domain.chunk import Chunk
+    from shared.search.legs import Candidate
 
 TURN: Final = 2
 """Hits of one source before the others have their turn."""
@@ -45,3 +44,10 @@ def _in_turns(hits: Iterable[Ranked], sources: Mapping[str, str]) -> list[Ranked
         turns.append((taken[source] // TURN, hit))
         taken[source] += 1
     return [hit for _, hit in sorted(turns, key=lambda turn: turn[0])]
+
+
+def in_turns(hits: Sequence[Candidate[Chunk]]) -> list[Candidate[Chunk]]:
+    """Let sources take turns: none crowds out the others."""
+    by_id = {hit.id: hit for hit in hits}
+    sources = {name: source_id_of(name) for name in by_id}
+    return [by_id[name] for name, _ in diversify([(hit.id, hit.score) for hit in hits], sources)]

@@ -21,20 +21,20 @@ from typing import TYPE_CHECKING, Final, Generic
 
 from shared.index.postings import NO_LISTS
 from shared.index.searchable import DocumentT
-from shared.retrieval.fusion import Scores, fuse
-from shared.retrieval.relevance import Evidence, anything_matches, coverage, information
-from shared.search.meaning import Meaning, NoMeaning, meaning_of
-from shared.search.plan import plan
-from shared.search.pool import (
+from shared.search.filter_plan import plan, unknown
+from shared.search.fusion import Scores, fuse
+from shared.search.legs import (
     MAX_CHECKED,
     MAX_CHECKED_ANONYMOUS,
+    Meaning,
+    NoMeaning,
     PreparedQuery,
+    Words,
+    meaning_of,
     retrieve_candidates,
 )
-from shared.search.selection import unknown
+from shared.search.relevance import Evidence, anything_matches, coverage, information, tuning
 from shared.search.time_limit import in_time
-from shared.search.tuning import tuning
-from shared.search.words import Words
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
     from shared.index.postings import Lists
     from shared.runtime.context import Deps
-    from shared.search.candidate import Candidate
     from shared.search.corpus import Corpus
-    from shared.search.selection import Group, Selection
-    from shared.search.tuning import Tuning
+    from shared.search.filter_plan import Group, Selection
+    from shared.search.legs import Candidate
+    from shared.search.relevance import Tuning
 
 MAX_TERMS: Final = 48
 """Different terms of a question whose lists are read; each costs a document."""

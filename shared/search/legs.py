@@ -1,32 +1,178 @@
-"""Candidate retrieval: the documents that a lexical search and a vector search find, merged.
-
-Posting lists can be truncated, so a lexical search may miss documents. If the filters leave only a
-few documents, all of them become candidates.
-"""
+"""The two legs of a hybrid search, by meaning and by words, and the pool that they fill."""
 
 from __future__ import annotations
 
 import asyncio
 import heapq
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Generic
 
+from shared.core.errors import PlatformFault, RateLimited, Unavailable
+from shared.core.log import describe, log
+from shared.index import bm25
+from shared.index.embedding_space import EmbeddingSpace, Moving
 from shared.index.searchable import DocumentT
-from shared.search.meaning import DENSE_POOL
-from shared.search.plan import FEW, Scope
+from shared.search.filter_plan import FEW, Scope
 from shared.search.time_limit import in_time
+from shared.text.terms import terms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from shared.ai.embedding import Vector
+    from shared.index.postings import Lists
     from shared.index.vector_index import Neighbour
-    from shared.search.candidate import Candidate
-    from shared.search.corpus import DocumentReader
-    from shared.search.meaning import Meaning
-    from shared.search.plan import Plan
-    from shared.search.selection import Selection
-    from shared.search.words import Words
+    from shared.runtime.context import Deps
+    from shared.search.corpus import Corpus, DocumentReader
+    from shared.search.filter_plan import Plan, Selection
+    from shared.search.hybrid import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(Generic[DocumentT]):
+    """A document to rank.
+
+    Attributes:
+        id: Which.
+        bm25: Its BM25 score; 0 where it holds none of the question's terms.
+        held: The question's terms that it holds, as far as is known.
+        document: The document, which passes the filters; None while it was not read: whether it
+            still is there and passes is then to be seen.
+        similarity: Cosine similarity with the question; None where it was not compared, or has no
+            vector yet.
+        near: Whether the search by meaning brought it.
+        score: What it is ranked by; 0 before that.
+    """
+
+    id: str
+    bm25: float
+    held: frozenset[str]
+    document: DocumentT | None = None
+    similarity: float | None = None
+    near: bool = False
+    score: float = 0.0
+
+
+DENSE_POOL: Final = 50
+"""Documents that the search by meaning brings."""
+
+
+class NoMeaning(Enum):
+    """Why meaning was left out, though it was asked for."""
+
+    PROVIDER_UNAVAILABLE = auto()
+    NOTHING_EMBEDDED = auto()
+    EMBEDDED_ANEW = auto()
+    OUT_OF_TIME = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning(Generic[DocumentT]):
+    """What is known of a question's meaning.
+
+    Attributes:
+        vector: Its vector; None where words alone are searched.
+        nearest: The documents nearest to it, where everything is searched: that has to know nothing
+            of the lists.
+        missing: Why there is no vector; None where there is one, or none was asked for.
+    """
+
+    vector: Vector | None = None
+    nearest: list[Neighbour[DocumentT]] = field(default_factory=list)
+    missing: NoMeaning | None = None
+
+
+async def meaning_of(
+    question: Question, corpus: Corpus[DocumentT], deps: Deps
+) -> Meaning[DocumentT]:
+    """Embed the question, and search with it at once where there is no filter. One round trip.
+
+    Raises:
+        Unavailable: The embedding provider is down, or everything is being embedded anew, and only
+            meaning was asked for.
+        RateLimited: It throttles the caller's own key. The same.
+        PlatformFault: It is set up wrongly, or answers no vector. The same.
+        Conflict: The database is embedded with another model.
+    """
+    if not question.by_meaning:
+        return Meaning()
+    try:
+        vector, embedded = await asyncio.gather(
+            _vector(question, deps), EmbeddingSpace(deps.database).expect(deps.embedder)
+        )
+    except Moving:
+        if not question.by_words:
+            raise
+        return Meaning(missing=NoMeaning.EMBEDDED_ANEW)
+    if vector is None:
+        return Meaning(missing=NoMeaning.PROVIDER_UNAVAILABLE)
+    if not embedded:
+        return Meaning(missing=NoMeaning.NOTHING_EMBEDDED)
+    if not question.selection.everything:
+        return Meaning(vector)
+    return Meaning(vector, await corpus.documents.nearest(vector, DENSE_POOL))
+
+
+async def _vector(question: Question, deps: Deps) -> Vector | None:
+    """The question's vector; None where the provider fails and words can do without."""
+    try:
+        return await deps.query_vector(question.text)
+    except (PlatformFault, RateLimited, Unavailable) as error:
+        if not question.by_words:
+            raise
+        if isinstance(error, PlatformFault):
+            log.error("question_not_embedded", **describe(error))
+        return None
+
+
+class Words:
+    """A question's terms, and the lists of them.
+
+    Attributes:
+        terms: The terms, repeats included; none where only meaning was asked for.
+        lists: Their lists, and the totals of the corpus.
+        scores: BM25 of the documents that the terms' lists hold and the filters' lists admit.
+    """
+
+    def __init__(
+        self, question: Sequence[str], lists: Lists, among: Collection[str] | None
+    ) -> None:
+        """Score what the lists hold; `among` is what may pass the filters, None if unknown."""
+        self.terms = question
+        self.lists = lists
+        scores = bm25.score(question, lists.terms, lists.totals)
+        if among is not None:
+            scores = {name: scores[name] for name in scores.keys() & among}
+        self.scores: Mapping[str, float] = scores
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the list of any term was cut: a document that it left out may hold the term."""
+        return not all(postings.complete for postings in self.lists.terms.values())
+
+    def best(self, limit: int) -> list[str]:
+        """The documents of the highest scores."""
+        return heapq.nsmallest(limit, self.scores, key=lambda name: (-self.scores[name], name))
+
+    def candidate_from_postings(
+        self, name: str, document: DocumentT | None = None
+    ) -> Candidate[DocumentT]:
+        """A document by what the lists say of it."""
+        held = frozenset(term for term, each in self.lists.terms.items() if name in each.entries)
+        return Candidate(name, self.scores.get(name, 0.0), held, document)
+
+    def candidate_from_document(self, document: DocumentT) -> Candidate[DocumentT]:
+        """A document that was read: by its own text where lists were cut, about 0.5 ms each."""
+        if not self.truncated:
+            return self.candidate_from_postings(document.id, document)
+        counts = Counter(terms(document.indexed_text))
+        score = bm25.score_document(
+            self.terms, counts, counts.total(), self.lists.terms, self.lists.totals
+        )
+        return Candidate(document.id, score, frozenset(self.lists.terms.keys() & counts), document)
+
 
 MAX_RANKED_NEIGHBOURS: Final = FEW
 """Neighbours that are ranked, however many were fetched to find enough that pass the filters."""
