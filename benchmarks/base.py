@@ -16,9 +16,9 @@ import numpy as np
 from functions.jobs.ingest.readers.reading import read
 from infra.deploy.discovery import ROOT
 from infra.local.places import SAMPLE
-from shared.domain.chunk import embedding_text
-from shared.domain.source import Source
-from shared.store.ingestion import BLOCK, Ingestion
+from shared.knowledge.chunk import embedding_text
+from shared.knowledge.ingestion import BLOCK, Ingestion
+from shared.knowledge.source import Source
 from tests.support.knowledge import embed_all, in_chunks, index_all
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.ai.embedding import Embedder, Purpose, Vector
+    from shared.knowledge.ingestion import ChunkedSource
     from shared.runtime.context import Deps
-    from shared.store.ingestion import ChunkedSource
 
 SCIFACT: Final = ROOT.parent / "shared" / "data" / "scifact"
 QUESTIONS: Final = (

@@ -29,17 +29,17 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.firestore.database import Meter
+from shared.knowledge.ingestion import BLOCK, Ingestion
 from shared.runtime.context import Backend
 from shared.runtime.invocation import parse
 from shared.runtime.job import Budget
-from shared.store.ingestion import BLOCK, Ingestion
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from shared.knowledge.ingestion import ChunkedSource
     from shared.runtime.context import Deps
-    from shared.store.ingestion import ChunkedSource
 
 PROJECT: Final = "bench-growth"
 SIZES: Final = (1_000, 5_000, 20_000)

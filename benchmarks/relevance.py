@@ -31,8 +31,8 @@ from benchmarks.measuring import print_table
 from infra.local.places import SAMPLE
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
-from shared.domain.chunk import embedding_text
 from shared.index.bm25 import Postings, Totals, idf, pack, score
+from shared.knowledge.chunk import embedding_text
 from shared.search.fusion import Scores, fuse
 from shared.search.relevance import (
     MINILM,

@@ -35,15 +35,15 @@ from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.domain.chunk import source_id_of
 from shared.firestore.database import Meter
+from shared.knowledge.chunk import source_id_of
+from shared.knowledge.ingestion import BLOCK, Ingestion
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget
 from shared.search.corpus import knowledge
 from shared.search.filter_plan import Selection
 from shared.search.hybrid import Mode, Question, rank
 from shared.search.source_diversity import in_turns
-from shared.store.ingestion import BLOCK, Ingestion
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:

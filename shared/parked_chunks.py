@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shared.knowledge.queue import Steps
 from shared.runtime.job import Failure, Parking
-from shared.store.steps import Steps
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

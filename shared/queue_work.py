@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import CarrelError, PlatformFault, Unavailable
 from shared.core.log import describe, log
+from shared.knowledge.queue import Refused, Steps
 from shared.runtime.job import Failure
-from shared.store.steps import Refused, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from shared.knowledge.queue import Done, PendingChunk
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
-    from shared.store.steps import Done, PendingChunk
 
     Failed = tuple[PendingChunk, CarrelError]
 

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from shared.ai.batch_files import BatchFiles
     from shared.ai.vertex_batch import JobState, Row
     from shared.core.settings import Settings
+    from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
-    from shared.store.steps import PendingChunk
 
 MOST_ROWS: Final = 200_000
 MOST_BYTES: Final = 500_000_000

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from shared.embedding.bulk import BulkRun, bulk_of
 from shared.embedding.online import PAGE, STEP, embed_pages
-from shared.store.steps import Steps
+from shared.knowledge.queue import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.embedding.bulk import Bulk
+    from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
-    from shared.store.steps import PendingChunk
 
 
 async def embed_chunks(deps: Deps, budget: Budget, report: Report) -> None:

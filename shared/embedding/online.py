@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 from shared.ai.embedding import Purpose
 from shared.core.errors import CarrelError
 from shared.core.log import describe, log
+from shared.knowledge.queue import Refused, Steps
 from shared.runtime.job import Failure
-from shared.store.steps import Refused, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from shared.ai.embedding import Vector
+    from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
-    from shared.store.steps import PendingChunk
 
     Pair = tuple[PendingChunk, Vector]
     Look = Callable[[], Awaitable[Sequence[PendingChunk]]]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.extracting.findings import Findings, Found
-    from shared.store.steps import PendingChunk
+    from shared.knowledge.queue import PendingChunk
 
     Entry = Found[Any]
 

@@ -10,16 +10,16 @@ from shared.domain.topics import normal_topic
 from shared.extractions.advice import Advice, why_nothing
 from shared.extractions.pages import Wanted, page_of
 from shared.extractions.results import Metadata, ResultT, result_of
+from shared.knowledge.source_repository import Sources
 from shared.runtime.pagination import fitting, write_cursor
-from shared.store.sources import Sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from shared.extractions.arguments import ExtractionArguments
     from shared.extractions.pages import Found, Page
+    from shared.knowledge.source_repository import StoredSource
     from shared.runtime.context import Deps
-    from shared.store.sources import StoredSource
 
 ALL: Final = "all"
 """What stands for the topic where there is none."""

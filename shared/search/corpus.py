@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Generic, Protocol
 
 from shared.index.postings import KNOWLEDGE, IndexLists
 from shared.index.searchable import DocumentT
-from shared.store.chunks import Chunks
+from shared.knowledge.chunk_repository import Chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai.embedding import Vector
-    from shared.domain.chunk import Chunk
     from shared.firestore.database import Database
     from shared.index.facets import Facet
     from shared.index.postings import Lists
     from shared.index.vector_index import Documents, Neighbour
+    from shared.knowledge.chunk import Chunk
 
 
 class DocumentReader(Protocol[DocumentT]):

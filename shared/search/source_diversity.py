@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from shared.domain.chunk import source_id_of
+from shared.knowledge.chunk import source_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from shared.domain.chunk import Chunk
+    from shared.knowledge.chunk import Chunk
     from shared.search.legs import Candidate
 
 TURN: Final = 2

@@ -13,8 +13,8 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
 from shared.firestore.writes import known
-from shared.store.chunk_documents import COLLECTION
-from shared.store.steps import PENDING_FIELDS, pending_query, to_pending, waiting_query
+from shared.knowledge.chunk_repository import COLLECTION
+from shared.knowledge.queue import PENDING_FIELDS, pending_query, to_pending, waiting_query
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.firestore.database import Database
-    from shared.store.steps import PendingChunk
+    from shared.knowledge.queue import PendingChunk
 
 STEP: Final = "embed"
 PAGE: Final = 500

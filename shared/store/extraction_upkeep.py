@@ -15,7 +15,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.domain.extraction import ExtractionType, facets
 from shared.firestore.database import Stale, together
 from shared.firestore.writes import put
-from shared.store.chunk_documents import COLLECTION as CHUNKS
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.store.extracted import COLLECTION, GONE, TOPICS, removal, topic_writes
 
 if TYPE_CHECKING:

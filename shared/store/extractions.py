@@ -15,9 +15,9 @@ from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.domain.extraction import SCHEMA_VERSION, Extraction, ExtractionType, facet
+from shared.knowledge.queue import Done
 from shared.store.extracted import COLLECTION, deletions, extracted, topic_writes
 from shared.store.extraction_documents import READ_FIELDS, document, to_extraction
-from shared.store.steps import Done
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database, Write
-    from shared.store.steps import PendingChunk
+    from shared.knowledge.queue import PendingChunk
 
     Place = tuple[int, str]
     """Where an extraction stands in a list: its confidence in thousandths, and its id."""

@@ -26,9 +26,9 @@ from shared.index.posting_changes import (
     totals_writes,
 )
 from shared.index.postings import KNOWLEDGE
-from shared.store import chunk_documents as documents
+from shared.knowledge import chunk_repository as documents
+from shared.knowledge.queue import pending_query
 from shared.store.extracted import removal
-from shared.store.steps import pending_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     )
     from google.cloud.firestore_v1.types import WriteResult
 
-    from shared.domain.chunk import Chunk
     from shared.firestore.database import Database, Write
     from shared.index.indexed_state import Indexed
     from shared.index.posting_changes import ListChange
     from shared.index.postings import ListName
+    from shared.knowledge.chunk import Chunk
     from shared.store.extracted import Extracted
 
 STEP: Final = "index"

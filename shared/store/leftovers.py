@@ -13,10 +13,10 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
 from shared.firestore.writes import put
-from shared.store.chunk_documents import COLLECTION as CHUNKS
-from shared.store.chunk_documents import deleted
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.chunk_repository import deleted
+from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.store.indexing import STEP
-from shared.store.sources import COLLECTION as SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

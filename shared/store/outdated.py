@@ -8,7 +8,7 @@ from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.domain.extraction import SCHEMA_VERSION
-from shared.store.chunk_documents import COLLECTION, anew
+from shared.knowledge.chunk_repository import COLLECTION, anew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,9 +16,10 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.domain.material import Status
 from shared.firestore.writes import put
-from shared.store import chunk_documents, extracted, extraction_documents, trace_documents
+from shared.knowledge import chunk_repository
+from shared.knowledge.queue import MOST_WRITES
+from shared.store import extracted, extraction_documents, trace_documents
 from shared.store.materials import DOCUMENTS
-from shared.store.steps import MOST_WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -136,8 +137,8 @@ def _passage(data: Fields, _move: Move, now: datetime) -> dict[str, Any] | None:
     waits = "embedding_model" not in data and "embed" in data.get("pending", {})
     if "deleted_at" in data or waits:
         return None
-    again = chunk_documents.anew("embed", now)
-    return _NO_VECTOR | chunk_documents.done("cluster") | again
+    again = chunk_repository.anew("embed", now)
+    return _NO_VECTOR | chunk_repository.done("cluster") | again
 
 
 def _vector_only(data: Fields, _move: Move, _now: datetime) -> dict[str, Any] | None:
@@ -168,7 +169,7 @@ def _extraction_text(_name: str, data: Fields) -> str | None:
 CORPORA: Final = (
     Corpus(
         name="chunks",
-        query=lambda client: client.collection(chunk_documents.COLLECTION).order_by("__name__"),
+        query=lambda client: client.collection(chunk_repository.COLLECTION).order_by("__name__"),
         fields=("embedding_model", "pending", "deleted_at"),
         cleared=_passage,
     ),

@@ -10,7 +10,7 @@ from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from shared.firestore.writes import put
 from shared.index.indexed_state import read_mark
 from shared.index.postings import KNOWLEDGE, TRACES, to_totals
-from shared.store.chunk_documents import COLLECTION as CHUNKS
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.store.trace_documents import COLLECTION as SOLVED
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from infra.deploy.discovery import tools
 from infra.local.cloud import cloud
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.domain.source import Section, Source
 from shared.firestore.database import Meter
+from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
 from tests.support.gateway_process import INLINE, MARK, Library, run_deployed_gateway, run_gateway
 from tests.support.knowledge import BAKING, SAILING, put_in

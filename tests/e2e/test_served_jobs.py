@@ -14,9 +14,9 @@ import pytest
 from infra.deploy.discovery import jobs
 from infra.local.cloud import SCHEDULER, cloud
 from shared.core.settings import Settings
-from shared.domain.source import Section, Source
 from shared.firestore.leases import Leases
-from shared.store.ingestion import Ingestion
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Section, Source
 from tests.support.authorized_calls import bearer, trusting
 from tests.support.knowledge import in_chunks
 from tests.support.source_files import book, export, written

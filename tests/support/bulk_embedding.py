@@ -18,14 +18,14 @@ from shared.ai.vertex_client import Endpoint
 from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
-from shared.domain.source import Section, Source
 from shared.embedding.bulk import Bulk
 from shared.embedding.chunks import embed_with
 from shared.firestore.database import Meter
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.queue import Steps
+from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget, Report
-from shared.store.ingestion import Ingestion
-from shared.store.steps import Steps
 from tests.support.fakes.vertex import vector_of
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import chunks_by_content, documents

@@ -10,10 +10,10 @@ from google.oauth2.credentials import Credentials
 from shared.ai.vertex_generation import VertexGenerator
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
-from shared.domain.source import Section, Source
 from shared.firestore.database import Meter
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
-from shared.store.ingestion import Ingestion
 from tests.support.fakes.vertex import MODEL
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import chunks

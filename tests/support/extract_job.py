@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.extract.job import extract
 from shared.core.caller import Caller
-from shared.domain.source import Section, Source
 from shared.firestore.database import Meter
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
-from shared.store.ingestion import Ingestion
 from shared.store.outdated import Outdated
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.generator import ScriptedGenerator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from shared.core.settings import Settings
-    from shared.domain.chunk import Chunk
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
     from shared.runtime.job import Report
 

@@ -25,20 +25,20 @@ from shared.domain.extraction import (
     Step,
     extraction_id,
 )
+from shared.knowledge.queue import Steps
 from shared.runtime.invocation import call
 from shared.store.extractions import Extractions
-from shared.store.steps import Steps
 from tests.support.knowledge import write
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from shared.domain.chunk import Chunk
+    from shared.knowledge.chunk import Chunk
+    from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Backend, Deps
     from shared.runtime.messages import CallAnswer, WireError
     from shared.runtime.tool import Tool
-    from shared.store.steps import PendingChunk
 
 TOOLS: Final[dict[str, Tool[Any, Any]]] = {
     tool.name: tool for tool in (DECISIONS, METHODOLOGIES, PATTERNS, TOPICS, WARNINGS)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from infra.local.cloud import Cloud
     from infra.local.processes import Program, Served
-    from shared.domain.chunk import Chunk
+    from shared.knowledge.chunk import Chunk
 
 INLINE = ROOT / "infra" / "local" / "gateway_main.py"
 ALLOWED_ORIGIN = "https://notebook.example"

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.index.job import index
 from shared.core.dates import microseconds
-from shared.domain.source import Section, Source
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, facet_of
-from shared.store import chunk_documents
+from shared.knowledge import chunk_repository
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Section, Source
 from shared.store.indexing import Indexing
-from shared.store.ingestion import Ingestion
 from shared.text.terms import terms
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import ample, chunks, documents, one_step, tombstones
@@ -24,8 +24,8 @@ from tests.support.stored_documents import ample, chunks, documents, one_step, t
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.domain.chunk import Chunk
     from shared.index.postings import ListName
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
     from shared.store.indexing import Change
 
@@ -71,7 +71,7 @@ async def wanted_lists(deps: Deps) -> Lists:
     """The lists made from scratch, of the chunks that exist."""
     lists = Lists()
     for name, data in (await chunks(deps)).items():
-        lists.add(chunk_documents.to_chunk(name, data))
+        lists.add(chunk_repository.to_chunk(name, data))
     return lists
 
 

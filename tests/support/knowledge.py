@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
-from shared.domain.chunk import chunks_of
-from shared.domain.source import Section, Source
+from shared.knowledge.chunk import chunks_of
+from shared.knowledge.ingestion import ChunkedSource, Ingestion
+from shared.knowledge.source import Section, Source
 from shared.runtime.job import Budget
-from shared.store.ingestion import ChunkedSource, Ingestion
 from shared.text.chunking import split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.domain.chunk import Chunk
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
 
 BAKING = Source(

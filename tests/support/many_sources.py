@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from functions.jobs.index.job import index
 from shared.core.caller import Caller
-from shared.domain.source import Section, Source
 from shared.firestore.database import Meter
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Section, Source
 from shared.runtime.job import Budget
-from shared.store.ingestion import Ingestion
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shared.domain.chunk import Chunk
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Backend, Deps
 
 NOON = datetime(2024, 6, 12, 12, tzinfo=UTC)

@@ -10,13 +10,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from functions.tools.search_kb.tool import In, search_kb
-from shared.domain.source import Section, Source
 from shared.index.posting_changes import LongLists
 from shared.index.postings import KNOWLEDGE
 from shared.index.truncation import keeping
+from shared.knowledge import chunk_repository
+from shared.knowledge.source import Section, Source
 from shared.search.fusion import Scores, fuse
 from shared.search.source_diversity import diversify
-from shared.store import chunk_documents
 from shared.text.terms import terms
 from tests.support.fakes.embedder import cosine
 from tests.support.knowledge import index_all, put_in
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from functions.tools.search_kb.results import Hit
     from functions.tools.search_kb.tool import Out
     from shared.ai.embedding import Vector
-    from shared.domain.chunk import Chunk
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
 
 FIRST_DAY: Final = datetime(2024, 1, 1, tzinfo=UTC)
@@ -89,7 +89,7 @@ async def stored(deps: Deps) -> list[Stored]:
     chunks = deps.database.client.collection("chunks")
     found = [(each.id, each.to_dict() or {}) async for each in chunks.stream()]
     return [
-        Stored(chunk_documents.to_chunk(name, data), tuple(data["embedding"]))
+        Stored(chunk_repository.to_chunk(name, data), tuple(data["embedding"]))
         for name, data in found
         if "content" in data
     ]

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from functions.jobs.ingest.readers.reading import BrokenInput, read
-from shared.domain.source import Source
+from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
     from pathlib import Path

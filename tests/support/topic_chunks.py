@@ -7,9 +7,9 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.domain.source import Section, Source
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Section, Source
 from shared.runtime.job import Budget
-from shared.store.ingestion import Ingestion
 from tests.support.knowledge import embed_all, in_chunks
 from tests.support.stored_documents import chunks, documents
 

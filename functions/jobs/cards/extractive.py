@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shared.domain.chunk import KnowledgeCard
+from shared.knowledge.chunk import KnowledgeCard
 from shared.text.excerpts import beginning
 from shared.text.sentences import sentences
 

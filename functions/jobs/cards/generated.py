@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import BaseModel, Field, StringConstraints, field_validator
 
 from shared.ai.metering import metered
-from shared.domain.chunk import KnowledgeCard
+from shared.knowledge.chunk import KnowledgeCard
 
 if TYPE_CHECKING:
     from shared.ai.generation import Generator

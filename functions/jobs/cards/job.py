@@ -10,19 +10,19 @@ from functions.jobs.cards.extractive import extractive_card
 from functions.jobs.cards.generated import LEAST, generate_card, probe
 from shared.ai.generation import BadAnswer
 from shared.core.errors import InvalidInput
+from shared.knowledge.cards import STEP, Cards, card_change
+from shared.knowledge.queue import MAX_TRIES, Done, Steps
 from shared.parked_chunks import parked_chunks
 from shared.queue_work import AT_ONCE, PAGE, Work, work_off
 from shared.runtime.job import Job, Report
 from shared.runtime.tool import Need
-from shared.store.cards import STEP, Cards, card_change
-from shared.store.steps import MAX_TRIES, Done, Steps
 
 if TYPE_CHECKING:
     from shared.ai.generation import Generator
-    from shared.domain.chunk import KnowledgeCard
+    from shared.knowledge.chunk import KnowledgeCard
+    from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget
-    from shared.store.steps import PendingChunk
 
 BY_MODEL: Final = "by language model"
 BY_EXTRACTION: Final = "extractive"

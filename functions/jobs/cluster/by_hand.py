@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shared.clustering.topics import Topic, centroid_of, reach_of
-from shared.store.clusters import BY_HAND
+from shared.knowledge.cluster_repository import BY_HAND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from functions.jobs.cluster.reading import Base
-    from shared.store.clustering import Placed
-    from shared.store.clusters import CentredCluster
+    from shared.knowledge.cluster_repository import CentredCluster
+    from shared.knowledge.clustering_repository import Placed
 
 
 def ids_by_hand(clusters: Sequence[CentredCluster]) -> frozenset[str]:

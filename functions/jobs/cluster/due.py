@@ -8,15 +8,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from shared.clustering.topics import FEWEST
-from shared.store.clustering import Clusterings
-from shared.store.steps import Steps
+from shared.knowledge.clustering_repository import Clusterings
+from shared.knowledge.queue import Steps
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from shared.knowledge.clustering_repository import Clustering
     from shared.runtime.context import Deps
     from shared.runtime.job import Report
-    from shared.store.clustering import Clustering
 
 MOST: Final = 200_000
 """Passages that the job makes topics of: their vectors of 768 numbers take 600 MB, twice."""

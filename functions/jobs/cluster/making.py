@@ -14,9 +14,9 @@ from functions.jobs.cluster.reading import read_all
 from shared.clustering.keeping import kept_among
 from shared.clustering.naming import Description, Passage, described
 from shared.clustering.topics import find_topics
+from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.clustering_repository import PAGE, Clustering, Clusterings, Move
 from shared.runtime.job import Budget
-from shared.store.clustering import PAGE, Clustering, Clusterings, Move
-from shared.store.clusters import Clusters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from functions.jobs.cluster.due import Standing
     from functions.jobs.cluster.planning import Plan
     from functions.jobs.cluster.reading import Base
+    from shared.knowledge.clustering_repository import Placed
     from shared.runtime.context import Deps
     from shared.runtime.job import Report
-    from shared.store.clustering import Placed
 
 READING: Final = 0.6
 """The share of a run's time after which it gives up reading, to put new passages in at least."""

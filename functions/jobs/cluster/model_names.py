@@ -12,16 +12,16 @@ from shared.ai.generation import BadAnswer
 from shared.ai.metering import metered
 from shared.core.errors import CarrelError, InvalidInput
 from shared.core.log import describe, log
+from shared.knowledge.cluster_repository import BY_WORDS_ALONE, Clusters
+from shared.knowledge.clustering_repository import Clusterings
 from shared.runtime.job import Failure
-from shared.store.clustering import Clusterings
-from shared.store.clusters import BY_WORDS_ALONE, Clusters
 
 if TYPE_CHECKING:
     from shared.ai.generation import Generator
-    from shared.domain.cluster import Cluster
+    from shared.knowledge.cluster import Cluster
+    from shared.knowledge.cluster_repository import CentredCluster
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
-    from shared.store.clusters import CentredCluster
 
 AT_ONCE: Final = 4
 SHOWN: Final = 8

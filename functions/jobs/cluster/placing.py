@@ -8,18 +8,18 @@ import numpy as np
 
 from functions.jobs.cluster.by_hand import held_by, ids_by_hand
 from shared.clustering.topics import nearest_topics
-from shared.store.clustering import PAGE, Clusterings, Move
-from shared.store.clusters import Clusters
+from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.clustering_repository import PAGE, Clusterings, Move
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from shared.knowledge.cluster_repository import CentredCluster
+    from shared.knowledge.clustering_repository import Clustering, Placed
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
-    from shared.store.clustering import Clustering, Placed
-    from shared.store.clusters import CentredCluster
 
 
 async def place_waiting(

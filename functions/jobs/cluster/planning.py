@@ -12,15 +12,15 @@ from functions.jobs.cluster.by_hand import ids_by_hand
 from shared.clustering.matching import Match, matches
 from shared.clustering.naming import Description
 from shared.clustering.plane import on_map
-from shared.domain.cluster import Cluster
-from shared.store.clusters import BY_WORDS, CentredCluster
+from shared.knowledge.cluster import Cluster
+from shared.knowledge.cluster_repository import BY_WORDS, CentredCluster
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from shared.clustering.topics import Topic
-    from shared.store.clustering import Placed
+    from shared.knowledge.clustering_repository import Placed
 
 CENTRAL: Final = 30
 """Passages of a topic, the most central, after which it is named."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.store.clustering import Clusterings
+from shared.knowledge.clustering_repository import Clusterings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from shared.knowledge.clustering_repository import Placed
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget
-    from shared.store.clustering import Placed
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,10 +8,10 @@ from shared.embedding.chunks import embed_chunks
 from shared.embedding.moving import carry_on
 from shared.embedding.online import STEP
 from shared.index.embedding_space import EmbeddingSpace
+from shared.knowledge.queue import Steps
 from shared.parked_chunks import parked_chunks
 from shared.runtime.job import Job, Report
 from shared.runtime.tool import Need
-from shared.store.steps import Steps
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.domain.extraction import Extraction
-    from shared.store.steps import PendingChunk
+    from shared.knowledge.queue import PendingChunk
 
 
 class Line:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from shared.ai.generation import Generator
     from shared.domain.extraction import Extraction
     from shared.extracting.likeness import Embedded, Similar
+    from shared.knowledge.queue import Done, PendingChunk
     from shared.runtime.context import Deps
     from shared.runtime.job import Report
-    from shared.store.steps import Done, PendingChunk
 
 SHORTEST: Final = 80
 """Characters: a shorter passage weighs, explains and describes nothing, and is not read."""

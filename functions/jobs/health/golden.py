@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from shared.store.health import Golden, Health
+from shared.knowledge.golden_queries import Golden, Health
 from shared.text.sentences import sentences
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.domain.chunk import Chunk
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
 
 WANTED: Final = 20

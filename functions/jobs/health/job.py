@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.health.golden import MOST, WANTED, golden_queries
 from shared.core.log import log
-from shared.health.score import TOP, Night, gained_since_a_week
+from shared.knowledge.golden_queries import TOP, Health, Night, gained_since_a_week
 from shared.runtime.job import Job, Report
 from shared.runtime.tool import Need
 from shared.search.corpus import knowledge
 from shared.search.filter_plan import Selection
 from shared.search.hybrid import Mode, Question, rank
 from shared.search.source_diversity import in_turns
-from shared.store.health import Health
 
 if TYPE_CHECKING:
+    from shared.knowledge.golden_queries import Golden
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget
-    from shared.store.health import Golden
 
 FELL: Final = 0.1
 """What recall@10 may fall below that of the week before: by two queries of twenty."""

@@ -13,10 +13,10 @@ from shared.index.indexed_state import NOTHING, mark
 from shared.index.posting_changes import LongLists
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.index.truncation import keeping
+from shared.knowledge.queue import Steps
 from shared.parked_chunks import parked_chunks
 from shared.runtime.job import Failure, Job, Report
 from shared.store.indexing import STEP, Change, Indexing
-from shared.store.steps import Steps
 from shared.text.terms import ANALYSIS
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers.decoding import Unreadable
-from shared.domain.chunk import chunks_of
-from shared.domain.source import Source
-from shared.store.ingestion import BLOCK, ChunkedSource
+from shared.knowledge.chunk import chunks_of
+from shared.knowledge.ingestion import BLOCK, ChunkedSource
+from shared.knowledge.source import Source
 from shared.text.chunking import split
 
 if TYPE_CHECKING:

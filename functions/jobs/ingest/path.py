@@ -13,19 +13,19 @@ from functions.jobs.ingest.readers.fields import headline, one_line
 from functions.jobs.ingest.readers.reading import BrokenInput, list_files, read, read_files
 from functions.jobs.ingest.roots import possible_moves
 from functions.jobs.ingest.saving import save
-from shared.domain.source import Source
+from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.ingestion import BLOCK
+from shared.knowledge.roots import Roots
+from shared.knowledge.source import Source
 from shared.runtime.job import Failure
-from shared.store.chunks import Chunks
-from shared.store.ingestion import BLOCK
-from shared.store.roots import Roots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from functions.jobs.ingest.readers.reading import Listing
+    from shared.knowledge.roots import Root
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
-    from shared.store.roots import Root
 
 _TITLE_LENGTH: Final = 80
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from shared.store.roots import Root
+from shared.knowledge.roots import Root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

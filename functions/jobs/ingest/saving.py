@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.store.ingestion import Ingestion
+from shared.knowledge.ingestion import Ingestion
 
 if TYPE_CHECKING:
     from functions.jobs.ingest.chunking import Block
-    from shared.domain.source import Source
+    from shared.knowledge.source import Source
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
 

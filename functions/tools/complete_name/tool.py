@@ -11,13 +11,13 @@ from pydantic import Field, StringConstraints
 from shared.core.caller import Tier
 from shared.index.facets import Facet, Kind, named
 from shared.index.postings import KNOWLEDGE, FacetName, IndexLists
+from shared.knowledge.common_names import MOST, CommonNames
+from shared.knowledge.source_repository import Sources
 from shared.runtime.tool import Arguments, Effect, Result, Tool
-from shared.store.common_names import MOST, CommonNames
-from shared.store.sources import Sources
 
 if TYPE_CHECKING:
+    from shared.knowledge.source_repository import StoredSource
     from shared.runtime.context import Deps
-    from shared.store.sources import StoredSource
 
 WITH_IDS: Final = (Kind.SOURCE, Kind.CLUSTER)
 

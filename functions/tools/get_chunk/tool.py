@@ -9,18 +9,18 @@ from pydantic import AliasChoices, Field
 
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
-from shared.results import Addresses
+from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.views import Addresses
 from shared.runtime.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
-from shared.store.chunks import Chunks
-from shared.store.clusters import Clusters
 from shared.text.excerpts import snippet
 
 if TYPE_CHECKING:
-    from shared.domain.chunk import Chunk
-    from shared.domain.cluster import Cluster
     from shared.index.vector_index import Neighbour
+    from shared.knowledge.chunk import Chunk
+    from shared.knowledge.chunk_repository import StoredChunk
+    from shared.knowledge.cluster import Cluster
     from shared.runtime.context import Deps
-    from shared.store.chunks import StoredChunk
 
 
 class In(Arguments):

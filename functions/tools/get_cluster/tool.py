@@ -11,17 +11,16 @@ from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.index.facets import Facet, Kind
 from shared.index.vector_index import place
-from shared.results import Passage, passage_fields
+from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.views import ClusterSummary, Passage, cluster_fields, passage_fields
 from shared.runtime.pagination import CursorText, Moment, fitting, read_cursor, write_cursor
 from shared.runtime.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Tool
-from shared.store.chunks import Chunks
-from shared.store.clusters import Clusters
-from shared.summaries import ClusterSummary, cluster_fields
 
 if TYPE_CHECKING:
-    from shared.domain.chunk import Chunk
+    from shared.knowledge.chunk import Chunk
+    from shared.knowledge.cluster_repository import CentredCluster, RelatedCluster
     from shared.runtime.context import Deps
-    from shared.store.clusters import CentredCluster, RelatedCluster
 
 _PLACE: Final = TypeAdapter(tuple[Moment, DocumentId])
 """The date and the id of the last passage that was shown."""

@@ -9,18 +9,18 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Final
 
 from shared.core.dates import Span
-from shared.domain.chunk import source_id_of
 from shared.index.facets import Facet, Kind
 from shared.index.postings import KNOWLEDGE, IndexLists
-from shared.store.chunk_lists import ChunkLists
-from shared.store.sources import Sources
+from shared.knowledge.chunk import source_id_of
+from shared.knowledge.chunk_repository import ChunkLists
+from shared.knowledge.source_repository import Sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shared.index.bm25 import Postings
+    from shared.knowledge.source_repository import StoredSource
     from shared.runtime.context import Deps
-    from shared.store.sources import StoredSource
 
     Months = Mapping[str, Postings]
     """By month, as YYYY-MM, the dates of its chunks; a month without chunks has no list."""

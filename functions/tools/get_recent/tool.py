@@ -13,10 +13,10 @@ from functions.tools.get_recent.activity import activity
 from shared.core.caller import Tier
 from shared.core.dates import Period, span_of
 from shared.index.vector_index import place
-from shared.results import Passage, passage_fields
+from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.views import Passage, passage_fields
 from shared.runtime.pagination import CursorText, Moment, fitting, read_cursor, write_cursor
 from shared.runtime.tool import Arguments, DocumentId, Effect, Links, Result, Tool
-from shared.store.chunks import Chunks
 
 if TYPE_CHECKING:
     from shared.core.dates import Span

@@ -9,15 +9,15 @@ from pydantic import AliasChoices, Field, TypeAdapter
 
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, NotFound
+from shared.knowledge.chunk_repository import ChunkLists
+from shared.knowledge.source_repository import Sources
+from shared.knowledge.views import SourceSummary, source_fields
 from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
 from shared.runtime.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
-from shared.store.chunk_lists import ChunkLists
-from shared.store.sources import Sources
-from shared.summaries import SourceSummary, source_fields
 from shared.text.excerpts import snippet
 
 if TYPE_CHECKING:
-    from shared.domain.chunk import Chunk
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
 
     Position = tuple[str, str, int]

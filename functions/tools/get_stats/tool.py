@@ -11,21 +11,19 @@ from shared.core.caller import Tier
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.facets import HAS_CARD, Kind
 from shared.index.postings import KNOWLEDGE, IndexLists
+from shared.knowledge.chunk_repository import STEPS, ChunkLists, Chunks
+from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.golden_queries import Health as Nights
+from shared.knowledge.queue import Steps
+from shared.knowledge.source_repository import Sources
 from shared.runtime.tool import Arguments, Effect, Result, Tool
-from shared.store.chunk_documents import STEPS
-from shared.store.chunk_lists import ChunkLists
-from shared.store.chunks import Chunks
-from shared.store.clusters import Clusters
 from shared.store.extraction_counts import count_extractions
-from shared.store.health import Health as Nights
-from shared.store.sources import Sources
-from shared.store.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.health.score import Night
     from shared.index.postings import FacetName
+    from shared.knowledge.golden_queries import Night
     from shared.runtime.context import Deps
 
 TOP: Final = 10

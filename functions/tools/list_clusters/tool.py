@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field, TypeAdapter
 
 from shared.core.caller import Tier
+from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.views import ClusterSummary, cluster_fields
 from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
 from shared.runtime.tool import Arguments, DocumentId, Effect, Links, Result, Tool
-from shared.store.clusters import Clusters
-from shared.summaries import ClusterSummary, cluster_fields
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

@@ -10,18 +10,18 @@ from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
 from shared.core.caller import Tier
 from shared.index.facets import Facet, Kind, named
 from shared.index.postings import KNOWLEDGE, IndexLists
+from shared.knowledge.common_names import CommonNames
+from shared.knowledge.source_repository import Order, Sources
+from shared.knowledge.views import SourceSummary, source_fields
 from shared.runtime.pagination import CursorText, Moment, fitting, read_cursor, write_cursor
 from shared.runtime.tool import Arguments, DocumentId, Effect, Links, Result, Tool
-from shared.store.common_names import CommonNames
-from shared.store.sources import Order, Sources
-from shared.summaries import SourceSummary, source_fields
 from shared.text.suggestions import unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shared.knowledge.source_repository import Place, StoredSource
     from shared.runtime.context import Deps
-    from shared.store.sources import Place, StoredSource
 
 EMPTY: Final = "There are no sources yet. The owner puts texts in with `carrel ingest PATH`."
 BLOCK: Final = 100

@@ -6,15 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from shared.index.facets import Kind
+from shared.knowledge.common_names import CommonNames
+from shared.knowledge.queue import Steps
 from shared.search.legs import NoMeaning
-from shared.store.common_names import CommonNames
-from shared.store.steps import Steps
 from shared.text.suggestions import nearest_names, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from shared.domain.chunk import Chunk
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
     from shared.search.filter_plan import Group, Selection
     from shared.search.hybrid import Question, Ranking

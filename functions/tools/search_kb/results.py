@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from shared.results import Passage, passage_fields
+from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.views import Passage, passage_fields
 from shared.runtime.tool import Result
 from shared.search.hybrid import Mode
-from shared.store.clusters import Clusters
 from shared.text.excerpts import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from shared.domain.chunk import Chunk
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
     from shared.search.legs import Candidate
 

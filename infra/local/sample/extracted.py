@@ -12,20 +12,20 @@ from infra.local.sample.load import FOLDER, chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.domain.extraction import CONTENTS, Extraction, ExtractionType, extraction_id
 from shared.index.embedding_space import EmbeddingSpace
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.queue import PENDING_FIELDS, Steps, to_pending
 from shared.runtime.job import Job, Report
 from shared.runtime.tool import Need
-from shared.store.chunk_documents import COLLECTION as CHUNKS
 from shared.store.extractions import Extractions
-from shared.store.steps import PENDING_FIELDS, Steps, to_pending
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
+    from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget
-    from shared.store.steps import PendingChunk
 
     ByChunk = Mapping[str, Sequence["Row"]]
 

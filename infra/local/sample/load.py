@@ -13,14 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from functions.jobs.ingest.readers.reading import read
 from shared.clustering.plane import on_map
 from shared.clustering.topics import centroid_of, reach_of
-from shared.domain.chunk import KnowledgeCard, chunks_of
-from shared.domain.cluster import Cluster
-from shared.domain.source import Source
+from shared.knowledge.cards import BY_HAND, Cards
+from shared.knowledge.chunk import KnowledgeCard, chunks_of
+from shared.knowledge.cluster import Cluster
+from shared.knowledge.cluster_repository import CentredCluster, Clusters
+from shared.knowledge.clustering_repository import Clustering, Clusterings
+from shared.knowledge.source import Source
 from shared.runtime.job import Job, Report
 from shared.runtime.tool import Need
-from shared.store.cards import BY_HAND, Cards
-from shared.store.clustering import Clustering, Clusterings
-from shared.store.clusters import CentredCluster, Clusters
 from shared.text.chunking import split
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from shared.core.caller import Caller, Scope
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
 from shared.firestore.database import Connection, Meter
+from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import Backend
-from shared.store.ingestion import Ingestion
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
 from tests.support.healthy_deployment import FakeGateway

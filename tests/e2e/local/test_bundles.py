@@ -22,7 +22,7 @@ from infra.local.file_lock import locked
 from infra.local.processes import LOOPBACK, Program, Served, await_answer, run, serve
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
-from shared.store.ingestion import Ingestion
+from shared.knowledge.ingestion import Ingestion
 from tests.support.fakes.openai import MODEL, FakeOpenAI
 from tests.support.fakes.vertex import FakeVertex
 from tests.support.gateway_process import SECRET

@@ -17,12 +17,12 @@ from infra.cli import main
 from infra.deploy.discovery import ROOT, jobs
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.domain.chunk import KnowledgeCard
 from shared.firestore.database import Meter
+from shared.knowledge.cards import BY_HAND, Cards
+from shared.knowledge.chunk import KnowledgeCard
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.queue import Steps
 from shared.runtime.context import Backend
-from shared.store.cards import BY_HAND, Cards
-from shared.store.ingestion import Ingestion
-from shared.store.steps import Steps
 from tests.support.knowledge import BAKING, in_chunks
 
 if TYPE_CHECKING:

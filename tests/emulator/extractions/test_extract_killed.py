@@ -15,9 +15,9 @@ from infra.deploy.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.firestore.database import Meter
+from shared.knowledge.queue import Steps
 from shared.runtime.context import Backend
 from shared.runtime.job import Report, run_job
-from shared.store.steps import Steps
 from tests.support.extract_job import KEYS, book, decision, shelve, warning
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.generator import ScriptedGenerator
@@ -25,7 +25,7 @@ from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
-    from shared.domain.source import Source
+    from shared.knowledge.source import Source
     from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, put_in
 
 if TYPE_CHECKING:
-    from shared.domain.chunk import Chunk
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio

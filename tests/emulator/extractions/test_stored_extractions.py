@@ -11,8 +11,8 @@ import pytest
 from shared.ai.embedding import Purpose
 from shared.domain.extraction import LONGEST_QUOTE, SCHEMA_VERSION, ExtractionType
 from shared.domain.topics import Topic
+from shared.knowledge.queue import Steps
 from shared.store.extractions import Extractions, place
-from shared.store.steps import Steps
 from shared.store.topics import Topics
 from tests.support.extractions import (
     decision,
@@ -31,11 +31,11 @@ from tests.support.stored_documents import documents, snapshots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.domain.chunk import Chunk
     from shared.domain.extraction import Extraction
     from shared.firestore.database import Meter
+    from shared.knowledge.chunk import Chunk
+    from shared.knowledge.queue import Done
     from shared.runtime.context import Deps
-    from shared.store.steps import Done
 
 pytestmark = pytest.mark.anyio
 

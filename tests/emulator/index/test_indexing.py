@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from shared.domain.source import Section, Source
 from shared.firestore.database import Stale
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, named
@@ -16,8 +15,9 @@ from shared.index.indexed_state import NOTHING, Indexed
 from shared.index.posting_changes import list_changes
 from shared.index.postings import KNOWLEDGE
 from shared.index.truncation import keeping
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Section, Source
 from shared.store.indexing import Change, Indexing
-from shared.store.ingestion import Ingestion
 from tests.support.index_lists import NOON, stored_lists, stored_totals
 from tests.support.knowledge import in_chunks, write
 from tests.support.stored_documents import chunks, documents

@@ -11,9 +11,8 @@ import pytest
 from shared.core.dates import ALWAYS, Span
 from shared.index.facets import HAS_CARD, Kind, named
 from shared.index.vector_index import place
-from shared.store.chunk_lists import ChunkLists
-from shared.store.chunks import Chunks
-from shared.store.ingestion import Ingestion
+from shared.knowledge.chunk_repository import ChunkLists, Chunks
+from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, in_chunks, texts
 from tests.support.many_sources import NOON, index_all, shelve, source
 

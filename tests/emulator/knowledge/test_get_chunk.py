@@ -10,7 +10,7 @@ import pytest
 from functions.tools.get_chunk.tool import In, get_chunk
 from shared.core.errors import NotFound
 from shared.firestore.database import Meter
-from shared.store.chunks import Chunks
+from shared.knowledge.chunk_repository import Chunks
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 
 if TYPE_CHECKING:

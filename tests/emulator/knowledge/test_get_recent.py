@@ -13,9 +13,9 @@ from functions.tools.get_recent.tool import EMPTY, In, get_recent
 from shared.core.caller import Caller
 from shared.core.dates import Period
 from shared.core.errors import InvalidInput
+from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import Backend
 from shared.runtime.pagination import write_cursor
-from shared.store.ingestion import Ingestion
 from tests.support.knowledge import in_chunks, write
 from tests.support.many_sources import NOON, cost, metered, shelve, source
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.tools.get_stats.tool import In, get_stats
-from shared.health.score import Night
-from shared.store.health import Health
-from shared.store.ingestion import Ingestion
+from shared.knowledge.golden_queries import Health, Night
+from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, write
 from tests.support.many_sources import NOON, cost, index_all, metered, shelve, source
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from functions.tools.list_sources.tool import EMPTY, In, list_sources
 from shared.core.errors import InvalidInput
-from shared.store.ingestion import Ingestion
+from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, in_chunks, write
 from tests.support.many_sources import NOON, cost, metered, shelve, source
 

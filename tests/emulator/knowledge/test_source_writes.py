@@ -11,13 +11,12 @@ import pytest
 from google.cloud.firestore import DELETE_FIELD
 
 from shared.core.caller import Caller
-from shared.domain.source import Section, Source
 from shared.firestore.database import Meter
 from shared.firestore.leases import Leases
-from shared.store.chunk_documents import AT_FIRST
-from shared.store.chunks import Chunks
-from shared.store.ingestion import Ingestion
-from shared.store.steps import Steps
+from shared.knowledge.chunk_repository import AT_FIRST, Chunks
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.queue import Steps
+from shared.knowledge.source import Section, Source
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import chunks, documents, snapshots, tombstones
 

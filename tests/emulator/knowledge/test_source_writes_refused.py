@@ -11,9 +11,9 @@ from google.api_core.exceptions import PermissionDenied
 
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
-from shared.domain.source import Section, Source
 from shared.firestore.database import Meter
-from shared.store.ingestion import ChunkedSource, Ingestion
+from shared.knowledge.ingestion import ChunkedSource, Ingestion
+from shared.knowledge.source import Section, Source
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.knowledge import BAKING, SAILING, in_chunks
 from tests.support.stored_documents import chunks, documents, tombstones

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.domain.chunk import KnowledgeCard
-from shared.domain.source import Section, Source
 from shared.firestore.database import Database, Meter
-from shared.store.cards import BY_HAND, Cards
-from shared.store.chunks import Chunks
-from shared.store.ingestion import Ingestion
-from shared.store.steps import Steps
+from shared.knowledge.cards import BY_HAND, Cards
+from shared.knowledge.chunk import KnowledgeCard
+from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.queue import Steps
+from shared.knowledge.source import Section, Source
 from tests.support.knowledge import BAKING, SAILING, in_chunks, write
 from tests.support.stored_documents import documents, snapshots
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from google.cloud.firestore import DELETE_FIELD
 
-from shared.domain.cluster import Cluster
-from shared.domain.source import Section, Source
-from shared.store.clusters import CentredCluster, Clusters
-from shared.store.ingestion import Ingestion
-from shared.store.steps import Steps
+from shared.knowledge.cluster import Cluster
+from shared.knowledge.cluster_repository import CentredCluster, Clusters
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.queue import Steps
+from shared.knowledge.source import Section, Source
 from tests.support.knowledge import BAKING, SAILING, in_chunks
 from tests.support.stored_documents import documents, snapshots
 

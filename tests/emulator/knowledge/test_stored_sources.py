@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.store.sources import Order, Sources
+from shared.knowledge.source_repository import Order, Sources
 from tests.support.knowledge import BAKING, SAILING
 from tests.support.many_sources import NOON, shelve, source
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
+    from shared.knowledge.source_repository import Place
     from shared.runtime.context import Deps
-    from shared.store.sources import Place
 
 pytestmark = pytest.mark.anyio
 

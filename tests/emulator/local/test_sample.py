@@ -17,11 +17,11 @@ from infra.local.sample.load import FOLDER, Knowledge, add_knowledge, chunks_by_
 from shared.ai.embedding import unit_vector
 from shared.clustering.plane import on_map
 from shared.core.ids import safe_id
-from shared.domain.cluster import Cluster
-from shared.domain.source import Section, Source
+from shared.knowledge.cluster import Cluster
+from shared.knowledge.cluster_repository import CentredCluster, Clusters
+from shared.knowledge.clustering_repository import Clustering, Clusterings
+from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
-from shared.store.clustering import Clustering, Clusterings
-from shared.store.clusters import CentredCluster, Clusters
 from tests.support.knowledge import put_in
 from tests.support.stored_documents import ample, documents
 from tests.support.topic_chunks import standing

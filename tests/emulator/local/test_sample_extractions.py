@@ -17,14 +17,14 @@ from infra.local.sample.load import FOLDER
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.domain.extraction import CONTENTS, ExtractionType, Pattern
-from shared.domain.source import Source
 from shared.domain.topics import normal_topics
 from shared.extracting.likeness import distinct, original_of, similar
 from shared.extracting.quotes import find_code, find_quote
 from shared.firestore.database import Meter
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.queue import PendingChunk, Steps
+from shared.knowledge.source import Source
 from shared.runtime.context import Backend
-from shared.store.ingestion import Ingestion
-from shared.store.steps import PendingChunk, Steps
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import in_chunks, write
 from tests.support.stored_documents import documents
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from shared.ai.local_embedding import LocalEmbedder
     from shared.core.settings import Settings
-    from shared.domain.chunk import Chunk
     from shared.domain.extraction import Extraction
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio

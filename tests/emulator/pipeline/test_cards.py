@@ -15,10 +15,10 @@ import pytest
 from functions.jobs.cards.generated import PROBE
 from functions.jobs.cards.job import JOB, cards, waiting
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
-from shared.domain.source import Section, Source
+from shared.knowledge.cards import BY_HAND
+from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
 from shared.runtime.job import Report, run_job
-from shared.store.cards import BY_HAND
 from tests.support.cards import (
     NOON,
     bring,

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.store.chunks import Chunks
-from shared.store.ingestion import Ingestion
-from shared.store.steps import Done, Parked, Steps
+from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.queue import Done, Parked, Steps
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
     from shared.firestore.database import Meter, Write
+    from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Deps
-    from shared.store.steps import PendingChunk
 
 pytestmark = pytest.mark.anyio
 

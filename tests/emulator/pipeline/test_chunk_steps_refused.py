@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.errors import PlatformFault
-from shared.domain.source import Section, Source
 from shared.firestore.database import MOST_BYTES
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.queue import Done, Refused, Steps
+from shared.knowledge.source import Section, Source
 from shared.queue_work import Work, work_off
 from shared.runtime.job import Report
-from shared.store.ingestion import Ingestion
-from shared.store.steps import Done, Refused, Steps
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import ample, documents
 
 if TYPE_CHECKING:
     from shared.firestore.database import Write
+    from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Deps
-    from shared.store.steps import PendingChunk
 
 pytestmark = pytest.mark.anyio
 

@@ -15,9 +15,9 @@ from shared.core.caller import Caller
 from shared.firestore.database import LeaseLost, Meter
 from shared.firestore.leases import Leases
 from shared.index.embedding_space import EmbeddingSpace
+from shared.knowledge.cluster_repository import Clusters
 from shared.runtime.context import Backend
 from shared.runtime.job import Busy, Report, run_job
-from shared.store.clusters import Clusters
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, chunks, documents, nothing, one_step

@@ -15,8 +15,8 @@ from functions.jobs.cluster.job import cluster
 from infra.deploy.discovery import ROOT
 from shared.core.caller import Caller
 from shared.firestore.database import Meter
+from shared.knowledge.cluster_repository import BY_HAND, Clusters
 from shared.runtime.context import Backend
-from shared.store.clusters import BY_HAND, Clusters
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample

@@ -16,12 +16,12 @@ from functions.jobs.embed.job import JOB, embed, waiting
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, Conflict, InvalidInput, PlatformFault, Unavailable
-from shared.domain.source import Section, Source
 from shared.firestore.database import LeaseLost, Meter
 from shared.firestore.leases import Leases
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget, Report, run_job
-from shared.store.ingestion import Ingestion
 from tests.support.knowledge import in_chunks, write
 from tests.support.stored_documents import (
     ample,

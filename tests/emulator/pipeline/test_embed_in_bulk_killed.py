@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from infra.deploy.discovery import ROOT
-from shared.domain.source import Section, Source
-from shared.store.ingestion import Ingestion
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Section, Source
 from tests.support.fakes import cloud_storage, vertex_batch
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.vertex_batch import FakeVertexBatch

@@ -16,9 +16,9 @@ from shared.core.circuit_breaker import Breaker
 from shared.core.errors import Unavailable
 from shared.firestore.database import Meter
 from shared.index.embedding_space import EmbeddingSpace
+from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget, Report
-from shared.store.ingestion import Ingestion
 from tests.support.fakes.vertex import FakeVertex, Reply, refusal
 from tests.support.knowledge import BAKING, SAILING, in_chunks
 

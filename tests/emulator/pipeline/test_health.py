@@ -13,11 +13,11 @@ import pytest
 from functions.jobs.health.golden import MOST, WANTED
 from functions.jobs.health.job import JOB, health
 from shared.core.caller import Caller
-from shared.domain.source import Section, Source
 from shared.firestore.database import Meter
+from shared.knowledge.golden_queries import KEPT, Golden, Health
+from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget, Report, run_job
-from shared.store.health import KEPT, Golden, Health
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend
 from tests.support.fakes.embedder import WordEmbedder

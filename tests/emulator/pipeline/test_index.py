@@ -14,17 +14,17 @@ from functions.jobs.index.commits import MAX_BYTES, MAX_LISTS, commits
 from functions.jobs.index.job import JOB, PAGE, index, waiting
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
-from shared.domain.source import Section, Source
 from shared.firestore.database import LeaseLost, Meter
 from shared.firestore.leases import Leases
 from shared.index.facets import HAS_CARD, Facet, Kind, named
 from shared.index.indexed_state import NOTHING, Indexed
 from shared.index.postings import KNOWLEDGE, IndexLists
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.queue import Steps
+from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget, Report, run_job
 from shared.store.indexing import Change, Indexing, Waiting
-from shared.store.ingestion import Ingestion
-from shared.store.steps import Steps
 from shared.text.terms import ANALYSIS
 from tests.support.index_lists import NOON, History, Raced, assert_exact, assert_sound, stored_lists
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write

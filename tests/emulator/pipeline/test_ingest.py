@@ -16,10 +16,10 @@ from functions.jobs.ingest.readers.reading import read
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
-from shared.domain.source import Source
 from shared.firestore.database import Meter
+from shared.knowledge.chunk_repository import AT_FIRST
+from shared.knowledge.source import Source
 from shared.runtime.job import Budget, Failure, Report
-from shared.store.chunk_documents import AT_FIRST
 from tests.support.source_files import book, export, lines, written
 from tests.support.stored_documents import (
     ample,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from shared.store.bucket_sync import SHARDS, BucketSync, Held, digest, shard_of
+from shared.knowledge.bucket_sync import SHARDS, BucketSync, Held, digest, shard_of
 from tests.support.database_dump import everything
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from functions.jobs.embed.job import embed
 from functions.jobs.ingest.chunking import chunked
 from functions.jobs.ingest.job import ingest
 from shared.core.settings import Settings
-from shared.store.ingestion import Ingestion
+from shared.knowledge.ingestion import Ingestion
 from tests.support.source_files import sources, written
 from tests.support.stored_documents import ample, chunks_by_content
 

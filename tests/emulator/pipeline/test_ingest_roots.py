@@ -13,10 +13,10 @@ from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest.readers.reading import read
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.domain.source import Source
 from shared.firestore.database import Meter, Stale
+from shared.knowledge.roots import Root, Roots
+from shared.knowledge.source import Source
 from shared.runtime.job import Failure
-from shared.store.roots import Root, Roots
 from tests.support.source_files import book, export, lines, written
 from tests.support.stored_documents import ample, chunks, documents
 

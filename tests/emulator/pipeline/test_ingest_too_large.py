@@ -16,8 +16,8 @@ from functions.jobs.ingest.readers.text_files import MAX_BYTES as MAX_TEXT
 from functions.jobs.ingest.readwise.following import MARGIN
 from functions.jobs.ingest.readwise.parking import PARKING
 from shared.core.settings import Settings
-from shared.domain.source import Section, Source
-from shared.store.readwise_sync import MOST_TRIES
+from shared.knowledge.readwise_sync import MOST_TRIES
+from shared.knowledge.source import Section, Source
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.readwise import START, FakeReadwise
 from tests.support.readwise_runs import followed, following, progress, texts

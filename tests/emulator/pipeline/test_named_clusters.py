@@ -12,9 +12,9 @@ from functions.jobs.cluster.job import cluster
 from functions.jobs.ingest.readers.reading import read
 from infra.local.places import SAMPLE
 from infra.local.sample.load import add_knowledge
-from shared.domain.source import Source
+from shared.knowledge.cluster_repository import BY_HAND, Clusters
+from shared.knowledge.source import Source
 from shared.runtime.context import Backend
-from shared.store.clusters import BY_HAND, Clusters
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, chunks, documents
 from tests.support.topic_chunks import (

@@ -11,13 +11,13 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
-from shared.domain.source import Section, Source
 from shared.firestore.database import Meter
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.queue import MAX_TRIES, Done, PendingChunk, Steps
+from shared.knowledge.source import Section, Source
 from shared.queue_work import Work, work_off
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget, Failure, Report
-from shared.store.ingestion import Ingestion
-from shared.store.steps import MAX_TRIES, Done, PendingChunk, Steps
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import ample, chunks, chunks_by_content, nothing, one_step
 

@@ -14,11 +14,11 @@ from functions.jobs.purge.job import purge
 from functions.jobs.purge.rounds import EVERY
 from functions.jobs.repair.job import repair
 from shared.core.caller import Caller
-from shared.domain.source import Section, Source
 from shared.firestore.database import Meter
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
 from shared.runtime.job import Report
-from shared.store.ingestion import Ingestion
 from shared.store.leftovers import PAGE, SETTLED
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before

@@ -12,11 +12,11 @@ from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
 from functions.jobs.purge.rounds import EVERY
 from shared.domain.extraction import Extraction, Pitfall
+from shared.knowledge.ingestion import Ingestion
 from shared.runtime.job import Report
 from shared.store.extracted import extracted, topic_writes
 from shared.store.extraction_documents import document
 from shared.store.extraction_upkeep import PAGE
-from shared.store.ingestion import Ingestion
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.domain.chunk import Chunk
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Backend, Deps
     from tests.support.commit_hooks import Results, Send
 

@@ -15,11 +15,11 @@ from pydantic import Field, ValidationError
 from shared.core.caller import Caller, Tier
 from shared.core.errors import Conflict, InvalidInput, PlatformFault, RateLimited, Unavailable
 from shared.firestore.database import Meter
+from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.cluster_repository import Clusters
 from shared.runtime.invocation import call, parse
 from shared.runtime.messages import CallAnswer, CallRequest, WireError
 from shared.runtime.tool import Arguments, Effect, Need, Result, Tool
-from shared.store.chunks import Chunks
-from shared.store.clusters import Clusters
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend, Deps

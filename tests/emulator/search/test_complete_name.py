@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from functions.tools.complete_name.tool import TOOL, In, complete_name
-from shared.store.common_names import MOST
+from shared.knowledge.common_names import MOST
 from tests.support.knowledge import write
 from tests.support.many_sources import cost, metered, shelve, source
 

@@ -10,7 +10,7 @@ from functions.tools.search_kb import advice
 from functions.tools.search_kb.ranked import NEAREST
 from functions.tools.search_kb.tool import In, search_kb
 from shared.core.errors import Conflict
-from shared.store.ingestion import ChunkedSource, Ingestion
+from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, index_all, put_in, write
 from tests.support.search_brute_force import change, cut_lists, ids, many, one, walk
 

@@ -10,9 +10,9 @@ import pytest
 
 from functions.tools.search_kb.tool import In, search_kb
 from shared.core.errors import InvalidInput
+from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import Backend
 from shared.search.filter_plan import FEW
-from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import in_chunks, put_in
 from tests.support.search_brute_force import change, cut_lists, hits, ids, many, one, walk
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.domain.source import Source
+    from shared.knowledge.source import Source
     from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio

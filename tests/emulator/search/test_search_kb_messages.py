@@ -12,10 +12,10 @@ from functions.tools.search_kb.tool import TOOL, In, search_kb
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, Unavailable
 from shared.firestore.database import Meter
+from shared.knowledge.ingestion import Ingestion
 from shared.runtime.invocation import call
 from shared.runtime.messages import CallRequest
 from shared.search.hybrid import MAX_TERMS, Mode
-from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import SAILING, in_chunks, index_all, put_in, write
 from tests.support.search_brute_force import change, cut_lists, ids, many, one

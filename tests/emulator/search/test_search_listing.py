@@ -10,20 +10,20 @@ import pytest
 
 from shared.core.dates import Span
 from shared.index.facets import Kind, named
+from shared.knowledge.ingestion import Ingestion
 from shared.search.corpus import knowledge
 from shared.search.filter_plan import Group, Selection
 from shared.search.listing import EXAMINED
 from shared.search.listing import newest as newest_in
-from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import in_chunks, put_in
 from tests.support.search_brute_force import FIRST_DAY, cut_lists, many, one
 
 if TYPE_CHECKING:
-    from shared.domain.chunk import Chunk
-    from shared.domain.source import Source
     from shared.firestore.database import Meter
     from shared.index.vector_index import Place
+    from shared.knowledge.chunk import Chunk
+    from shared.knowledge.source import Source
     from shared.runtime.context import Deps
     from shared.search.listing import Listing
 

@@ -10,12 +10,12 @@ import pytest
 
 from shared.core.errors import Unavailable
 from shared.index.facets import Kind, named
+from shared.knowledge.ingestion import Ingestion
 from shared.search.corpus import Corpus, knowledge
 from shared.search.filter_plan import FEW, Group, Selection
 from shared.search.hybrid import Late, Mode, Question
 from shared.search.hybrid import rank as rank_in
 from shared.search.legs import DENSE_POOL, MAX_LEXICAL_HITS, NoMeaning
-from shared.store.ingestion import Ingestion
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import in_chunks, index_all, put_in
 from tests.support.search_brute_force import bm25, cut_lists, many, one, stored
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai.embedding import Vector
-    from shared.domain.chunk import Chunk
     from shared.index.facets import Facet
     from shared.index.postings import Lists
     from shared.index.vector_index import Documents, Neighbour
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
     from shared.search.hybrid import Ranking
     from tests.support.monotonic_clock import Monotonic

@@ -12,7 +12,7 @@ from shared.ai.answer_schema import answer_schema
 from shared.domain.extraction import Decision, ExtractionType, Pattern
 from shared.extracting.findings import Findings, material
 from shared.extracting.grounding import Grounds, count
-from shared.store.steps import PendingChunk
+from shared.knowledge.queue import PendingChunk
 
 NOW = datetime(2026, 5, 31, tzinfo=UTC)
 CONTENT = (

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.domain.chunk import KnowledgeCard
 from shared.index.facets import (
     HAS_CARD,
     Facet,
@@ -19,6 +18,7 @@ from shared.index.facets import (
     named,
     own_facet,
 )
+from shared.knowledge.chunk import KnowledgeCard
 from tests.support.knowledge import BAKING, in_chunks
 
 KINDS = st.sampled_from(Kind)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers.reading import BrokenInput, list_files, read, read_files
 from shared.core.errors import InvalidInput
-from shared.domain.source import Source
+from shared.knowledge.source import Source
 from tests.support.source_files import broken, lines, only, sources, written
 
 

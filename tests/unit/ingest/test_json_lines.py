@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.jobs.ingest.readers.reading import read
-from shared.domain.source import Section, Source
+from shared.knowledge.source import Section, Source
 from tests.support.source_files import broken, lines, only, sources, warnings, written
 
 if TYPE_CHECKING:

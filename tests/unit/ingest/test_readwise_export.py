@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.domain.source import Section, Source
+from shared.knowledge.source import Section, Source
 from tests.support.source_files import book, broken, export, only, sources, warnings, written
 
 if TYPE_CHECKING:

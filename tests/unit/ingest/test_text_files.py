@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.domain.source import Section, Source
+from shared.knowledge.source import Section, Source
 from tests.support.source_files import broken, only, warnings, written
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.ids import safe_id
-from shared.domain.chunk import Span, chunks_of, source_id_of
-from shared.domain.source import Section, Source
+from shared.knowledge.chunk import Span, chunks_of, source_id_of
+from shared.knowledge.source import Section, Source
 
 NAMES = st.text(min_size=1).filter(str.strip)
 

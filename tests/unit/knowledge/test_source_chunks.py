@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.domain.chunk import Chunk, Span, chunks_of
-from shared.domain.source import Section, Source
+from shared.knowledge.chunk import Chunk, Span, chunks_of
+from shared.knowledge.source import Section, Source
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 SOURCE = Source(

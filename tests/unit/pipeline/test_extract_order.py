@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from functions.jobs.extract.line import Line
-from shared.store.steps import PendingChunk
+from shared.knowledge.queue import PendingChunk
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.health.score import WEEK, Night, gained_since_a_week
+from shared.knowledge.golden_queries import WEEK, Night, gained_since_a_week
 
 
 def night(**ranks: int) -> Night:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from shared.core.dates import Span
-from shared.domain.chunk import Chunk
 from shared.index.bm25 import Postings, Totals
 from shared.index.facets import HAS_CARD, Facet, Kind, named
 from shared.index.postings import Lists
+from shared.knowledge.chunk import Chunk
 from shared.search.filter_plan import Group, Selection, unknown
 
 NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)

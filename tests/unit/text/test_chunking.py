@@ -9,7 +9,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.domain.chunk import Span
+from shared.knowledge.chunk import Span
 from shared.text.chunking import Limits, split
 from shared.text.tokens import MAX_TOKEN, token_count
 

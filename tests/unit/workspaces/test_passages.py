@@ -12,7 +12,7 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.domain.chunk import Span
+from shared.knowledge.chunk import Span
 from shared.text.passages import cleaned, split_passages
 from shared.text.tokens import MAX_TOKEN
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from functions.jobs.ingest.readers.decoding import Place
-    from shared.domain.source import Source
+    from shared.knowledge.source import Source
 
 
 @dataclass(slots=True)

@@ -22,9 +22,9 @@ from functions.jobs.ingest.readers.fields import one_line
 from functions.jobs.ingest.readers.reading import ENDINGS, count_kinds, ending_of, too_large
 from functions.jobs.ingest.readers.readwise_export import is_book
 from functions.jobs.ingest.saving import save
+from shared.knowledge.bucket_sync import BucketSync, Held
+from shared.knowledge.ingestion import BLOCK, Ingestion
 from shared.runtime.job import Failure
-from shared.store.bucket_sync import BucketSync, Held
-from shared.store.ingestion import BLOCK, Ingestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

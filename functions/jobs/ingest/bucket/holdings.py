@@ -8,13 +8,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers.reading import OF_MANY
-from shared.store.bucket_sync import SHARDS, Held, digest, shard_of
+from shared.knowledge.bucket_sync import SHARDS, Held, digest, shard_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from functions.jobs.ingest.bucket.objects import Listed
-    from shared.store.bucket_sync import BucketSync
+    from shared.knowledge.bucket_sync import BucketSync
 
 _NOTHING: Final = Held(0)
 

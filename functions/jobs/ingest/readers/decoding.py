@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from shared.domain.source import Source
+from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

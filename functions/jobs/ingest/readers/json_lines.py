@@ -22,7 +22,7 @@ from functions.jobs.ingest.readers.decoding import (
 )
 from functions.jobs.ingest.readers.fields import DATES, About, Block, Line, headline
 from shared.core.ids import safe_id
-from shared.domain.source import Section, Source
+from shared.knowledge.source import Section, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from functions.jobs.ingest.readers.decoding import Record
     from functions.jobs.ingest.roots import Registration
-    from shared.domain.source import Source
-    from shared.store.roots import Root
+    from shared.knowledge.roots import Root
+    from shared.knowledge.source import Source
 
 _READERS: Final[dict[str, Callable[[Place], Iterator[Record]]]] = {
     ".md": text_files.records,

@@ -37,7 +37,7 @@ from functions.jobs.ingest.readers.fields import (
     headline,
 )
 from shared.core.ids import safe_id
-from shared.domain.source import Section, Source
+from shared.knowledge.source import Section, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

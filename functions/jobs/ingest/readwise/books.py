@@ -15,7 +15,7 @@ from functions.jobs.ingest.readers.readwise_export import name_of, source_id_of,
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shared.store.ingestion import ChunkedSource
+    from shared.knowledge.ingestion import ChunkedSource
 
 _ID: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}", re.ASCII)
 

@@ -22,18 +22,18 @@ from functions.jobs.ingest.readwise.books import (
     read,
 )
 from functions.jobs.ingest.readwise.export import Export, OutOfTime
+from shared.knowledge.ingestion import BLOCK, Ingestion
+from shared.knowledge.readwise_sync import MOST_MISSED, Missed, Progress, ReadwiseSync, UnderWay
 from shared.runtime.job import Failure
-from shared.store.ingestion import BLOCK, Ingestion
-from shared.store.readwise_sync import MOST_MISSED, Missed, Progress, ReadwiseSync, UnderWay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from functions.jobs.ingest.readwise.export import Page
+    from shared.knowledge.ingestion import ChunkedSource
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
-    from shared.store.ingestion import ChunkedSource
 
 MARGIN: Final = timedelta(minutes=10)
 """What changed so shortly before a run is read again by the next: a change may be seen late."""

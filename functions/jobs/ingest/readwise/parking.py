@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shared.knowledge.readwise_sync import ReadwiseSync
 from shared.runtime.job import Failure, Parking
-from shared.store.readwise_sync import ReadwiseSync
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

@@ -16,9 +16,9 @@ from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from shared.firestore.database import Meter
+from shared.knowledge.readwise_sync import MOST_MISSED, Missed, Progress, ReadwiseSync, UnderWay
 from shared.runtime.context import Backend
 from shared.runtime.job import Busy, Failure, Report, run_job
-from shared.store.readwise_sync import MOST_MISSED, Missed, Progress, ReadwiseSync, UnderWay
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.readwise import START, FakeReadwise
 from tests.support.readwise_runs import followed, progress, standing, texts

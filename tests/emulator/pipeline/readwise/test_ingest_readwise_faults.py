@@ -19,8 +19,8 @@ from functions.jobs.ingest.readwise.export import Export, OutOfTime
 from functions.jobs.ingest.readwise.following import MARGIN
 from shared.core.dates import utc_now
 from shared.core.errors import InvalidInput, Unavailable
+from shared.knowledge.readwise_sync import Progress, UnderWay
 from shared.runtime.job import Budget, Failure, Report
-from shared.store.readwise_sync import Progress, UnderWay
 from tests.support.fakes.readwise import (
     BROKEN,
     CUT,

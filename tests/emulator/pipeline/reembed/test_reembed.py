@@ -10,10 +10,10 @@ from functions.jobs.embed.job import embed
 from functions.jobs.ingest_materials.job import ingest_materials
 from functions.jobs.reembed.job import JOB, documents
 from shared.core.errors import Unavailable
-from shared.domain.source import Section, Source
 from shared.firestore.leases import Leases
+from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Section, Source
 from shared.runtime.job import Report, run_job
-from shared.store.ingestion import Ingestion
 from tests.support.knowledge import in_chunks, index_all, write
 from tests.support.model_migration import (
     NOON,

@@ -10,8 +10,8 @@ from google.cloud.firestore import Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.firestore.database import Stale, together
-from shared.store.chunk_documents import COLLECTION, anew, done
-from shared.store.clusters import clusters_query
+from shared.knowledge.chunk_repository import COLLECTION, anew, done
+from shared.knowledge.cluster_repository import clusters_query
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence

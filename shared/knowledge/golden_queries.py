@@ -1,30 +1,81 @@
-"""`meta/golden_queries` and `meta/health`: what search is measured with, and how it did.
-
-`meta/golden_queries` holds `queries`, which the health job chooses, and `given`, a list of
-`{query, chunk_id}` for whoever wants others: the job measures with these too, and never writes
-them. `meta/health` holds the last thirty nights.
-"""
+"""The questions that measure search every night, their score, and the nights that are kept."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.firestore.writes import known
-from shared.health.score import Night
-from shared.store.chunk_documents import COLLECTION as CHUNKS
-from shared.store.chunk_documents import READ_FIELDS, to_chunk
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.chunk_repository import READ_FIELDS, to_chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from google.cloud.firestore import AsyncClient, AsyncQuery
 
-    from shared.domain.chunk import Chunk
     from shared.firestore.database import Database
+    from shared.knowledge.chunk import Chunk
+
+TOP: Final = 10
+WEEK: Final = 7
+"""Nights with which one is compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Night:
+    """What was measured in one night.
+
+    Attributes:
+        date: The day, in UTC: YYYY-MM-DD.
+        ranks: Each query, by its name, with the rank of its passage; 0 if that was not found.
+        model: The embedding model.
+        milliseconds: What a search took in the middle.
+    """
+
+    date: str
+    ranks: Mapping[str, int]
+    model: str
+    milliseconds: float
+
+    @property
+    def recall(self) -> float:
+        """Recall@10."""
+        return self.recall_of(self.ranks)
+
+    @property
+    def mrr(self) -> float:
+        """MRR@10."""
+        return sum(1 / rank for rank in self.ranks.values() if rank) / len(self.ranks)
+
+    def recall_of(self, names: Collection[str]) -> float:
+        """Recall@10 over some of its queries."""
+        return sum(self.ranks[name] > 0 for name in names) / len(names)
+
+    def gained(self, former: Night) -> float | None:
+        """How much recall@10 rose since another night, over the queries of both; None: over none.
+
+        Queries come and go with their passages: a score of others tells nothing.
+        """
+        both = self.ranks.keys() & former.ranks.keys()
+        return self.recall_of(both) - former.recall_of(both) if both else None
+
+
+def gained_since_a_week(night: Night, before: Sequence[Night]) -> float | None:
+    """How much recall@10 rose against the week before, in the median of its nights.
+
+    Args:
+        night: Which.
+        before: The nights before it, the latest last.
+    """
+    gains = [night.gained(former) for former in before[-WEEK:]]
+    known = [gain for gain in gains if gain is not None]
+    return median(known) if known else None
+
 
 KEPT: Final = 30
 """Nights that are kept."""

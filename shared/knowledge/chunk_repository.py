@@ -1,17 +1,31 @@
-"""How a chunk is laid out as a document."""
+"""Chunks in Firestore: by id, by vector, by date, by source."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD
+from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.domain.chunk import Chunk, KnowledgeCard
+from shared.core.dates import ALWAYS
+from shared.index.facets import HAS_CARD, Facet
+from shared.index.vector_index import Documents, date_shapes, dated_query, vector_shapes
+from shared.knowledge import chunk_repository as documents
+from shared.knowledge.chunk import Chunk, KnowledgeCard
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
+
+    from google.cloud.firestore import AsyncClient, AsyncQuery
+    from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
+
+    from shared.ai.embedding import Vector
+    from shared.core.dates import Span
+    from shared.firestore.database import Database
 
 COLLECTION: Final = "chunks"
 STEPS: Final = ("embed", "index", "card", "cluster", "extract")
@@ -166,3 +180,98 @@ def _canonical(chunk: Chunk) -> bytes:
 
 def _card(data: dict[str, Any]) -> KnowledgeCard:
     return KnowledgeCard(data["summary"], tuple(data.get("takeaways") or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A chunk as it stands in the database, with its vector if it has been embedded."""
+
+    chunk: Chunk
+    vector: Vector | None
+
+
+class Chunks(Documents[Chunk]):
+    """The documents of the knowledge base."""
+
+    def __init__(self, database: Database) -> None:
+        """Read them from this database."""
+        super().__init__(database, COLLECTION, READ_FIELDS, _present)
+
+    async def get(self, chunk_id: str) -> StoredChunk | None:
+        """The chunk of this id, or None. One round trip."""
+        snapshot = await self._database.get(self._database.document(COLLECTION, chunk_id))
+        data = snapshot.to_dict() or {}
+        chunk, vector = _present(snapshot.id, data), data.get("embedding")
+        return StoredChunk(chunk, tuple(vector) if vector is not None else None) if chunk else None
+
+
+def _chunks_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    yield from vector_shapes(client.collection(COLLECTION))
+    yield from date_shapes(client.collection(COLLECTION))
+
+
+def _present(chunk_id: str, data: dict[str, Any]) -> Chunk | None:
+    """The chunk, unless it is missing, or deleted and not yet taken out of the index."""
+    return to_chunk(chunk_id, data) if "content" in data else None
+
+
+class ChunkLists:
+    """Lists chunks, and counts them."""
+
+    def __init__(self, database: Database) -> None:
+        """Read them from this database."""
+        self._database = database
+
+    async def of_source(self, source_id: str, limit: int, first: int = 1) -> list[Chunk]:
+        """The chunks of a source in their order, from the position `first`. One round trip."""
+        query = of_source_query(self._database.client, source_id, limit, first)
+        snapshots = await self._database.find(query.select(documents.READ_FIELDS))
+        return [documents.to_chunk(each.id, each.to_dict() or {}) for each in snapshots]
+
+    async def positions(self, chunk_ids: Sequence[str]) -> dict[str, int]:
+        """Where those chunks that exist stand in their sources. One round trip."""
+        references = [self._database.document(COLLECTION, name) for name in chunk_ids]
+        snapshots = await self._database.get_all(references, ["position"])
+        data = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        return {name: fields["position"] for name, fields in data.items() if fields}
+
+    async def count(self, span: Span = ALWAYS) -> int:
+        """How many chunks have their date in these days. One round trip."""
+        query = dated_query(self._database.collection(COLLECTION), span)
+        return await self._database.count(query)
+
+    async def count_bearing(self, facet: Facet) -> int:
+        """How many chunks bear a facet, as far as they are indexed. One round trip."""
+        return await self._database.count(bearing_query(self._database.client, facet))
+
+
+def of_source_query(client: AsyncClient, source_id: str, limit: int, first: int) -> AsyncQuery:
+    """The chunks of a source from a position on."""
+    return (
+        client.collection(COLLECTION)
+        .where(filter=FieldFilter("source_id", "==", source_id))
+        .where(filter=FieldFilter("position", ">=", first))
+        .order_by("position")
+        .limit(limit)
+    )
+
+
+def bearing_query(client: AsyncClient, facet: Facet) -> AsyncQuery:
+    """The chunks that bear a facet."""
+    return client.collection(COLLECTION).where(
+        filter=FieldFilter("facets", "array_contains", facet.id)
+    )
+
+
+def _chunk_lists_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    yield of_source_query(client, "a", 1, 1)
+    yield dated_query(client.collection(COLLECTION), ALWAYS)
+    yield bearing_query(client, HAS_CARD)
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    yield from _chunks_shapes(client)
+    yield from _chunk_lists_shapes(client)

@@ -7,14 +7,14 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from shared.domain.source import SECTION_SEPARATOR
 from shared.index.facets import HAS_CARD, Facet, Kind, month, named
+from shared.knowledge.source import SECTION_SEPARATOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from shared.domain.source import Section, Source
+    from shared.knowledge.source import Section, Source
 
 _CHUNK_ID: Final = re.compile(r"(.+)-[0-9a-f]{12}(?:-[0-9]+)?")
 

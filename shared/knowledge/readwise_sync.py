@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.firestore.writes import known, put
-from shared.store.chunk_documents import LAYOUT
+from shared.knowledge.chunk_repository import LAYOUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,9 +14,9 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.core.errors import PlatformFault
 from shared.core.log import describe, log
 from shared.index.facets import Kind
-from shared.store import chunk_documents as documents
-from shared.store.chunk_documents import COLLECTION as CHUNKS
-from shared.store.sources import COLLECTION, title_key
+from shared.knowledge import chunk_repository as documents
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.source_repository import COLLECTION, title_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncDocumentReference, AsyncQuery
 
-    from shared.domain.chunk import Chunk
-    from shared.domain.source import Source
     from shared.firestore.database import Database, Write
+    from shared.knowledge.chunk import Chunk
+    from shared.knowledge.source import Source
 
 BLOCK: Final = 30
 """How many sources are compared at once: Firestore takes 30 values in one `in`."""

@@ -15,7 +15,7 @@ import zlib
 from dataclasses import asdict, astuple, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.store.chunk_documents import LAYOUT
+from shared.knowledge.chunk_repository import LAYOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

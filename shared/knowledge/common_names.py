@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.index.facets import Facet, Kind
 from shared.index.postings import KNOWLEDGE, FacetName, IndexLists
-from shared.store.clusters import Clusters
+from shared.knowledge.cluster_repository import Clusters
 
 if TYPE_CHECKING:
     from shared.firestore.database import Database

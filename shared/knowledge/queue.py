@@ -12,10 +12,10 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.core.dates import utc_now
 from shared.core.errors import PlatformFault
-from shared.domain.chunk import embedding_text
 from shared.firestore.database import Stale, together
-from shared.store import chunk_documents as documents
-from shared.store.chunk_documents import COLLECTION, STEPS
+from shared.knowledge import chunk_repository as documents
+from shared.knowledge.chunk import embedding_text
+from shared.knowledge.chunk_repository import COLLECTION, STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

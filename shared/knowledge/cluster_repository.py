@@ -11,9 +11,9 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
-from shared.domain.cluster import Cluster
-from shared.store.chunk_documents import COLLECTION as CHUNKS
-from shared.store.chunk_documents import anew, done
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.chunk_repository import anew, done
+from shared.knowledge.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

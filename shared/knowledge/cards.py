@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 
-from shared.store import chunk_documents as documents
-from shared.store.chunk_documents import COLLECTION as CHUNKS
+from shared.knowledge import chunk_repository as documents
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.domain.chunk import KnowledgeCard
     from shared.firestore.database import Database, Write
+    from shared.knowledge.chunk import KnowledgeCard
 
 STEP: Final = "card"
 """What a chunk waits for until it has one."""
