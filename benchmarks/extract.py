@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from functions.tools.extract_key_info.brought import Brought
-    from shared.domain.contents import Cut
     from shared.runtime.context import Deps
+    from shared.workspaces.model import Cut
 
 PROJECT: Final = "bench-extract"
 OURS: Final = "extract_key_info"

@@ -25,10 +25,10 @@ from shared.ai.embedding import Purpose, unit_vector
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.domain.material import id_of
-from shared.materials.embedding import BATCH
 from shared.runtime.context import Backend
 from shared.runtime.invocation import call
+from shared.workspaces.embedding import BATCH
+from shared.workspaces.model import id_of
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:

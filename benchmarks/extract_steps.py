@@ -18,21 +18,20 @@ from functions.tools.extract_key_info.ranked import ranked
 from functions.tools.extract_key_info.taking_in import Taken, making
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
-from shared.domain.contents import Part, parts_of
-from shared.domain.material import Material, Status, id_of
 from shared.firestore.database import Meter
 from shared.index.embedding_space import EmbeddingSpace
-from shared.materials.embedding import BATCH, keep_passages
 from shared.search.legs import DENSE_POOL, LEXICAL_POOL
-from shared.store.materials import Materials
 from shared.text.passages import CUTTING, cleaned, split_passages
 from shared.text.terms import terms
+from shared.workspaces.embedding import BATCH, keep_passages
+from shared.workspaces.model import Material, Part, Status, id_of, parts_of
+from shared.workspaces.repository import Materials
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.domain.contents import Cut
     from shared.runtime.context import Backend, Deps
+    from shared.workspaces.model import Cut
 
 TIMES: Final = 3
 TOP: Final = 5

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from shared.core.errors import NotFound
     from shared.firestore.database import Database
-    from shared.store.material_tasks import MaterialTask
+    from shared.workspaces.tasks import MaterialTask
 
     ResultT = TypeVar("ResultT")
 
@@ -123,7 +123,7 @@ def _in_database(work: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
 
 async def _counted(database: Database, user: str) -> list[tuple[MaterialTask, int]]:
     """The tasks used last, one more than is shown, and how many materials each holds."""
-    from shared.store.material_tasks import MaterialTasks
+    from shared.workspaces.tasks import MaterialTasks
 
     tasks = MaterialTasks(database, user)
     latest = await tasks.latest(_SHOWN + 1)
@@ -137,8 +137,8 @@ async def _held(database: Database, user: str, task_id: str) -> int:
     Raises:
         NotFound: There is no such task.
     """
-    from shared.store.material_tasks import MaterialTasks
-    from shared.store.materials import Materials
+    from shared.workspaces.repository import Materials
+    from shared.workspaces.tasks import MaterialTasks
 
     task = await Materials(database, user, task_id).task()
     if task.touched_at is None:
@@ -154,8 +154,8 @@ async def _erased(database: Database, user: str, task_id: str) -> Receipt:
         NotFound: There is none any more.
     """
     from shared.core.dates import utc_now
-    from shared.store.material_erasure import MaterialErasure
-    from shared.store.materials import Materials
+    from shared.workspaces.erasure import MaterialErasure
+    from shared.workspaces.repository import Materials
 
     erasure = MaterialErasure(database, Materials(database, user, task_id))
     if not await erasure.begin():
@@ -171,7 +171,7 @@ async def _erased(database: Database, user: str, task_id: str) -> Receipt:
 async def _missing(database: Database, user: str, task_id: str) -> NotFound:
     """That there is no such task, and which there are."""
     from shared.core.errors import NotFound
-    from shared.store.material_tasks import MaterialTasks
+    from shared.workspaces.tasks import MaterialTasks
 
     found = await MaterialTasks(database, user).latest(_NAMED + 1)
     if not found:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
-from shared.domain.material import Status
 from shared.firestore.writes import put
 from shared.knowledge import chunk_repository
 from shared.knowledge.queue import MOST_WRITES
 from shared.store import extracted, extraction_documents, trace_documents
-from shared.store.materials import DOCUMENTS
+from shared.workspaces.model import Status
+from shared.workspaces.repository import DOCUMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -17,9 +17,9 @@ import pytest
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
 from shared.core.dates import utc_now
-from shared.domain.material import Status, id_of
 from shared.runtime.context import Backend
 from shared.runtime.job import Report, run_job
+from shared.workspaces.model import Status, id_of
 from tests.support.dying_process import mortals
 from tests.support.fakes.openai import FakeOpenAI
 from tests.support.materials import READER, extracted

@@ -26,8 +26,8 @@ from shared.core.settings import Settings
 from shared.firestore.database import Meter
 from shared.runtime.invocation import call
 from shared.runtime.job import run_job
-from shared.store.material_erasure import MaterialErasure
-from shared.store.materials import Materials
+from shared.workspaces.erasure import MaterialErasure
+from shared.workspaces.repository import Materials
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.tool_calls import request_of
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from functions.tools.extract_key_info.tool import TOOL
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.domain.material import id_of
 from shared.firestore.database import Meter
 from shared.runtime.invocation import call
+from shared.workspaces.model import id_of
 from tests.support.fakes.openai import MODEL
 from tests.support.materials import READER, refused
 from tests.support.tool_calls import request_of

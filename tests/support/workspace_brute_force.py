@@ -8,11 +8,11 @@ from operator import mul
 from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
-from shared.domain.material import id_of
 from shared.index import bm25
 from shared.index.bm25 import Postings, Totals, pack
 from shared.text.passages import cleaned, split_passages
 from shared.text.terms import terms
+from shared.workspaces.model import id_of
 from tests.support.fakes.embedder import WordEmbedder
 
 if TYPE_CHECKING:

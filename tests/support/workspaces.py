@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.core.caller import Caller
 from shared.firestore.database import Meter
 from shared.runtime.context import Backend
-from shared.store.material_erasure import MaterialErasure
-from shared.store.materials import Materials
+from shared.workspaces.erasure import MaterialErasure
+from shared.workspaces.repository import Materials
 from tests.support.database_dump import everything
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import PAGES, READER, extracted

@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
 from shared.core.errors import CarrelError
-from shared.domain.contents import refusal
-from shared.domain.material import Status
 from shared.firestore.database import LeaseLost
 from shared.index.embedding_space import EmbeddingSpace
-from shared.materials.embedding import RefusedPassage, embed_waiting
 from shared.runtime.job import Failure, Job, Report
 from shared.runtime.tool import Need
-from shared.store.material_queues import MaterialQueues
-from shared.store.materials import Erased
+from shared.workspaces.embedding import RefusedPassage, embed_waiting
+from shared.workspaces.model import Status, refusal
+from shared.workspaces.queue import MaterialQueues
+from shared.workspaces.repository import Erased
 
 if TYPE_CHECKING:
-    from shared.domain.material import Material
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget
-    from shared.store.materials import Materials
+    from shared.workspaces.model import Material
+    from shared.workspaces.repository import Materials
 
 PAGE: Final = 10
 """Materials that are read from the queue at once."""

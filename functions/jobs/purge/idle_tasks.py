@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.sweep import Sweep
 from shared.apart import set_apart
-from shared.store.material_erasure import MaterialErasure
-from shared.store.material_queues import MaterialQueues
-from shared.store.materials import TOUCHED_EVERY
+from shared.workspaces.erasure import MaterialErasure
+from shared.workspaces.queue import MaterialQueues
+from shared.workspaces.repository import TOUCHED_EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
-    from shared.store.materials import Materials
+    from shared.workspaces.repository import Materials
 
 PAGE: Final = 20
 """Tasks that are read at once."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from functions.tools.extract_key_info.ranked import ranked
 from functions.tools.extract_key_info.results import Out, State, found
-from shared.domain.material import Status
 from shared.firestore.database import Stale
-from shared.store.materials import Erased
+from shared.workspaces.model import Status
+from shared.workspaces.repository import Erased
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from functions.tools.extract_key_info.brought import Brought
     from functions.tools.extract_key_info.results import Ranked
     from functions.tools.extract_key_info.taking_in import Taken
-    from shared.domain.material import Material
     from shared.runtime.context import Deps
-    from shared.store.materials import Standing
+    from shared.workspaces.model import Material
+    from shared.workspaces.repository import Standing
 
 SOON: Final = 10
 """Seconds after which asking again makes sense, at least."""

@@ -12,7 +12,7 @@ from functions.tools.extract_key_info.invalid import invalid
 from shared.core.ids import safe_id
 from shared.core.text_validation import is_blank, wrong
 from shared.runtime.tool import Repeatable
-from shared.store.materials import Materials
+from shared.workspaces.repository import Materials
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

@@ -9,22 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shared.domain.contents import words_of
-from shared.domain.material import Passage
 from shared.index.postings import Lists
 from shared.index.vector_index import by_distance, neighbour
 from shared.search.corpus import Corpus
+from shared.workspaces.model import Passage, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.domain.contents import Part, Place
-    from shared.domain.material import Material
     from shared.index.facets import Facet
     from shared.index.vector_index import Neighbour
     from shared.search.corpus import DocumentReader
-    from shared.store.materials import Materials
+    from shared.workspaces.model import Material, Part, Place
+    from shared.workspaces.repository import Materials
 
     Contents = Mapping[str, Sequence[Part]]
     """The parts of materials, by the id of each."""

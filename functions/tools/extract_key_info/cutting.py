@@ -6,10 +6,9 @@ from collections import Counter
 from typing import Final
 
 from functions.tools.extract_key_info.invalid import invalid
-from shared.domain.contents import Cut
-from shared.domain.material import id_of
 from shared.text.passages import cleaned, split_passages
 from shared.text.terms import terms
+from shared.workspaces.model import Cut, id_of
 
 MOST_PASSAGES: Final = 10_000
 """Different passages in one text; each is embedded and stored."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from shared.materials.embedding import BATCH
+from shared.workspaces.embedding import BATCH
 
 MEASURED_SECONDS: Final = 1.0
 """How long to embed before the pace tells anything: a model may load first."""

@@ -9,15 +9,15 @@ from functions.tools.extract_key_info.results import Ranked
 from shared.search.filter_plan import Selection
 from shared.search.hybrid import Mode, Question, rank
 from shared.search.legs import DENSE_POOL, NoMeaning
-from shared.store.materials import Erased
+from shared.workspaces.repository import Erased
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.tools.extract_key_info.brought import Brought, Source
-    from shared.domain.material import Passage
     from shared.runtime.context import Deps
     from shared.search.legs import Candidate
+    from shared.workspaces.model import Passage
 
 _UNREACHABLE: Final = "The embedding model cannot be reached"
 _WITHOUT_MEANING: Final = {

@@ -12,8 +12,8 @@ from shared.runtime.tool import Result
 
 if TYPE_CHECKING:
     from functions.tools.extract_key_info.brought import Source
-    from shared.domain.material import Passage
     from shared.search.legs import Candidate
+    from shared.workspaces.model import Passage
 
 
 class State(StrEnum):

@@ -18,28 +18,27 @@ from functions.tools.extract_key_info.cutting import cut
 from functions.tools.extract_key_info.invalid import invalid
 from functions.tools.extract_key_info.pace import Pace
 from shared.core.errors import CarrelError
-from shared.domain.contents import parts_of, refusal
-from shared.domain.material import Making, Material, Status
 from shared.firestore.database import Stale
 from shared.index.embedding_space import EmbeddingSpace
-from shared.materials.embedding import (
+from shared.text.passages import CUTTING
+from shared.text.terms import ANALYSIS
+from shared.workspaces.embedding import (
     RefusedPassage,
     embed_passages,
     embed_waiting,
     keep_passages,
 )
-from shared.store.material_erasure import MaterialErasure
-from shared.store.materials import Known
-from shared.text.passages import CUTTING
-from shared.text.terms import ANALYSIS
+from shared.workspaces.erasure import MaterialErasure
+from shared.workspaces.model import Making, Material, Status, parts_of, refusal
+from shared.workspaces.repository import Known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.domain.contents import Part
     from shared.runtime.context import Deps
-    from shared.store.materials import Materials, Standing
+    from shared.workspaces.model import Part
+    from shared.workspaces.repository import Materials, Standing
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,15 +18,15 @@ from functions.tools.extract_key_info.results import Out
 from functions.tools.extract_key_info.taking_in import go_on, making, take_in
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
-from shared.domain.material import Status, id_of
 from shared.runtime.tool import Effect, Need, Tool
 from shared.text.passages import CUTTING
+from shared.workspaces.model import Status, id_of
 
 if TYPE_CHECKING:
     from functions.tools.extract_key_info.arguments import Wanted
     from functions.tools.extract_key_info.brought import Brought
     from shared.runtime.context import Deps
-    from shared.store.materials import Standing, TaskSeen
+    from shared.workspaces.repository import Standing, TaskSeen
 
 SEARCHED: Final = 200
 """Materials of a task that are searched at once, the latest."""

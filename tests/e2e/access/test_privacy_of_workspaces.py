@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shared.core.caller import Scope
 from shared.core.ids import safe_id
-from shared.domain.material import id_of
+from shared.workspaces.model import id_of
 from tests.e2e.access.all_tools_gateway import open_carrel
 
 if TYPE_CHECKING:

@@ -28,11 +28,11 @@ from infra.deploy.discovery import ROOT, jobs
 from infra.local.places import SAMPLE
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
-from shared.domain.material import id_of
 from shared.firestore.runs import Runs, RunState
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import Backend
 from shared.runtime.job import Busy, Report, run_job
+from shared.workspaces.model import id_of
 from tests.emulator.pipeline.test_repair import damage
 from tests.support.database_state import differences, digests, state_of
 from tests.support.fakes import openai, readwise, vertex

@@ -13,11 +13,11 @@ import pytest
 from functions.jobs.ingest_materials.job import JOB, ingest_materials, waiting
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
-from shared.domain.material import id_of
 from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget, Busy, Report, run_job
-from shared.store.materials import Erased, Materials
+from shared.workspaces.model import id_of
+from shared.workspaces.repository import Erased, Materials
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.openai import HANG, FakeOpenAI, Reply, refusal
 from tests.support.materials import STRANGER, extracted, refused

@@ -13,7 +13,7 @@ from functions.jobs.purge.idle_tasks import PAGE as TASKS_AT_ONCE
 from functions.jobs.purge.idle_tasks import erase_idle
 from functions.jobs.purge.job import purge, waiting
 from shared.runtime.job import Budget, Report
-from shared.store.material_erasure import PAGES as DELETED_TOGETHER
+from shared.workspaces.erasure import PAGES as DELETED_TOGETHER
 from tests.support.clock import SettableClock
 from tests.support.materials import MAST, PAGES, READER, STRANGER, extract, extracted, refused
 from tests.support.stored_documents import ample, nothing

@@ -13,11 +13,11 @@ import pytest
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
 from shared.core.settings import Settings
-from shared.domain.material import id_of
 from shared.firestore.database import Meter
 from shared.runtime.job import Report, run_job
-from shared.store.material_erasure import MaterialErasure
-from shared.store.materials import Materials
+from shared.workspaces.erasure import MaterialErasure
+from shared.workspaces.model import id_of
+from shared.workspaces.repository import Materials
 from tests.support.commit_hooks import WatchedBackend, after, before, plainly
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER, extracted

@@ -11,8 +11,8 @@ from pydantic import SecretStr
 
 from shared.ai.openai_embedding import OpenAIEmbedder
 from shared.ai.retrying import ATTEMPTS_IN_TIME
-from shared.domain.material import Status, id_of
 from shared.runtime.context import Backend
+from shared.workspaces.model import Status, id_of
 from tests.support.fakes.openai import CUT_CONNECTION, HANG, MODEL, FakeOpenAI, Reply, refusal
 from tests.support.materials import READER, extracted, refused
 from tests.support.stored_materials import (

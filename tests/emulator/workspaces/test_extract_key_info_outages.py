@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from shared.core.settings import Settings
-from shared.domain.material import id_of
 from shared.runtime.context import Backend
+from shared.workspaces.model import id_of
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import extracted

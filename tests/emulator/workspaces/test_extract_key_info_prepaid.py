@@ -14,10 +14,10 @@ import pytest
 
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from shared.core.settings import Settings
-from shared.domain.material import id_of
 from shared.firestore.database import Meter
 from shared.runtime.job import run_job
-from shared.store.materials import Materials
+from shared.workspaces.model import id_of
+from shared.workspaces.repository import Materials
 from tests.support.commit_hooks import WatchedBackend, after, answer_lost, plainly
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER

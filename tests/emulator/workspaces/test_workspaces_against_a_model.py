@@ -20,8 +20,8 @@ from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.ids import safe_id
 from shared.core.settings import Settings
-from shared.domain.material import id_of
 from shared.runtime.context import Backend
+from shared.workspaces.model import id_of
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import BREAD, BRIDGE, COMET, MAST, extract, extracted, refused
 from tests.support.workspaces import erase, of_job, stored

@@ -6,9 +6,8 @@ import random
 from collections import Counter
 from typing import Final
 
-from shared.domain.contents import Cut, Part, parts_of, words_of
-from shared.domain.material import id_of
 from shared.index.bm25 import unpack
+from shared.workspaces.model import Cut, Part, id_of, parts_of, words_of
 
 MIB: Final = 1024 * 1024
 CHANCE: Final = random.Random(6)  # noqa: S311 - no secret

@@ -14,9 +14,9 @@ from functions.tools.get_cluster.tool import get_cluster
 from functions.tools.search_kb.tool import In as SearchIn
 from functions.tools.search_kb.tool import search_kb
 from shared.core.errors import Conflict, Unavailable
-from shared.domain.material import id_of
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import CentredCluster, Clusters
+from shared.workspaces.model import id_of
 from tests.support.materials import MAST, PAGES, extracted, refused
 from tests.support.model_migration import (
     QUESTION,

@@ -1,15 +1,4 @@
-"""`users/{user_id}/rag_tasks/{task_id}`: the materials of a task. Nobody else has its path.
-
-- `documents/{hash of the text}` says how far some materials have come. Its status is their last
-  write: until that says `ready`, nothing of them is searched.
-- `passages/{hash of the cleaned text}` is a passage, once for all materials of the task that hold
-  it: their ids are among its `facets`. What it holds follows from its name, so that whoever writes
-  it, and how often, writes the same.
-- `parts/{document}.{arrival}.{number}` says where the passages stand in some materials, and holds
-  their words (`shared.domain.contents`). `parts/{document}.{arrival}` holds nothing: whoever stores
-  something of these materials proves in the same commit that it is still there. So nothing is left
-  of what was erased meanwhile, and nothing gets mixed up with what was brought anew since.
-"""
+"""Materials of a task in Firestore."""
 
 from __future__ import annotations
 
@@ -20,20 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import SERVER_TIMESTAMP, ArrayUnion
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
+from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.core.errors import Conflict
-from shared.domain.contents import Part
-from shared.domain.material import Making, Status, materials_facet
 from shared.firestore.database import Stale
-from shared.firestore.writes import put
-from shared.store.material_documents import (
-    of_material,
-    of_vector,
-    part_names,
-    to_material,
-    to_vector,
+from shared.firestore.writes import known, put
+from shared.index.vector_index import (
+    MAX_ANY,
+    Documents,
+    Neighbour,
+    by_distance,
+    nearest_query,
 )
-from shared.store.task_passages import PASSAGES, TaskPassages
+from shared.workspaces.model import Making, Material, Part, Passage, Status, materials_facet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,10 +33,79 @@ if TYPE_CHECKING:
         AsyncQuery,
         DocumentSnapshot,
     )
+    from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
     from shared.ai.embedding import Vector
-    from shared.domain.material import Material
     from shared.firestore.database import Database, Write
+
+
+def to_material(snapshot: DocumentSnapshot[Any]) -> Material:
+    """Read what is known of materials."""
+    fields = known(Material, snapshot.to_dict())
+    made = {"status": Status(fields["status"]), "making": Making(**known(Making, fields["making"]))}
+    return Material(**(fields | made))
+
+
+def of_material(material: Material) -> dict[str, Any]:
+    """What is known of materials, as fields."""
+    return asdict(material) | {"status": material.status.value}
+
+
+def part_names(material: Material) -> list[str]:
+    """The documents of its contents, in order."""
+    return [f"{material.document_id}.{material.arrival}.{n}" for n in range(material.parts)]
+
+
+def to_vector(data: Mapping[str, Any], making: Making) -> Vector | None:
+    """The vector of a passage, if one of this model was made."""
+    found = data.get("embedding")
+    if found is None or data.get("embedding_model") != making.model:
+        return None
+    vector = tuple(found)
+    return vector if len(vector) == making.dimension else None
+
+
+def of_vector(vector: Vector | None, model: str) -> dict[str, Any]:
+    """A vector as fields; none leaves them as they are."""
+    if vector is None:
+        return {}
+    return {"embedding": FirestoreVector(list(vector)), "embedding_model": model}
+
+
+PASSAGES: Final = "passages"
+
+
+class TaskPassages(Documents[Passage]):
+    """The passages of some materials of a task."""
+
+    def __init__(self, database: Database, path: str, materials: Sequence[Material]) -> None:
+        """Look under the path of the task, among what these materials hold."""
+        super().__init__(database, f"{path}/{PASSAGES}", ["text"], _to_passage)
+        facets = [materials_facet(each) for each in materials]
+        self._blocks = [facets[n : n + MAX_ANY] for n in range(0, len(facets), MAX_ANY)]
+
+    async def nearest(
+        self,
+        vector: Vector,
+        limit: int,
+        facets: Sequence[str] = (),  # noqa: ARG002 - materials are searched without filters
+    ) -> list[Neighbour[Passage]]:
+        """The nearest of the materials' passages: one round trip, a request for 30 materials."""
+        nearest = super().nearest
+        found = await asyncio.gather(*(nearest(vector, limit, block) for block in self._blocks))
+        by_id = {each.document.id: each for block in found for each in block}
+        return sorted(by_id.values(), key=by_distance)[:limit]
+
+
+def _task_passages_shapes(client: AsyncClient) -> Iterator[AsyncVectorQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    passages = client.collection(f"users/a/rag_tasks/b/{PASSAGES}")
+    yield nearest_query(passages, ["text"], (1.0,), 1, ["document:a"])
+
+
+def _to_passage(passage_id: str, data: dict[str, Any]) -> Passage:
+    return Passage(passage_id, data["text"])
+
 
 TASKS: Final = "rag_tasks"
 DOCUMENTS: Final = "documents"
@@ -344,7 +401,7 @@ def waiting_query(client: AsyncClient, path: str) -> AsyncQuery:
     return client.collection(f"{path}/{DOCUMENTS}").where(filter=waiting)
 
 
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+def _materials_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Every query this file can build, for the proof that each has its index."""
     yield ready_query(client, f"users/a/{TASKS}/b", Making(model="m", dimension=1, analysis=1), 1)
 
@@ -359,3 +416,9 @@ def _merge(reference: AsyncDocumentReference, fields: dict[str, Any]) -> Write:
 
 def _blocks(references: Sequence[AsyncDocumentReference]) -> Iterator[Sequence[Any]]:
     return (references[n : n + READ_TOGETHER] for n in range(0, len(references), READ_TOGETHER))
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    yield from _task_passages_shapes(client)
+    yield from _materials_shapes(client)

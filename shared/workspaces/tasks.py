@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from google.cloud.firestore_v1.base_query import BaseQuery
 
-from shared.store.materials import DOCUMENTS, TASKS
+from shared.workspaces.repository import DOCUMENTS, TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

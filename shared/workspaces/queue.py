@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.domain.material import Status
-from shared.store.material_documents import to_material
-from shared.store.materials import DOCUMENTS, TASKS, Materials
+from shared.workspaces.model import Status
+from shared.workspaces.repository import DOCUMENTS, TASKS, Materials, to_material
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.domain.material import Material
     from shared.firestore.database import Database
+    from shared.workspaces.model import Material
 
 
 class MaterialQueues:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.domain.material import Material
     from shared.runtime.context import Deps
-    from shared.store.materials import Materials
+    from shared.workspaces.model import Material
+    from shared.workspaces.repository import Materials
 
 BATCH: Final = 32
 """Passages that are embedded, and stored, at once."""

@@ -16,8 +16,7 @@ from google.cloud.firestore import LastUpdateOption
 from shared.core.dates import from_microseconds
 from shared.firestore.replays import Replays
 from shared.firestore.writes import put
-from shared.store.materials import DOCUMENTS, PARTS, TASKS
-from shared.store.task_passages import PASSAGES
+from shared.workspaces.repository import DOCUMENTS, PARTS, PASSAGES, TASKS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.firestore.database import Database, Write
-    from shared.store.materials import Materials
+    from shared.workspaces.repository import Materials
 
 PAGES: Final = {DOCUMENTS: 100, PARTS: 8, PASSAGES: 50, "answers": 8}
 """Documents that one commit deletes: Firestore counts what they and their index entries hold, and
