@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from shared.domain.task import Task
     from shared.runtime.context import Deps
     from shared.runtime.tool import Arguments, Result
-    from shared.store.tasks import StoredTask
+    from shared.tasks.model import Task
+    from shared.tasks.repository import StoredTask
 
     Find = Callable[[StoredTask | None, int, datetime], StoredTask]
     Decide = Callable[[Task, datetime], Task]

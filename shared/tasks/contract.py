@@ -10,10 +10,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from shared.core.errors import Unauthorized
 from shared.core.text_validation import one_line, prose, wrong
-from shared.domain.task import Priority, Status, Task
 from shared.runtime.envelope import Envelope
 from shared.runtime.tool import Result, Undo
-from shared.store.tasks import Tasks
+from shared.tasks.model import Priority, Status, Task
+from shared.tasks.repository import Tasks
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

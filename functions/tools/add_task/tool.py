@@ -8,7 +8,6 @@ from pydantic import Field, WithJsonSchema
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.domain.task import Priority, Task
 from shared.runtime.tool import Arguments, Effect, Repeatable, Tool
 from shared.tasks.changes import CHANGEABLE, checked, done, undo_by
 from shared.tasks.contract import (
@@ -24,6 +23,7 @@ from shared.tasks.contract import (
     Title,
     own_tasks,
 )
+from shared.tasks.model import Priority, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

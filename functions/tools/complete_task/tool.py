@@ -8,7 +8,6 @@ from pydantic import Field, WithJsonSchema
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput, NotFound
-from shared.domain.task import Status, Task
 from shared.runtime.tool import Arguments, Effect, Repeatable, Tool
 from shared.tasks.changes import (
     Step,
@@ -20,6 +19,7 @@ from shared.tasks.changes import (
     undo_by,
 )
 from shared.tasks.contract import ENVELOPE, MOST, ItemResult, OneOrMany, TaskId, own_tasks
+from shared.tasks.model import Status, Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Deps
     from shared.runtime.tool import Undo
-    from shared.store.tasks import StoredTask
+    from shared.tasks.repository import StoredTask
 
 
 class Which(Arguments):

@@ -12,17 +12,17 @@ from shared.core.caller import Tier
 from shared.core.dates import time_zone
 from shared.core.errors import InvalidInput
 from shared.core.text_validation import wrong
-from shared.domain.task import Status, folded
 from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
 from shared.runtime.tool import Arguments, Effect, Result, Tool
-from shared.store.tasks import Selection
 from shared.tasks.contract import ENVELOPE, Day, PriorityName, TaskView, own_tasks
+from shared.tasks.model import Status, folded
+from shared.tasks.repository import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.domain.task import Task
     from shared.runtime.context import Deps
+    from shared.tasks.model import Task
 
 BLOCK: Final = 100
 """How many tasks are read at once where not all that are read are shown."""

@@ -16,9 +16,9 @@ from shared.tasks.contract import ENVELOPE, Changed, Day, Description, PriorityN
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from shared.domain.task import Task
     from shared.runtime.context import Deps
     from shared.runtime.tool import Undo
+    from shared.tasks.model import Task
 
 
 def _absent() -> Any:

@@ -24,7 +24,7 @@ def reached(entry: str, *withheld: str) -> set[str]:
 
 def test_what_is_imported_inside_a_function_comes_along_where_its_name_is_used() -> None:
     of_tasks = reached("functions.tools.list_tasks.main")
-    assert "shared/store/tasks.py" in of_tasks
+    assert "shared/tasks/repository.py" in of_tasks
     assert "shared/store/repairing.py" not in of_tasks
     assert "shared/store/repairing.py" in reached("functions.jobs.repair.main")
 

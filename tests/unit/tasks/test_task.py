@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from shared.domain.task import RESTORABLE, Priority, Status, Task, folded
+from shared.tasks.model import RESTORABLE, Priority, Status, Task, folded
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
-from shared.domain.task import Priority, Status, Task
 from shared.firestore.writes import known, put
+from shared.tasks.model import Priority, Status, Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
