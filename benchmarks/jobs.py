@@ -170,8 +170,8 @@ async def prepare(name: str, number: int) -> None:
 async def _vote(backend: Backend, traces: int) -> None:
     """Put traces in with two votes each, of which their sums know nothing."""
     from shared.core.dates import utc_now
-    from shared.domain.trace import Trace, Writing
-    from shared.store.trace_documents import of_trace
+    from shared.traces.model import Trace, Writing
+    from shared.traces.repository import of_trace
 
     now, client = utc_now(), backend.connection.client
     for number, row in enumerate(abstracts(traces)):

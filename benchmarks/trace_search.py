@@ -32,15 +32,22 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
-from shared.domain.trace import Trace, Writing
-from shared.domain.trust import Status, Tally
 from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from shared.search.hybrid import Mode, Question, rank
-from shared.store.traces import Traces
-from shared.traces.corpus import bearing, solved_problems
-from shared.traces.index_entry import index_entry
-from shared.traces.moderation import AGE, HALF_LIFE, VALIDATION, VOTES, moderated
+from shared.traces.corpus import (
+    AGE,
+    HALF_LIFE,
+    VALIDATION,
+    VOTES,
+    bearing,
+    index_entry,
+    moderated,
+    solved_problems,
+)
+from shared.traces.model import Trace, Writing
+from shared.traces.repository import Traces
+from shared.traces.trust import Status, Tally
 from tests.support.trace_set import trace_set
 
 if TYPE_CHECKING:

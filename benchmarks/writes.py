@@ -28,7 +28,7 @@ from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from shared.runtime.invocation import call
 from shared.runtime.messages import CallRequest
-from shared.store.traces import Traces
+from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

@@ -17,7 +17,8 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 from shared.firestore.writes import put
 from shared.knowledge import chunk_repository
 from shared.knowledge.queue import MOST_WRITES
-from shared.store import extracted, extraction_documents, trace_documents
+from shared.store import extracted, extraction_documents
+from shared.traces import repository
 from shared.workspaces.model import Status
 from shared.workspaces.repository import DOCUMENTS
 
@@ -158,7 +159,7 @@ def _materials(data: Fields, move: Move, now: datetime) -> dict[str, Any] | None
 
 
 def _trace_text(trace_id: str, data: Fields) -> str | None:
-    trace = trace_documents.to_trace(trace_id, dict(data))
+    trace = repository.to_trace(trace_id, dict(data))
     return trace.writing.embedding_text if trace.is_listed else None
 
 
@@ -181,8 +182,8 @@ CORPORA: Final = (
     ),
     Corpus(
         name="traces",
-        query=lambda client: client.collection(trace_documents.COLLECTION).order_by("__name__"),
-        fields=("embedding_model", *trace_documents.READ_FIELDS),
+        query=lambda client: client.collection(repository.COLLECTION).order_by("__name__"),
+        fields=("embedding_model", *repository.READ_FIELDS),
         cleared=_vector_only,
         text=_trace_text,
     ),

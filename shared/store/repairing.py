@@ -11,7 +11,7 @@ from shared.firestore.writes import put
 from shared.index.indexed_state import read_mark
 from shared.index.postings import KNOWLEDGE, TRACES, to_totals
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.store.trace_documents import COLLECTION as SOLVED
+from shared.traces.repository import COLLECTION as SOLVED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence

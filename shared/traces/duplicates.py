@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import Conflict
-from shared.store.traces import Traces
 from shared.text.near_duplicates import CANDIDATES, Words, is_near_duplicate, resemblance
+from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.domain.trace import Trace
     from shared.runtime.context import Deps
-    from shared.store.traces import IndexEntry
+    from shared.traces.model import Trace
+    from shared.traces.repository import IndexEntry
 
 ALIKE: Final = 0.1
 """Resemblance of two problems from which on they may be the same: that of all near-duplicates."""

@@ -6,12 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from shared.core.dates import microseconds
-from shared.domain.trust import Ballot, FeedbackTag, Tally, VoteType
 from shared.index.bm25 import pack
 from shared.index.facets import facet_of
 from shared.index.indexed_state import read_mark
-from shared.store.trace_documents import to_trace
 from shared.text.terms import terms
+from shared.traces.repository import to_trace
+from shared.traces.trust import Ballot, FeedbackTag, Tally, VoteType
 from tests.support.traces import stored
 
 if TYPE_CHECKING:

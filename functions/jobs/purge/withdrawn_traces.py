@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.sweep import Sweep
 from shared.apart import set_apart
-from shared.store.trace_erasure import FOLLOWERS, TraceErasure
-from shared.store.traces import Traces
+from shared.traces.erasure import FOLLOWERS, TraceErasure
+from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Document, Write
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
-    from shared.store.traces import StoredTrace
+    from shared.traces.repository import StoredTrace
 
 RESTORABLE: Final = timedelta(days=30)
 """How long a withdrawn trace can be put back."""
@@ -113,7 +113,7 @@ async def _former(gone: StoredTrace, deps: Deps) -> list[Write]:
     if gone.trace.superseded_by:
         erasure = TraceErasure(deps.database)
         return [erasure.replaced_by(former.snapshot, gone.trace.superseded_by)]
-    from shared.traces.index_entry import index_entry
+    from shared.traces.corpus import index_entry
 
     trace = replace(former.trace, superseded_by=None)
     entry = await index_entry(trace, deps) if trace.is_listed else None

@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from shared.apart import set_apart
-from shared.domain.trust import VoteType
 from shared.runtime.job import Job, Report
 from shared.store.rounds import Rounds
-from shared.store.trust_upkeep import TrustUpkeep, record_of, seen_trace, wanted_record
+from shared.traces.trust import VoteType
+from shared.traces.trust_upkeep import TrustUpkeep, record_of, seen_trace, wanted_record
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -9,22 +9,21 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, InvalidInput, NotFound
-from shared.domain.trust import Status
 from shared.runtime.tool import DocumentId, Effect, Need, Repeatable, Result, Tool, Undo
-from shared.store.traces import Traces
+from shared.traces.corpus import index_entry
 from shared.traces.duplicates import require_no_duplicate
-from shared.traces.index_entry import index_entry
-from shared.traces.lookup import own
-from shared.traces.screened import require_no_secrets
-from shared.traces.tags import MOST_SENT, SentTag, normal_tags
-from shared.traces.texts import Text, Title
+from shared.traces.model import MOST_SENT, SentTag, Text, Title, normal_tags
+from shared.traces.repository import Traces
+from shared.traces.screening import require_no_secrets
+from shared.traces.trust import Status
+from shared.traces.views import own
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from shared.domain.trace import Trace, Writing
     from shared.runtime.context import Deps
+    from shared.traces.model import Trace, Writing
 
 _FIELDS: Final = ("title", "context_text", "solution_text", "tags")
 _TEXTS: Final = frozenset({"title", "context_text", "solution_text"})

@@ -12,21 +12,19 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, NotFound
-from shared.domain.trace import Trace, Writing
-from shared.domain.trust import Status
 from shared.runtime.tool import DocumentId, Effect, Need, Repeatable, Result, Tool, Undo
-from shared.store.traces import Traces
+from shared.traces.corpus import index_entry
 from shared.traces.duplicates import likeness
-from shared.traces.index_entry import index_entry
-from shared.traces.lookup import is_own, readable
-from shared.traces.screened import require_no_secrets
-from shared.traces.tags import MOST_SENT, SentTag, normal_tags
-from shared.traces.texts import Text, Title
+from shared.traces.model import MOST_SENT, SentTag, Text, Title, Trace, Writing, normal_tags
+from shared.traces.repository import Traces
+from shared.traces.screening import require_no_secrets
+from shared.traces.trust import Status
+from shared.traces.views import is_own, readable
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps
-    from shared.store.traces import IndexEntry, StoredTrace
     from shared.traces.duplicates import Likeness
+    from shared.traces.repository import IndexEntry, StoredTrace
 
 
 class In(Repeatable):

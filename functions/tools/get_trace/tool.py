@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from shared.core.caller import Tier
-from shared.domain.trust import FeedbackTag, Status, VoteType
 from shared.runtime.tool import Arguments, DocumentId, Effect, Result, Tool
-from shared.store.traces import Traces
-from shared.traces.lookup import is_own, readable
-from shared.traces.results import Standing, standing_fields, votes_in_words
+from shared.traces.repository import Traces
+from shared.traces.trust import FeedbackTag, Status, VoteType
+from shared.traces.views import Standing, is_own, readable, standing_fields, votes_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shared.runtime.context import Deps
-    from shared.store.traces import Feedback, StoredTrace, Vote
+    from shared.traces.repository import Feedback, StoredTrace, Vote
 
 AT_ONCE: Final = 30_000
 """Characters of problem and solution that fit into an answer which clients still show."""

@@ -11,18 +11,17 @@ from shared.runtime.pagination import fitting
 from shared.search.hybrid import rank
 from shared.search.legs import NoMeaning
 from shared.search.listing import shown_mark
-from shared.store.traces import Traces
-from shared.traces.corpus import solved_problems, unknown_tags
-from shared.traces.moderation import moderated
+from shared.traces.corpus import moderated, solved_problems, unknown_tags
+from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from shared.domain.trace import Trace
     from shared.runtime.context import Deps
     from shared.search.hybrid import Question, Ranking
     from shared.search.legs import Candidate
+    from shared.traces.model import Trace
 
     Candidates = Sequence[Candidate[Trace]]
 

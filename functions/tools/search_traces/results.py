@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from shared.text.excerpts import beginning
-from shared.traces.results import Standing, standing_fields
+from shared.traces.views import Standing, standing_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.domain.trace import Trace
+    from shared.traces.model import Trace
 
 SHORT: Final = 200
 """Characters of the problem and of the solution that are shown."""

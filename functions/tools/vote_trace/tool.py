@@ -12,17 +12,16 @@ from pydantic import AfterValidator, Field, StringConstraints
 from shared.core.caller import Tier
 from shared.core.errors import Forbidden, InvalidInput
 from shared.core.text_validation import prose
-from shared.domain.trust import Ballot, FeedbackTag, Record, Tally, VoteType
 from shared.firestore.database import Stale
 from shared.runtime.tool import DocumentId, Effect, Repeatable, Tool, Undo
-from shared.store.traces import Traces
-from shared.traces.lookup import is_own, readable
-from shared.traces.results import Standing, standing_fields
-from shared.traces.screened import require_no_secrets_in
+from shared.traces.repository import Traces
+from shared.traces.screening import require_no_secrets_in
+from shared.traces.trust import Ballot, FeedbackTag, Record, Tally, VoteType
+from shared.traces.views import Standing, is_own, readable, standing_fields
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps
-    from shared.store.traces import StoredTrace
+    from shared.traces.repository import StoredTrace
 
 
 class Choice(StrEnum):

@@ -9,18 +9,18 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import Conflict
-from shared.domain.trust import Status
 from shared.runtime.tool import DocumentId, Effect, Need, Repeatable, Result, Tool, Undo
-from shared.store.traces import Traces
+from shared.traces.corpus import index_entry
 from shared.traces.duplicates import require_no_duplicate
-from shared.traces.index_entry import index_entry
-from shared.traces.lookup import is_own, own
+from shared.traces.repository import Traces
+from shared.traces.trust import Status
+from shared.traces.views import is_own, own
 
 if TYPE_CHECKING:
-    from shared.domain.trace import Trace
     from shared.firestore.database import Write
     from shared.runtime.context import Deps
-    from shared.store.traces import StoredTrace
+    from shared.traces.model import Trace
+    from shared.traces.repository import StoredTrace
 
 
 class In(Repeatable):

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from shared.domain.trace import Trace, Writing
 from shared.runtime.job import Job, Report
 from shared.runtime.tool import Need
-from shared.store.traces import Traces
-from shared.traces.index_entry import index_entry
+from shared.traces.corpus import index_entry
+from shared.traces.model import Trace, Writing
+from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

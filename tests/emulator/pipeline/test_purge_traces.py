@@ -11,8 +11,8 @@ import pytest
 from functions.jobs.purge.job import purge, waiting
 from functions.jobs.purge.withdrawn_traces import PAGE, RESTORABLE
 from shared.runtime.job import Report
-from shared.store.trace_erasure import FOLLOWERS
-from shared.store.traces import Traces
+from shared.traces.erasure import FOLLOWERS
+from shared.traces.repository import Traces
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder

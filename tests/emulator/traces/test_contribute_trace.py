@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.traces import screened
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.traces import (
     STRANGER,

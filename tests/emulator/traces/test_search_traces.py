@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.core.caller import Caller
-from shared.domain.trace import Trace, Writing
 from shared.firestore.database import Meter
-from shared.store.traces import Traces
-from shared.traces.index_entry import index_entry
+from shared.traces.corpus import index_entry
+from shared.traces.model import Trace, Writing
+from shared.traces.repository import Traces
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.traces import (
     ANNA,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.dates import utc_now
-from shared.domain.trace import Trace, Writing
-from shared.domain.trust import Status, Tally
-from shared.store.traces import Traces
-from shared.traces.index_entry import index_entry
+from shared.traces.corpus import index_entry
+from shared.traces.model import Trace, Writing
+from shared.traces.repository import Traces
+from shared.traces.trust import Status, Tally
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.traces import found
 

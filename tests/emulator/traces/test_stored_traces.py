@@ -11,9 +11,8 @@ import pytest
 from shared.core.caller import Caller
 from shared.firestore.database import Meter, Stale
 from shared.index.indexed_state import read_mark
-from shared.store.trace_documents import to_trace
-from shared.store.traces import Traces
-from shared.traces.index_entry import MAX_TERMS, trace_mark
+from shared.traces.corpus import MAX_TERMS, trace_mark
+from shared.traces.repository import Traces, to_trace
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_traces import assert_exact
 from tests.support.traces import DOWN, ask, contribute, did, samples, stored, vote

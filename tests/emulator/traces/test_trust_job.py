@@ -13,9 +13,9 @@ import pytest
 from functions.jobs.purge.job import purge
 from functions.jobs.trust.job import EVERY, JOB, LATE, trust, waiting
 from shared.core.caller import Caller
-from shared.domain.trust import Tally
 from shared.firestore.database import Meter
 from shared.runtime.job import Busy, Report, run_job
+from shared.traces.trust import Tally
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder

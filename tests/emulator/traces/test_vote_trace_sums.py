@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from shared.domain.trust import FeedbackTag, Record
+from shared.traces.trust import FeedbackTag, Record
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_traces import assert_sums, ballots
 from tests.support.traces import (

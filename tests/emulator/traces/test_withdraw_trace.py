@@ -9,7 +9,7 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.firestore.database import Meter
-from shared.store.traces import Traces
+from shared.traces.repository import Traces
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.traces import (
     ANNA,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain.trace import Trace, Writing
-from shared.domain.trust import Ballot, FeedbackTag, Tally, VoteType
-from shared.traces.moderation import AGE, LEAST, MOST, factor, moderated
+from shared.traces.corpus import AGE, LEAST, MOST, factor, moderated
+from shared.traces.model import Trace, Writing
+from shared.traces.trust import Ballot, FeedbackTag, Tally, VoteType
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TRACE = Trace(

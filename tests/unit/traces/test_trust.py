@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain.trust import (
+from shared.traces.trust import (
     ALARMS,
     FLAGGED_FROM,
     GAINED,

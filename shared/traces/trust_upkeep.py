@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.domain.trust import Ballot, FeedbackTag, Record, Tally, VoteType
 from shared.firestore.writes import known, put
-from shared.store.trace_documents import COLLECTION, READ_FIELDS, to_trace
-from shared.store.trace_erasure import ERASED
-from shared.store.traces import CONTRIBUTORS, VOTES
+from shared.traces.erasure import ERASED
+from shared.traces.repository import COLLECTION, CONTRIBUTORS, READ_FIELDS, VOTES, to_trace
+from shared.traces.trust import Ballot, FeedbackTag, Record, Tally, VoteType
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.domain.trace import Trace
     from shared.firestore.database import Database
+    from shared.traces.model import Trace
 
 PAGE: Final = 50
 """Traces that are read at once."""

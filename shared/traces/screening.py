@@ -10,7 +10,7 @@ from shared.screening.screen import findings, refusal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shared.domain.trace import Writing
+    from shared.traces.model import Writing
 
 
 async def require_no_secrets(writing: Writing) -> None:

@@ -16,13 +16,12 @@ from google.cloud.firestore import Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.domain.trust import VoteType
 from shared.firestore.writes import put
 from shared.index.indexed_state import NOTHING
 from shared.index.posting_changes import Difference, list_writes
 from shared.index.postings import TRACES
-from shared.store.trace_documents import COLLECTION
-from shared.store.traces import CONTRIBUTORS, REVISIONS, VOTES
+from shared.traces.repository import COLLECTION, CONTRIBUTORS, REVISIONS, VOTES
+from shared.traces.trust import VoteType
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.firestore.database import Database, Write
-    from shared.store.traces import StoredTrace
+    from shared.traces.repository import StoredTrace
 
 ERASURES: Final = "trace_erasures"
 ERASED: Final = {VoteType.UP: "erased_up", VoteType.DOWN: "erased_down"}
