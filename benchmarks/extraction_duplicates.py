@@ -23,8 +23,8 @@ from infra.local.sample.extracted import Extracts
 from infra.local.sample.load import FOLDER
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
-from shared.domain.extraction import CONTENTS, Content, ExtractionType
-from shared.extracting.likeness import least_similarity, resemblance_of
+from shared.extractions.deduplication import least_similarity, resemblance_of
+from shared.extractions.model import CONTENTS, Content, ExtractionType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

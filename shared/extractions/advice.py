@@ -6,14 +6,14 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.domain.extraction import ExtractionType
-from shared.store.extractions import Extractions
-from shared.store.topics import Topics
+from shared.extractions.model import ExtractionType
+from shared.extractions.repository import Extractions
+from shared.extractions.topics import Topics
 from shared.text.suggestions import nearest_names
 
 if TYPE_CHECKING:
-    from shared.domain.topics import Topic
     from shared.extractions.pages import Wanted
+    from shared.extractions.topic_names import Topic
     from shared.runtime.context import Deps
 
 MOST: Final = 100

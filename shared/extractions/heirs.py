@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from shared.store.extraction_upkeep import ExtractionUpkeep
+from shared.extractions.upkeep import ExtractionUpkeep
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

@@ -6,18 +6,18 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.errors import InvalidInput, NotFound
-from shared.domain.topics import normal_topic
 from shared.extractions.advice import Advice, why_nothing
 from shared.extractions.pages import Wanted, page_of
-from shared.extractions.results import Metadata, ResultT, result_of
+from shared.extractions.topic_names import normal_topic
+from shared.extractions.views import Metadata, ResultT, result_of
 from shared.knowledge.source_repository import Sources
 from shared.runtime.pagination import fitting, write_cursor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shared.extractions.arguments import ExtractionArguments
     from shared.extractions.pages import Found, Page
+    from shared.extractions.views import ExtractionArguments
     from shared.knowledge.source_repository import StoredSource
     from shared.runtime.context import Deps
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, TypeAdapter
 
+from shared.extractions.repository import MOST_NEAR, Extractions, place
 from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.pagination import read_cursor
 from shared.runtime.tool import DocumentId
-from shared.store.extractions import MOST_NEAR, Extractions, place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.domain.extraction import Extraction, ExtractionType
-    from shared.extractions.arguments import ExtractionArguments
+    from shared.extractions.model import Extraction, ExtractionType
+    from shared.extractions.repository import Near
+    from shared.extractions.views import ExtractionArguments
     from shared.runtime.context import Deps
-    from shared.store.extractions import Near
 
     Position = tuple[int | str, ...]
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.ai.embedding import Vector
+    from shared.extractions.extracted_chunks import Extracted
     from shared.firestore.database import Database, Write
-    from shared.store.extracted import Extracted
 
 MAX_TRIES: Final = 5
 """How often a step is tried on a chunk before it is parked."""

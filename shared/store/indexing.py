@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import LastUpdateOption
 
 from shared.core.dates import utc_now
+from shared.extractions.extracted_chunks import removal
 from shared.index.bm25 import CAP
 from shared.index.facets import own_facet
 from shared.index.indexed_state import NOTHING, read_mark
@@ -28,7 +29,6 @@ from shared.index.posting_changes import (
 from shared.index.postings import KNOWLEDGE
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.queue import pending_query
-from shared.store.extracted import removal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     )
     from google.cloud.firestore_v1.types import WriteResult
 
+    from shared.extractions.extracted_chunks import Extracted
     from shared.firestore.database import Database, Write
     from shared.index.indexed_state import Indexed
     from shared.index.posting_changes import ListChange
     from shared.index.postings import ListName
     from shared.knowledge.chunk import Chunk
-    from shared.store.extracted import Extracted
 
 STEP: Final = "index"
 REQUEUED: Final = 400

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
+from shared.extractions import extracted_chunks, repository
 from shared.firestore.writes import put
 from shared.knowledge import chunk_repository
 from shared.knowledge.queue import MOST_WRITES
-from shared.store import extracted, extraction_documents
 from shared.traces import repository
 from shared.workspaces.model import Status
 from shared.workspaces.repository import DOCUMENTS
@@ -164,7 +164,7 @@ def _trace_text(trace_id: str, data: Fields) -> str | None:
 
 
 def _extraction_text(_name: str, data: Fields) -> str | None:
-    return extraction_documents.to_content(dict(data)).text
+    return repository.to_content(dict(data)).text
 
 
 CORPORA: Final = (
@@ -189,7 +189,7 @@ CORPORA: Final = (
     ),
     Corpus(
         name="extractions",
-        query=lambda client: client.collection(extracted.COLLECTION).order_by("__name__"),
+        query=lambda client: client.collection(extracted_chunks.COLLECTION).order_by("__name__"),
         fields=("embedding_model", "type", "content"),
         cleared=_vector_only,
         text=_extraction_text,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.extract.job import extract
 from shared.core.caller import Caller
+from shared.extractions.outdated import Outdated
 from shared.firestore.database import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
-from shared.store.outdated import Outdated
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.generator import ScriptedGenerator
 from tests.support.knowledge import in_chunks

@@ -15,7 +15,7 @@ from functions.tools.get_warnings.tool import TOOL as WARNINGS
 from functions.tools.list_topics.tool import TOOL as TOPICS
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
-from shared.domain.extraction import (
+from shared.extractions.model import (
     Content,
     Decision,
     Extraction,
@@ -25,9 +25,9 @@ from shared.domain.extraction import (
     Step,
     extraction_id,
 )
+from shared.extractions.repository import Extractions
 from shared.knowledge.queue import Steps
 from shared.runtime.invocation import call
-from shared.store.extractions import Extractions
 from tests.support.knowledge import write
 from tests.support.tool_calls import request_of
 

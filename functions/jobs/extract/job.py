@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.extract.reader import Reader
 from shared.core.log import log
 from shared.extractions.heirs import show_heirs
+from shared.extractions.outdated import Outdated
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import Steps
 from shared.parked_chunks import parked_chunks
 from shared.queue_work import Work, work_off
 from shared.runtime.job import Job, Report
 from shared.runtime.tool import Need
-from shared.store.outdated import Outdated
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from shared.ai.embedding import Vector
-    from shared.domain.extraction import Extraction
+    from shared.extractions.model import Extraction
     from shared.knowledge.queue import PendingChunk
 
 

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.extract.line import Line
 from shared.ai.embedding import Purpose
 from shared.ai.metering import metered
-from shared.extracting.findings import INSTRUCTION, Findings, material
-from shared.extracting.grounding import Grounds, count
-from shared.extracting.likeness import (
+from shared.extractions.deduplication import (
     CANDIDATES,
     distinct,
     least_similarity,
     original_of,
     similar,
 )
-from shared.store.extractions import Extractions
+from shared.extractions.prompt import INSTRUCTION, Findings, material
+from shared.extractions.quotes import Grounds, count
+from shared.extractions.repository import Extractions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai.generation import Generator
-    from shared.domain.extraction import Extraction
-    from shared.extracting.likeness import Embedded, Similar
+    from shared.extractions.deduplication import Embedded, Similar
+    from shared.extractions.model import Extraction
     from shared.knowledge.queue import Done, PendingChunk
     from shared.runtime.context import Deps
     from shared.runtime.job import Report

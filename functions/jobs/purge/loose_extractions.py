@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.purge.rounds import go_round
 from functions.jobs.purge.sweep import Sweep
 from shared.extractions.heirs import show_heirs
-from shared.store.extraction_upkeep import ExtractionUpkeep
+from shared.extractions.upkeep import ExtractionUpkeep
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

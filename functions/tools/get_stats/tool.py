@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from shared.core.caller import Tier
+from shared.extractions.repository import count_extractions
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.facets import HAS_CARD, Kind
 from shared.index.postings import KNOWLEDGE, IndexLists
@@ -17,7 +18,6 @@ from shared.knowledge.golden_queries import Health as Nights
 from shared.knowledge.queue import Steps
 from shared.knowledge.source_repository import Sources
 from shared.runtime.tool import Arguments, Effect, Result, Tool
-from shared.store.extraction_counts import count_extractions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

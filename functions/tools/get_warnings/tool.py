@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shared.core.caller import Tier
-from shared.domain.extraction import Pitfall
-from shared.extractions.arguments import ExtractionArguments
 from shared.extractions.lookup import look_up
-from shared.extractions.results import Answer, Attribution, Identified
+from shared.extractions.model import Pitfall
+from shared.extractions.views import Answer, Attribution, ExtractionArguments, Identified
 from shared.runtime.tool import Effect, Links, Need, Tool
 
 if TYPE_CHECKING:

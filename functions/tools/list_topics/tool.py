@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 from pydantic import AliasChoices, Field, TypeAdapter
 
 from shared.core.caller import Tier
-from shared.domain.extraction import ExtractionType
-from shared.domain.topics import folded, normal_topic
+from shared.extractions.model import ExtractionType
+from shared.extractions.topic_names import folded, normal_topic
+from shared.extractions.topics import Topics, place
 from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
 from shared.runtime.tool import Arguments, DocumentId, Effect, Result, Tool
-from shared.store.topics import Topics, place
 
 if TYPE_CHECKING:
-    from shared.domain.topics import Topic as Counted
+    from shared.extractions.topic_names import Topic as Counted
+    from shared.extractions.topics import Place
     from shared.runtime.context import Deps
-    from shared.store.topics import Place
 
 EMPTY: Final = (
     "There are no topics yet: the job `extract` reads decisions, patterns, warnings and"

@@ -10,13 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from infra.local.sample.load import FOLDER, chunks_by_highlight
 from shared.ai.embedding import Purpose
-from shared.domain.extraction import CONTENTS, Extraction, ExtractionType, extraction_id
+from shared.extractions.model import CONTENTS, Extraction, ExtractionType, extraction_id
+from shared.extractions.repository import Extractions
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.queue import PENDING_FIELDS, Steps, to_pending
 from shared.runtime.job import Job, Report
 from shared.runtime.tool import Need
-from shared.store.extractions import Extractions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.store.extraction_upkeep import ExtractionUpkeep
+from shared.extractions.upkeep import ExtractionUpkeep
 from tests.support.extract_job import (
     KEYS,
     NOTHING,

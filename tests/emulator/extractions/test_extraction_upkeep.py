@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.domain.extraction import ExtractionType
-from shared.store.extraction_upkeep import MOST_REPEATED, ExtractionUpkeep
-from shared.store.extractions import Extractions
-from shared.store.topics import Topics
+from shared.extractions.model import ExtractionType
+from shared.extractions.repository import Extractions
+from shared.extractions.topics import Topics
+from shared.extractions.upkeep import MOST_REPEATED, ExtractionUpkeep
 from tests.support.extractions import decision, hold, of, replace, waiting, warning
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
-    from shared.domain.extraction import Extraction
+    from shared.extractions.model import Extraction
     from shared.firestore.database import Meter
     from shared.runtime.context import Deps
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.domain.extraction import Step
+from shared.extractions.model import Step
 from tests.support.extractions import decision, got, hold, ids, methodology, of, pattern, warning
 from tests.support.knowledge import BAKING, SAILING, put_in
 
 if TYPE_CHECKING:
-    from shared.domain.extraction import Content
+    from shared.extractions.model import Content
     from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio

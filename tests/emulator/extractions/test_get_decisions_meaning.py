@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.ai.embedding import Purpose
+from shared.extractions.repository import MOST_NEAR
 from shared.runtime.context import Backend
-from shared.store.extractions import MOST_NEAR
 from tests.support.extractions import ask, cost, decision, got, hold, ids, of, refused, walk
 from tests.support.fakes.embedder import WordEmbedder, cosine
 from tests.support.knowledge import BAKING, SAILING, put_in, write
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.core.settings import Settings
-    from shared.domain.extraction import Extraction
+    from shared.extractions.model import Extraction
     from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.domain.extraction import Step
+from shared.extractions.model import Step
 from tests.support.extractions import got, hold, methodology, of
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, put_in

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.ai.embedding import Purpose
-from shared.domain.extraction import LONGEST_QUOTE, SCHEMA_VERSION, ExtractionType
-from shared.domain.topics import Topic
+from shared.extractions.model import LONGEST_QUOTE, SCHEMA_VERSION, ExtractionType
+from shared.extractions.repository import Extractions, place
+from shared.extractions.topic_names import Topic
+from shared.extractions.topics import Topics
 from shared.knowledge.queue import Steps
-from shared.store.extractions import Extractions, place
-from shared.store.topics import Topics
 from tests.support.extractions import (
     decision,
     hold,
@@ -31,7 +31,7 @@ from tests.support.stored_documents import documents, snapshots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.domain.extraction import Extraction
+    from shared.extractions.model import Extraction
     from shared.firestore.database import Meter
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.queue import Done

@@ -16,10 +16,10 @@ from infra.local.sample.extracted import MODEL, Extracts, Row, add_extractions, 
 from infra.local.sample.load import FOLDER
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
-from shared.domain.extraction import CONTENTS, ExtractionType, Pattern
-from shared.domain.topics import normal_topics
-from shared.extracting.likeness import distinct, original_of, similar
-from shared.extracting.quotes import find_code, find_quote
+from shared.extractions.deduplication import distinct, original_of, similar
+from shared.extractions.model import CONTENTS, ExtractionType, Pattern
+from shared.extractions.quotes import find_code, find_quote
+from shared.extractions.topic_names import normal_topics
 from shared.firestore.database import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import PendingChunk, Steps
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from shared.ai.local_embedding import LocalEmbedder
     from shared.core.settings import Settings
-    from shared.domain.extraction import Extraction
+    from shared.extractions.model import Extraction
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
 

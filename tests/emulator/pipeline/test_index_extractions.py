@@ -9,14 +9,14 @@ import pytest
 
 from functions.jobs.index.job import index
 from shared.core.dates import utc_now
-from shared.domain.extraction import Decision, Extraction, Pitfall
+from shared.extractions.extracted_chunks import extracted, topic_writes
+from shared.extractions.model import Decision, Extraction, Pitfall
 from shared.knowledge.ingestion import Ingestion
-from shared.store.extracted import extracted, topic_writes
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import ample, documents
 
 if TYPE_CHECKING:
-    from shared.domain.extraction import Content
+    from shared.extractions.model import Content
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
 

@@ -11,12 +11,12 @@ import pytest
 from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
 from functions.jobs.purge.rounds import EVERY
-from shared.domain.extraction import Extraction, Pitfall
+from shared.extractions.extracted_chunks import extracted, topic_writes
+from shared.extractions.model import Extraction, Pitfall
+from shared.extractions.repository import document
+from shared.extractions.upkeep import PAGE
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.job import Report
-from shared.store.extracted import extracted, topic_writes
-from shared.store.extraction_documents import document
-from shared.store.extraction_upkeep import PAGE
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder

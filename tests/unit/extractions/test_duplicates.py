@@ -10,7 +10,8 @@ import pytest
 
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
-from shared.domain.extraction import (
+from shared.extractions.deduplication import distinct, original_of, resemblance_of, similar
+from shared.extractions.model import (
     Content,
     Decision,
     Extraction,
@@ -20,10 +21,9 @@ from shared.domain.extraction import (
     Step,
     extraction_id,
 )
-from shared.extracting.likeness import distinct, original_of, resemblance_of, similar
 
 if TYPE_CHECKING:
-    from shared.extracting.likeness import Embedded
+    from shared.extractions.deduplication import Embedded
 
 pytestmark = pytest.mark.anyio
 

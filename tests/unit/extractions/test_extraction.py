@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.domain.extraction import CONTENTS, ExtractionType, Methodology, extraction_id, facet
+from shared.extractions.model import CONTENTS, ExtractionType, Methodology, extraction_id, facet
 from tests.support.extractions import decision, methodology, of, pattern, warning
 from tests.support.knowledge import BAKING, in_chunks
 

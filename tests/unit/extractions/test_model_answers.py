@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from shared.ai.answer_schema import answer_schema
-from shared.domain.extraction import Decision, ExtractionType, Pattern
-from shared.extracting.findings import Findings, material
-from shared.extracting.grounding import Grounds, count
+from shared.extractions.model import Decision, ExtractionType, Pattern
+from shared.extractions.prompt import Findings, material
+from shared.extractions.quotes import Grounds, count
 from shared.knowledge.queue import PendingChunk
 
 NOW = datetime(2026, 5, 31, tzinfo=UTC)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain.extraction import LONGEST_QUOTE
-from shared.extracting.quotes import LEAST, find_code, find_quote
+from shared.extractions.model import LONGEST_QUOTE
+from shared.extractions.quotes import LEAST, find_code, find_quote
 
 TEXT = (
     "Beware of the automatic retry. The phrase “just re-run it” enters the guide —"

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain import topics
-from shared.domain.topics import LONGEST, MOST, folded, normal_topic, normal_topics
+from shared.extractions import topic_names
+from shared.extractions.topic_names import LONGEST, MOST, folded, normal_topic, normal_topics
 
 TABLE: dict[str, list[str]] = json.loads(
-    (Path(topics.__file__).parent / "data" / "topic-aliases.json").read_text("utf-8")
+    (Path(topic_names.__file__).parent / "data" / "topic-aliases.json").read_text("utf-8")
 )
 OWN = {"K-8s": "kubernetes", "bread": "Baking", "a": "b", "b": "c", "c": "a"}
 """A deployment's aliases: one of ours, one of its own, and three that chase each other."""

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import Increment
 
 from shared.core.ids import safe_id
-from shared.domain.extraction import SCHEMA_VERSION
+from shared.extractions.model import SCHEMA_VERSION
 from shared.firestore.database import together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from shared.domain.extraction import Extraction
+    from shared.extractions.model import Extraction
     from shared.firestore.database import Database, Write
 
 Extracted = Mapping[str, Mapping[str, Any]]

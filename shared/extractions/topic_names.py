@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from shared.domain.extraction import ExtractionType
+    from shared.extractions.model import ExtractionType
 
 LONGEST: Final = 80
 """Characters of a topic; what is longer is none."""

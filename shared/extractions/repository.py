@@ -1,12 +1,8 @@
-"""`extractions/{extraction_id}`: what passages decide, show, warn of and teach.
-
-An extraction lists each combination of filters that it passes in `facets`: one index orders every
-list, and one compares vectors, whatever the filters. One that says what another one says has no
-facets, and so is not shown.
-"""
+"""Extractions in Firestore."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,10 +10,17 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
-from shared.domain.extraction import SCHEMA_VERSION, Extraction, ExtractionType, facet
+from shared.extractions.extracted_chunks import COLLECTION, deletions, extracted, topic_writes
+from shared.extractions.model import (
+    CONTENTS,
+    LONGEST_QUOTE,
+    SCHEMA_VERSION,
+    Content,
+    Extraction,
+    ExtractionType,
+    facet,
+)
 from shared.knowledge.queue import Done
-from shared.store.extracted import COLLECTION, deletions, extracted, topic_writes
-from shared.store.extraction_documents import READ_FIELDS, document, to_extraction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +34,82 @@ if TYPE_CHECKING:
 
     Place = tuple[int, str]
     """Where an extraction stands in a list: its confidence in thousandths, and its id."""
+
+
+async def count_extractions(database: Database) -> dict[ExtractionType, int]:
+    """How many there are of each type. One round trip."""
+    queries = [shown_query(database.client, kind) for kind in ExtractionType]
+    counts = await asyncio.gather(*map(database.count, queries))
+    return dict(zip(ExtractionType, counts, strict=True))
+
+
+def shown_query(client: AsyncClient, kind: ExtractionType) -> AsyncQuery:
+    """The extractions of a type, but for those that repeat another."""
+    return client.collection(COLLECTION).where(
+        filter=FieldFilter("facets", "array_contains", facet(kind))
+    )
+
+
+def _extraction_counts_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    yield shown_query(client, ExtractionType.DECISION)
+
+
+READ_FIELDS: Final = (
+    "type",
+    "content",
+    "topics",
+    "quote",
+    "source_id",
+    "chunk_id",
+    "confidence",
+    "model",
+    "extracted_at",
+    "duplicate_of",
+)
+"""All of an extraction but its vector and its facets."""
+
+
+def to_extraction(extraction_id: str, data: dict[str, Any]) -> Extraction:
+    """Read an extraction from its document."""
+    return Extraction(
+        extraction_id=extraction_id,
+        content=to_content(data),
+        topics=tuple(data["topics"]),
+        quote=data["quote"],
+        source_id=data["source_id"],
+        chunk_id=data["chunk_id"],
+        confidence=data["confidence"],
+        model=data["model"],
+        extracted_at=data["extracted_at"],
+        duplicate_of=data.get("duplicate_of"),
+    )
+
+
+def to_content(data: dict[str, Any]) -> Content:
+    """Read what an extraction says from its `type` and its `content`."""
+    return CONTENTS[ExtractionType(data["type"])].model_validate(data["content"])
+
+
+def document(extraction: Extraction, vector: Vector, embedding_model: str) -> dict[str, Any]:
+    """An extraction with its vector. A confidence is told in thousandths: lists go by it."""
+    return {
+        "type": extraction.type.value,
+        "content": extraction.content.model_dump(mode="json", exclude_none=True),
+        "topics": list(extraction.topics),
+        "facets": extraction.facets,
+        "quote": extraction.quote[:LONGEST_QUOTE],
+        "embedding": FirestoreVector(list(vector)),
+        "embedding_model": embedding_model,
+        "source_id": extraction.source_id,
+        "chunk_id": extraction.chunk_id,
+        "confidence": round(float(extraction.confidence), 3),
+        "model": extraction.model,
+        "schema_version": SCHEMA_VERSION,
+        "extracted_at": extraction.extracted_at,
+        "duplicate_of": extraction.duplicate_of,
+    }
+
 
 MOST_NEAR: Final = 1_000
 """How many neighbours Firestore gives at most."""
@@ -203,7 +282,7 @@ def near_query(
     )
 
 
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
+def _extractions_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
     """Every query this file can build, for the proof that each has its index."""
     yield page_query(client, "decision", 1, None)
     yield page_query(client, "decision", 1, (1, "a"))
@@ -217,3 +296,9 @@ def _extraction(snapshot: DocumentSnapshot[Any]) -> Extraction:
 
 def _near(snapshot: DocumentSnapshot[Any]) -> Near:
     return Near(_extraction(snapshot), float(snapshot.get(_DISTANCE)))
+
+
+def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
+    """Every query this file can build, for the proof that each has its index."""
+    yield from _extraction_counts_shapes(client)
+    yield from _extractions_shapes(client)

@@ -1,6 +1,6 @@
 """`topics/{key}`: what extractions are about, and how many of each type are about it.
 
-The counts are kept by those who write extractions (see `shared.store.extracted`).
+The counts are kept by those who write extractions (see `shared.extractions.extracted_chunks`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.core.ids import safe_id
-from shared.domain.extraction import ExtractionType
-from shared.domain.topics import Topic
-from shared.store.extracted import TOPICS
+from shared.extractions.extracted_chunks import TOPICS
+from shared.extractions.model import ExtractionType
+from shared.extractions.topic_names import Topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

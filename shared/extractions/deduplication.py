@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shared.domain.extraction import Content, Decision, Extraction, Methodology, Pattern, Pitfall
+from shared.extractions.model import Content, Decision, Extraction, Methodology, Pattern, Pitfall
 from shared.text.near_duplicates import resemblance
 from shared.text.terms import terms
 

@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from shared.domain.extraction import ContentT, Decision, Methodology, Pattern, Pitfall
+from shared.extractions.model import ContentT, Decision, Methodology, Pattern, Pitfall
 
 INSTRUCTION: Final = """\
 You read a passage of a book, an article or a note, and find the knowledge in it that others can use

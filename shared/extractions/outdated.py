@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.domain.extraction import SCHEMA_VERSION
+from shared.extractions.model import SCHEMA_VERSION
 from shared.knowledge.chunk_repository import COLLECTION, anew
 
 if TYPE_CHECKING:

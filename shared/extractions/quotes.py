@@ -1,18 +1,82 @@
-"""Quotes: where the words stand that a model says it quotes.
-
-A model changes white space, dashes, quotation marks, accents and case, cuts words at both ends and
-leaves out a middle. So letters and digits alone are compared, and what is kept are the passage's
-own words. What is not there at all was made up.
-"""
+"""Quotes of a finding, held against the text that they are from."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from bisect import bisect_left
-from typing import Final
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
-from shared.domain.extraction import LONGEST_QUOTE
+from shared.extractions.model import LONGEST_QUOTE, Content, Extraction, Pattern, extraction_id
+from shared.extractions.topic_names import normal_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from shared.extractions.prompt import Findings, Found
+    from shared.knowledge.queue import PendingChunk
+
+    Entry = Found[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grounds:
+    """What extractions rest on.
+
+    Attributes:
+        chunk: The passage.
+        aliases: Other names of topics to their own, beside those that Carrel knows.
+        model: The model that read it.
+        now: When.
+    """
+
+    chunk: PendingChunk
+    aliases: Mapping[str, str]
+    model: str
+    now: datetime
+
+    def extractions(self, findings: Findings) -> list[Extraction]:
+        """The findings whose quotes stand in the passage, each once, with its words for quotes.
+
+        What cannot be quoted is left out: it was made up, or the passage told the model to say it.
+        """
+        quoted = [(each, find_quote(each.quote, self.chunk.content)) for each in _entries(findings)]
+        made = [self._extraction(found, quote) for found, quote in quoted if quote]
+        return list({each.extraction_id: each for each in made}.values())
+
+    def _extraction(self, found: Entry, quote: str) -> Extraction:
+        content = _with_own_code(found.content, self.chunk.content)
+        return Extraction(
+            extraction_id=extraction_id(self.chunk.chunk_id, content),
+            content=content,
+            topics=normal_topics(found.topics, self.aliases),
+            quote=quote,
+            source_id=self.chunk.source_id,
+            chunk_id=self.chunk.chunk_id,
+            confidence=found.confidence,
+            model=self.model,
+            extracted_at=self.now,
+        )
+
+
+def count(findings: Findings) -> int:
+    """How many entries there are."""
+    return sum(1 for _ in _entries(findings))
+
+
+def _entries(findings: Findings) -> Iterator[Entry]:
+    return chain(findings.decisions, findings.patterns, findings.warnings, findings.methodologies)
+
+
+def _with_own_code(content: Content, text: str) -> Content:
+    """A content whose code is the passage's own, or has none: models complete what they read."""
+    if not isinstance(content, Pattern) or content.code_example is None:
+        return content
+    return content.model_copy(update={"code_example": find_code(content.code_example, text)})
+
 
 LEAST: Final = 12
 """Letters and digits that a quote must have: fewer stand in any passage."""

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.domain.extraction import ExtractionType, facets
+from shared.extractions.extracted_chunks import COLLECTION, GONE, TOPICS, removal, topic_writes
+from shared.extractions.model import ExtractionType, facets
 from shared.firestore.database import Stale, together
 from shared.firestore.writes import put
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.store.extracted import COLLECTION, GONE, TOPICS, removal, topic_writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
+    from shared.extractions.extracted_chunks import Extracted
     from shared.firestore.database import Database, Write
-    from shared.store.extracted import Extracted
 
     Snapshot = DocumentSnapshot[Any]
 
