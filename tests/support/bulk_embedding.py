@@ -18,12 +18,12 @@ from shared.ai.vertex_client import Endpoint
 from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
-from shared.embedding.bulk import Bulk
-from shared.embedding.chunks import embed_with
 from shared.firestore.database import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import Steps
 from shared.knowledge.source import Section, Source
+from shared.pipeline.embedding.bulk import Bulk
+from shared.pipeline.embedding.chunks import embed_with
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget, Report
 from tests.support.fakes.vertex import vector_of

@@ -16,7 +16,7 @@ from shared.index.facets import Kind, facet_of
 from shared.knowledge import chunk_repository
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from shared.store.indexing import Indexing
+from shared.pipeline.indexing import Indexing
 from shared.text.terms import terms
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import ample, chunks, documents, one_step, tombstones
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from shared.index.postings import ListName
     from shared.knowledge.chunk import Chunk
+    from shared.pipeline.indexing import Change
     from shared.runtime.context import Deps
-    from shared.store.indexing import Change
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 EMPTY: Final = {"documents": 0, "length": 0}

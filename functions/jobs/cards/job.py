@@ -12,8 +12,7 @@ from shared.ai.generation import BadAnswer
 from shared.core.errors import InvalidInput
 from shared.knowledge.cards import STEP, Cards, card_change
 from shared.knowledge.queue import MAX_TRIES, Done, Steps
-from shared.parked_chunks import parked_chunks
-from shared.queue_work import AT_ONCE, PAGE, Work, work_off
+from shared.pipeline.worker import AT_ONCE, PAGE, Work, parked_chunks, work_off
 from shared.runtime.job import Job, Report
 from shared.runtime.tool import Need
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.embedding.chunks import embed_chunks
-from shared.embedding.moving import carry_on
-from shared.embedding.online import STEP
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import Steps
-from shared.parked_chunks import parked_chunks
+from shared.pipeline.embedding.chunks import embed_chunks
+from shared.pipeline.embedding.migration import carry_on
+from shared.pipeline.embedding.online import STEP
+from shared.pipeline.worker import parked_chunks
 from shared.runtime.job import Job, Report
 from shared.runtime.tool import Need
 

@@ -10,8 +10,7 @@ from shared.extractions.heirs import show_heirs
 from shared.extractions.outdated import Outdated
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import Steps
-from shared.parked_chunks import parked_chunks
-from shared.queue_work import Work, work_off
+from shared.pipeline.worker import Work, parked_chunks, work_off
 from shared.runtime.job import Job, Report
 from shared.runtime.tool import Need
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from shared.index.postings import ListName
-    from shared.store.indexing import Change
+    from shared.pipeline.indexing import Change
 
 MAX_BYTES: Final = 3_900_000
 """About how large a request may be: the emulator refuses those above 4 MiB, the cloud above 10."""

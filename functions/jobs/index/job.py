@@ -14,17 +14,17 @@ from shared.index.posting_changes import LongLists
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.index.truncation import keeping
 from shared.knowledge.queue import Steps
-from shared.parked_chunks import parked_chunks
+from shared.pipeline.indexing import STEP, Change, Indexing
+from shared.pipeline.worker import parked_chunks
 from shared.runtime.job import Failure, Job, Report
-from shared.store.indexing import STEP, Change, Indexing
 from shared.text.terms import ANALYSIS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shared.pipeline.indexing import Waiting
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget
-    from shared.store.indexing import Waiting
 
 PAGE: Final = 300
 """How many pending chunks are read at once. The more share a commit, the fewer writes: a list is

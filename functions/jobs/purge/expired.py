@@ -6,12 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from functions.jobs.purge.sweep import Sweep
-from shared.store.expiry import Expiry
+from shared.pipeline.expiry import Expiry
 
 if TYPE_CHECKING:
+    from shared.pipeline.expiry import Expiring
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
-    from shared.store.expiry import Expiring
 
 
 def expired(kind: Expiring) -> Sweep:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.sweep import Sweep
-from shared.apart import set_apart
+from shared.pipeline.worker import set_apart
 from shared.workspaces.erasure import MaterialErasure
 from shared.workspaces.queue import MaterialQueues
 from shared.workspaces.repository import TOUCHED_EVERY

@@ -9,9 +9,9 @@ from functions.jobs.purge.idle_tasks import IDLE_TASKS
 from functions.jobs.purge.leftover_chunks import CHUNKS, TOMBSTONES
 from functions.jobs.purge.loose_extractions import DUPLICATES, EXTRACTIONS, TOPICS
 from functions.jobs.purge.withdrawn_traces import WITHDRAWN_TRACES
-from shared.apart import set_apart
+from shared.pipeline.expiry import EXPIRING
+from shared.pipeline.worker import set_apart
 from shared.runtime.job import Job, Report
-from shared.store.expiry import EXPIRING
 
 if TYPE_CHECKING:
     from functions.jobs.purge.sweep import Sweep

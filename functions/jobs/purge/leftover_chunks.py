@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.rounds import go_round
 from functions.jobs.purge.sweep import Sweep
-from shared.store.leftovers import PAGE, SETTLED, Leftovers
+from shared.pipeline.orphaned_chunks import PAGE, SETTLED, Leftovers
 
 if TYPE_CHECKING:
     from shared.firestore.database import Document

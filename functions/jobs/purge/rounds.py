@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.store.rounds import Rounds
+from shared.pipeline.sweeps import Rounds
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.sweep import Sweep
-from shared.apart import set_apart
+from shared.pipeline.worker import set_apart
 from shared.traces.erasure import FOLLOWERS, TraceErasure
 from shared.traces.repository import Traces
 

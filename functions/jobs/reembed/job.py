@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.embedding.moving import announced, carry_on
 from shared.index.embedding_space import EmbeddingSpace
+from shared.pipeline.embedding.migration import announced, carry_on
+from shared.pipeline.embedding.migration_repository import Reembedding
 from shared.runtime.job import Job, Report
 from shared.runtime.tool import Need
-from shared.store.reembedding import Reembedding
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

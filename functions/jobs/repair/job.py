@@ -6,16 +6,16 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from functions.jobs.repair.part import Limits, Part
+from shared.pipeline.index_repair import CORPORA, PAGE, Repairing, RepairPlace
 from shared.runtime.job import Job, Report
-from shared.store.repairing import CORPORA, PAGE, Repairing, RepairPlace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from shared.index.postings import ListName
+    from shared.pipeline.index_repair import Corpus
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget
-    from shared.store.repairing import Corpus
 
 
 async def repair(deps: Deps, budget: Budget) -> Report:

@@ -6,9 +6,9 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.apart import set_apart
+from shared.pipeline.sweeps import Rounds
+from shared.pipeline.worker import set_apart
 from shared.runtime.job import Job, Report
-from shared.store.rounds import Rounds
 from shared.traces.trust import VoteType
 from shared.traces.trust_upkeep import TrustUpkeep, record_of, seen_trace, wanted_record
 

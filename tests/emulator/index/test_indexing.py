@@ -17,15 +17,15 @@ from shared.index.postings import KNOWLEDGE
 from shared.index.truncation import keeping
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from shared.store.indexing import Change, Indexing
+from shared.pipeline.indexing import Change, Indexing
 from tests.support.index_lists import NOON, stored_lists, stored_totals
 from tests.support.knowledge import in_chunks, write
 from tests.support.stored_documents import chunks, documents
 
 if TYPE_CHECKING:
     from shared.firestore.database import Meter
+    from shared.pipeline.indexing import Waiting
     from shared.runtime.context import Deps
-    from shared.store.indexing import Waiting
 
 pytestmark = pytest.mark.anyio
 

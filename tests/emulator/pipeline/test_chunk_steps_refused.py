@@ -12,7 +12,7 @@ from shared.firestore.database import MOST_BYTES
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import Done, Refused, Steps
 from shared.knowledge.source import Section, Source
-from shared.queue_work import Work, work_off
+from shared.pipeline.worker import Work, work_off
 from shared.runtime.job import Report
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import ample, documents

@@ -22,9 +22,9 @@ from shared.index.postings import KNOWLEDGE, IndexLists
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import Steps
 from shared.knowledge.source import Section, Source
+from shared.pipeline.indexing import Change, Indexing, Waiting
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget, Report, run_job
-from shared.store.indexing import Change, Indexing, Waiting
 from shared.text.terms import ANALYSIS
 from tests.support.index_lists import NOON, History, Raced, assert_exact, assert_sound, stored_lists
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write

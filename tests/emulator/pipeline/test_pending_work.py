@@ -15,7 +15,7 @@ from shared.firestore.database import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import MAX_TRIES, Done, PendingChunk, Steps
 from shared.knowledge.source import Section, Source
-from shared.queue_work import Work, work_off
+from shared.pipeline.worker import Work, work_off
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget, Failure, Report
 from tests.support.knowledge import in_chunks

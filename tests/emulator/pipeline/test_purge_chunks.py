@@ -17,9 +17,9 @@ from shared.core.caller import Caller
 from shared.firestore.database import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
+from shared.pipeline.orphaned_chunks import PAGE, SETTLED
 from shared.runtime.context import Backend
 from shared.runtime.job import Report
-from shared.store.leftovers import PAGE, SETTLED
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder

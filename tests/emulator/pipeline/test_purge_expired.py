@@ -11,8 +11,8 @@ import pytest
 from functions.jobs.purge.job import SWEEPS, purge, waiting
 from shared.core.caller import Caller
 from shared.firestore.database import Meter
+from shared.pipeline.expiry import EXPIRING
 from shared.runtime.job import Report
-from shared.store.expiry import EXPIRING
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
 from tests.support.fakes.embedder import WordEmbedder

@@ -12,9 +12,9 @@ from functions.gateway.call_log import log_call, task_hash
 from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
 from shared.accounts.keyring import Keyring
-from shared.apart import set_apart
 from shared.core.caller import Caller
 from shared.core.log import log
+from shared.pipeline.worker import set_apart
 from shared.runtime.job import Failure, Job, Report, run_job
 from shared.runtime.messages import CallRequest
 from tests.support.knowledge import BAKING, put_in

@@ -25,8 +25,8 @@ def reached(entry: str, *withheld: str) -> set[str]:
 def test_what_is_imported_inside_a_function_comes_along_where_its_name_is_used() -> None:
     of_tasks = reached("functions.tools.list_tasks.main")
     assert "shared/tasks/repository.py" in of_tasks
-    assert "shared/store/repairing.py" not in of_tasks
-    assert "shared/store/repairing.py" in reached("functions.jobs.repair.main")
+    assert "shared/pipeline/index_repair.py" not in of_tasks
+    assert "shared/pipeline/index_repair.py" in reached("functions.jobs.repair.main")
 
 
 def test_only_jobs_come_with_what_runs_jobs() -> None:

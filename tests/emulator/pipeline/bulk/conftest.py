@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from shared.core.settings import Settings
-    from shared.embedding.bulk import Bulk
+    from shared.pipeline.embedding.bulk import Bulk
     from shared.runtime.context import Deps
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.core.settings import Settings
-from shared.embedding.bulk import Bulk, bulk_of
 from shared.knowledge.source import Section
+from shared.pipeline.embedding.bulk import Bulk, bulk_of
 from shared.runtime.job import Report
 from tests.support.bulk_embedding import (
     DIMENSION,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
-from shared.embedding.chunks import embed_with
+from shared.pipeline.embedding.chunks import embed_with
 from shared.runtime.job import Budget, Report
 from tests.support.bulk_embedding import (
     NOTES,
@@ -25,7 +25,7 @@ from tests.support.knowledge import write
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
-    from shared.embedding.bulk import Bulk
+    from shared.pipeline.embedding.bulk import Bulk
     from shared.runtime.context import Deps
 
 pytestmark = [pytest.mark.anyio, CLIENT_LEAVES_SOCKETS]

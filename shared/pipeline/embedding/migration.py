@@ -16,19 +16,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import CarrelError
-from shared.embedding.chunks import embed_chunks
-from shared.embedding.online import vectors_of
 from shared.index.embedding_space import FRESH_SECONDS, EmbeddingSpace
+from shared.pipeline.embedding.chunks import embed_chunks
+from shared.pipeline.embedding.migration_repository import CORPORA, Reembedding
+from shared.pipeline.embedding.online import vectors_of
 from shared.runtime.job import Failure
-from shared.store.reembedding import CORPORA, Reembedding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.index.embedding_space import Move
+    from shared.pipeline.embedding.migration_repository import Corpus, Unembedded
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
-    from shared.store.reembedding import Corpus, Unembedded
 
 Step = Callable[[str], Awaitable[str | None]]
 """Does what is to do after a place; gives the place that it reached, None at the end."""

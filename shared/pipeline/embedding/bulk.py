@@ -2,7 +2,7 @@
 
 A task goes through these states, each of them stored before what it says can be paid for:
 
-1. begun: its name is known, and which passages it takes (`shared.store.bulk_embedding`);
+1. begun: its name is known, and which passages it takes (`shared.pipeline.embedding.bulk_repository`);
 2. written: their texts are in Cloud Storage;
 3. under way: the provider's name of its job is known;
 4. stored: every vector that it made is with its passage, unless somebody edited that meanwhile.
@@ -25,10 +25,10 @@ from shared.ai.vertex_batch import MODELS, Progress, VertexBatch
 from shared.ai.vertex_client import Endpoint
 from shared.core.errors import CarrelError, PlatformFault
 from shared.core.log import describe, log
-from shared.embedding.online import PAGE, embed_pages, keep, put_off
 from shared.firestore.database import LeaseLost
+from shared.pipeline.embedding.bulk_repository import BulkEmbedding, BulkState, BulkTask
+from shared.pipeline.embedding.online import PAGE, embed_pages, keep, put_off
 from shared.runtime.job import Failure
-from shared.store.bulk_embedding import BulkEmbedding, BulkState, BulkTask
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

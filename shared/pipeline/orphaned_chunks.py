@@ -16,7 +16,7 @@ from shared.firestore.writes import put
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import deleted
 from shared.knowledge.source_repository import COLLECTION as SOURCES
-from shared.store.indexing import STEP
+from shared.pipeline.indexing import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.embedding.bulk import BulkRun, bulk_of
-from shared.embedding.online import PAGE, STEP, embed_pages
 from shared.knowledge.queue import Steps
+from shared.pipeline.embedding.bulk import BulkRun, bulk_of
+from shared.pipeline.embedding.online import PAGE, STEP, embed_pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.embedding.bulk import Bulk
     from shared.knowledge.queue import PendingChunk
+    from shared.pipeline.embedding.bulk import Bulk
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
 

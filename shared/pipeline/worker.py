@@ -1,4 +1,4 @@
-"""Working off the chunks that wait for a step, several at a time."""
+"""Process what waits on chunks, isolate what fails, and try again what was given up."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import CarrelError, PlatformFault, Unavailable
 from shared.core.log import describe, log
+from shared.firestore.database import LeaseLost
+from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import Refused, Steps
-from shared.runtime.job import Failure
+from shared.runtime.job import Failure, Parking
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +22,59 @@ if TYPE_CHECKING:
     from shared.runtime.job import Budget, Report
 
     Failed = tuple[PendingChunk, CarrelError]
+
+
+async def set_apart(name: str, work: Awaitable[None], deps: Deps, report: Report) -> bool:
+    """Do something; where it fails, tell and go on.
+
+    What the database cannot answer in time it may refuse again and again; where it answers nothing
+    at all, the run ends.
+
+    Args:
+        name: What it is of, for the report.
+        work: What to do.
+        deps: To ask the database with.
+        report: Takes the failure.
+
+    Returns:
+        Whether it went well.
+
+    Raises:
+        CarrelError: The database is down, or another run has taken over.
+    """
+    try:
+        await work
+    except LeaseLost:
+        raise
+    except (CarrelError, AttributeError, LookupError, TypeError, ValueError) as error:
+        await _require_database(deps, error)
+        log.error("set_apart", **describe(error))
+        told = error.message if isinstance(error, CarrelError) else "is not as it is stored"
+        report.failures.append(Failure(name, told))
+        return False
+    return True
+
+
+async def _require_database(deps: Deps, cause: Exception) -> None:
+    """Return if the database answers a question that has nothing to do with what failed."""
+    try:
+        await EmbeddingSpace(deps.database).stamp()
+    except CarrelError:
+        raise cause from None
+
+
+def parked_chunks(step: str) -> Parking:
+    """The parking of the job that does this step."""
+
+    async def parked(deps: Deps, limit: int) -> list[Failure]:
+        found = await Steps(deps.database).parked(step, limit)
+        return [Failure(each.chunk_id, each.reason) for each in found]
+
+    async def retry(deps: Deps) -> int:
+        return await Steps(deps.database).retry(step, deps.clock())
+
+    return Parking(parked=parked, retry=retry)
+
 
 PAGE: Final = 64
 """How many waiting chunks are read at once."""
