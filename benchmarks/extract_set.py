@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from benchmarks.base import SCIFACT
-from shared.knowledge.chunk import Span
+from shared.text.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

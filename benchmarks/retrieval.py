@@ -37,10 +37,10 @@ from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.firestore.database import Meter
 from shared.knowledge.chunk import source_id_of
+from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import BLOCK, Ingestion
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget
-from shared.search.corpus import knowledge
 from shared.search.filter_plan import Selection
 from shared.search.hybrid import Mode, Question, rank
 from shared.search.source_diversity import in_turns
@@ -145,7 +145,7 @@ async def search(
         meter = Meter()
         deps = backend.deps(Caller(), meter)
         ranking = await rank(Question(text, mode, Selection()), knowledge(deps.database), deps)
-        sources = [source_id_of(hit.id) for hit in in_turns(ranking.hits)]
+        sources = [source_id_of(hit.id) for hit in in_turns(ranking.hits, source_id_of)]
         result.rankings.append(list(dict.fromkeys(documents[source] for source in sources)))
         result.reads.append(meter.documents_read)
         result.trips.append(meter.round_trips)

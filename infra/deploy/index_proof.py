@@ -1,6 +1,6 @@
 """Checks, without a database, that every query has its index: `python -m infra.deploy.index_proof`.
 
-A module of `shared.store` that queries defines `query_shapes(client: AsyncClient)`, which yields
+A module of `shared` that queries defines `query_shapes(client: AsyncClient)`, which yields
 one query object, not run, for each shape that it can build. No shape may lack its index in the file
 that declares those of its database, and no index may be declared that no shape uses.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Final
 
 from google.auth.credentials import AnonymousCredentials
@@ -35,14 +34,18 @@ FILES: Final[dict[str, Callable[[str], bool]]] = {
 }
 """The file that declares the indexes of a database, by the database's name. Tests have databases of
 other names, which are like the first."""
-_PACKAGES: Final = {"shared.store": "(default)", "shared.store.access": ACCESS}
+_OF_ACCESS: Final = "shared.accounts."
+"""How the names of modules begin that query the database `access`."""
 
 
 def listed_shapes(root: Path = ROOT) -> frozenset[QueryShape]:
-    """Every query shape that the modules of the store list."""
-    return frozenset().union(
-        *(_shapes_of_package(root, package, database) for package, database in _PACKAGES.items())
-    )
+    """Every query shape that modules of `shared` list."""
+    modules = [
+        ".".join(path.relative_to(root).with_suffix("").parts)
+        for path in sorted(root.glob("shared/**/*.py"))
+        if "def query_shapes(" in path.read_text()
+    ]
+    return frozenset().union(*map(_shapes_of_module, modules))
 
 
 def verdicts(shapes: Iterable[QueryShape], root: Path = ROOT) -> dict[str, Verdict]:
@@ -71,13 +74,11 @@ def _parse(path: Path) -> IndexFile:
     return IndexFile.parse(path.read_text() if path.exists() else "{}")
 
 
-def _shapes_of_package(root: Path, package: str, database: str) -> frozenset[QueryShape]:
+def _shapes_of_module(name: str) -> frozenset[QueryShape]:
     credentials = AnonymousCredentials()  # type: ignore[no-untyped-call]
+    database = ACCESS if name.startswith(_OF_ACCESS) else "(default)"
     client = AsyncClient(project="index-proof", database=database, credentials=credentials)
-    folder = root.joinpath(*package.split("."))
-    modules = [import_module(f"{package}.{module.name}") for module in iter_modules([str(folder)])]
-    builders = [module.query_shapes for module in modules if hasattr(module, "query_shapes")]
-    return shapes_of(query for build in builders for query in build(client))
+    return shapes_of(import_module(name).query_shapes(client))
 
 
 if __name__ == "__main__":

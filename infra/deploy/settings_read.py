@@ -22,7 +22,7 @@ _OF_NEEDS: Final = {
     "generation_": {Need.GENERATION},
     "readwise_": {Need.READWISE},
 }
-"""How the settings begin that only these needs read: `shared/runtime/context.py` mentions them for all."""
+"""How the settings begin that only these needs read: the context mentions them for all."""
 
 
 def settings_read(function: Function, found: Reach) -> set[str]:

@@ -3,7 +3,8 @@
 `{model, dimension}` is what vectors are compared with. While the base moves to another model there
 is `moving_to {model, dimension, since, places, cleared}` beside it. A move lets go of every vector
 of the old space before one of the new space is stored, so that no two spaces ever stand side by
-side; and while it lasts, nobody searches by meaning. `shared.pipeline.embedding.migration_repository` moves the base.
+side; and while it lasts, nobody searches by meaning. `shared.pipeline.embedding.migration` moves
+the base.
 
 A process trusts for FRESH_SECONDS what it found here. So a move begins to work when that time, and
 that of a call which began in it, is over.

@@ -15,16 +15,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.knowledge.source import Section, Source
+    from shared.text.spans import Span
 
 _CHUNK_ID: Final = re.compile(r"(.+)-[0-9a-f]{12}(?:-[0-9]+)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A stretch of a section's text: `text[start:end]`, in code points."""
-
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from shared.core.dates import utc_now
 from shared.core.errors import Forbidden, InvalidInput, PlatformFault, Unavailable
 from shared.core.log import log
 from shared.firestore.database import Connection, Database, Meter
-from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.messages import noted
 from shared.runtime.tool import EVERYTHING, Need
 
@@ -252,7 +251,8 @@ class Backend:
         """
         try:
             async with asyncio.timeout(3):
-                await EmbeddingSpace(Database(self.connection, Meter())).stamp()
+                database = Database(self.connection, Meter())
+                await database.get(database.document("meta", "embedding"))
         except TimeoutError:
             raise Unavailable("The database does not answer.", retry_after=5) from None
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol
 
-from shared.index.postings import KNOWLEDGE, IndexLists
 from shared.index.searchable import DocumentT
-from shared.knowledge.chunk_repository import Chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai.embedding import Vector
-    from shared.firestore.database import Database
     from shared.index.facets import Facet
-    from shared.index.postings import Lists
+    from shared.index.postings import IndexLists, Lists
     from shared.index.vector_index import Documents, Neighbour
-    from shared.knowledge.chunk import Chunk
 
 
 class DocumentReader(Protocol[DocumentT]):
@@ -70,8 +66,3 @@ class DatedCorpus(Corpus[DocumentT]):
 
     documents: Documents[DocumentT]
     lists: IndexLists
-
-
-def knowledge(database: Database) -> DatedCorpus[Chunk]:
-    """The knowledge base."""
-    return DatedCorpus(Chunks(database), IndexLists(database, KNOWLEDGE))

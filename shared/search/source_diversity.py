@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from shared.knowledge.chunk import source_id_of
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from shared.knowledge.chunk import Chunk
+    from shared.index.searchable import DocumentT
     from shared.search.legs import Candidate
 
 TURN: Final = 2
@@ -46,8 +44,15 @@ def _in_turns(hits: Iterable[Ranked], sources: Mapping[str, str]) -> list[Ranked
     return [hit for _, hit in sorted(turns, key=lambda turn: turn[0])]
 
 
-def in_turns(hits: Sequence[Candidate[Chunk]]) -> list[Candidate[Chunk]]:
-    """Let sources take turns: none crowds out the others."""
+def in_turns(
+    hits: Sequence[Candidate[DocumentT]], source_of: Callable[[str], str]
+) -> list[Candidate[DocumentT]]:
+    """Let sources take turns: none crowds out the others.
+
+    Args:
+        hits: Best first.
+        source_of: Tells the source of a document by its id.
+    """
     by_id = {hit.id: hit for hit in hits}
-    sources = {name: source_id_of(name) for name in by_id}
+    sources = {name: source_of(name) for name in by_id}
     return [by_id[name] for name, _ in diversify([(hit.id, hit.score) for hit in hits], sources)]

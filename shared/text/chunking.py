@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 from unicodedata import east_asian_width
 
-from shared.knowledge.chunk import Span
+from shared.text.spans import Span
 from shared.text.tokens import token_spans
 
 CLUSTER: Final = 0

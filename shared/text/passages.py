@@ -17,8 +17,8 @@ import re
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
-from shared.knowledge.chunk import Span
 from shared.text.chunking import CLUSTER, LINE, SENTENCE, WORD, Places, find_places
+from shared.text.spans import Span
 from shared.text.tokens import MAX_TOKEN
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from infra.deploy.functions import Function
 
 EVERYWHERE = {"infra", "numpy", "onnxruntime", "google.genai"}
-ALONE = {*EVERYWHERE, "mcp", "mcp_types", "shared.store.access", "jwt"}
+ALONE = {*EVERYWHERE, "mcp", "mcp_types", "shared.accounts", "jwt"}
 UNWANTED = {"gateway": EVERYWHERE, "tool": ALONE, "job": ALONE}
 """What a function of each kind does not load at its start."""
 ROOMS = (str(ROOT / "functions"), str(ROOT / "shared"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.jobs.index.job import index
+from functions.jobs.index.job import index_with
 from shared.core.dates import microseconds
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, facet_of
@@ -162,11 +162,11 @@ class History:
 
     async def index(self) -> None:
         """The job runs to its end."""
-        assert (await index(self.deps, ample(), self.indexing)).failures == []
+        assert (await index_with(self.indexing, self.deps, ample())).failures == []
 
     async def begin_to_index(self) -> None:
         """The job runs, and is stopped after its first commit."""
-        await index(self.deps, one_step(), self.indexing)
+        await index_with(self.indexing, self.deps, one_step())
 
     async def edit_meanwhile(self) -> None:
         """Sources change while the job holds what it has read."""

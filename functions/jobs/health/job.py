@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.health.golden import MOST, WANTED, golden_queries
 from shared.core.log import log
+from shared.knowledge.chunk import source_id_of
+from shared.knowledge.corpus import knowledge
 from shared.knowledge.golden_queries import TOP, Health, Night, gained_since_a_week
 from shared.runtime.job import Job, Report
 from shared.runtime.tool import Need
-from shared.search.corpus import knowledge
 from shared.search.filter_plan import Selection
 from shared.search.hybrid import Mode, Question, rank
 from shared.search.source_diversity import in_turns
@@ -61,7 +62,7 @@ async def _rank_of(golden: Golden, deps: Deps) -> int | None:
     ranking = await rank(question, knowledge(deps.database), deps)
     if ranking.without_meaning is not None:
         return None
-    found = [hit.id for hit in in_turns(ranking.hits)][:TOP]
+    found = [hit.id for hit in in_turns(ranking.hits, source_id_of)][:TOP]
     return found.index(golden.chunk_id) + 1 if golden.chunk_id in found else 0
 
 

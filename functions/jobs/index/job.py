@@ -33,19 +33,19 @@ AT_ONCE: Final = 100
 """Long lists of a kind that are cut in a run."""
 
 
-async def index(deps: Deps, budget: Budget, indexing: Indexing | None = None) -> Report:
+async def index(deps: Deps, budget: Budget) -> Report:
+    """Index what waits, with postings cut at their usual length."""
+    return await index_with(Indexing(deps.database), deps, budget)
+
+
+async def index_with(indexing: Indexing, deps: Deps, budget: Budget) -> Report:
     """Index pending chunks, and take out deleted ones, commit by commit.
 
     A commit holds the chunks' marks and all that they change in the lists: killed anywhere, the
     next run goes on with what is left. When the analysis of texts changes, everything is indexed
     again. What repeats an extraction that went with a chunk is shown in its place.
-
-    Args:
-        deps: What the run may use.
-        budget: Its time.
-        indexing: What writes the postings; by default, cut at their usual length.
     """
-    report, indexing = Report(), indexing or Indexing(deps.database)
+    report = Report()
     await _follow_analysis(indexing, deps)
     await _shorten_traces(deps, report)
     while not budget.spent:

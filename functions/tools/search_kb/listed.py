@@ -9,9 +9,9 @@ from pydantic import TypeAdapter
 
 from functions.tools.search_kb import advice
 from functions.tools.search_kb.results import Page, Writer, topics
+from shared.knowledge.corpus import knowledge
 from shared.runtime.pagination import Count, Moment, fitting
 from shared.runtime.tool import DocumentId
-from shared.search.corpus import knowledge
 from shared.search.listing import newest
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from functions.tools.search_kb import advice
 from functions.tools.search_kb.results import Page, Writer, topics
+from shared.knowledge.chunk import source_id_of
+from shared.knowledge.corpus import knowledge
 from shared.runtime.pagination import fitting
-from shared.search.corpus import knowledge
 from shared.search.hybrid import rank
 from shared.search.listing import passing, shown_mark
 from shared.search.source_diversity import in_turns
@@ -39,7 +40,11 @@ async def ranked(question: Question, shown: Sequence[str], view: View, deps: Dep
     """
     corpus = knowledge(deps.database)
     ranking = await rank(question, corpus, deps)
-    unseen = {hit.id: hit for hit in in_turns(ranking.hits) if shown_mark(hit.id) not in shown}
+    unseen = {
+        hit.id: hit
+        for hit in in_turns(ranking.hits, source_id_of)
+        if shown_mark(hit.id) not in shown
+    }
     known = {name: hit.document for name, hit in unseen.items() if hit.document}
     goes_on = ranking.matches or bool(shown)
     limit = view.limit if goes_on else min(view.limit, NEAREST)

@@ -2,7 +2,7 @@
 
 A task goes through these states, each of them stored before what it says can be paid for:
 
-1. begun: its name is known, and which passages it takes (`shared.pipeline.embedding.bulk_repository`);
+1. begun: its name is known, and which passages it takes (`bulk_repository`);
 2. written: their texts are in Cloud Storage;
 3. under way: the provider's name of its job is known;
 4. stored: every vector that it made is with its passage, unless somebody edited that meanwhile.

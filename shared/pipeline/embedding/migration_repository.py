@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
-from shared.extractions import extracted_chunks, repository
+from shared.extractions import extracted_chunks
+from shared.extractions import repository as extraction_repository
 from shared.firestore.writes import put
 from shared.knowledge import chunk_repository
 from shared.knowledge.queue import MOST_WRITES
-from shared.traces import repository
+from shared.traces import repository as trace_repository
 from shared.workspaces.model import Status
 from shared.workspaces.repository import DOCUMENTS
 
@@ -159,12 +160,12 @@ def _materials(data: Fields, move: Move, now: datetime) -> dict[str, Any] | None
 
 
 def _trace_text(trace_id: str, data: Fields) -> str | None:
-    trace = repository.to_trace(trace_id, dict(data))
+    trace = trace_repository.to_trace(trace_id, dict(data))
     return trace.writing.embedding_text if trace.is_listed else None
 
 
 def _extraction_text(_name: str, data: Fields) -> str | None:
-    return repository.to_content(dict(data)).text
+    return extraction_repository.to_content(dict(data)).text
 
 
 CORPORA: Final = (
@@ -182,8 +183,8 @@ CORPORA: Final = (
     ),
     Corpus(
         name="traces",
-        query=lambda client: client.collection(repository.COLLECTION).order_by("__name__"),
-        fields=("embedding_model", *repository.READ_FIELDS),
+        query=lambda client: client.collection(extracted_chunks.COLLECTION).order_by("__name__"),
+        fields=("embedding_model", *extraction_repository.READ_FIELDS),
         cleared=_vector_only,
         text=_trace_text,
     ),

@@ -55,7 +55,7 @@ MODULES = (
         "google.cloud.firestore",
         "functions.gateway.main",
     ),
-    *("shared.store.access", "mcp", "sklearn", "infra", "tests", "pytest", "uv", "carrel"),
+    *("shared.accounts", "mcp", "sklearn", "infra", "tests", "pytest", "uv", "carrel"),
 )
 
 
@@ -82,7 +82,7 @@ COMMON = {"shared.core.settings", "functions_framework", "google.cloud.firestore
     [
         (
             "gateway",
-            COMMON | {"functions.gateway.main", "shared.store.access", "mcp"},
+            COMMON | {"functions.gateway.main", "shared.accounts", "mcp"},
             {"ACCESS_SECRETS", "GOOGLE_CLIENT_SECRET"},
             [],
         ),

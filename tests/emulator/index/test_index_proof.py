@@ -36,14 +36,12 @@ def test_nothing():
 @pytest.fixture
 def sample(tmp_path: Path) -> Path:
     """A project whose one query needs an index."""
-    for folder in ("tests", "shared/store/access"):
+    for folder in ("tests", "shared/people"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "pytest.ini").write_text(
         "[pytest]\ntestpaths = tests\naddopts = --import-mode=importlib -p no:cacheprovider\n"
     )
     (tmp_path / "tests/test_sample.py").write_text(TEST_THAT_QUERIES)
-    (tmp_path / "shared/store/__init__.py").write_text("")
-    (tmp_path / "shared/store/access/__init__.py").write_text("")
     (tmp_path / "firestore.indexes.json").write_text("{}")
     return tmp_path
 
@@ -91,10 +89,10 @@ def test_a_run_of_some_tests_fails_too(sample: Path, selection: list[str]) -> No
     assert (1, 1) == (status, output.count("missing: people"))
 
 
-def test_shapes_that_a_store_module_lists_count_as_run(sample: Path) -> None:
+def test_shapes_that_a_repository_lists_count_as_run(sample: Path) -> None:
     (sample / "tests/test_sample.py").write_text("def test_nothing():\n    pass\n")
     (sample / "firestore.indexes.json").write_text(INDEX)
-    (sample / "shared/store/people.py").write_text(
+    (sample / "shared/people/repository.py").write_text(
         f"def query_shapes(client):\n    yield {QUERY}\n"
     )
     assert run(sample)[0] == 0
@@ -119,12 +117,12 @@ def test_an_index_that_nothing_uses_fails_a_run(sample: Path) -> None:
     assert "unused: people (COLLECTION): name ASCENDING, age ASCENDING" in output
 
 
-def test_every_query_that_the_store_lists_has_its_index() -> None:
+def test_every_query_that_is_listed_has_its_index() -> None:
     assert 0 == main()
 
 
 def test_the_check_without_tests_prints_what_to_paste(sample: Path) -> None:
-    (sample / "shared/store/people.py").write_text(
+    (sample / "shared/people/repository.py").write_text(
         f"def query_shapes(client):\n    yield {QUERY}\n"
     )
     status, output = run_python(sample, "-c", CHECK)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.jobs.index.commits import MAX_BYTES, MAX_LISTS, commits
-from functions.jobs.index.job import JOB, PAGE, index, waiting
+from functions.jobs.index.job import JOB, PAGE, index, index_with, waiting
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
 from shared.firestore.database import LeaseLost, Meter
@@ -115,7 +115,7 @@ async def test_a_chunk_edited_while_it_is_indexed_is_indexed_as_it_is_now(notes:
         edited = {"content": "Note 3, edited.", "pending": {"index": NOON}}
         await write(notes, f"chunks/{ODD.chunk_id}", edited)
 
-    report = await index(notes, ample(), meanwhile(notes, edit))
+    report = await index_with(meanwhile(notes, edit), notes, ample())
     assert report == Report(Counter(indexed=10))
     assert ("lexicon", "edit") in await stored_lists(notes)
     await assert_exact(notes)
@@ -125,7 +125,7 @@ async def test_a_chunk_deleted_while_it_is_indexed_goes_at_once(notes: Deps) -> 
     async def delete() -> None:
         await save(notes, replace(NOTES, sections=NOTES.sections[:3] + NOTES.sections[4:]))
 
-    await index(notes, ample(), meanwhile(notes, delete))
+    await index_with(meanwhile(notes, delete), notes, ample())
     assert len(await documents(notes, "chunks")) == 9
     await assert_exact(notes)
 
@@ -133,7 +133,7 @@ async def test_a_chunk_deleted_while_it_is_indexed_goes_at_once(notes: Deps) -> 
 async def test_a_chunk_that_comes_back_while_it_is_taken_out_stays(deps: Deps) -> None:
     await put_in(deps, BAKING)
     await save(deps, replace(BAKING, sections=()))
-    await index(deps, ample(), meanwhile(deps, lambda: save(deps, BAKING)))
+    await index_with(meanwhile(deps, lambda: save(deps, BAKING)), deps, ample())
     assert len(await chunks(deps)) == 3
     await assert_exact(deps)
 
@@ -280,7 +280,7 @@ async def test_a_database_that_refuses_everything_is_held_against_no_chunk(
 
     monkeypatch.setattr("functions.jobs.index.job.Steps", Refusing)
     with pytest.raises(PlatformFault, match="Not this either"):
-        await index(notes, ample(), Refused(notes.database))
+        await index_with(Refused(notes.database), notes, ample())
 
 
 async def otherwise_analysed(deps: Deps) -> None:
@@ -362,7 +362,7 @@ async def test_a_run_that_was_overtaken_indexes_no_more(notes: Deps, backend: Ba
         await Leases(other).acquire("index", 30, hours_later.clock)
 
     async def run(deps: Deps, budget: Budget) -> Report:
-        return await index(deps, budget, meanwhile(deps, overtaken))
+        return await index_with(meanwhile(deps, overtaken), deps, budget)
 
     with pytest.raises(LeaseLost):
         await run_job(replace(JOB, run=run), backend)

@@ -13,7 +13,7 @@ from shared.core.dates import Span
 from shared.index.facets import Kind, named
 from shared.index.posting_changes import LongLists
 from shared.index.truncation import keeping
-from shared.search.corpus import knowledge
+from shared.knowledge.corpus import knowledge
 from shared.search.filter_plan import Group, Selection
 from shared.search.fusion import Scores, fuse
 from shared.search.hybrid import Mode, Question, rank

@@ -10,8 +10,8 @@ import pytest
 
 from shared.core.dates import Span
 from shared.index.facets import Kind, named
+from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import Ingestion
-from shared.search.corpus import knowledge
 from shared.search.filter_plan import Group, Selection
 from shared.search.listing import EXAMINED
 from shared.search.listing import newest as newest_in

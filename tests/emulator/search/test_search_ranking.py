@@ -10,8 +10,9 @@ import pytest
 
 from shared.core.errors import Unavailable
 from shared.index.facets import Kind, named
+from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import Ingestion
-from shared.search.corpus import Corpus, knowledge
+from shared.search.corpus import Corpus
 from shared.search.filter_plan import FEW, Group, Selection
 from shared.search.hybrid import Late, Mode, Question
 from shared.search.hybrid import rank as rank_in

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.index import indexed_state
+from shared.text import near_duplicates
+from shared.traces import screening
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.traces import (
     STRANGER,
@@ -284,9 +287,9 @@ async def test_texts_are_screened_and_compared_off_the_event_loop(
 
         monkeypatch.setattr(module, name, recorded)
 
-    record_threads(screened, "findings")
-    record_threads(marking, "terms")
-    record_threads(near_duplicate, "terms")
+    record_threads(screening, "findings")
+    record_threads(indexed_state, "terms")
+    record_threads(near_duplicates, "terms")
     trace_id = await contribute(backend, 1)
     await did(backend, "amend_trace", trace_id=trace_id, **sample(2))
     assert all(threads.values())

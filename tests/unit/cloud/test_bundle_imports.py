@@ -46,10 +46,8 @@ def test_files_that_a_module_reads_come_along() -> None:
         "functions/gateway/oauth/page.css",
         "functions/gateway/oauth/consent.html",
     } <= of_gateway
-    assert "shared/retrieval/data/stop-words.german.txt" in reached(
-        "functions.tools.search_kb.main"
-    )
-    assert "shared/retrieval/data/stop-words.german.txt" not in of_gateway
+    assert "shared/text/data/stop-words.german.txt" in reached("functions.tools.search_kb.main")
+    assert "shared/text/data/stop-words.german.txt" not in of_gateway
 
 
 def test_what_is_withheld_is_not_followed() -> None:

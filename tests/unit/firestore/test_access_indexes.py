@@ -14,7 +14,7 @@ from infra.deploy.index_file import IndexFile
 
 TEXT = (ROOT / "infra" / "deploy" / "access.indexes.json").read_text("utf-8")
 OVERRIDES: list[dict[str, Any]] = json.loads(TEXT)["fieldOverrides"]
-CODE = sorted((ROOT / "shared" / "store" / "access").glob("*.py"))
+CODE = sorted((ROOT / "shared" / "accounts" / "repositories").glob("*.py"))
 EXPIRING = {"calls", "limits", "oauth_clients", "oauth_grants"}
 """Keys are listed after their end, and accounts have none."""
 

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.ids import safe_id
-from shared.knowledge.chunk import Span, chunks_of, source_id_of
+from shared.knowledge.chunk import chunks_of, source_id_of
 from shared.knowledge.source import Section, Source
+from shared.text.spans import Span
 
 NAMES = st.text(min_size=1).filter(str.strip)
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.knowledge.chunk import Chunk, Span, chunks_of
+from shared.knowledge.chunk import Chunk, chunks_of
 from shared.knowledge.source import Section, Source
+from shared.text.spans import Span
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 SOURCE = Source(

@@ -9,8 +9,8 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.knowledge.chunk import Span
 from shared.text.chunking import Limits, split
+from shared.text.spans import Span
 from shared.text.tokens import MAX_TOKEN, token_count
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"

@@ -12,8 +12,8 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.knowledge.chunk import Span
 from shared.text.passages import cleaned, split_passages
+from shared.text.spans import Span
 from shared.text.tokens import MAX_TOKEN
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"

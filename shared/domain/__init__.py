@@ -1,1 +1,0 @@
-"""What Carrel talks about: plain frozen values that know nothing of storage or transport."""

@@ -1,1 +1,0 @@
-"""Retrieval: how texts become chunks and how chunks are found."""

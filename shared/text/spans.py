@@ -1,0 +1,13 @@
+"""Stretches of a text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of a text: `text[start:end]`, in code points."""
+
+    start: int
+    end: int
