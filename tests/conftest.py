@@ -37,6 +37,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("no-clock")
 
+_JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For the emulator: a run of tests is too short for what Java's second compiler costs."""
 _UNIT: Final = Path(__file__).with_name("unit")
 _SHARED_PROCESSES: Final = {"library", "inline", "functions", "carrel"}
 """Fixtures of `tests/e2e` that start processes, or fill their database, once for a session."""
@@ -51,6 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if hasattr(config, "workerinput") or _only_unit_tests(config):
         return
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", _JAVA_OPTIONS)
     stack = config.stash[_EMULATOR] = ExitStack()
     try:
         os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
@@ -58,22 +61,21 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Give each module to one worker, and all that share the processes of `e2e` to the same one.
 
-    It comes first, since pytest-xdist reads the marks in the same hook.
+    The hooks that follow are too late: pytest-xdist reads the marks in the first of them.
     """
-    for item in items:
-        shared = _SHARED_PROCESSES.intersection(getattr(item, "fixturenames", ()))
-        group = "e2e" if shared else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
+    shared = _SHARED_PROCESSES.intersection(getattr(item, "fixturenames", ()))
+    group = "e2e" if shared else item.nodeid.partition("::")[0]
+    item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was collected out of garbage collections, which tests of sockets ask for."""
+    """Leave what was collected out of garbage collections, and have fewer of them: a tenth less."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

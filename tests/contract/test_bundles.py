@@ -23,10 +23,20 @@ EVERYWHERE = {"infra", "numpy", "onnxruntime", "google.genai"}
 ALONE = {*EVERYWHERE, "mcp", "mcp_types", "shared.accounts", "jwt"}
 UNWANTED = {"gateway": EVERYWHERE, "tool": ALONE, "job": ALONE}
 """What a function of each kind does not load at its start."""
+QUICK = {"gateway", "search-kb", "ingest"}
+"""One function of each kind, for `make test`: each is a process."""
 ROOMS = (str(ROOT / "functions"), str(ROOT / "shared"))
 
 
-@pytest.mark.parametrize("function", functions(), ids=lambda each: each.key)
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(
+            function, id=function.key, marks=() if function.key in QUICK else pytest.mark.slow
+        )
+        for function in functions()
+    ],
+)
 def test_a_function_starts_with_its_bundle_and_without_what_it_does_not_need(
     function: Function,
 ) -> None:

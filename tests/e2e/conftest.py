@@ -77,7 +77,9 @@ def functions(tools_in_the_cloud: Cloud, log: Path) -> Iterator[Running]:
         yield running
 
 
-@pytest.fixture(scope="session", params=["inline", "functions"])
+@pytest.fixture(
+    scope="session", params=["inline", pytest.param("functions", marks=pytest.mark.slow)]
+)
 def carrel(request: pytest.FixtureRequest) -> Running:
     """Carrel in one way of running, then in the other."""
     running: Running = request.getfixturevalue(request.param)

@@ -157,6 +157,7 @@ async def audited(project: str) -> list[dict[str, Any]]:
         await connection.aclose()
 
 
+@pytest.mark.slow
 def test_the_audit_holds_the_task_and_never_the_text(project: str, log: Path) -> None:
     environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project}
     with run_gateway(INLINE, environment, log) as running:

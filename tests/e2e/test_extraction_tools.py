@@ -126,6 +126,7 @@ def test_filters_and_a_query_leave_what_passes_them_all(ask: Ask, tool: str) -> 
     assert (topic, "semantic") == (got["metadata"]["query"], got["metadata"]["search_type"])
 
 
+@pytest.mark.slow
 @four
 def test_where_the_database_is_down_nothing_is_an_error_and_no_empty_list(
     tool: str, tmp_path: Path
@@ -135,6 +136,7 @@ def test_where_the_database_is_down_nothing_is_an_error_and_no_empty_list(
         assert "UNAVAILABLE" == answer(down.endpoint, tool, {})["code"]
 
 
+@pytest.mark.slow
 @four
 def test_strangers_are_refused_where_access_is_not_public(
     sample: str, tool: str, tmp_path: Path
@@ -144,6 +146,7 @@ def test_strangers_are_refused_where_access_is_not_public(
         assert 401 == post(closed.endpoint, call(tool, {})).status_code
 
 
+@pytest.mark.slow
 def test_the_nightly_score_is_shown_by_get_stats(ask: Ask, sample: str) -> None:
     assert "health" not in ask("get_stats")
     run = carrel(sample, "from infra.cli import main; main()", "jobs", "run", "health")

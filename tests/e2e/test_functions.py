@@ -12,6 +12,8 @@ import pytest
 if TYPE_CHECKING:
     from tests.support.gateway_process import Library, Running
 
+pytestmark = pytest.mark.slow
+
 
 def request(**changes: Any) -> dict[str, Any]:
     """A call request as the gateway sends it."""

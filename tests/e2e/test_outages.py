@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from infra.local.processes import Served
     from tests.support.gateway_process import Library, Running
 
+pytestmark = pytest.mark.slow
+
 
 HANG_SECONDS = 50.0
 """Only what hangs takes so long: without a limit, the database's client would try for a minute."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 README = (ROOT / "README.md").read_text("utf-8")
 COMMANDS = [block.strip() for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)]
 RUN, ADD, CALL, INGEST, EXTRACT, JOB, SIGN_IN, KEY = COMMANDS[:8]

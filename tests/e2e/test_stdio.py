@@ -91,6 +91,7 @@ def test_nothing_but_protocol_is_written_to_standard_output(library: Library) ->
     assert "tool_call" in logged
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_of_two_clients_at_once_the_first_may_end_and_the_second_goes_on(
     tmp_path: Path,

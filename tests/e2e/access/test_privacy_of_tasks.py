@@ -148,6 +148,7 @@ class House:
             }
 
 
+@pytest.mark.slow
 @settings(
     deadline=None,
     max_examples=6,

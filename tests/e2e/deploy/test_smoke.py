@@ -117,6 +117,7 @@ async def _indexed(project: str) -> None:
         await backend.aclose()
 
 
+@pytest.mark.slow
 def test_that_nothing_is_embedded_yet_is_no_failure(indexed: str, tmp_path: Path) -> None:
     key = asyncio.run(_made(indexed))
     with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": indexed}, tmp_path / "log") as running:
@@ -125,6 +126,7 @@ def test_that_nothing_is_embedded_yet_is_no_failure(indexed: str, tmp_path: Path
     assert found.said[-1].startswith("it says: Nothing has been embedded yet.")
 
 
+@pytest.mark.slow
 def test_an_embedding_provider_that_is_down_fails(indexed: str, tmp_path: Path) -> None:
     key = asyncio.run(_made(indexed))
     environment = {
@@ -138,6 +140,7 @@ def test_an_embedding_provider_that_is_down_fails(indexed: str, tmp_path: Path) 
     assert "it says: The embedding provider cannot be reached right now." in found.said[-1]
 
 
+@pytest.mark.slow
 def test_a_tool_that_is_down_is_named(tmp_path: Path) -> None:
     source = ROOT / "functions" / "gateway" / "main.py"
     with Parts() as parts:

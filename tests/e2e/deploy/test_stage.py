@@ -55,6 +55,7 @@ def test_an_archive_holds_what_its_folder_holds(target: Path, manifest: dict[str
         assert {str(path.relative_to(folder)): path.read_bytes() for path in files} == packed
 
 
+@pytest.mark.slow
 def test_the_same_sources_make_the_same_archives(tmp_path: Path, manifest: dict[str, Any]) -> None:
     assert manifest == stage(tmp_path, only=FEW)["functions"]
     assert all(
@@ -126,6 +127,7 @@ stage(Path({str(target)!r}), only={FEW!r})
     return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_the_next_run_is_whole(
     tmp_path: Path, manifest: dict[str, Any]
 ) -> None:
@@ -140,6 +142,7 @@ def test_killed_in_the_middle_the_next_run_is_whole(
     assert_whole(tmp_path, manifest)
 
 
+@pytest.mark.slow
 def test_runs_at_once_do_not_break_each_other(tmp_path: Path, manifest: dict[str, Any]) -> None:
     with staging(tmp_path) as one, staging(tmp_path) as other:
         assert [0, 0] == [one.wait(), other.wait()]

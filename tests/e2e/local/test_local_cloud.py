@@ -8,9 +8,13 @@ import sys
 import time
 from urllib.parse import urlsplit
 
+import pytest
+
 from infra.deploy.discovery import ROOT
 from infra.local.cloud import cloud
 from infra.local.processes import answers
+
+pytestmark = pytest.mark.slow
 
 STARTED = """
 from infra.local.cloud import cloud

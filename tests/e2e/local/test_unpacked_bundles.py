@@ -23,6 +23,8 @@ from shared.core.errors import InvalidInput
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 SECRETS = {
     "ACCESS_SECRETS": "of the gateway",
     "GOOGLE_CLIENT_SECRET": "of the gateway, too",

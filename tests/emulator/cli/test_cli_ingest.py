@@ -90,6 +90,7 @@ def test_what_is_refused_is_listed_and_ends_with_1(tmp_path: Path) -> None:
     assert "ingest: left out: passwords.md: is a link to something outside the folder" in errors
 
 
+@pytest.mark.slow
 def test_an_interrupted_ingest_says_how_to_go_on(tmp_path: Path) -> None:
     many = [{"id": str(number), "text": f"Note {number}."} for number in range(300)]
     path = written(tmp_path, "notes.jsonl", lines(*many))

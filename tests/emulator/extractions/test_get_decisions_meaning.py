@@ -93,6 +93,7 @@ async def test_what_comes_and_goes_meanwhile_repeats_and_hides_nothing(
     assert len(many) == len(shown) + len(rest)
 
 
+@pytest.mark.slow
 async def test_a_walk_ends_at_the_thousandth(deps: Deps, backend: Backend) -> None:
     """Copies of one document, written past the job: a thousand and more take a while."""
     [chunk, *_] = await put_in(deps, BAKING)
@@ -160,6 +161,7 @@ async def test_where_nothing_has_a_vector_yet_it_says_so(
     assert "Leave query out" in found["metadata"]["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["get_decisions", "get_warnings", "list_topics"])
 async def test_a_database_that_is_not_there_is_an_outage(
     settings: Settings, embedder: WordEmbedder, name: str

@@ -148,6 +148,7 @@ def test_an_outer_recording_does_not_see_an_inner_one(client: Client) -> None:
     assert outer == {OLD_PEOPLE}
 
 
+@pytest.mark.slow
 def test_another_process_leaves_its_shapes_in_a_directory(project: str, tmp_path: Path) -> None:
     environment = os.environ | {"CARREL_RECORD_QUERIES": str(tmp_path)}
     command = [sys.executable, "-c", RUN_IN_ANOTHER_PROCESS, project]

@@ -39,6 +39,7 @@ def embedder() -> WordEmbedder:
     return WordEmbedder()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [None, "facets", "lexicon"])
 async def test_all_pages_together_hold_what_passes_and_fits(deps: Deps, cut: str | None) -> None:
     chance = random.Random(f"base {cut}")  # noqa: S311 - no secret

@@ -166,6 +166,7 @@ async def test_what_was_edited_is_found_by_what_it_is_now(
     assert {"kept"} == await found(deps, mode, filters=filters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
 async def test_a_filter_finds_what_300_others_are_nearer_than(deps: Deps, mode: str) -> None:
     loud = many([f"anchor anchor anchor {number}" for number in range(300)], "loud", tags=("big",))
@@ -177,6 +178,7 @@ async def test_a_filter_finds_what_300_others_are_nearer_than(deps: Deps, mode: 
     assert {"far"} == await found(deps, mode, filters={"tags": ["rare"]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 async def test_two_filters_find_what_neither_list_holds_any_more(
     deps: Deps, mode: str | None
@@ -191,6 +193,7 @@ async def test_two_filters_find_what_neither_list_holds_any_more(
     assert {"far"} == await found(deps, mode, filters={"tags": ["big"], "author": "Ann"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
 async def test_two_filters_that_leave_many_find_them_though_others_are_nearer(
     deps: Deps, mode: str
@@ -201,6 +204,7 @@ async def test_two_filters_that_leave_many_find_them_though_others_are_nearer(
     assert {"far"} == await found(deps, mode, filters={"tags": ["big"], "author": "ann"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("filters", [{"source": "a long book"}, {"source": "book"}])
 async def test_a_source_of_many_passages_is_found_by_title_and_id(

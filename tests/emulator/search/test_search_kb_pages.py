@@ -75,6 +75,7 @@ async def remove(deps: Deps, source: Source) -> None:
     await Ingestion(deps.database).save([ChunkedSource(source, [])], deps.clock())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 async def test_what_stays_is_shown_once_while_others_come_and_go(
     deps: Deps, way: dict[str, Any]
@@ -204,6 +205,7 @@ async def test_full_hits_come_in_pages_that_can_be_read(deps: Deps, way: dict[st
     assert set(long) == {hit.content for hit in hits(pages)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
 @pytest.mark.parametrize("cap", [None, 50])
 async def test_one_can_page_to_the_end_of_a_deep_ranking(

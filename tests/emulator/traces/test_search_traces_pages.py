@@ -52,6 +52,7 @@ async def pages_of(backend: Backend, **asked: Any) -> list[dict[str, Any]]:
     return await walk(backend, "search_traces", STRANGER, **asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
 @pytest.mark.parametrize("limit", [1, 4, 12, 50])
 async def test_a_walk_meets_every_trace_once(

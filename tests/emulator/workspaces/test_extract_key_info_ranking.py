@@ -125,6 +125,7 @@ async def test_memory_and_store_answer_as_brute_force_does(
     await assert_same_in_all_ways(backend, text, query)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("passages", [MEANT + 11, 130, 400])
 async def test_more_passages_than_a_search_brings_rank_the_same(
     backend: Backend, passages: int
@@ -134,6 +135,7 @@ async def test_more_passages_than_a_search_brings_rank_the_same(
         await assert_same_in_all_ways(backend, text, query)
 
 
+@pytest.mark.slow
 async def test_with_the_local_model_memory_and_store_answer_the_same(
     settings: Settings, real: LocalEmbedder
 ) -> None:
@@ -257,6 +259,7 @@ async def test_within_materials_the_first_of_equal_passages_comes_first(backend:
     assert (expected, expected) == (first["contexts"], second["contexts"])
 
 
+@pytest.mark.slow
 async def test_a_task_says_that_it_is_too_large_only_where_it_is(backend: Backend) -> None:
     for number in range(SEARCHED):
         await extracted(backend, "anchor", materials=f"anchor {number}")

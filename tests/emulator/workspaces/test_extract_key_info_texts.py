@@ -303,6 +303,7 @@ def _words() -> str:
     return " ".join(CHANCE.choices(("rye", "comet", "anchor.", "storm", "oven"), k=MILLION // 5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [_letters, _chinese, _base64, _words])
 async def test_a_line_of_a_million_characters_is_answered_in_time(
     quick: Backend, make: Any
