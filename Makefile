@@ -16,7 +16,7 @@ MADE := .venv/made
 # What running needs, and what testing needs, which includes it.
 RUN := .venv/run
 DEV := .venv/dev
-PYTEST := .venv/bin/pytest -rs -n $(WORKERS) --dist loadgroup
+PYTEST := .venv/bin/pytest -rs -n $(WORKERS)
 CODE := functions infra shared tests benchmarks
 
 .DEFAULT_GOAL := help
