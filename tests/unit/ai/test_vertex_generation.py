@@ -263,6 +263,7 @@ async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds() -
 
 
 @pytest.mark.parametrize("reply", [refusal(500, "INTERNAL"), CUT_CONNECTION])
+@pytest.mark.usefixtures("sleepless")
 async def test_what_passes_is_tried_again(reply: Reply) -> None:
     with FakeVertex(reply) as server:
         await note(server)
@@ -277,9 +278,13 @@ async def test_a_dead_connection_is_given_up_in_time_for_another(monotonic: Mono
 
 
 @pytest.mark.parametrize("reply", [refusal(503, "UNAVAILABLE", SECRET), CUT_CONNECTION, HANG])
-async def test_what_does_not_pass_within_the_time_limit_is_unavailable(reply: Reply) -> None:
+@pytest.mark.usefixtures("sleepless")
+async def test_what_does_not_pass_in_time_is_unavailable(
+    reply: Reply, monotonic: Monotonic
+) -> None:
     with FakeVertex(usual=reply) as server:
-        failure = await failure_of(server, time_limit=0.4)
+        server.on_hang = partial(monotonic.turn_soon, 60)
+        failure = await failure_of(server, time_limit=60)
     assert (Unavailable, 10.0) == (type(failure), failure.retry_after)
 
 
