@@ -18,6 +18,7 @@ from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.ai.vertex_generation import VertexGenerator
 from shared.breaker import FAILURES, Breaker
 from shared.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
+from tests.support.clock import SettableSeconds
 from tests.support.fakes.vertex import (
     CUT_CONNECTION,
     HANG,
@@ -324,14 +325,15 @@ async def test_no_more_texts_are_under_way_than_allowed() -> None:
 
 
 async def test_after_five_failures_in_a_row_it_is_left_alone_for_a_while() -> None:
-    now = 0.0
-    breaker = Breaker("Vertex AI", lambda: now)
+    seconds = SettableSeconds()
+    breaker = Breaker("Vertex AI", seconds)
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
         async with connected(server, breaker=breaker, time_limit=50) as generator:
             for _ in range(FAILURES + 1):
                 with pytest.raises(Unavailable):
                     await generator.generate(INSTRUCTION, BEES, Note)
-            server.usual, now = Reply(), 30.0
+            server.usual = Reply()
+            seconds.now += 30
             await generator.generate(INSTRUCTION, BEES, Note)
     assert FAILURES + 1 == len(server.calls)
 
