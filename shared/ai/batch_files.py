@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import islice
+from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
 from shared.core.cloud_storage import Folder, translated
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PIECE: Final = 4 * 1024 * 1024
 """Bytes that are sent or fetched at once."""
 LINES: Final = 100
-"""Lines that are read together."""
+"""The most lines that are read together."""
 ATTEMPT_SECONDS: Final = 20.0
 RETRY_SECONDS: Final = 60.0
 """How long to wait for one answer, and to try again what failed for now."""
@@ -107,8 +107,14 @@ class BatchFiles:
                 retry=self._folder.retry,
                 timeout=self._folder.attempt_seconds,
             )
-            while found := await asyncio.to_thread(lambda: list(islice(reader, LINES))):
-                yield found
+            cut = b""  # what was fetched of a line whose end was not
+            while piece := await asyncio.to_thread(reader.read, PIECE):  # by lines: a byte a call
+                whole = BytesIO(cut + piece).readlines()
+                cut = b"" if whole[-1].endswith(b"\n") else whole.pop()
+                for start in range(0, len(whole), LINES):
+                    yield whole[start : start + LINES]
+            if cut:
+                yield [cut]
 
     async def delete(self, folder: str) -> None:
         """Delete the files below a folder, those that are there.

@@ -122,7 +122,8 @@ class FakeCloudStorage(LoopbackServer):
         is marked with `CLIENT_LEAVES_SOCKETS`.
         """
         super().__exit__()
-        gc.collect()
+        if self.calls["download"]:
+            gc.collect()
 
     @property
     def base_url(self) -> str:

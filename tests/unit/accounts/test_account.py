@@ -237,5 +237,5 @@ class Bookkeeping(RuleBasedStateMachine):
 
 
 def test_money_is_conserved_whatever_happens() -> None:
-    few = hypothesis_settings(max_examples=60, stateful_step_count=40, deadline=None)
+    few = hypothesis_settings(max_examples=60, stateful_step_count=40)
     run_state_machine_as_test(Bookkeeping, settings=few)

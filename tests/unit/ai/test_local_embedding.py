@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture
+def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
+    """The real one."""
+    return local_embedder
+
+
 def similarity(one: Vector, other: Vector) -> float:
     return sum(a * b for a, b in zip(one, other, strict=True))
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-import subprocess
-import sys
+import threading
 import traceback
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -143,12 +142,6 @@ async def test_no_cookie_of_one_answer_comes_with_the_next_request() -> None:
     assert [False, False] == ["cookie" in call.headers for call in server.calls]
 
 
-def test_importing_it_does_not_import_the_client() -> None:
-    code = "import sys, shared.ai.openai_embedding; print('httpx2' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert "False" == ran.stdout.strip()
-
-
 @pytest.mark.usefixtures("sleepless")
 async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds() -> None:
     with FakeOpenAI(refusal(429, "rate_limit_exceeded", retry_after="10")) as server:
@@ -156,8 +149,9 @@ async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds() -
     assert server.calls[1].at - server.calls[0].at >= 10
 
 
+@pytest.mark.usefixtures("sleepless")
 async def test_a_throttled_request_does_not_hold_others_up_while_it_waits() -> None:
-    with FakeOpenAI(refusal(429, retry_after="1")) as server:
+    with FakeOpenAI(refusal(429, retry_after="10")) as server:
         async with connected(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
             group.create_task(embedder.embed(["one"], Purpose.DOCUMENT))
             group.create_task(embedder.embed(["two"], Purpose.DOCUMENT))
@@ -169,6 +163,7 @@ async def test_a_throttled_request_does_not_hold_others_up_while_it_waits() -> N
     "reply",
     [refusal(408), refusal(429), refusal(500), refusal(503), refusal(529), openai.CUT_CONNECTION],
 )
+@pytest.mark.usefixtures("sleepless")
 async def test_what_passes_is_tried_again(reply: Reply) -> None:
     with FakeOpenAI(reply) as server:
         await embed(server, ["Bees dance."])
@@ -192,15 +187,24 @@ async def test_a_wait_beyond_the_time_limit_is_left_to_the_caller() -> None:
 @pytest.mark.parametrize(
     "reply", [refusal(429, "", SECRET), refusal(500, "", SECRET), openai.CUT_CONNECTION, HANG]
 )
-async def test_what_does_not_pass_within_the_time_limit_is_unavailable(reply: Reply) -> None:
+@pytest.mark.usefixtures("sleepless")
+async def test_what_does_not_pass_in_time_is_unavailable(
+    reply: Reply, monotonic: Monotonic
+) -> None:
     with FakeOpenAI(usual=reply) as server:
-        failure = await failure_of(server, time_limit=0.4)
+        server.on_hang = partial(monotonic.turn_soon, 60)
+        failure = await failure_of(server, time_limit=60)
     assert (Unavailable, 10.0) == (type(failure), failure.retry_after)
 
 
-async def test_the_time_limit_holds_for_all_texts_of_a_call_together() -> None:
-    with FakeOpenAI(usual=Reply(pause=0.2)) as server, pytest.raises(Unavailable):
-        await embed(server, numbered(320), concurrency=1, time_limit=0.9)
+async def test_the_time_limit_holds_for_all_texts_of_a_call_together(
+    monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeOpenAI(usual=Reply(pause=20)) as server:
+        monkeypatch.setattr(server, "pause", monotonic.turn)
+        with pytest.raises(Unavailable):
+            await embed(server, numbered(320), concurrency=1, time_limit=90)
+    assert 5 == len(server.calls)
 
 
 async def test_a_query_leaves_a_search_time_to_go_on_without_it(monotonic: Monotonic) -> None:
@@ -211,10 +215,11 @@ async def test_a_query_leaves_a_search_time_to_go_on_without_it(monotonic: Monot
                 await embed(server, ["one"], Purpose.QUERY, time_limit=3600)
 
 
+@pytest.mark.usefixtures("sleepless")
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
     with FakeOpenAI() as server:
         pass
-    assert Unavailable is type(await failure_of(server, time_limit=0.3))
+    assert Unavailable is type(await failure_of(server, time_limit=60))
 
 
 def test_a_wait_may_be_told_in_seconds_or_as_a_date() -> None:
@@ -392,8 +397,10 @@ async def test_a_callers_key_never_shuts_the_others_out(status: int) -> None:
     assert FAILURES + 2 == len(server.calls)
 
 
-async def test_each_key_has_turns_of_its_own() -> None:
-    with FakeOpenAI(usual=Reply(pause=0.2)) as server:
+async def test_each_key_has_turns_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2, timeout=60)
+    with FakeOpenAI() as server:
+        monkeypatch.setattr(server, "pause", lambda _: both.wait())
         async with connected(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
             for each in (embedder, embedder.on_behalf_of(CALLERS)):
                 group.create_task(each.embed(numbered(64), Purpose.DOCUMENT))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.oauth2.credentials import Credentials
 
-from shared.ai.batch_files import BatchFiles
+from shared.ai.batch_files import LINES, BatchFiles
 from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.ai.vertex_batch import JobState, Progress, Row, VertexBatch
 from shared.ai.vertex_client import Endpoint
@@ -66,24 +67,38 @@ def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
 @pytest.fixture
 async def batch(vertex: FakeVertexBatch) -> AsyncIterator[VertexBatch]:
     """Its client."""
+    client = client_of(vertex.base_url)
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+def offline() -> VertexBatch:
+    """A client that writes requests and reads answers, and asks nobody."""
+    return client_of("http://nobody.invalid")
+
+
+@pytest.fixture
+async def files(
+    storage: FakeCloudStorage,  # noqa: ARG001 - stands where Google's client looks
+    monotonic: Monotonic,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[BatchFiles]:
+    """Files below a prefix; what hangs is given up soon, and tried again at once and for long."""
+    monkeypatch.setattr(time, "sleep", monotonic.turn)
+    opened = BatchFiles("gs://bulk/work/", "p", attempt_seconds=0.25, retry_seconds=600)
+    yield opened
+    await opened.aclose()
+
+
+def client_of(base_url: str) -> VertexBatch:
     endpoint = Endpoint(
         project="p",
         location="europe-west1",
         credentials=Credentials(token="token"),  # type: ignore[no-untyped-call]
-        base_url=vertex.base_url,
+        base_url=base_url,
     )
-    made = VertexBatch(endpoint, model="gemini-embedding-001", dimension=4, time_limit=60)
-    yield made
-    await made.aclose()
-
-
-@pytest.fixture
-async def files(storage: FakeCloudStorage) -> AsyncIterator[BatchFiles]:
-    """Files below a prefix; what hangs is given up soon, and tried again for long."""
-    address = f"gs://{min(storage.buckets)}/work/"
-    made = BatchFiles(address, "p", attempt_seconds=1, retry_seconds=60)
-    yield made
-    await made.aclose()
+    return VertexBatch(endpoint, model="gemini-embedding-001", dimension=4, time_limit=60)
 
 
 async def written(*blocks: bytes) -> AsyncIterator[bytes]:
@@ -206,8 +221,8 @@ async def test_a_job_is_cancelled(batch: VertexBatch, vertex: FakeVertexBatch) -
     assert vertex.jobs["1000"].state == "JOB_STATE_CANCELLED"
 
 
-def test_a_request_carries_its_key_and_how_to_embed_its_text(batch: VertexBatch) -> None:
-    asked = json.loads(batch.request("hash:chunk", "Brot\nund Wein"))
+def test_a_request_carries_its_key_and_how_to_embed_its_text(offline: VertexBatch) -> None:
+    asked = json.loads(offline.request("hash:chunk", "Brot\nund Wein"))
     config = {
         "task_type": "RETRIEVAL_DOCUMENT",
         "output_dimensionality": 4,
@@ -216,26 +231,26 @@ def test_a_request_carries_its_key_and_how_to_embed_its_text(batch: VertexBatch)
     content = {"parts": [{"text": "Brot\nund Wein"}]}
     request = {"content": content, "embed_content_config": config}
     assert {"key": "hash:chunk", "request": request} == asked
-    assert batch.request("k", "a\nb").count(b"\n") == 1
+    assert offline.request("k", "a\nb").count(b"\n") == 1
 
 
-def test_an_answer_gives_its_vector_at_length_one(batch: VertexBatch) -> None:
-    row = batch.answer(answer(response=embedding([3.0, 0.0, 4.0, 0.0])))
+def test_an_answer_gives_its_vector_at_length_one(offline: VertexBatch) -> None:
+    row = offline.answer(answer(response=embedding([3.0, 0.0, 4.0, 0.0])))
     assert Row("hash:chunk", (0.6, 0.0, 0.8, 0.0)) == row
 
 
-def test_a_longer_vector_is_cut_to_what_was_asked_for(batch: VertexBatch) -> None:
-    row = batch.answer(answer(response=embedding([1.0, 1.0, 1.0, 1.0, 7.0, 7.0])))
+def test_a_longer_vector_is_cut_to_what_was_asked_for(offline: VertexBatch) -> None:
+    row = offline.answer(answer(response=embedding([1.0, 1.0, 1.0, 1.0, 7.0, 7.0])))
     assert row
     assert row.vector
     assert row.vector == pytest.approx((0.5, 0.5, 0.5, 0.5))
     assert math.hypot(*row.vector) == pytest.approx(1)
 
 
-def test_the_older_shape_is_read_too(batch: VertexBatch) -> None:
+def test_the_older_shape_is_read_too(offline: VertexBatch) -> None:
     prediction = {"embeddings": {"values": [0, 1, 0, 0], "statistics": {"token_count": 3}}}
     told = {"instance": {"key": "hash:chunk"}, "predictions": [prediction], "status": ""}
-    assert Row("hash:chunk", (0.0, 1.0, 0.0, 0.0)) == batch.answer(json.dumps(told).encode())
+    assert Row("hash:chunk", (0.0, 1.0, 0.0, 0.0)) == offline.answer(json.dumps(told).encode())
 
 
 @pytest.mark.parametrize(
@@ -251,13 +266,13 @@ def test_the_older_shape_is_read_too(batch: VertexBatch) -> None:
         b'{"key": "hash:chunk", "response": {"embedding": {"values": [NaN, 1, 1, 1]}}}',
     ],
 )
-def test_an_answer_without_a_usable_vector_is_one_without(batch: VertexBatch, line: bytes) -> None:
-    assert Row("hash:chunk", None) == batch.answer(line)
+def test_an_answer_without_a_usable_vector_has_none(offline: VertexBatch, line: bytes) -> None:
+    assert Row("hash:chunk", None) == offline.answer(line)
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b"7", b'{"response": {}}', b"\xff\xfe"])
-def test_a_line_that_says_nothing_is_no_answer(batch: VertexBatch, line: bytes) -> None:
-    assert batch.answer(line) is None
+def test_a_line_that_says_nothing_is_no_answer(offline: VertexBatch, line: bytes) -> None:
+    assert offline.answer(line) is None
 
 
 async def test_a_file_is_written_and_read_in_pieces(
@@ -269,6 +284,12 @@ async def test_a_file_is_written_and_read_in_pieces(
     assert storage.calls["upload"] == 4  # the session and three pieces
     assert [line] * 10 == await lines_of(files, "task/input.jsonl")
     assert files.address("task/input.jsonl") == "gs://bulk/work/task/input.jsonl"
+
+
+async def test_lines_come_some_at_a_time(files: BatchFiles, storage: FakeCloudStorage) -> None:
+    lines = [b"%d\n" % number for number in range(2 * LINES)] + [b"an end without a break"]
+    storage.put("bulk", "work/a", b"".join(lines))
+    assert [lines[:LINES], lines[LINES:-1], lines[-1:]] == [some async for some in files.lines("a")]
 
 
 async def test_nothing_is_left_of_a_file_whose_writing_fails(
@@ -297,16 +318,14 @@ async def test_what_fails_for_now_is_tried_again(
 
 
 async def test_storage_that_stays_down_is_told_as_an_outage(
-    storage: FakeCloudStorage,
+    files: BatchFiles, storage: FakeCloudStorage
 ) -> None:
     for operation in ("list", "upload"):
         storage.always[operation] = STORAGE_BROKEN
-    files = BatchFiles("gs://bulk/work/", "p", attempt_seconds=30, retry_seconds=1)
     with pytest.raises(Unavailable):
         await files.names("task")
     with pytest.raises(Unavailable):
         await files.write("task/input.jsonl", written(b"x"))
-    await files.aclose()
 
 
 async def test_a_bucket_that_is_not_for_us_is_told_with_what_to_do(

@@ -18,6 +18,7 @@ from shared.ai.retrying import ATTEMPTS_IN_TIME, QUERY_SECONDS
 from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core.circuit_breaker import FAILURES, Breaker
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
+from tests.support.clock import SettableSeconds
 from tests.support.fakes.vertex import (
     CUT_CONNECTION,
     CUT_JSON,
@@ -146,6 +147,7 @@ async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds() -
 @pytest.mark.parametrize(
     "reply", [refusal(500, "INTERNAL"), refusal(503, "UNAVAILABLE"), CUT_CONNECTION]
 )
+@pytest.mark.usefixtures("sleepless")
 async def test_what_passes_is_tried_again(reply: Reply) -> None:
     with FakeVertex(reply) as server:
         async with connected(server) as embedder:
@@ -171,23 +173,32 @@ async def test_a_wait_beyond_the_time_limit_is_left_to_the_caller() -> None:
 @pytest.mark.parametrize(
     "reply", [refusal(429, "RESOURCE_EXHAUSTED", SECRET), refusal(500), CUT_CONNECTION, HANG]
 )
-async def test_what_does_not_pass_within_the_time_limit_is_unavailable(reply: Reply) -> None:
+@pytest.mark.usefixtures("sleepless")
+async def test_what_does_not_pass_in_time_is_unavailable(
+    reply: Reply, monotonic: Monotonic
+) -> None:
     with FakeVertex(usual=reply) as server:
-        failure = await failure_of(server, time_limit=0.4)
+        server.on_hang = partial(monotonic.turn_soon, 60)
+        failure = await failure_of(server, time_limit=60)
     assert (type(failure), failure.retry_after) == (Unavailable, 10.0)
 
 
-async def test_the_time_limit_holds_for_all_texts_of_a_call_together() -> None:
-    with FakeVertex(usual=Reply(pause=0.2)) as server:
-        async with connected(server, concurrency=1, time_limit=0.9) as embedder:
+async def test_the_time_limit_holds_for_all_texts_of_a_call_together(
+    monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeVertex(usual=Reply(pause=20)) as server:
+        monkeypatch.setattr(server, "pause", monotonic.turn)
+        async with connected(server, concurrency=1, time_limit=90) as embedder:
             with pytest.raises(Unavailable):
                 await embedder.embed([f"text {number}" for number in range(10)], Purpose.DOCUMENT)
+    assert 5 == len(server.calls)
 
 
+@pytest.mark.usefixtures("sleepless")
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
     with FakeVertex() as server:
         pass
-    failure = await failure_of(server, time_limit=0.3)
+    failure = await failure_of(server, time_limit=60)
     assert type(failure) is Unavailable
 
 
@@ -198,15 +209,16 @@ async def fail(embedder: VertexEmbedder, times: int) -> None:
 
 
 async def test_after_five_failures_in_a_row_it_is_left_alone_for_a_while() -> None:
-    now = 0.0
-    breaker = Breaker("Vertex AI", lambda: now)
+    seconds = SettableSeconds()
+    breaker = Breaker("Vertex AI", seconds)
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
         async with connected(server, breaker=breaker) as embedder:
             await fail(embedder, FAILURES)
             with pytest.raises(Unavailable) as caught:
                 await embedder.embed([SECRET], Purpose.DOCUMENT)
             assert await embedder.embed([], Purpose.QUERY) == []
-            server.usual, now = Reply(), 30.0
+            server.usual = Reply()
+            seconds.now += 30
             await embedder.embed(["one", "two"], Purpose.QUERY)
             await embedder.embed(["three"], Purpose.QUERY)
     assert (caught.value.retry_after, SECRET in caught.value.message) == (30, False)
@@ -220,14 +232,14 @@ async def test_texts_that_are_refused_do_not_count_as_failures() -> None:
     assert len(server.calls) == FAILURES + 2
 
 
-async def test_a_probe_whose_caller_leaves_makes_room_for_another() -> None:
+async def test_a_probe_whose_caller_leaves_makes_room_for_another(monotonic: Monotonic) -> None:
     breaker = Breaker("Vertex AI", pause=0)
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
         async with connected(server, breaker=breaker) as embedder:
             await fail(embedder, FAILURES)
-            server.usual = HANG
+            server.usual, server.on_hang = HANG, partial(monotonic.turn_soon, 1)
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(embedder.embed(["one"], Purpose.QUERY), 0.1)
+                await asyncio.wait_for(embedder.embed(["one"], Purpose.QUERY), 1)
             server.usual = Reply()
             await embedder.embed(["two"], Purpose.QUERY)
 

@@ -18,6 +18,7 @@ from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.ai.vertex_generation import VertexGenerator
 from shared.core.circuit_breaker import FAILURES, Breaker
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
+from tests.support.clock import SettableSeconds
 from tests.support.fakes.vertex import (
     CUT_CONNECTION,
     HANG,
@@ -263,6 +264,7 @@ async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds() -
 
 
 @pytest.mark.parametrize("reply", [refusal(500, "INTERNAL"), CUT_CONNECTION])
+@pytest.mark.usefixtures("sleepless")
 async def test_what_passes_is_tried_again(reply: Reply) -> None:
     with FakeVertex(reply) as server:
         await note(server)
@@ -277,9 +279,13 @@ async def test_a_dead_connection_is_given_up_in_time_for_another(monotonic: Mono
 
 
 @pytest.mark.parametrize("reply", [refusal(503, "UNAVAILABLE", SECRET), CUT_CONNECTION, HANG])
-async def test_what_does_not_pass_within_the_time_limit_is_unavailable(reply: Reply) -> None:
+@pytest.mark.usefixtures("sleepless")
+async def test_what_does_not_pass_in_time_is_unavailable(
+    reply: Reply, monotonic: Monotonic
+) -> None:
     with FakeVertex(usual=reply) as server:
-        failure = await failure_of(server, time_limit=0.4)
+        server.on_hang = partial(monotonic.turn_soon, 60)
+        failure = await failure_of(server, time_limit=60)
     assert (Unavailable, 10.0) == (type(failure), failure.retry_after)
 
 
@@ -319,14 +325,15 @@ async def test_no_more_texts_are_under_way_than_allowed() -> None:
 
 
 async def test_after_five_failures_in_a_row_it_is_left_alone_for_a_while() -> None:
-    now = 0.0
-    breaker = Breaker("Vertex AI", lambda: now)
+    seconds = SettableSeconds()
+    breaker = Breaker("Vertex AI", seconds)
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:
         async with connected(server, breaker=breaker, time_limit=50) as generator:
             for _ in range(FAILURES + 1):
                 with pytest.raises(Unavailable):
                     await generator.generate(INSTRUCTION, BEES, Note)
-            server.usual, now = Reply(), 30.0
+            server.usual = Reply()
+            seconds.now += 30
             await generator.generate(INSTRUCTION, BEES, Note)
     assert FAILURES + 1 == len(server.calls)
 

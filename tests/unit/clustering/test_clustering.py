@@ -49,7 +49,7 @@ def test_strays_belong_to_no_topic() -> None:
     assert [{n} for n in range(6)] == groups_of(find_topics(vectors))
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(SEEDS)
 def test_the_order_of_the_vectors_makes_no_difference(seed: int) -> None:
     vectors = np.concatenate([groups(5, seed), strays(20, seed + 1)])
@@ -60,7 +60,7 @@ def test_the_order_of_the_vectors_makes_no_difference(seed: int) -> None:
     assert members(find_topics(vectors)) == sorted(shuffled, key=min)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(SEEDS)
 def test_no_vector_belongs_to_two_topics_and_all_of_noise_is_left(seed: int) -> None:
     vectors = np.concatenate([groups(4, seed), strays(60, seed + 1)])
@@ -159,7 +159,7 @@ def test_nothing_matches_nothing() -> None:
     assert [] == matches([], {"a": ["1"]})
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(seed=SEEDS, came=st.booleans())
 def test_topics_are_known_again_where_a_tenth_of_the_passages_came_or_went(
     *, seed: int, came: bool

@@ -70,7 +70,7 @@ def test_where_people_made_a_topic_of_a_few_of_many_the_others_are_their_own(hel
     assert set(range(held)) == set(map(int, kept.members))
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**16), held=st.integers(1, GROUP))
 def test_to_take_some_first_and_the_others_later_comes_to_the_same(seed: int, held: int) -> None:
     vectors = np.concatenate([groups(4, seed), strays(20, seed + 1)])

@@ -254,7 +254,8 @@ class History(RuleBasedStateMachine):
         assert len(self.probes) <= 1
 
 
-def test_in_any_history_it_opens_probes_and_closes_as_it_should() -> None:
+@pytest.mark.parametrize("histories", [100, pytest.param(300, marks=pytest.mark.slow)])
+def test_in_any_history_it_opens_probes_and_closes_as_it_should(histories: int) -> None:
     run_state_machine_as_test(
-        History, settings=settings(max_examples=300, stateful_step_count=40, deadline=None)
+        History, settings=settings(max_examples=histories, stateful_step_count=40)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.core.ids import MAX_LENGTH, safe_id
@@ -15,7 +15,6 @@ LEGAL = re.compile(r"[a-zA-Z0-9_-]{0,63}[a-zA-Z0-9-]", re.ASCII)
 names = st.text().filter(str.strip)
 
 
-@settings(deadline=None)
 @given(names)
 @example("__x__")
 @example("____")
@@ -28,7 +27,6 @@ def test_any_name_becomes_a_legal_id(name: str) -> None:
     assert LEGAL.fullmatch(made)
 
 
-@settings(deadline=None)
 @given(st.from_regex(LEGAL, fullmatch=True))
 @example("a" * MAX_LENGTH)
 @example("__x")
@@ -36,13 +34,11 @@ def test_a_legal_name_is_its_own_id(name: str) -> None:
     assert name == safe_id(name)
 
 
-@settings(deadline=None)
 @given(names)
 def test_an_id_is_its_own_id(name: str) -> None:
     assert safe_id(name) == safe_id(safe_id(name))
 
 
-@settings(deadline=None)
 @given(st.lists(names.map(str.strip), min_size=2, max_size=2, unique=True))
 @example(["a/b", "a-b"])
 @example(["a b", "a\u00a0b"])

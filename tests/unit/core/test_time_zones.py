@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from datetime import UTC
 
 import pytest
@@ -36,10 +33,3 @@ def test_the_setting_is_checked_at_the_start(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("TIME_ZONE", "Berlin")
     with pytest.raises(InvalidInput, match="no time zone of the IANA database"):
         Settings()
-
-
-def test_without_the_systems_database_that_of_the_package_serves() -> None:
-    code = "from shared.core.dates import time_zone; print(time_zone('Asia/Tokyo'))"
-    environment = {**os.environ, "PYTHONTZPATH": ""}
-    command = [sys.executable, "-c", code]
-    assert b"Asia/Tokyo\n" == subprocess.check_output(command, env=environment)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.deploy.index_check import check
@@ -81,7 +81,6 @@ def test_what_is_to_be_added_makes_the_file_hold() -> None:
     assert check(shapes, IndexFile.parse(json.dumps(addition)), 768).holds
 
 
-@settings(deadline=None)
 @given(st.sets(SHAPES, max_size=4))
 def test_what_is_to_be_added_is_always_enough(shapes: set[QueryShape]) -> None:
     verdict = check(shapes, file(), 768)
@@ -89,7 +88,6 @@ def test_what_is_to_be_added_is_always_enough(shapes: set[QueryShape]) -> None:
     assert check(shapes, IndexFile.parse(json.dumps(addition)), 768).missing == {}
 
 
-@settings(deadline=None)
 @given(SHAPES)
 def test_a_shape_survives_being_written_down(shape: QueryShape) -> None:
     assert QueryShape.from_json(shape.to_json()) == shape

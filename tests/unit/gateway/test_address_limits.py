@@ -11,21 +11,12 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from functions.gateway.floods import MOST_AT_ONCE, MOST_KEPT, Floods
+from tests.support.clock import SettableSeconds
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 pytestmark = pytest.mark.anyio
-
-
-class Hand:
-    """A clock's hand, in seconds."""
-
-    at = 0.0
-
-    def __call__(self) -> float:
-        """Where it is."""
-        return self.at
 
 
 def of(address: str) -> Scope:
@@ -42,23 +33,23 @@ async def passed(floods: Floods, requests: int, address: str = "1.2.3.4") -> int
 
 
 async def test_so_many_a_minute_and_no_more() -> None:
-    hand = Hand()
-    floods = Floods(PlainTextResponse("ok"), 60, 0, hand)
+    seconds = SettableSeconds()
+    floods = Floods(PlainTextResponse("ok"), 60, 0, seconds)
     assert 60 == await passed(floods, 80)
-    hand.at += 10
+    seconds.now += 10
     assert 10 == await passed(floods, 80)
-    hand.at += 600
+    seconds.now += 600
     assert 60 == await passed(floods, 80)
 
 
 async def test_each_address_has_its_own() -> None:
-    floods = Floods(PlainTextResponse("ok"), 5, 0, Hand())
+    floods = Floods(PlainTextResponse("ok"), 5, 0, SettableSeconds())
     assert 5 == await passed(floods, 9)
     assert 5 == await passed(floods, 9, "5.6.7.8")
 
 
 async def test_only_so_many_addresses_are_remembered() -> None:
-    floods = Floods(PlainTextResponse("ok"), 5, 0, Hand())
+    floods = Floods(PlainTextResponse("ok"), 5, 0, SettableSeconds())
     for number in range(MOST_KEPT + 10):
         floods._take(str(number))  # noqa: SLF001 - ten thousand requests would take long
     assert MOST_KEPT == len(floods._full_at)  # noqa: SLF001 - the same
@@ -73,7 +64,7 @@ async def test_one_address_does_not_take_all_places_of_an_instance() -> None:
         await gate.wait()
         await PlainTextResponse("ok")(scope, receive, send)
 
-    floods = Floods(slow, 1_000, 0, Hand())
+    floods = Floods(slow, 1_000, 0, SettableSeconds())
     one, other = (
         httpx2.AsyncClient(transport=httpx2.ASGITransport(floods, client=(name, 1)))
         for name in ("1.2.3.4", "5.6.7.8")

@@ -29,7 +29,7 @@ CORPORA = st.lists(st.lists(st.sampled_from(VOCABULARY), min_size=1), min_size=1
 QUERIES = st.lists(st.sampled_from([*VOCABULARY, "unknown"]), min_size=1, max_size=6)
 LENGTHS = st.integers(1, 2**20 - 1)
 ENTRIES = LENGTHS.flatmap(lambda length: st.tuples(st.integers(1, length), st.just(length)))
-sampled = settings(derandomize=True, deadline=None, max_examples=60)
+sampled = settings(max_examples=60)
 
 
 def index(corpus: list[list[str]]) -> tuple[dict[str, Postings], Totals]:

@@ -24,7 +24,7 @@ from tests.support.knowledge import BAKING, in_chunks
 KINDS = st.sampled_from(Kind)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300)
 FACETS = st.builds(Facet, KINDS, TEXTS)
-sampled = settings(derandomize=True, deadline=None, max_examples=200)
+sampled = settings(max_examples=200)
 CHUNK = replace(in_chunks(BAKING).chunks[0], dated_at=datetime(2024, 5, 31, tzinfo=UTC))
 
 

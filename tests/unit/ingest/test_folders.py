@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers.reading import BrokenInput, list_files, read, read_files
@@ -203,25 +203,21 @@ def assert_readable(name: str, content: bytes) -> None:
             assert all(section.text.strip() for section in each.sections)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(["a.md", "a.txt", "a.jsonl", "a.json"]), st.binary(max_size=200))
 def test_no_bytes_stop_the_reading(name: str, content: bytes) -> None:
     assert_readable(name, content)
 
 
-@settings(deadline=None)
 @given(st.lists(_LINES | _JSON, max_size=3))
 def test_no_json_stops_the_reading_of_lines(values: list[Any]) -> None:
     assert_readable("a.jsonl", "\n".join(map(json.dumps, values)).encode())
 
 
-@settings(deadline=None)
 @given(value=_BOOKS | _JSON, paged=st.booleans())
 def test_no_json_stops_the_reading_of_an_export(*, value: Any, paged: bool) -> None:
     assert_readable("a.json", json.dumps({"results": value} if paged else value).encode())
 
 
-@settings(deadline=None)
 @given(st.sampled_from(["", "title: ", "tags: ", "date: "]), _FRONT_MATTER)
 def test_no_front_matter_stops_the_reading(key: str, block: str) -> None:
     content = f"---\n{key}{block}\n---\nWords.\n"

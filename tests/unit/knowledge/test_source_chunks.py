@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.knowledge.chunk import Chunk, chunks_of
@@ -78,7 +78,6 @@ def test_positions_count_through_all_sections() -> None:
     assert [chunk.content for chunk in chunks] == ["Simplify,", "simplify.", "Time"]
 
 
-@settings(deadline=None)
 @given(sections, st.data())
 def test_a_chunk_is_an_exact_slice_of_its_source(texts: list[str], data: st.DataObject) -> None:
     source = with_texts(*texts)
@@ -93,7 +92,6 @@ def test_a_chunk_is_an_exact_slice_of_its_source(texts: list[str], data: st.Data
     assert all(chunk.content == source.text[chunk.start : chunk.end] for chunk in chunks)
 
 
-@settings(deadline=None)
 @given(sections)
 def test_no_two_chunks_share_an_id(texts: list[str]) -> None:
     chunks = whole(with_texts(*texts, *texts))

@@ -15,6 +15,7 @@ import pytest
 from infra.local.front_end import LARGEST, UNSIGNED, FrontEnd, Service
 from infra.local.google_accounts import LIFETIME, Accounts
 from shared.core.dates import utc_now
+from tests.support.clock import SettableClock
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.ports import free_port
 
@@ -135,8 +136,7 @@ async def test_the_address_of_who_called_is_added_to_what_was_said_of_it(
 
 
 async def test_a_token_that_has_expired_is_refused() -> None:
-    moment = utc_now() - LIFETIME - timedelta(seconds=1)
-    old = Accounts(lambda: moment)
+    old = Accounts(SettableClock(utc_now() - LIFETIME - timedelta(seconds=1)))
     async with in_front_of("http://127.0.0.1:1", old) as theirs:
         headers = {"authorization": f"Bearer {old.token(GATEWAY, URL)}"}
         response = await theirs.post("/", headers=headers)

@@ -17,6 +17,7 @@ from functions.gateway.auth.access_tokens import AccessTokens
 from shared.accounts.keyring import Keyring
 from shared.core.caller import EVERYTHING, Scope
 from shared.core.errors import Unauthorized
+from tests.support.clock import SettableClock
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ISSUER, RESOURCE = "https://carrel.example", "https://carrel.example/mcp"
@@ -32,7 +33,7 @@ SAID: dict[str, Any] = {
 def tokens(
     ring: Keyring = RING, now: datetime = NOW, issuer: str = ISSUER, resource: str = RESOURCE
 ) -> AccessTokens:
-    return AccessTokens(ring, issuer, resource, lambda: now)
+    return AccessTokens(ring, issuer, resource, SettableClock(now))
 
 
 TOKEN = tokens().issue(**SAID)

@@ -11,7 +11,7 @@ from shared.search.fusion import Scores, fuse
 SCORES = st.builds(Scores, similarity=st.floats(0, 1), bm25=st.floats(0, 100))
 POOLS = st.dictionaries(st.text(max_size=4), SCORES)
 WEIGHTS = st.floats(0, 1)
-sampled = settings(derandomize=True, deadline=None, max_examples=100)
+sampled = settings(max_examples=100)
 
 
 def test_both_scores_are_normalised_and_added_by_weight() -> None:

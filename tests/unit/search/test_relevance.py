@@ -24,7 +24,7 @@ COMMON = {"bread": Postings(200, {}), "oven": Postings(20, {})}
 CALIBRATION = Calibration(similarity=0.3, together=0.4, words=0.25)
 HITS = st.builds(Evidence, st.none() | st.floats(-1, 1), st.none() | st.floats(0, 1))
 POOLS = st.lists(HITS, max_size=5)
-sampled = settings(derandomize=True, deadline=None, max_examples=100)
+sampled = settings(max_examples=100)
 
 
 def matches(similarity: float | None, covered: float | None) -> bool:

@@ -19,7 +19,7 @@ TAGS: Final = tuple(Facet(Kind.TAG, name) for name in "abcd")
 DAYS: Final = 80
 DAY: Final = Span(FIRST.date(), FIRST.date())
 NO_DAY: Final = Span(FIRST.date(), FIRST.date() - timedelta(days=1))
-sampled = settings(derandomize=True, deadline=None, max_examples=300)
+sampled = settings(max_examples=300)
 
 PASSAGES = st.lists(
     st.tuples(st.integers(0, DAYS * 24), st.frozensets(st.sampled_from(TAGS[:3]))), max_size=25

@@ -13,7 +13,7 @@ Hits = list[tuple[str, float]]
 RANKINGS = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1)), max_size=15).map(
     lambda hits: [(f"{source}{n}", score) for n, (source, score) in enumerate(hits)]
 )
-sampled = settings(derandomize=True, deadline=None, max_examples=200)
+sampled = settings(max_examples=200)
 
 
 def ranked(hits: Hits) -> Hits:

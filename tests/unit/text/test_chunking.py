@@ -31,7 +31,7 @@ def limits(draw: st.DrawFn) -> Limits:
     return Limits(target, maximum, overlap=draw(st.integers(0, target // 2)))
 
 
-sampled = settings(derandomize=True, deadline=None, max_examples=150)
+sampled = settings(max_examples=150)
 
 
 def chunks(text: str, limits: Limits) -> list[str]:

@@ -81,7 +81,7 @@ def test_sentences_without_terms_are_left_out() -> None:
     assert [] == ranked("Yes. No.")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(max_size=400), st.text(max_size=40))
 def test_any_text_is_read_to_its_end(text: str, title: str) -> None:
     lines = [each.text for each in key_sentences(text, title)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.text.excerpts import LENGTH, Excerpt, excerpt, snippet
@@ -48,7 +48,6 @@ def test_a_word_longer_than_a_snippet_is_cut() -> None:
     assert snippet("a" * 300) == "a" * (LENGTH - 1) + "…"
 
 
-@settings(deadline=None)
 @given(words | st.text(max_size=2 * LENGTH))
 def test_a_snippet_is_one_line_that_its_passage_begins_with(content: str) -> None:
     line = " ".join(content.split())
@@ -58,7 +57,6 @@ def test_a_snippet_is_one_line_that_its_passage_begins_with(content: str) -> Non
     assert line == cut or line.startswith(cut.removesuffix("…"))
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(alphabet="abc", min_size=1, max_size=20), max_size=200))
 def test_a_snippet_holds_whole_words_only(passage: list[str]) -> None:
     cut = snippet(" ".join(passage)).removesuffix("…").split()
@@ -149,7 +147,6 @@ def test_repeats_are_no_slower_than_other_text(content: str) -> None:
     assert len(found.text) <= LENGTH
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=120).map("".join), st.sampled_from(PIECES))
 def test_an_excerpt_is_a_stretch_of_whole_words_around_a_match(content: str, query: str) -> None:
     wanted = set(terms(query))

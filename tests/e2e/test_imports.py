@@ -1,0 +1,52 @@
+"""What a module imports, and needs, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def printed(code: str, **environment: str) -> str:
+    command = [sys.executable, "-c", code]
+    output = subprocess.check_output(command, env={**os.environ, **environment}, text=True)
+    return output.strip()
+
+
+def test_an_embedder_imports_no_client_before_it_embeds() -> None:
+    code = "import sys, shared.ai.openai_embedding; print('httpx2' in sys.modules)"
+    assert "False" == printed(code)
+
+
+def test_what_does_not_scan_does_not_import_the_scanners() -> None:
+    code = (
+        "import sys, shared.screening.screen as screen; screen.refusal([]); "
+        "print({'detect_secrets', 'phonenumbers', 'regex', 'stdnum'} & set(sys.modules))"
+    )
+    assert "set()" == printed(code)
+
+
+def test_without_the_systems_time_zones_those_of_the_package_serve() -> None:
+    code = "from shared.core.dates import time_zone; print(time_zone('Asia/Tokyo'))"
+    assert "Asia/Tokyo" == printed(code, PYTHONTZPATH="")
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"ACCESS_SECRETS": "zyzzyva"},
+        {"ACCESS_SECRETS": '["zyzzyva"]'},
+        {"ACCESS_SECRETS": '["zyzzyva'},
+        {"ACCESS_SECRETS": f'["{"zyzzyva" * 5}"]', "LEASE_SECONDS": "soon"},
+        {"BILLING_TOKEN": '["zyzzyva"]'},
+    ],
+)
+def test_a_gateway_that_cannot_start_logs_no_secret(variables: dict[str, str]) -> None:
+    command = [sys.executable, "-c", "import functions.gateway.main"]
+    environment = {**os.environ, "ACCESS_SECRETS": f'["{"s" * 32}"]', **variables}
+    started = subprocess.run(command, capture_output=True, check=False, text=True, env=environment)
+    assert (1, "") == (started.returncode, started.stdout)
+    assert any(name in started.stderr.upper() for name in variables)
+    assert "zyzzyva" not in started.stderr

@@ -1,0 +1,22 @@
+"""What the tests of embedders and generators share."""
+
+from __future__ import annotations
+
+import ssl
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ONE_FOR_ALL: Final = cache(ssl.create_default_context)
+
+
+@pytest.fixture(autouse=True, scope="package")
+def one_tls_context() -> Iterator[None]:
+    """Let clients, which ask servers without TLS, share a context: each reads all certificates."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", _ONE_FOR_ALL)
+        yield
