@@ -14,7 +14,11 @@ from functions.tools.search_traces.tool import TOOL as SEARCH
 from functions.tools.vote_trace.tool import TOOL as VOTE
 from functions.tools.withdraw_trace.tool import TOOL as WITHDRAW
 from shared.core.caller import Caller
+from shared.firestore.database import Meter
 from shared.runtime.invocation import call
+from shared.traces.corpus import index_entry
+from shared.traces.model import Trace, Writing
+from shared.traces.repository import Traces
 from tests.support.tool_calls import request_of
 from tests.support.trace_set import trace_set
 
@@ -39,6 +43,8 @@ STRANGER: Final = None
 """Somebody whom the gateway does not know."""
 DOWN: Final[dict[str, Any]] = {"vote_type": "down", "feedback_tag": "wrong"}
 SPAM: Final[dict[str, Any]] = {"vote_type": "down", "feedback_tag": "spam"}
+NOTHING: Final = "No traces found matching your query."
+"""How a search begins that finds nothing."""
 
 
 def request_by(name: str, user: str | None, arguments: dict[str, Any]) -> CallRequest:
@@ -103,6 +109,21 @@ async def contribute(backend: Backend, number: int = 0, user: str = ANNA, **othe
     result = await did(backend, "contribute_trace", user, **sample(number, **other))
     assert not result["duplicate"], result
     return str(result["trace_id"])
+
+
+async def plant(backend: Backend, title: str) -> str:
+    """Store a trace past the search for duplicates."""
+    deps = backend.deps(Caller.of(ANNA), Meter())
+    trace = Trace(
+        trace_id=title.replace(" ", "-"),
+        writing=Writing(title=title, context_text="It jams.", solution_text="Oil it."),
+        contributor=ANNA,
+        created_at=deps.clock(),
+        updated_at=deps.clock(),
+    )
+    entry = await index_entry(trace, deps)
+    await deps.database.commit(Traces(deps.database).contributed(trace, entry))
+    return trace.trace_id
 
 
 async def vote(backend: Backend, trace_id: str, user: str, **how: Any) -> dict[str, Any]:

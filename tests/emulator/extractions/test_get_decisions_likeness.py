@@ -11,10 +11,16 @@ from tests.support.extractions import decision, got, hold, ids, methodology, of,
 from tests.support.knowledge import BAKING, SAILING, put_in
 
 if TYPE_CHECKING:
+    from shared.ai.local_embedding import LocalEmbedder
     from shared.extractions.model import Content
     from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
+    return local_embedder
 
 
 def step(order: int, title: str) -> Step:

@@ -19,7 +19,6 @@ from tests.support.traces import (
     said,
     sample,
     stored,
-    tags,
     take_back,
     votes,
 )
@@ -81,18 +80,6 @@ async def test_it_is_confirmed_in_words(backend: Backend) -> None:
     trace_id = await contribute(backend)
     text = await said(backend, "amend_trace", trace_id=trace_id, title="New title")
     assert all(part in text for part in (trace_id, "New title", "title", '"revision": 1'))
-
-
-async def test_it_is_found_by_what_it_says_now(backend: Backend) -> None:
-    trace_id = await contribute(backend, tags=["old"])
-    await contribute(backend, 3, "ben", tags=["old"])
-    await amend(backend, trace_id, **sample(1, tags=["new"]))
-    assert trace_id == (await found(backend, query="background task vanishes silently"))[0]
-    assert [trace_id] == await found(backend, query="add_done_callback", limit=1)
-    assert [trace_id] == await found(backend, tags=["new"])
-    assert trace_id not in await found(backend, tags=["old"])
-    assert trace_id not in await found(backend, query="billing rates editable install", limit=1)
-    assert {"new": 1, "old": 1} == await tags(backend)
 
 
 async def test_an_earlier_revision_is_brought_back(backend: Backend) -> None:

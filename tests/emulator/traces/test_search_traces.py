@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.core.caller import Caller
-from shared.firestore.database import Meter
-from shared.traces.corpus import index_entry
-from shared.traces.model import Trace, Writing
-from shared.traces.repository import Traces
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.traces import (
     ANNA,
     DOWN,
+    NOTHING,
     SPAM,
     STRANGER,
     ask,
@@ -25,6 +21,7 @@ from tests.support.traces import (
     did,
     found,
     ids,
+    plant,
     refused,
     said,
     sample,
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
-NOTHING = "No traces found matching your query."
 
 
 async def search(backend: Backend, **arguments: Any) -> dict[str, Any]:
@@ -48,23 +44,6 @@ async def search(backend: Backend, **arguments: Any) -> dict[str, Any]:
 async def shelf(backend: Backend, *numbers: int, user: str = ANNA) -> list[str]:
     """These samples, in order."""
     return [await contribute(backend, number, user) for number in numbers]
-
-
-@pytest.mark.parametrize(
-    ("query", "number"),
-    [
-        ("asyncio create_task sometimes just stops without exception", 1),
-        ("import file mismatch", 3),
-        ("container takes long to stop, no SIGTERM", 6),
-        ("the whole table is scanned in spite of my index", 12),
-    ],
-)
-async def test_the_trace_that_answers_comes_first(
-    backend: Backend, query: str, number: int
-) -> None:
-    made = dict(zip((0, 1, 3, 6, 12, 22), await shelf(backend, 0, 1, 3, 6, 12, 22), strict=True))
-    result = await search(backend, query=query)
-    assert (made[number], True) == (result["results"][0]["trace_id"], result["matches"])
 
 
 async def test_a_hit_says_what_there_is_to_say(backend: Backend) -> None:
@@ -231,34 +210,6 @@ async def test_half_a_character_is_refused(backend: Backend) -> None:
     assert "VALIDATION_ERROR" == error.code
 
 
-async def test_only_a_flagged_one_would_match_and_so_nothing_does(backend: Backend) -> None:
-    """What is hidden is no reason to call the rest a match."""
-    made = await shelf(backend, *range(5, 12))
-    flagged = await contribute(backend, 1)
-    await votes(backend, flagged, 2, **SPAM)
-    query = "coroutine garbage collected by asyncio: weak reference"
-    result = await search(backend, query=query)
-    assert (False, True) == (result["matches"], set(ids([result])) <= set(made))
-    assert len(result["results"]) <= 3
-    assert result["message"].startswith(NOTHING)
-    assert flagged == (await found(backend, query=query, include_flagged=True))[0]
-
-
-async def plant(backend: Backend, title: str) -> str:
-    """Store a trace past the search for duplicates."""
-    deps = backend.deps(Caller.of(ANNA), Meter())
-    trace = Trace(
-        trace_id=title.replace(" ", "-"),
-        writing=Writing(title=title, context_text="It jams.", solution_text="Oil it."),
-        contributor=ANNA,
-        created_at=deps.clock(),
-        updated_at=deps.clock(),
-    )
-    found = await index_entry(trace, deps)
-    await deps.database.commit(Traces(deps.database).contributed(trace, found))
-    return trace.trace_id
-
-
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
 async def test_trust_breaks_a_tie(backend: Backend, embedder: WordEmbedder) -> None:
     assert not embedder.down
@@ -267,17 +218,6 @@ async def test_trust_breaks_a_tie(backend: Backend, embedder: WordEmbedder) -> N
     await votes(backend, made[0], 4, **DOWN)
     await vote(backend, made[3], "ben")
     assert [made[2], made[3], made[1], made[0]] == await found(backend, query="c b")
-
-
-async def test_of_two_that_fit_alike_the_trusted_one_comes_first(backend: Backend) -> None:
-    """However few there are: a hair's breadth of relevance is no reason against 19 votes."""
-    made = [await plant(backend, f"The frobnicator of type {name}") for name in ("A", "B two")]
-    hits = (await search(backend, query="frobnicator of type A jams"))["results"]
-    assert made == ids([{"results": hits}])
-    assert hits[0]["score"] - hits[1]["score"] < 0.06
-    await votes(backend, made[1], 12)
-    await votes(backend, made[0], 7, **DOWN)
-    assert made[::-1] == await found(backend, query="frobnicator of type A jams")
 
 
 async def test_a_popular_trace_that_does_not_fit_never_beats_one_that_does(

@@ -23,6 +23,8 @@ from tests.support.materials import READER, STRANGER, extract, extracted, refuse
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.ai.local_embedding import LocalEmbedder
+
 pytestmark = pytest.mark.anyio
 
 FAMILY: Final = "👩\u200d👩\u200d👧\u200d👦"
@@ -107,6 +109,12 @@ SPOKEN: Final[list[tuple[str, str, str, tuple[str, ...]]]] = [
         ("🚀 launches are on Friday.", "🐈 sleeps all day long.", "🌧️ is expected in the north."),
     ),
 ]
+
+
+@pytest.fixture
+def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
+    """The real model, for `backend`."""
+    return local_embedder
 
 
 @pytest.fixture

@@ -1,0 +1,30 @@
+"""`search_kb` by meaning, with the local embedder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.knowledge import BAKING, SAILING, put_in
+from tests.support.search_brute_force import ids, walk
+
+if TYPE_CHECKING:
+    from shared.ai.local_embedding import LocalEmbedder
+    from shared.runtime.context import Deps
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
+    return local_embedder
+
+
+async def test_meaning_finds_what_words_do_not(deps: Deps) -> None:
+    chunks = await put_in(deps, BAKING, SAILING)
+    query = "storm at sea on a yacht"
+    [by_words] = await walk(deps, query=query, mode="lexical")
+    [by_meaning] = await walk(deps, query=query, mode="semantic")
+    assert [] == by_words.results
+    assert {chunk.chunk_id for chunk in chunks[3:]} == set(ids([by_meaning])[:2])
