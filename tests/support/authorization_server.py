@@ -201,7 +201,7 @@ async def house(project: str, *secrets: str, seconds: float = 10.0) -> AsyncIter
     settings = Settings(
         google_cloud_project=project, public_url=ISSUER, access_secrets=kept, trusted_proxies=0
     )
-    time = SettableClock()
+    time = SettableClock(NOON)
     opened = House(Access(settings, time), time, seconds=seconds)
     async with opened.http:
         yield opened

@@ -148,7 +148,7 @@ async def test_a_key_that_was_proved_is_not_read_again(server: House) -> None:
 
 
 def test_a_sealed_request_comes_back_as_it_was_for_ten_minutes() -> None:
-    time = SettableClock()
+    time = SettableClock(NOON)
     sealed = seal(KEYRING, REQUEST, time)
     time.advance(minutes=10)
     assert REQUEST == unseal(KEYRING, sealed, time)
@@ -158,7 +158,7 @@ def test_a_sealed_request_comes_back_as_it_was_for_ten_minutes() -> None:
 
 
 def test_a_sealed_request_that_was_changed_is_refused() -> None:
-    time = SettableClock()
+    time = SettableClock(NOON)
     sealed = seal(KEYRING, REQUEST, time)
     forged = seal(Keyring([SecretStr("x" * 32)]), REQUEST, time)
     for text in (*changed(sealed), forged):
@@ -169,7 +169,7 @@ def test_a_sealed_request_that_was_changed_is_refused() -> None:
 @given(st.text())
 def test_no_text_of_a_strangers_is_a_sealed_request(text: str) -> None:
     with pytest.raises(InvalidInput):
-        unseal(KEYRING, text, SettableClock())
+        unseal(KEYRING, text, SettableClock(NOON))
 
 
 @given(
@@ -185,11 +185,11 @@ def test_no_text_of_a_strangers_is_a_sealed_request(text: str) -> None:
     )
 )
 def test_any_request_survives_its_way_through_an_address(request: AuthorizationRequest) -> None:
-    time = SettableClock()
+    time = SettableClock(NOON)
     assert request == unseal(KEYRING, seal(KEYRING, request, time), time)
 
 
 def test_a_request_sealed_before_a_rotation_holds() -> None:
-    sealed = seal(KEYRING, REQUEST, SettableClock())
+    sealed = seal(KEYRING, REQUEST, SettableClock(NOON))
     rotated = Keyring([SecretStr("n" * 32), SecretStr("k" * 32)])
     assert REQUEST == unseal(rotated, sealed, lambda: NOON + timedelta(minutes=1))

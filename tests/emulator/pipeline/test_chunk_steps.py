@@ -11,6 +11,7 @@ import pytest
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import Done, Parked, Steps
+from tests.support.fakes.embedder import DIMENSION
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import documents
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.anyio
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = ("index", "card", "extract")
 """What waits on a new chunk beside its embedding."""
-UNIT = (1.0,) + (0.0,) * 383
+UNIT = (1.0,) + (0.0,) * (DIMENSION - 1)
 
 
 async def baking(deps: Deps) -> list[PendingChunk]:
@@ -39,7 +40,7 @@ async def test_a_chunk_is_read_as_it_was_put_in(deps: Deps) -> None:
     assert stored is not None
     moment = (await documents(deps, "chunks"))[chunks[0].chunk_id]["created_at"]
     assert replace(chunks[0], dated_at=moment) == stored.chunk
-    assert len(stored.vector or ()) == 384
+    assert len(stored.vector or ()) == DIMENSION
 
 
 async def test_a_missing_chunk_is_none(deps: Deps) -> None:

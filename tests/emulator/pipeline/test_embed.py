@@ -22,6 +22,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget, Report, run_job
+from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.knowledge import in_chunks, write
 from tests.support.stored_documents import (
     ample,
@@ -129,9 +130,9 @@ async def test_vectors_are_of_unit_length_and_nothing_waits_for_one_any_more(
     report = await embed(notes, ample())
     assert report == Report(Counter(embedded=10))
     for data in (await documents(deps, "chunks")).values():
-        assert len(data["embedding"]) == 384
+        assert len(data["embedding"]) == DIMENSION
         assert math.hypot(*data["embedding"]) == pytest.approx(1)
-        assert data["embedding_model"] == "all-MiniLM-L6-v2-onnx-int8"
+        assert data["embedding_model"] == WordEmbedder.model
         assert (set(data["pending"]), data["tries"], data["parked"]) == (set(EMBEDDED), {}, {})
     assert await waiting(notes) == 0
 
