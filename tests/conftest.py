@@ -47,6 +47,8 @@ hypothesis.settings.load_profile("carrel")
 _JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For the emulator: a run of tests is too short for what Java's second compiler costs."""
 _UNIT: Final = Path(__file__).with_name("unit")
+_SHARED_PROCESSES: Final = {"tests/e2e", "tests/e2e/access"}
+"""Folders whose modules share processes that are started once for a session."""
 _EMULATOR = pytest.StashKey[ExitStack]()
 
 
@@ -68,15 +70,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """Give each module to one worker, and all that share the processes of `e2e` to the same one."""
+    """Give each module to one worker, and all that share processes to the same one.
+
+    The mark `xdist_group` has no effect: xdist 3.8 appends groups to ids that pytest 9.2 ignores.
+    """
     return _ByModule(config, log)
 
 
 class _ByModule(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
-        """The tests that go to one worker: xdist's own groups do not work with pytest 9.2."""
         module = nodeid.partition("::")[0]
-        return "tests/e2e" if module.startswith("tests/e2e/test_") else module
+        folder = module.rpartition("/")[0]
+        return folder if folder in _SHARED_PROCESSES else module
 
 
 def pytest_collection_finish() -> None:

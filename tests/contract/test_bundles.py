@@ -23,16 +23,20 @@ EVERYWHERE = {"infra", "numpy", "onnxruntime", "google.genai"}
 ALONE = {*EVERYWHERE, "mcp", "mcp_types", "shared.accounts", "jwt"}
 UNWANTED = {"gateway": EVERYWHERE, "tool": ALONE, "job": ALONE}
 """What a function of each kind does not load at its start."""
-QUICK = {"gateway", "search-kb", "ingest"}
-"""One function of each kind, for `make test`: each is a process."""
 ROOMS = (str(ROOT / "functions"), str(ROOT / "shared"))
+
+
+ONE_OF_EACH_KIND = ("gateway", "get-chunk", "index")
+"""The others, each of which takes a process, are for the slow tests."""
 
 
 @pytest.mark.parametrize(
     "function",
     [
         pytest.param(
-            function, id=function.key, marks=() if function.key in QUICK else pytest.mark.slow
+            function,
+            id=function.key,
+            marks=() if function.key in ONE_OF_EACH_KIND else pytest.mark.slow,
         )
         for function in functions()
     ],

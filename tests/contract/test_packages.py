@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 ROOMS = ("functions", "shared", "infra", "tests", "benchmarks")
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 LONGEST_ENTRY_POINT = 10
+DOCSTRING = re.compile(r'\s*(#.*\s+)*r?"""')
 WITHOUT_FIRESTORE = (
     "functions/",
     *(f"shared/{name}/" for name in ("ai", "clustering", "core", "runtime", "screening", "search")),
@@ -71,9 +73,13 @@ def test_there_are_files_in_every_room() -> None:
     assert all(files_of(f"{room}/") for room in ROOMS)
 
 
-@pytest.mark.parametrize("path", files_of(*WITHOUT_FIRESTORE), ids=name_of)
-def test_firestore_is_known_where_things_are_stored_and_nowhere_else(path: Path) -> None:
-    assert [name for name in imports(path) if name.startswith("google.cloud.firestore")] == []
+def test_firestore_is_known_where_things_are_stored_and_nowhere_else() -> None:
+    knowing = {
+        name_of(path)
+        for path in files_of(*WITHOUT_FIRESTORE)
+        if any(name.startswith("google.cloud.firestore") for name in imports(path))
+    }
+    assert knowing == set()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +95,7 @@ def test_what_runs_in_the_cloud_logs_and_does_not_print(room: str) -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    assert [name_of(path) for path in FILES if not ast.get_docstring(parsed(path))] == []
+    assert [name_of(path) for path in FILES if not DOCSTRING.match(path.read_text())] == []
 
 
 def test_whoever_queries_lists_every_query_for_the_proof_that_it_has_its_index() -> None:

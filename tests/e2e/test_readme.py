@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
-
 README = (ROOT / "README.md").read_text("utf-8")
 COMMANDS = [block.strip() for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)]
 RUN, ADD, CALL, INGEST, EXTRACT, JOB, SIGN_IN, KEY = COMMANDS[:8]
@@ -123,6 +121,7 @@ def test_the_run_prints_what_the_readme_says(running: Running) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_the_url_to_paste_is_that_of_the_endpoint(running: Running) -> None:
     *_, url = running.printed("claude mcp add").split()
     async with Client(url) as client:
@@ -136,6 +135,7 @@ def test_the_call_to_paste_finds_something_about_its_question(running: Running) 
 
 
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_what_the_pasted_ingest_puts_in_desktop_finds(running: Running) -> None:
     notes = running.home / "notes"
     notes.mkdir()
@@ -150,18 +150,21 @@ async def test_what_the_pasted_ingest_puts_in_desktop_finds(running: Running) ->
     assert "Tea" == (found.structured_content or {})["results"][0]["title"]
 
 
+@pytest.mark.slow
 def test_the_key_passages_of_a_file_are_found(running: Running) -> None:
     told = running.call(EXTRACT)
     assert told.returncode == 0, told.stderr
     assert any("materials erase" in each for each in json.loads(told.stdout)["contexts"])
 
 
+@pytest.mark.slow
 def test_a_job_runs_and_says_what_it_cost(running: Running) -> None:
     told = running.shell(JOB)
     assert told.returncode == 0, told.stderr
     assert re.search(r"^cluster: .* documents read, .* written\)$", told.stdout, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_a_wrong_call_says_what_to_do(running: Running) -> None:
     told = running.call(".venv/bin/carrel call search_kb '{\"limit\": 0}'")
     error = json.loads(told.stderr)["error"]
@@ -188,6 +191,7 @@ def test_the_commands_of_carrel_are_there() -> None:
             group = group.commands[word]
 
 
+@pytest.mark.slow
 def test_interrupting_ends_everything_and_keeps_what_was_put_in(
     running: Running,
 ) -> None:

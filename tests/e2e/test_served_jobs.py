@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from infra.local.cloud import Cloud
     from shared.runtime.context import Deps
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = pytest.mark.anyio
 
 NAMES = [job.name for job in jobs()]
 NOTES = tuple(Section(f"Note {number}.") for number in range(40))

@@ -42,7 +42,10 @@ def environment(library: Library) -> dict[str, str]:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("mode", "version"), [("auto", MODERN), ("legacy", HANDSHAKE[0])])
+@pytest.mark.parametrize(
+    ("mode", "version"),
+    [("auto", MODERN), pytest.param("legacy", HANDSHAKE[0], marks=pytest.mark.slow)],
+)
 async def test_a_client_that_starts_its_server_lists_searches_and_reads(
     library: Library, mode: str, version: str
 ) -> None:
@@ -91,8 +94,8 @@ def test_nothing_but_protocol_is_written_to_standard_output(library: Library) ->
     assert "tool_call" in logged
 
 
-@pytest.mark.slow
 @pytest.mark.anyio
+@pytest.mark.slow
 async def test_of_two_clients_at_once_the_first_may_end_and_the_second_goes_on(
     tmp_path: Path,
 ) -> None:

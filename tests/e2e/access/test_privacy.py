@@ -29,7 +29,6 @@ def keys(make_key: MakeKey) -> dict[str, str]:
 step = st.tuples(st.sampled_from(USERS), st.sampled_from(TASKS), st.booleans())
 
 
-@pytest.mark.slow
 @settings(
     deadline=None, max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

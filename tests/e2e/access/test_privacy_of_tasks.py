@@ -148,7 +148,6 @@ class House:
             }
 
 
-@pytest.mark.slow
 @settings(
     deadline=None,
     max_examples=6,

@@ -161,7 +161,6 @@ def assert_from(told: dict[str, Any], texts: set[str]) -> None:
     assert {id_of(text) for text in texts} >= {each["document"] for each in told["passages"]}
 
 
-@pytest.mark.slow
 @settings(
     deadline=None,
     max_examples=3,

@@ -140,7 +140,6 @@ def test_an_embedding_provider_that_is_down_fails(indexed: str, tmp_path: Path) 
     assert "it says: The embedding provider cannot be reached right now." in found.said[-1]
 
 
-@pytest.mark.slow
 def test_a_tool_that_is_down_is_named(tmp_path: Path) -> None:
     source = ROOT / "functions" / "gateway" / "main.py"
     with Parts() as parts:
@@ -163,6 +162,7 @@ def test_what_is_ill_without_saying_how_is_quoted() -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_answer_that_lacks_what_it_should_have_fails(tmp_path: Path) -> None:
     key = asyncio.run(_made(PROJECT))
     source = ROOT / "tests" / "support" / "forgetful_gateway.py"
