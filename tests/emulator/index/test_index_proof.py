@@ -72,23 +72,27 @@ def test_a_missing_index_fails_a_run_that_says_what_to_add(sample: Path) -> None
     assert '"fieldPath": "age"' in output
 
 
+@pytest.mark.slow
 def test_a_run_passes_when_the_file_has_the_index(sample: Path) -> None:
     (sample / "firestore.indexes.json").write_text(INDEX)
     assert run(sample, "tests")[0] == 0
 
 
+@pytest.mark.slow
 def test_the_workers_of_xdist_record_and_their_controller_checks(sample: Path) -> None:
     status, output = run(sample, "-n", "1")
     assert status == 1
     assert output.count("missing: people") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", [["-k", "query"], ["tests/test_sample.py::test_query"]])
 def test_a_run_of_some_tests_fails_too(sample: Path, selection: list[str]) -> None:
     status, output = run(sample, *selection)
     assert (1, 1) == (status, output.count("missing: people"))
 
 
+@pytest.mark.slow
 def test_shapes_that_a_repository_lists_count_as_run(sample: Path) -> None:
     (sample / "tests/test_sample.py").write_text("def test_nothing():\n    pass\n")
     (sample / "firestore.indexes.json").write_text(INDEX)
@@ -98,6 +102,7 @@ def test_shapes_that_a_repository_lists_count_as_run(sample: Path) -> None:
     assert run(sample)[0] == 0
 
 
+@pytest.mark.slow
 def test_a_query_of_credentials_is_held_against_the_indexes_of_their_database(sample: Path) -> None:
     of_access = TEST_THAT_QUERIES.replace('project="x"', 'project="x", database="access"')
     (sample / "tests/test_sample.py").write_text(of_access)
@@ -109,6 +114,7 @@ def test_a_query_of_credentials_is_held_against_the_indexes_of_their_database(sa
     assert run(sample)[0] == 0
 
 
+@pytest.mark.slow
 def test_an_index_that_nothing_uses_fails_a_run(sample: Path) -> None:
     (sample / "tests/test_sample.py").write_text("def test_nothing():\n    pass\n")
     (sample / "firestore.indexes.json").write_text(INDEX)
