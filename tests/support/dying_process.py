@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Final
 
+from functions.jobs.cluster.job import JOB as CLUSTER
+from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
+from functions.jobs.repair.job import JOB as REPAIR
 from functions.tools.extract_key_info.tool import TOOL
 from infra.deploy.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.firestore.database import Meter
 from shared.runtime.invocation import call
-from shared.runtime.job import run_job
+from shared.runtime.job import Budget, run_job
 from shared.workspaces.erasure import MaterialErasure
 from shared.workspaces.repository import Materials
 from tests.support.commit_hooks import WatchedBackend, after
@@ -36,7 +40,8 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Backend
 
-_JOBS = {job.name: job for job in (INGEST_MATERIALS, PURGE)}
+_JOBS = {job.name: job for job in (CLUSTER, INGEST_MATERIALS, PURGE, REPAIR)}
+_ENDLESS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,8 @@ class Mortals:
         Args:
             settings: The fields of its settings.
             commits: How many land; 0: it is killed before the first is sent.
-            order: What it does: `arguments` of a call by `user`; `job`; or `erase`, a task of
-                `user`.
+            order: What it does: `arguments` of a call by `user`; `job`; `ingest`, whose run takes
+                no lease; or `erase`, a task of `user`.
 
         Raises:
             RuntimeError: It ended otherwise.
@@ -65,6 +70,14 @@ class Mortals:
         if code not in (0, -signal.SIGKILL):
             raise RuntimeError(f"It ended with {code}.")
         return code == 0
+
+    def ingests_killed(self, settings: dict[str, Any]) -> int:
+        """How many runs of ingest it takes, each killed after its first commit, to do it all."""
+        count = 0
+        while not self.survives(settings, 1, ingest=True):
+            count += 1
+            assert count < _ENDLESS
+        return count
 
 
 @contextmanager
@@ -99,6 +112,9 @@ async def _obey(order: dict[str, Any]) -> None:
 async def _do(order: dict[str, Any], backend: Backend) -> None:
     if "job" in order:
         await run_job(_JOBS[order["job"]], backend)
+        return
+    if "ingest" in order:
+        await ingest(backend.deps(Caller(), Meter()), Budget(math.inf))
         return
     caller = Caller.of(order["user"])
     if "erase" in order:

@@ -21,20 +21,25 @@ from tests.support.stored_documents import documents
 if TYPE_CHECKING:
     from pathlib import Path
 
-PROGRAM = "from infra.cli import main; main()"
-INTERRUPTED = f"""
-import os, signal
+PROGRAM = """
+import os, signal, sys
+from infra.cli import main
 from infra.local import jobs
 from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.fakes.embedder import WordEmbedder
 
 async def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores it
-jobs.Backend = lambda settings: WatchedBackend(settings, after(4, interrupt))
-{PROGRAM}
+around = after(int(sys.argv.pop(1)), interrupt)
+jobs.Backend = lambda settings: WatchedBackend(settings, around, embedder=WordEmbedder())
+main()
 """
-"""Gets a Ctrl-C after its fourth commit, which writes some of the sources."""
+"""Gets a Ctrl-C after the commit of this number."""
+NEVER = -1
+NOTES = 80
+"""More than four commits write."""
 HANGING = 120
 """Seconds after which a run hangs, on however busy a machine."""
 
@@ -45,10 +50,10 @@ def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
 
 
-def ingested(path: Path, program: str = PROGRAM) -> tuple[int, str, str]:
+def ingested(path: Path, interrupted: int = NEVER) -> tuple[int, str, str]:
     """The exit code of a run, and what it says on both channels."""
     process = subprocess.run(
-        [sys.executable, "-c", program, "ingest", str(path)],
+        [sys.executable, "-c", PROGRAM, str(interrupted), "ingest", str(path)],
         cwd=ROOT,
         env=os.environ,
         capture_output=True,
@@ -92,14 +97,14 @@ def test_what_is_refused_is_listed_and_ends_with_1(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_interrupted_ingest_says_how_to_go_on(tmp_path: Path) -> None:
-    many = [{"id": str(number), "text": f"Note {number}."} for number in range(300)]
+    many = [{"id": str(number), "text": f"Note {number}."} for number in range(NOTES)]
     path = written(tmp_path, "notes.jsonl", lines(*many))
-    code, _, errors = ingested(path, INTERRUPTED)
+    code, _, errors = ingested(path, interrupted=4)
     assert 130 == code
-    assert 0 < len(stored("sources")) < 300
+    assert 0 < len(stored("sources")) < NOTES
     assert "Stopped. What was stored stays: run the same command again to go on.\n" in errors
     assert "Traceback" not in errors
     code, said, errors = ingested(path)
     assert 0 == code, errors
-    assert "300 read" in said
-    assert len(stored("sources")) == 300
+    assert f"{NOTES} read" in said
+    assert len(stored("sources")) == NOTES

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.firestore.database import Database, Meter, Write
     from shared.runtime.context import Deps
+    from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio
 
@@ -174,10 +175,11 @@ async def test_commits_of_one_run_follow_one_another(database: Database, meter: 
 
 @pytest.mark.slow
 async def test_a_database_that_does_not_answer_is_unavailable(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, monotonic: Monotonic
 ) -> None:
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{free_port()}")
     backend = Backend(settings)
+    monotonic.turn_soon(3)
     with pytest.raises(Unavailable, match="does not answer") as caught:
         await backend.ping()
     await backend.aclose()

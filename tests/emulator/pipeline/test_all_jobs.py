@@ -35,6 +35,7 @@ from shared.runtime.job import Busy, Report, run_job
 from shared.workspaces.model import id_of
 from tests.emulator.pipeline.test_repair import damage
 from tests.support.database_state import differences, digests, state_of
+from tests.support.dying_process import mortals
 from tests.support.fakes import openai, readwise, vertex
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.openai import FakeOpenAI
@@ -84,18 +85,6 @@ UNSTORED: Final = 36
 """Of a hundred passages of materials, those beyond the two batches that are stored when the fourth
 is embedded: the third may be."""
 KILLED: Final = -9
-DYING: Final = """
-import asyncio, os, signal, sys
-from functions.jobs.repair.job import JOB
-from shared.runtime.job import run_job
-from shared.core.settings import Settings
-from tests.support.commit_hooks import WatchedBackend, after
-
-async def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-asyncio.run(run_job(JOB, WatchedBackend(Settings(), after(int(sys.argv[1]), die))))
-"""
 
 
 @contextmanager
@@ -195,8 +184,10 @@ async def test_repair_killed_after_any_commit_and_run_again_mends_all_lists(
             await completed(job, backend)
         for _ in range(4):
             await damage(deps, chance)
-        for commit in COMMITS:
-            assert KILLED == dying(settings, commit)
+        fields = {"google_cloud_project": settings.google_cloud_project, "lease_seconds": 0.001}
+        with mortals() as dying:
+            for commit in COMMITS:
+                assert not dying.survives(fields, commit, job=REPAIR.name)
         report = await completed(REPAIR, backend)
         assert report.counts["mended"] > 0
         await assert_exact(deps)
@@ -247,13 +238,3 @@ def let_go(library: FakeReadwise, models: WordVertex) -> None:
     library.script.clear()
     models.script.clear()
     models.usual = vertex.Reply()
-
-
-def dying(settings: Settings, commit: int) -> int:
-    """What becomes of a run of repair that is killed after so many commits."""
-    return subprocess.run(
-        [sys.executable, "-c", DYING, str(commit)],
-        cwd=ROOT,
-        env={**os.environ, **environment_of(settings), "LEASE_SECONDS": "0.1"},
-        check=False,
-    ).returncode

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from functions.jobs.cluster.job import cluster
-from infra.deploy.discovery import ROOT
 from shared.core.caller import Caller
 from shared.firestore.database import Meter
 from shared.knowledge.cluster_repository import BY_HAND, Clusters
 from shared.runtime.context import Backend
 from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.dying_process import mortals
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample
 from tests.support.topic_chunks import (
@@ -43,20 +39,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
-KILLED_RUN: Final = """
-import asyncio, os, signal, sys
-from functions.jobs.cluster.job import JOB
-from shared.runtime.job import run_job
-from shared.core.settings import Settings
-from tests.support.commit_hooks import WatchedBackend, after
-from tests.support.fakes.embedder import WordEmbedder
-
-async def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-backend = WatchedBackend(Settings(), after(int(sys.argv[1]), die), embedder=WordEmbedder())
-asyncio.run(run_job(JOB, backend))
-"""
 
 
 class KilledError(Exception):
@@ -154,15 +136,11 @@ async def test_a_process_that_is_killed_again_and_again_gets_it_done(
     backend = Backend(settings, embedder=WordEmbedder())
     deps = backend.deps(Caller(), Meter())
     await another_topic(deps)
-    assert [-signal.SIGKILL] * 3 == [killed_run(project, number) for number in (2, 3, 4)]
+    fields = {"google_cloud_project": project, "lease_seconds": 0.001}
+    with mortals() as dying:
+        for commits in (2, 3, 4):
+            assert not dying.survives(fields, commits, job="cluster")
     await cluster(deps, ample())
     said, counted = await sizes(deps)
     assert (counted, 4, 0) == (said, len(said), await waiting(deps))
     await backend.aclose()
-
-
-def killed_run(project: str, commits: int) -> int:
-    """How a process ends whose run is killed after so many commits."""
-    environment = {"GOOGLE_CLOUD_PROJECT": project, "LEASE_SECONDS": "0.1"}
-    command = [sys.executable, "-c", KILLED_RUN, str(commits)]
-    return subprocess.run(command, cwd=ROOT, env=os.environ | environment, check=False).returncode

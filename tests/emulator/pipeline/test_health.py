@@ -27,8 +27,6 @@ from tests.support.tasks import NOON
 from tests.support.workspaces import of_job
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from shared.core.settings import Settings
     from shared.runtime.context import Deps
     from tests.support.commit_hooks import Results, Send
@@ -41,20 +39,6 @@ NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight"
 @pytest.fixture
 def clock() -> SettableClock:
     return SettableClock(NOON)
-
-
-@pytest.fixture
-def words() -> WordEmbedder:
-    return WordEmbedder()
-
-
-@pytest.fixture
-async def backend(
-    settings: Settings, clock: SettableClock, words: WordEmbedder
-) -> AsyncIterator[Backend]:
-    opened = Backend(settings, clock=clock, embedder=words)
-    yield opened
-    await opened.aclose()
 
 
 @pytest.fixture
@@ -112,7 +96,7 @@ async def test_without_a_card_it_is_asked_for_by_a_sentence_of_its_own(deps: Dep
 async def test_the_queries_stay_the_same_while_their_chunks_are_there(
     deps: Deps, clock: SettableClock
 ) -> None:
-    await put_in(deps, shelf(60))
+    await put_in(deps, shelf(40))
     await health(deps, ample())
     chosen = await queries(deps)
     assert WANTED == len({each.chunk_id for each in chosen})
@@ -129,7 +113,7 @@ async def test_the_queries_stay_the_same_while_their_chunks_are_there(
 async def test_a_query_whose_chunk_is_gone_is_replaced_and_no_other(
     deps: Deps, clock: SettableClock
 ) -> None:
-    await put_in(deps, shelf(60))
+    await put_in(deps, shelf(40))
     await health(deps, ample())
     before = await queries(deps)
     gone = {each.chunk_id for each in before[:2]}
@@ -180,7 +164,7 @@ def said(printed: str) -> list[dict[str, Any]]:
 async def test_it_warns_with_numbers_alone_where_search_finds_less(
     deps: Deps, clock: SettableClock, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    await put_in(deps, shelf(60))
+    await put_in(deps, shelf(40))
     for _ in range(3):
         await health(deps, ample())
         clock.advance(days=1)
@@ -228,18 +212,23 @@ async def test_measured_again_on_the_same_day_the_later_measurement_counts(
 @pytest.mark.slow
 async def test_thirty_nights_are_kept(deps: Deps, clock: SettableClock) -> None:
     await put_in(deps, Source("rye", "Rye", sections=(Section("Rye bread keeps for many days."),)))
-    for _ in range(KEPT + 2):
+    await health(deps, ample())
+    stored = Health(deps.database)
+    [night] = await stored.nights()
+    await stored.record([replace(night, date=f"2026-01-{day:02}") for day in range(1, KEPT)])
+    for _ in range(2):
         clock.advance(days=1)
         await health(deps, ample())
-    nights = await Health(deps.database).nights()
+    nights = await stored.nights()
+    assert "2026-01-02" == nights[0].date
     assert (KEPT, f"{clock():%Y-%m-%d}") == (len(nights), nights[-1].date)
 
 
 async def test_where_search_goes_without_meaning_nothing_is_kept(
-    deps: Deps, words: WordEmbedder
+    deps: Deps, embedder: WordEmbedder
 ) -> None:
     await put_in(deps, BAKING)
-    words.down = True
+    embedder.down = True
     report = await health(deps, ample())
     assert (Report(), "Search goes without meaning: nothing was measured.") == (
         replace(report, note=""),
@@ -270,7 +259,7 @@ async def test_an_empty_base_costs_a_handful_of_reads(backend: Backend) -> None:
 
 async def test_a_night_costs_what_its_searches_cost(backend: Backend, clock: SettableClock) -> None:
     deps = of_job(backend)
-    await put_in(deps, shelf(60))
+    await put_in(deps, shelf(40))
     await health(deps, ample())
     clock.advance(days=1)
     meter = Meter()

@@ -1,8 +1,8 @@
-"""Runs that follow a bucket are killed after every commit, and the next one completes them."""
+"""Runs that follow a bucket are killed after every commit, and the next one completes dying."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -11,8 +11,8 @@ from shared.core.settings import Settings
 from shared.firestore.database import Meter
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedBackend
+from tests.support.dying_process import mortals
 from tests.support.fakes.cloud_storage import FakeCloudStorage
-from tests.support.killed_ingest import killed, kills
 from tests.support.readwise_runs import followed, standing
 from tests.support.source_files import lines
 from tests.support.stored_documents import chunks
@@ -39,11 +39,11 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
 @pytest.fixture
 def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG001 - must be there
     """The settings of a laptop that follows the bucket."""
-    return Settings(google_cloud_project=project, ingest_bucket=ADDRESS)
+    return Settings(**fields(project))
 
 
-def environment(project: str) -> dict[str, str]:
-    return {"GOOGLE_CLOUD_PROJECT": project, "INGEST_BUCKET": ADDRESS}
+def fields(project: str) -> dict[str, Any]:
+    return {"google_cloud_project": project, "ingest_bucket": ADDRESS}
 
 
 def put(storage: FakeCloudStorage, name: str, text: str) -> None:
@@ -78,7 +78,8 @@ async def test_a_run_that_is_killed_after_any_commit_is_completed_by_the_next(
     change(storage)
     calm.commits = 0
     await followed(calm)
-    assert calm.commits == kills(environment(project))
+    with mortals() as dying:
+        assert calm.commits == dying.ingests_killed(fields(project))
     assert Report() == await followed(backend)
     assert await standing(calm.deps(Caller(), Meter())) == await standing(deps)
     await calm.aclose()
@@ -91,7 +92,8 @@ async def test_what_a_killed_run_wrote_of_a_file_that_went_since_is_deleted(
     project = settings.google_cloud_project
     put(storage, "a.md", "Reef early.")
     put_records(storage, "records.jsonl", "a", "b")
-    assert killed(environment(project), commit=2)
+    with mortals() as dying:
+        assert not dying.survives(fields(project), 2, ingest=True)
     assert len(await chunks(deps)) == 3
     storage.remove(BUCKET, "notes/a.md")
     put_records(storage, "records.jsonl", "b")

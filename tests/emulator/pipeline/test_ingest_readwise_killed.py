@@ -1,4 +1,4 @@
-"""Runs that follow Readwise are killed after every commit, and the next one completes them."""
+"""Runs that follow Readwise are killed after every commit, and the next one completes dying."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from shared.core.caller import Caller
 from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from tests.support.commit_hooks import WatchedBackend
+from tests.support.dying_process import mortals
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
-from tests.support.killed_ingest import kills
 from tests.support.readwise_runs import followed, following, standing
 
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ async def test_a_run_that_is_killed_after_any_commit_is_completed_by_the_next(
         readwise.advance(days=1)
         calm.commits = 0
         await followed(calm)
-        environment = {
-            "GOOGLE_CLOUD_PROJECT": project,
-            "READWISE_URL": readwise.base_url,
-            "READWISE_TOKEN": TOKEN,
+        fields = {
+            "google_cloud_project": project,
+            "readwise_url": readwise.base_url,
+            "readwise_token": TOKEN,
         }
-        assert calm.commits == kills(environment)
+        with mortals() as dying:
+            assert calm.commits == dying.ingests_killed(fields)
     expected = await standing(calm.deps(Caller(), Meter()), "meta")
     assert expected == await standing(deps, "meta")
     await calm.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -83,16 +84,25 @@ async def test_a_sweep_that_fails_keeps_no_other_from_running(settings: Settings
     await watched.aclose()
 
 
-async def test_a_database_that_goes_away_ends_the_run(settings: Settings) -> None:
+async def test_a_database_that_goes_away_ends_the_run(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = await idle_tasks(settings, "first", "second")
+    timeout = asyncio.timeout
     async with emulator_proxy() as proxy:
-        watched = WatchedBackend(settings, after(4, proxy.hang), clock=clock)
+
+        async def hang() -> None:
+            await proxy.hang()
+            monkeypatch.setattr(asyncio, "timeout", lambda _: timeout(0))
+
+        watched = WatchedBackend(settings, after(4, hang), clock=clock)
         with emulator_at(proxy.host):
             deps = of_job(watched)
-            deps.database = Database(watched.connection, Meter(), request_seconds=3.0)
+            deps.database = Database(watched.connection, Meter(), request_seconds=600)
         with pytest.raises(Unavailable):
             await purge(deps, ample())
         assert 4 <= watched.commits <= 5
+        monkeypatch.undo()
         await proxy.mend()
         await watched.aclose()
 
