@@ -20,18 +20,25 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Deps
 
+    NewBackend = Callable[[datetime | None], Backend]
     NewBase = Callable[[datetime | None], Deps]
 
 
 @pytest.fixture(scope="module")
-async def new_base() -> AsyncIterator[NewBase]:
+def new_base(new_backend: NewBackend) -> NewBase:
+    """The same, as the capabilities of a call."""
+    return lambda now: new_backend(now).deps(Caller.of("reader"), Meter())
+
+
+@pytest.fixture(scope="module")
+async def new_backend() -> AsyncIterator[NewBackend]:
     """Makes databases for all tests of a module, which only read them, at a given time."""
     opened: list[Backend] = []
 
-    def make(now: datetime | None = None) -> Deps:
+    def make(now: datetime | None) -> Backend:
         settings = Settings(google_cloud_project=f"test-{uuid.uuid4().hex[:16]}")
         opened.append(Backend(settings, clock=SettableClock(now), embedder=WordEmbedder()))
-        return opened[-1].deps(Caller.of("reader"), Meter())
+        return opened[-1]
 
     yield make
     for backend in opened:

@@ -89,7 +89,6 @@ async def test_what_comes_and_goes_meanwhile_repeats_and_hides_nothing(
     assert len(many) == len(shown) + len(rest)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("most", [100, pytest.param(MOST_NEAR, marks=pytest.mark.slow)])
 async def test_a_walk_ends_at_the_thousandth(
     deps: Deps, backend: Backend, monkeypatch: pytest.MonkeyPatch, most: int
@@ -161,7 +160,6 @@ async def test_where_nothing_has_a_vector_yet_it_says_so(
     assert "Leave query out" in found["metadata"]["message"]
 
 
-@pytest.mark.slow
 async def test_a_database_that_is_not_there_is_an_outage(
     settings: Settings, embedder: WordEmbedder
 ) -> None:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("searches", [10, pytest.param(80, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("cut", [None, "facets", "lexicon"])
 async def test_all_pages_together_hold_what_passes_and_fits(

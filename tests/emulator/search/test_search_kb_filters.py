@@ -204,7 +204,6 @@ async def test_what_was_edited_is_found_by_what_it_is_now(
     assert {"kept"} == await found(deps, mode, filters=filters)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
 async def test_a_filter_finds_what_300_others_are_nearer_than(crowded: Deps, mode: str) -> None:
     assert {"far"} == await found(crowded, mode, filters={"tags": ["rare"]})

@@ -33,6 +33,9 @@ WAYS: list[dict[str, Any]] = [
     {"filters": {"tags": ["sea"]}},
     {"filters": {"period": "last_30_days"}},
 ]
+SOME_QUICK = [
+    way if way in (WAYS[2], WAYS[4]) else pytest.param(way, marks=pytest.mark.slow) for way in WAYS
+]
 FORGED: list[list[Any]] = [
     [],
     [None],
@@ -100,8 +103,7 @@ async def remove(deps: Deps, source: Source) -> None:
     await Ingestion(deps.database).save([ChunkedSource(source, [])], deps.clock())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", SOME_QUICK)
 async def test_what_stays_is_shown_once_while_others_come_and_go(
     deps: Deps, way: dict[str, Any]
 ) -> None:
@@ -221,7 +223,6 @@ async def test_full_hits_come_in_pages_that_can_be_read(
     assert set(texts) == {hit.content for hit in hits(pages)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
 async def test_one_can_page_to_the_end_of_a_deep_ranking(deep: Deps, mode: str) -> None:
     enough = MAX_LEXICAL_HITS if mode == "lexical" else DENSE_POOL
