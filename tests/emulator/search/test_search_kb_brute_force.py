@@ -9,7 +9,6 @@ import pytest
 
 from shared.ai.embedding import Purpose
 from shared.search.legs import DENSE_POOL
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.search_brute_force import (
     WORDS,
     by_both,
@@ -33,20 +32,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
-
-
-@pytest.mark.slow
+@pytest.mark.parametrize("searches", [10, pytest.param(80, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("cut", [None, "facets", "lexicon"])
-async def test_all_pages_together_hold_what_passes_and_fits(deps: Deps, cut: str | None) -> None:
+async def test_all_pages_together_hold_what_passes_and_fits(
+    deps: Deps, cut: str | None, searches: int
+) -> None:
     chance = random.Random(f"base {cut}")  # noqa: S311 - no secret
     base = await random_base(deps, chance)
     if cut:
         await cut_lists(deps, cut, cap=6)
-    for _ in range(40):
+    for _ in range(searches):
         await _check(deps, base, chance)
 
 

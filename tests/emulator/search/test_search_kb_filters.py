@@ -11,23 +11,21 @@ import pytest
 from functions.tools.search_kb.tool import In, search_kb
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
-from shared.runtime.context import Backend
 from shared.search.filter_plan import FEW
-from tests.support.fakes.embedder import WordEmbedder
+from tests.support.clock import SettableClock
 from tests.support.knowledge import in_chunks, put_in
 from tests.support.search_brute_force import change, cut_lists, hits, ids, many, one, walk
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.settings import Settings
     from shared.knowledge.source import Source
     from shared.runtime.context import Deps
+    from tests.emulator.conftest import NewBase
 
 pytestmark = pytest.mark.anyio
 
 NOW = datetime(2024, 3, 15, 12, tzinfo=UTC)
 MODES = ["semantic", "lexical", "hybrid", None]
+FAR = "a long story of bread in which at last one anchor is let down " * 3
 PLACES = ("today", "yesterday", "week", "month", "february", "last_year", "old")
 DATES = dict(
     zip(
@@ -47,17 +45,8 @@ DATES = dict(
 
 
 @pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
-
-
-@pytest.fixture
-async def backend(settings: Settings, embedder: WordEmbedder) -> AsyncIterator[Backend]:
-    """A process in which it is always the same day."""
-    opened = Backend(settings, embedder=embedder, clock=lambda: NOW)
-    yield opened
-    await opened.aclose()
+def clock() -> SettableClock:
+    return SettableClock(NOW)
 
 
 async def found(deps: Deps, mode: str | None, **arguments: Any) -> set[str]:
@@ -66,14 +55,68 @@ async def found(deps: Deps, mode: str | None, **arguments: Any) -> set[str]:
     return {hit.source_id for hit in hits(await walk(deps, 50, **asked, **arguments))}
 
 
-async def library(deps: Deps) -> None:
+@pytest.fixture(scope="module")
+async def library(new_base: NewBase) -> Deps:
     """Two books and an article, which all speak of anchors."""
+    deps = new_base(NOW)
     book = one("An anchor.", "a", author="Ida Loaf", tags=("Sea", "iron"), title="On Anchors")
     other = one("An anchor too.", "b", author="Ann Bo", tags=("sea", "gift"), title="Ropes")
     article = one("Anchor or not.", "c", author=None, tags=("news",), category="articles")
     [first, second, _] = await put_in(deps, book, other, article)
     await change(deps, first.chunk_id, cluster_id=["c2", "c1"])
     await change(deps, second.chunk_id, knowledge_card={"summary": "S.", "takeaways": []})
+    return deps
+
+
+@pytest.fixture(scope="module")
+async def dated(new_base: NewBase) -> Deps:
+    """A passage of each date."""
+    deps = new_base(NOW)
+    sources = [one(f"An anchor of {place}.", place) for place in reversed(PLACES)]
+    await put_in(deps, *(_dated(source, DATES[source.source_id]) for source in sources))
+    return deps
+
+
+@pytest.fixture(scope="module", params=[None, "lexicon"], ids=["whole lists", "cut lists"])
+async def crowded(new_base: NewBase, request: pytest.FixtureRequest) -> Deps:
+    """300 passages that are nearer than one other."""
+    deps = new_base(NOW)
+    loud = many([f"anchor anchor anchor {number}" for number in range(300)], "loud", tags=("big",))
+    await put_in(deps, loud, one(FAR, "far", tags=("rare", "big")))
+    if request.param:
+        await cut_lists(deps, request.param, cap=50)
+    return deps
+
+
+@pytest.fixture(scope="module")
+async def cut(new_base: NewBase) -> Deps:
+    """Lists that were cut to their newest, and 300 passages, nearer, that pass one of two."""
+    deps = new_base(NOW)
+    loud = many(["anchor anchor " * 2 + f"{number}" for number in range(150)], "x", tags=("big",))
+    more = many(["anchor anchor " * 2 + f"{number}" for number in range(150)], "y", author="Ann")
+    both = _dated(one(FAR, "far", tags=("big",), author="Ann"), DATES["old"])
+    await put_in(deps, loud, more, both)
+    await cut_lists(deps, "facets", cap=20)
+    return deps
+
+
+@pytest.fixture(scope="module")
+async def many_left(new_base: NewBase) -> Deps:
+    """Two filters leave many passages, and one of them others that are nearer."""
+    deps = new_base(NOW)
+    near = many([f"anchor anchor {number}" for number in range(250)], "near", tags=("big",))
+    far = [f"bread and butter and jam {number}" for number in range(FEW + 90)]
+    await put_in(deps, near, many(far, "far", tags=("big",), author="Ann"))
+    return deps
+
+
+@pytest.fixture(scope="module")
+async def long_book(new_base: NewBase) -> Deps:
+    """A source of more passages than are read one by one, and another."""
+    deps = new_base(NOW)
+    texts = [f"anchor of {number}" for number in range(FEW + 10)]
+    await put_in(deps, many(texts, "book", title="A Long Book"), one("anchor", "other"))
+    return deps
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -95,17 +138,16 @@ async def library(deps: Deps) -> None:
     ],
 )
 async def test_filters_select(
-    deps: Deps, mode: str | None, filters: dict[str, Any], expected: str
+    library: Deps, mode: str | None, filters: dict[str, Any], expected: str
 ) -> None:
-    await library(deps)
-    assert set(expected) == await found(deps, mode, filters=filters)
+    assert set(expected) == await found(library, mode, filters=filters)
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_only_passages_with_a_card_are_found(deps: Deps, mode: str | None) -> None:
-    await library(deps)
-    assert {"b"} == await found(deps, mode, search_cards_only=True)
-    assert set() == await found(deps, mode, search_cards_only=True, filters={"author": "Ida Loaf"})
+async def test_only_passages_with_a_card_are_found(library: Deps, mode: str | None) -> None:
+    assert {"b"} == await found(library, mode, search_cards_only=True)
+    filters = {"author": "Ida Loaf"}
+    assert set() == await found(library, mode, search_cards_only=True, filters=filters)
 
 
 @pytest.mark.parametrize("mode", [None, "lexical", "hybrid"])
@@ -131,11 +173,9 @@ async def test_only_passages_with_a_card_are_found(deps: Deps, mode: str | None)
     ],
 )
 async def test_days_are_days_of_utc(
-    deps: Deps, mode: str | None, filters: dict[str, Any], expected: tuple[str, ...]
+    dated: Deps, mode: str | None, filters: dict[str, Any], expected: tuple[str, ...]
 ) -> None:
-    sources = [one(f"An anchor of {place}.", place) for place in PLACES]
-    await put_in(deps, *(_dated(source, DATES[source.source_id]) for source in sources))
-    assert set(expected) == await found(deps, mode, filters=filters)
+    assert set(expected) == await found(dated, mode, filters=filters)
 
 
 async def test_a_range_that_ends_before_it_starts_is_refused(deps: Deps) -> None:
@@ -144,10 +184,8 @@ async def test_a_range_that_ends_before_it_starts_is_refused(deps: Deps) -> None
         await search_kb(In.model_validate({"query": "anchor", "filters": filters}), deps)
 
 
-async def test_without_a_query_the_newest_comes_first(deps: Deps) -> None:
-    sources = [_dated(one(f"Of {place}.", place), DATES[place]) for place in reversed(PLACES)]
-    await put_in(deps, *sources)
-    pages = await walk(deps, 3, filters={"category": "books"})
+async def test_without_a_query_the_newest_comes_first(dated: Deps) -> None:
+    pages = await walk(dated, 3, filters={"category": "books"})
     assert list(PLACES) == [hit.source_id for hit in hits(pages)]
     assert [*range(1, 8)] == [hit.rank for hit in hits(pages)]
     assert {(None, ())} == {(hit.similarity, tuple(hit.found_by)) for hit in hits(pages)}
@@ -166,54 +204,33 @@ async def test_what_was_edited_is_found_by_what_it_is_now(
     assert {"kept"} == await found(deps, mode, filters=filters)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
-async def test_a_filter_finds_what_300_others_are_nearer_than(deps: Deps, mode: str) -> None:
-    loud = many([f"anchor anchor anchor {number}" for number in range(300)], "loud", tags=("big",))
-    far = "a long story of bread in which at last one anchor is let down " * 3
-    await put_in(deps, loud, one(far, "far", tags=("rare", "big")))
-    assert {"far"} == await found(deps, mode, filters={"tags": ["rare"]})
-    assert {"far"} == await found(deps, mode, filters={"tags": ["big"], "source": "far"})
-    await cut_lists(deps, "lexicon", cap=50)
-    assert {"far"} == await found(deps, mode, filters={"tags": ["rare"]})
+async def test_a_filter_finds_what_300_others_are_nearer_than(crowded: Deps, mode: str) -> None:
+    assert {"far"} == await found(crowded, mode, filters={"tags": ["rare"]})
+    assert {"far"} == await found(crowded, mode, filters={"tags": ["big"], "source": "far"})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 async def test_two_filters_find_what_neither_list_holds_any_more(
-    deps: Deps, mode: str | None
+    cut: Deps, mode: str | None
 ) -> None:
-    """Both lists were cut to their newest, and 300 passages that pass one of them are nearer."""
-    loud = many(["anchor anchor " * 2 + f"{number}" for number in range(150)], "x", tags=("big",))
-    more = many(["anchor anchor " * 2 + f"{number}" for number in range(150)], "y", author="Ann")
-    far = "a long story of bread in which at last one anchor is let down " * 3
-    both = _dated(one(far, "far", tags=("big",), author="Ann"), DATES["old"])
-    await put_in(deps, loud, more, both)
-    await cut_lists(deps, "facets", cap=20)
-    assert {"far"} == await found(deps, mode, filters={"tags": ["big"], "author": "Ann"})
+    assert {"far"} == await found(cut, mode, filters={"tags": ["big"], "author": "Ann"})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
 async def test_two_filters_that_leave_many_find_them_though_others_are_nearer(
-    deps: Deps, mode: str
+    many_left: Deps, mode: str
 ) -> None:
-    near = many([f"anchor anchor {number}" for number in range(250)], "near", tags=("big",))
-    far = [f"bread and butter and jam {number}" for number in range(FEW + 90)]
-    await put_in(deps, near, many(far, "far", tags=("big",), author="Ann"))
-    assert {"far"} == await found(deps, mode, filters={"tags": ["big"], "author": "ann"})
+    assert {"far"} == await found(many_left, mode, filters={"tags": ["big"], "author": "ann"})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("filters", [{"source": "a long book"}, {"source": "book"}])
 async def test_a_source_of_many_passages_is_found_by_title_and_id(
-    deps: Deps, mode: str | None, filters: dict[str, Any]
+    long_book: Deps, mode: str | None, filters: dict[str, Any]
 ) -> None:
-    texts = [f"anchor of {number}" for number in range(FEW + 10)]
-    await put_in(deps, many(texts, "book", title="A Long Book"), one("anchor", "other"))
     pages = await walk(
-        deps, 50, filters=filters, **({"query": "anchor", "mode": mode} if mode else {})
+        long_book, 50, filters=filters, **({"query": "anchor", "mode": mode} if mode else {})
     )
     assert {"book"} == {hit.source_id for hit in hits(pages)}
     if mode in (None, "lexical"):

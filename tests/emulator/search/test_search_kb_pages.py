@@ -14,7 +14,6 @@ from shared.runtime.pagination import MAX_BYTES, read_cursor, write_cursor
 from shared.search.filter_plan import FEW
 from shared.search.legs import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POOL
 from shared.search.listing import SHOWN
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import embed_all, in_chunks, index_all, put_in
 from tests.support.search_brute_force import WORDS, change, cut_lists, hits, ids, many, one, walk
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from functions.tools.search_kb.tool import Out
     from shared.knowledge.source import Source
     from shared.runtime.context import Deps
+    from tests.emulator.conftest import NewBase
 
 pytestmark = pytest.mark.anyio
 
@@ -32,6 +32,9 @@ WAYS: list[dict[str, Any]] = [
     {"query": "anchor storm", "filters": {"tags": ["sea"]}},
     {"filters": {"tags": ["sea"]}},
     {"filters": {"period": "last_30_days"}},
+]
+SOME_QUICK = [
+    way if way in (WAYS[2], WAYS[4]) else pytest.param(way, marks=pytest.mark.slow) for way in WAYS
 ]
 FORGED: list[list[Any]] = [
     [],
@@ -53,10 +56,35 @@ FORGED: list[list[Any]] = [
 ]
 
 
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
+@pytest.fixture(scope="module")
+async def nine(new_base: NewBase) -> Deps:
+    """Nine passages."""
+    deps = new_base(None)
+    chance = random.Random(2)  # noqa: S311 - no secret
+    await put_in(deps, *(passage(number, chance) for number in range(9)))
+    return deps
+
+
+@pytest.fixture(scope="module", params=[None, 50], ids=["whole lists", "cut lists"])
+async def deep(new_base: NewBase, request: pytest.FixtureRequest) -> Deps:
+    """A source of more passages than any ranking holds."""
+    deps = new_base(None)
+    texts = [f"anchor storm {number}" for number in range(max(MAX_LEXICAL_HITS, FEW) + 20)]
+    await put_in(deps, many(texts, "deep", tags=("sea",), author="Ann"))
+    if request.param:
+        await cut_lists(deps, "facets", request.param)
+    return deps
+
+
+@pytest.fixture(scope="module")
+async def long(new_base: NewBase) -> tuple[Deps, list[str]]:
+    """Thirty passages that together are too long for a page, and their texts."""
+    deps = new_base(None)
+    chance = random.Random(5)  # noqa: S311 - no secret
+    texts = [" ".join(["anchor", "storm", *chance.choices(WORDS, k=430)]) for _ in range(30)]
+    sources = [one(text, f"s{number}", tags=("sea",)) for number, text in enumerate(texts)]
+    await put_in(deps, *sources)
+    return deps, texts
 
 
 async def page(deps: Deps, **arguments: Any) -> Out:
@@ -75,8 +103,7 @@ async def remove(deps: Deps, source: Source) -> None:
     await Ingestion(deps.database).save([ChunkedSource(source, [])], deps.clock())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", SOME_QUICK)
 async def test_what_stays_is_shown_once_while_others_come_and_go(
     deps: Deps, way: dict[str, Any]
 ) -> None:
@@ -122,12 +149,10 @@ async def test_a_page_is_full_though_what_came_first_is_gone(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_limit_and_detail_may_change_between_pages(deps: Deps, way: dict[str, Any]) -> None:
-    chance = random.Random(2)  # noqa: S311 - no secret
-    await put_in(deps, *(passage(number, chance) for number in range(9)))
-    whole = await page(deps, limit=9, **way)
-    first = await page(deps, limit=2, **way)
-    second = await page(deps, limit=50, detail="full", cursor=first.next_cursor, **way)
+async def test_limit_and_detail_may_change_between_pages(nine: Deps, way: dict[str, Any]) -> None:
+    whole = await page(nine, limit=9, **way)
+    first = await page(nine, limit=2, **way)
+    second = await page(nine, limit=50, detail="full", cursor=first.next_cursor, **way)
     assert ids([whole]) == ids([first, second])
     assert [*range(1, 10)] == [hit.rank for hit in hits([first, second])]
     assert all(hit.content for hit in second.results)
@@ -144,34 +169,29 @@ async def test_limit_and_detail_may_change_between_pages(deps: Deps, way: dict[s
         {"query": None},
     ],
 )
-async def test_a_cursor_belongs_to_its_arguments(deps: Deps, other: dict[str, Any]) -> None:
-    chance = random.Random(3)  # noqa: S311 - no secret
-    await put_in(deps, *(passage(number, chance) for number in range(3)))
+async def test_a_cursor_belongs_to_its_arguments(nine: Deps, other: dict[str, Any]) -> None:
     arguments = {"query": "anchor storm", "filters": {"tags": ["sea"]}, "limit": 1}
-    cursor = (await page(deps, **arguments)).next_cursor
+    cursor = (await page(nine, **arguments)).next_cursor
     with pytest.raises(InvalidInput, match="other arguments"):
-        await page(deps, **(arguments | other), cursor=cursor)
+        await page(nine, **(arguments | other), cursor=cursor)
 
 
 @pytest.mark.parametrize("way", [WAYS[1], WAYS[4], WAYS[5]])
-async def test_a_damaged_cursor_is_refused_or_harmless(deps: Deps, way: dict[str, Any]) -> None:
+async def test_a_damaged_cursor_is_refused_or_harmless(nine: Deps, way: dict[str, Any]) -> None:
     chance = random.Random(4)  # noqa: S311 - no secret
-    await put_in(deps, *(passage(number, chance) for number in range(3)))
-    cursor = (await page(deps, limit=1, **way)).next_cursor
+    cursor = (await page(nine, limit=1, **way)).next_cursor
     assert cursor
     for place in range(0, len(cursor), 3):
         damaged = cursor[:place] + chance.choice("AQgw_z9-") + cursor[place + 1 :]
         for given in (damaged, cursor[:place] or "A"):
-            await _refused_or_harmless(deps, given, way)
+            await _refused_or_harmless(nine, given, way)
 
 
 @pytest.mark.parametrize("way", [WAYS[1], WAYS[4], WAYS[5]])
-async def test_a_forged_cursor_is_refused_or_harmless(deps: Deps, way: dict[str, Any]) -> None:
-    chance = random.Random(4)  # noqa: S311 - no secret
-    await put_in(deps, *(passage(number, chance) for number in range(2)))
+async def test_a_forged_cursor_is_refused_or_harmless(nine: Deps, way: dict[str, Any]) -> None:
     for position in FORGED:
         forged = write_cursor(In.model_validate(way), position)
-        await _refused_or_harmless(deps, forged, way)
+        await _refused_or_harmless(nine, forged, way)
 
 
 def test_the_cursor_of_the_deepest_ranking_can_be_handed_back() -> None:
@@ -190,35 +210,25 @@ async def _refused_or_harmless(deps: Deps, cursor: str, way: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("way", [WAYS[0], WAYS[1], WAYS[2], WAYS[4]])
-async def test_full_hits_come_in_pages_that_can_be_read(deps: Deps, way: dict[str, Any]) -> None:
-    chance = random.Random(5)  # noqa: S311 - no secret
-    long = [" ".join(["anchor", "storm", *chance.choices(WORDS, k=430)]) for _ in range(30)]
-    await put_in(
-        deps, *(one(text, f"s{number}", tags=("sea",)) for number, text in enumerate(long))
-    )
+async def test_full_hits_come_in_pages_that_can_be_read(
+    long: tuple[Deps, list[str]], way: dict[str, Any]
+) -> None:
+    deps, texts = long
     pages = await walk(deps, 50, detail="full", **way)
     assert len(pages) > 1
     for each in pages:
         assert sum(len(hit.model_dump_json().encode()) for hit in each.results) <= MAX_BYTES
     assert 30 == len(ids(pages)) == len(set(ids(pages)))
     assert [*range(1, 31)] == [hit.rank for hit in hits(pages)]
-    assert set(long) == {hit.content for hit in hits(pages)}
+    assert set(texts) == {hit.content for hit in hits(pages)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
-@pytest.mark.parametrize("cap", [None, 50])
-async def test_one_can_page_to_the_end_of_a_deep_ranking(
-    deps: Deps, mode: str, cap: int | None
-) -> None:
+async def test_one_can_page_to_the_end_of_a_deep_ranking(deep: Deps, mode: str) -> None:
     enough = MAX_LEXICAL_HITS if mode == "lexical" else DENSE_POOL
-    texts = [f"anchor storm {number}" for number in range(max(enough, FEW) + 20)]
-    await put_in(deps, many(texts, "deep", tags=("sea",), author="Ann"))
-    if cap:
-        await cut_lists(deps, "facets", cap)
     ways: list[dict[str, Any]] = [{}, {"tags": ["sea"]}, {"tags": ["sea"], "author": "Ann"}]
     for filters in ways:
-        shown = ids(await walk(deps, 50, query="anchor storm", mode=mode, filters=filters))
+        shown = ids(await walk(deep, 50, query="anchor storm", mode=mode, filters=filters))
         assert len(shown) == len(set(shown))
         assert enough <= len(shown)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.traces import (
     SPAM,
     STRANGER,
@@ -23,6 +22,7 @@ from tests.support.traces import (
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend
+    from tests.emulator.conftest import NewBackend
 
 pytestmark = pytest.mark.anyio
 
@@ -30,12 +30,6 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 QUERY: dict[str, Any] = {"query": "anchor"}
 TAGS: dict[str, Any] = {"tags": ["sea"]}
 BOTH: dict[str, Any] = {"query": "anchor", "tags": ["sea"]}
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 async def harbour(backend: Backend, count: int, **other: Any) -> list[str]:
@@ -48,17 +42,25 @@ async def harbour(backend: Backend, count: int, **other: Any) -> list[str]:
     return made
 
 
+@pytest.fixture(scope="module")
+async def dozen(new_backend: NewBackend) -> tuple[Backend, list[str]]:
+    """Twelve traces that tests only read, and their ids."""
+    backend = new_backend(None)
+    made = await harbour(backend, 12)
+    backend.clock = clock_at(NOON)
+    return backend, made
+
+
 async def pages_of(backend: Backend, **asked: Any) -> list[dict[str, Any]]:
     return await walk(backend, "search_traces", STRANGER, **asked)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("asked", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
 @pytest.mark.parametrize("limit", [1, 4, 12, 50])
 async def test_a_walk_meets_every_trace_once(
-    backend: Backend, asked: dict[str, Any], limit: int
+    dozen: tuple[Backend, list[str]], asked: dict[str, Any], limit: int
 ) -> None:
-    made = await harbour(backend, 12)
+    backend, made = dozen
     pages = await pages_of(backend, **asked, limit=limit)
     assert sorted(made) == sorted(ids(pages))
     hits = [hit for page in pages for hit in page["results"]]
@@ -67,9 +69,10 @@ async def test_a_walk_meets_every_trace_once(
 
 
 @pytest.mark.parametrize("asked", [QUERY, TAGS, BOTH], ids=["query", "tags", "both"])
-async def test_the_order_is_that_of_one_long_page(backend: Backend, asked: dict[str, Any]) -> None:
-    await harbour(backend, 9)
-    backend.clock = lambda: NOON
+async def test_the_order_is_that_of_one_long_page(
+    dozen: tuple[Backend, list[str]], asked: dict[str, Any]
+) -> None:
+    backend, _ = dozen
     [whole] = await pages_of(backend, **asked, limit=50)
     assert ids([whole]) == ids(await pages_of(backend, **asked, limit=2))
 

@@ -125,8 +125,10 @@ async def test_memory_and_store_answer_as_brute_force_does(
     await assert_same_in_all_ways(backend, text, query)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("passages", [MEANT + 11, 130, 400])
+@pytest.mark.parametrize(
+    "passages",
+    [MEANT + 11, *(pytest.param(number, marks=pytest.mark.slow) for number in (130, 400))],
+)
 async def test_more_passages_than_a_search_brings_rank_the_same(
     backend: Backend, passages: int
 ) -> None:

@@ -1,0 +1,45 @@
+"""What modules of tests against the emulator may ask for, whatever their folder."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.core.caller import Caller
+from shared.core.settings import Settings
+from shared.firestore.database import Meter
+from shared.runtime.context import Backend
+from tests.support.clock import SettableClock
+from tests.support.fakes.embedder import WordEmbedder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from datetime import datetime
+
+    from shared.runtime.context import Deps
+
+    NewBackend = Callable[[datetime | None], Backend]
+    NewBase = Callable[[datetime | None], Deps]
+
+
+@pytest.fixture(scope="module")
+def new_base(new_backend: NewBackend) -> NewBase:
+    """The same, as the capabilities of a call."""
+    return lambda now: new_backend(now).deps(Caller.of("reader"), Meter())
+
+
+@pytest.fixture(scope="module")
+async def new_backend() -> AsyncIterator[NewBackend]:
+    """Makes databases for all tests of a module, which only read them, at a given time."""
+    opened: list[Backend] = []
+
+    def make(now: datetime | None) -> Backend:
+        settings = Settings(google_cloud_project=f"test-{uuid.uuid4().hex[:16]}")
+        opened.append(Backend(settings, clock=SettableClock(now), embedder=WordEmbedder()))
+        return opened[-1]
+
+    yield make
+    for backend in opened:
+        await backend.aclose()
