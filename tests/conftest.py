@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from infra.local.emulator import EmulatorError, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
@@ -38,8 +39,8 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("no-clock")
 
 _UNIT: Final = Path(__file__).with_name("unit")
-_SHARED_PROCESSES: Final = {"library", "inline", "functions", "carrel"}
-"""Fixtures of `tests/e2e` that start processes, or fill their database, once for a session."""
+_SHARED_PROCESSES: Final = {"tests/e2e", "tests/e2e/access"}
+"""Folders whose modules share processes that are started once for a session."""
 _EMULATOR = pytest.StashKey[ExitStack]()
 
 
@@ -58,16 +59,20 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each module to one worker, and all that share the processes of `e2e` to the same one.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> _Groups | None:
+    """Give each module to one worker, and all that share processes to the same one.
 
-    It comes first, since pytest-xdist reads the marks in the same hook.
+    The mark `xdist_group` has no effect: xdist 3.8 appends groups to ids that pytest 9.2 ignores.
     """
-    for item in items:
-        shared = _SHARED_PROCESSES.intersection(getattr(item, "fixturenames", ()))
-        group = "e2e" if shared else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
+    return _Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    def _split_scope(self, nodeid: str) -> str:
+        module = nodeid.partition("::")[0]
+        folder = module.rpartition("/")[0]
+        return folder if folder in _SHARED_PROCESSES else module
 
 
 def pytest_collection_finish() -> None:

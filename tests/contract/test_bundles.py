@@ -26,7 +26,21 @@ UNWANTED = {"gateway": EVERYWHERE, "tool": ALONE, "job": ALONE}
 ROOMS = (str(ROOT / "functions"), str(ROOT / "shared"))
 
 
-@pytest.mark.parametrize("function", functions(), ids=lambda each: each.key)
+ONE_OF_EACH_KIND = ("gateway", "get-chunk", "index")
+"""The others, each of which takes a process, are for the slow tests."""
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(
+            function,
+            id=function.key,
+            marks=() if function.key in ONE_OF_EACH_KIND else pytest.mark.slow,
+        )
+        for function in functions()
+    ],
+)
 def test_a_function_starts_with_its_bundle_and_without_what_it_does_not_need(
     function: Function,
 ) -> None:

@@ -15,6 +15,7 @@ from shared.core.settings import Settings
 from shared.firestore.database import Meter
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
+from tests.e2e.access.conftest import CLOUD
 from tests.support.gateway_process import INLINE, MARK, Library, run_deployed_gateway, run_gateway
 from tests.support.knowledge import BAKING, SAILING, put_in
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from infra.local.cloud import Cloud
     from shared.ai.local_embedding import LocalEmbedder
     from tests.support.gateway_process import Running
+
+FEW = ("get_chunk", "search_kb")
+"""The tools of the cloud that starts soon: all of them are for the slow tests."""
 
 CHEESE = Source(
     source_id="cheese",
@@ -64,6 +68,27 @@ def inline(library: Library, log: Path) -> Iterator[Running]:
 
 
 @pytest.fixture(scope="session")
+def closed(library: Library, log: Path) -> Iterator[Running]:
+    """The same, where nobody gets in without a credential."""
+    with run_gateway(INLINE, {**library.environment, **CLOUD}, log) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def few_in_the_cloud(library: Library, log: Path) -> Iterator[Cloud]:
+    """Two tools as they are deployed, behind what plays Cloud Run."""
+    with cloud(FEW, library.environment, log=log) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def few_functions(few_in_the_cloud: Cloud, log: Path) -> Iterator[Running]:
+    """The gateway of the cloud, which reaches two of its tools: each is a function of its own."""
+    with run_deployed_gateway({}, log, few_in_the_cloud) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def tools_in_the_cloud(library: Library, log: Path) -> Iterator[Cloud]:
     """Each tool as it is deployed, behind what plays Cloud Run."""
     with cloud([tool.name for tool in tools()], library.environment, log=log) as running:
@@ -77,7 +102,9 @@ def functions(tools_in_the_cloud: Cloud, log: Path) -> Iterator[Running]:
         yield running
 
 
-@pytest.fixture(scope="session", params=["inline", "functions"])
+@pytest.fixture(
+    scope="session", params=["inline", pytest.param("functions", marks=pytest.mark.slow)]
+)
 def carrel(request: pytest.FixtureRequest) -> Running:
     """Carrel in one way of running, then in the other."""
     running: Running = request.getfixturevalue(request.param)

@@ -9,24 +9,16 @@ import pytest
 from click.testing import CliRunner
 
 from infra.cli import main
-from tests.support.gateway_process import INLINE, SECRET, run_gateway
+from tests.support.gateway_process import SECRET
 from tests.support.knowledge import BAKING
 from tests.support.mcp_wire import TOOL_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from click.testing import Result
 
     from tests.support.gateway_process import Library, Running
-
-
-@pytest.fixture(scope="module")
-def closed(library: Library, log: Path) -> Iterator[Running]:
-    """A gateway that lets nobody in without a credential."""
-    with run_gateway(INLINE, {**library.environment, "LOCAL_USER": ""}, log) as running:
-        yield running
 
 
 @pytest.fixture

@@ -28,7 +28,11 @@ inline = partial(run_gateway, INLINE)
 SETTING = {"DISABLED_TOOLS": json.dumps(OFF)}
 
 
-@pytest.mark.parametrize("run", [inline, run_deployed_gateway], ids=["inline", "functions"])
+@pytest.mark.parametrize(
+    "run",
+    [inline, pytest.param(run_deployed_gateway, marks=pytest.mark.slow)],
+    ids=["inline", "functions"],
+)
 def test_nobody_can_tell_that_a_tool_is_off_from_that_there_is_none(
     library: Library, log: Path, run: Run
 ) -> None:

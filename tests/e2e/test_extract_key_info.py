@@ -17,8 +17,8 @@ from shared.accounts.keyring import Keyring
 from shared.core.caller import EVERYTHING
 from shared.core.settings import Settings
 from shared.firestore.database import Connection
-from tests.e2e.access.conftest import CLOUD, in_access
-from tests.support.gateway_process import INLINE, MARK, SECRET, run_gateway
+from tests.e2e.access.conftest import in_access
+from tests.support.gateway_process import MARK, SECRET
 from tests.support.log_metrics import entry_of
 from tests.support.materials import COMET, PAGES
 from tests.support.mcp_wire import MODERN, assert_fits, call, post
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from shared.accounts.repositories.access_store import AccessStore
-    from tests.support.gateway_process import Running
+    from tests.support.gateway_process import Library, Running
 
 pytestmark = pytest.mark.anyio
 NAME = "extract_key_info"
@@ -157,22 +157,20 @@ async def audited(project: str) -> list[dict[str, Any]]:
         await connection.aclose()
 
 
-def test_the_audit_holds_the_task_and_never_the_text(project: str, log: Path) -> None:
-    environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project}
-    with run_gateway(INLINE, environment, log) as running:
-        key = key_for(project)
+def test_the_audit_holds_the_task_and_never_the_text(closed: Running, library: Library) -> None:
+    key = key_for(library.project)
 
-        def ask(identity: str, **arguments: Any) -> httpx2.Response:
-            headers: dict[str, str | None] = {"authorization": f"Bearer {identity}{key}"}
-            return post(running.endpoint, call(NAME, arguments), headers)
+    def ask(identity: str, **arguments: Any) -> httpx2.Response:
+        headers: dict[str, str | None] = {"authorization": f"Bearer {identity}{key}"}
+        return post(closed.endpoint, call(NAME, arguments), headers)
 
-        text = f"The {MARK} is here.\n\nA comet."
-        of_key = ask("essay@", query=f"Where is {MARK}?", materials=text).json()["result"]
-        named = ask("essay@", query=MARK, materials=text, task_id="thesis").json()["result"]
-        plain = ask("", query=MARK, materials=text).json()["result"]
+    text = f"The {MARK} is here.\n\nA comet."
+    of_key = ask("essay@", query=f"Where is {MARK}?", materials=text).json()["result"]
+    named = ask("essay@", query=MARK, materials=text, task_id="thesis").json()["result"]
+    plain = ask("", query=MARK, materials=text).json()["result"]
     answers = [each["structuredContent"] for each in (of_key, named, plain)]
     assert ["essay", "thesis", "default"] == [each["task_id"] for each in answers]
-    records = asyncio.run(audited(project))
+    records = [each for each in asyncio.run(audited(library.project)) if each["user_id"] == "anna"]
     assert {"essay", "thesis", "default"} == {each["task"] for each in records}
     assert {("anna", NAME)} == {(each["user_id"], each["tool"]) for each in records}
     assert MARK not in repr(records).lower()

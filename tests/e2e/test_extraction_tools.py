@@ -20,7 +20,8 @@ from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
+
+    from tests.support.gateway_process import Running
 
     Ask = Callable[..., dict[str, Any]]
 
@@ -126,24 +127,28 @@ def test_filters_and_a_query_leave_what_passes_them_all(ask: Ask, tool: str) -> 
     assert (topic, "semantic") == (got["metadata"]["query"], got["metadata"]["search_type"])
 
 
-@four
-def test_where_the_database_is_down_nothing_is_an_error_and_no_empty_list(
-    tool: str, tmp_path: Path
-) -> None:
-    nowhere = {"FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}"}
-    with run_gateway(INLINE, nowhere, tmp_path / "log") as down:
-        assert "UNAVAILABLE" == answer(down.endpoint, tool, {})["code"]
+@pytest.fixture(scope="module")
+def down(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A gateway whose database nobody answers for; no tool has the time to wait for it."""
+    nowhere = {
+        "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{free_port()}",
+        "TOOL_TIMEOUTS": json.dumps(dict.fromkeys(TOOLS, 1.0)),
+    }
+    with run_gateway(INLINE, nowhere, tmp_path_factory.mktemp("down") / "log") as running:
+        yield running
 
 
 @four
-def test_strangers_are_refused_where_access_is_not_public(
-    sample: str, tool: str, tmp_path: Path
-) -> None:
-    environment = {"GOOGLE_CLOUD_PROJECT": sample, **CLOUD}
-    with run_gateway(INLINE, environment, tmp_path / "log") as closed:
-        assert 401 == post(closed.endpoint, call(tool, {})).status_code
+def test_a_database_that_is_down_is_an_error_and_no_empty_list(down: Running, tool: str) -> None:
+    assert "UNAVAILABLE" == answer(down.endpoint, tool, {})["code"]
 
 
+@four
+def test_strangers_are_refused_where_access_is_not_public(closed: Running, tool: str) -> None:
+    assert 401 == post(closed.endpoint, call(tool, {})).status_code
+
+
+@pytest.mark.slow
 def test_the_nightly_score_is_shown_by_get_stats(ask: Ask, sample: str) -> None:
     assert "health" not in ask("get_stats")
     run = carrel(sample, "from infra.cli import main; main()", "jobs", "run", "health")

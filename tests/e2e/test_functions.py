@@ -21,9 +21,9 @@ def request(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def url(functions: Running) -> str:
+def url(few_functions: Running) -> str:
     """Where `get_chunk` is served."""
-    return functions.tools["get_chunk"].url
+    return few_functions.tools["get_chunk"].url
 
 
 def test_a_call_request_is_answered_with_a_result_and_a_receipt(url: str, library: Library) -> None:

@@ -217,12 +217,14 @@ def small(library: Library, log: Path) -> Iterator[Running]:
 
 
 @pytest.mark.parametrize("version", [MODERN, None])
+@pytest.mark.slow
 def test_a_body_over_the_limit_is_refused(small: Running, version: str | None) -> None:
     body = message("ping", _meta={"filler": "x" * 500})
     response = post(small.endpoint, body, {"mcp-protocol-version": version})
     assert 413 == response.status_code
 
 
+@pytest.mark.slow
 def test_a_body_over_the_limit_is_refused_even_if_it_does_not_say_its_length(
     small: Running,
 ) -> None:
@@ -232,5 +234,6 @@ def test_a_body_over_the_limit_is_refused_even_if_it_does_not_say_its_length(
     assert 413 == response.status_code
 
 
+@pytest.mark.slow
 def test_a_body_under_the_limit_is_taken(small: Running) -> None:
     assert 200 == post(small.endpoint, PING).status_code

@@ -94,12 +94,21 @@ def parts_of(running: Running) -> dict[str, str]:
     return dict(health.json()["parts"])
 
 
-def test_health_is_ok_while_everything_answers(inline: Running, functions: Running) -> None:
-    names = [tool.name for tool in tools()]
-    for running, parts in ((inline, ["firestore"]), (functions, names)):
-        health = httpx2.get(f"{running.url}/health", timeout=60)
-        assert 200 == health.status_code
-        assert {"status": "ok", "parts": dict.fromkeys(parts, "ok")} == health.json()
+@pytest.mark.parametrize(
+    ("topology", "parts"),
+    [
+        ("inline", ["firestore"]),
+        pytest.param("functions", [tool.name for tool in tools()], marks=pytest.mark.slow),
+    ],
+    ids=["inline", "functions"],
+)
+def test_health_is_ok_while_everything_answers(
+    request: pytest.FixtureRequest, topology: str, parts: list[str]
+) -> None:
+    running: Running = request.getfixturevalue(topology)
+    health = httpx2.get(f"{running.url}/health", timeout=60)
+    assert 200 == health.status_code
+    assert {"status": "ok", "parts": dict.fromkeys(parts, "ok")} == health.json()
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +125,7 @@ def test_health_names_a_database_that_is_down(without_firestore: Running) -> Non
     assert "database" in health.json()["parts"]["firestore"]
 
 
+@pytest.mark.slow
 def test_a_tool_without_its_database_gives_up_in_time_and_in_words(
     without_firestore: Running,
 ) -> None:
@@ -138,6 +148,7 @@ def test_a_tool_that_keeps_failing_is_left_alone_for_half_a_minute(log: Path) ->
     assert 20 < refused <= 30
 
 
+@pytest.mark.slow
 def test_a_deployment_may_give_a_tool_another_time(log: Path, library: Library) -> None:
     hasty = {**library.environment, "TOOL_TIMEOUTS": json.dumps({"search_kb": 0.001})}
     with run_gateway(INLINE, hasty, log) as running:

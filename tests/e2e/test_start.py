@@ -105,6 +105,7 @@ def test_a_gateway_ends_cleanly_when_it_is_told_to(log: Path) -> None:
         assert 0 == running.gateway.process.wait(timeout=60)
 
 
+@pytest.mark.slow
 def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
     port = free_port()
     with up(port, machine(tmp_path) | {"PUBLIC_ACCESS": "false"}) as said:

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from tests.support.gateway_process import Running
 
 
-@pytest.mark.parametrize("client", ["2026-07-28", "auto", "v1"])
+@pytest.mark.parametrize(
+    "client",
+    ["auto", *(pytest.param(each, marks=pytest.mark.slow) for each in ("2026-07-28", "v1"))],
+)
 def test_a_typescript_client_lists_searches_reads_and_sees_errors(
     carrel: Running, client: str
 ) -> None:

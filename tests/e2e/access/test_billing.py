@@ -95,7 +95,7 @@ def test_a_call_that_was_refused_costs_nothing(
     assert (FUNDS, {}) == (after.balance, after.held)
 
 
-@pytest.mark.parametrize("then", ["break", "dawdle"])
+@pytest.mark.parametrize("then", ["break", pytest.param("dawdle", marks=pytest.mark.slow)])
 def test_a_call_with_an_unknown_end_is_paid_when_it_is_sent_again(
     gateway: Running, make_key: MakeKey, account: Look, then: str
 ) -> None:

@@ -98,6 +98,7 @@ async def test_an_hour_later_the_client_refreshes_without_its_person(
 
 
 @pytest.mark.parametrize("kind", ["v2", "v1"])
+@pytest.mark.slow
 def test_the_typescript_clients_sign_in_call_and_refresh(
     gateway: Running, make_key: MakeKey, kind: str
 ) -> None:

@@ -117,6 +117,7 @@ async def _indexed(project: str) -> None:
         await backend.aclose()
 
 
+@pytest.mark.slow
 def test_that_nothing_is_embedded_yet_is_no_failure(indexed: str, tmp_path: Path) -> None:
     key = asyncio.run(_made(indexed))
     with run_gateway(INLINE, {"GOOGLE_CLOUD_PROJECT": indexed}, tmp_path / "log") as running:
@@ -125,6 +126,7 @@ def test_that_nothing_is_embedded_yet_is_no_failure(indexed: str, tmp_path: Path
     assert found.said[-1].startswith("it says: Nothing has been embedded yet.")
 
 
+@pytest.mark.slow
 def test_an_embedding_provider_that_is_down_fails(indexed: str, tmp_path: Path) -> None:
     key = asyncio.run(_made(indexed))
     environment = {
@@ -160,6 +162,7 @@ def test_what_is_ill_without_saying_how_is_quoted() -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_answer_that_lacks_what_it_should_have_fails(tmp_path: Path) -> None:
     key = asyncio.run(_made(PROJECT))
     source = ROOT / "tests" / "support" / "forgetful_gateway.py"

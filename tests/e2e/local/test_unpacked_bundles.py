@@ -88,8 +88,8 @@ COMMON = {"shared.core.settings", "functions_framework", "google.cloud.firestore
         ),
         ("get_chunk", COMMON, set(), ["get_chunk"]),
         ("search_kb", COMMON, {"OPENAI_API_KEY"}, ["search_kb"]),
-        ("ingest", COMMON, {"READWISE_TOKEN"}, ["ingest"]),
-        ("cluster", COMMON | {"sklearn"}, set(), ["cluster"]),
+        pytest.param("ingest", COMMON, {"READWISE_TOKEN"}, ["ingest"], marks=pytest.mark.slow),
+        pytest.param("cluster", COMMON | {"sklearn"}, set(), ["cluster"], marks=pytest.mark.slow),
     ],
 )
 def test_a_function_finds_no_module_and_no_variable_that_is_not_its_own(
@@ -104,9 +104,17 @@ def test_a_function_finds_no_module_and_no_variable_that_is_not_its_own(
     assert [] == [each for each in inside if not each.startswith(str(LAPTOP))]
 
 
-def test_there_is_a_bundle_for_every_function_and_it_is_the_archive_unpacked() -> None:
-    made = bundles()
-    assert {function.name for function in functions()} == made.keys()
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["get_chunk", "search_kb"],
+        pytest.param([function.name for function in functions()], marks=pytest.mark.slow),
+    ],
+    ids=["few", "all"],
+)
+def test_a_bundle_is_the_archive_of_its_function_unpacked(names: list[str]) -> None:
+    made = bundles(names)
+    assert set(names) == made.keys()
     for bundle in made.values():
         with ZipFile(bundle.archive) as packed:
             assert all(
