@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ROOMS = ("functions", "shared", "infra", "tests", "benchmarks")
 FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+DOCSTRING = re.compile(r'(#.*\n|\s)*r?"""\s*\S')
+"""What a file with a docstring begins with: to parse all files takes seconds."""
 LONGEST_ENTRY_POINT = 10
 DOCSTRING = re.compile(r'\s*(#.*\s+)*r?"""')
 WITHOUT_FIRESTORE = (

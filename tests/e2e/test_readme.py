@@ -7,8 +7,7 @@ import os
 import re
 import signal
 import subprocess
-import time
-from contextlib import suppress
+import threading
 from typing import TYPE_CHECKING
 
 import click
@@ -38,7 +37,8 @@ class Running:
         self.port = free_port()
         self.home = folder / "home"
         self.home.mkdir()
-        self.output = folder / "output"
+        self.lines: list[str] = []
+        self.is_welcome = threading.Event()
         # Ports and folders of its own: the developer's run goes on undisturbed.
         self.environment = {key: value for key, value in os.environ.items() if key not in OTHERS}
         self.environment |= {
@@ -48,29 +48,38 @@ class Running:
         }
         self.process = self.start()
 
-    def start(self) -> subprocess.Popen[bytes]:
-        command = [*RUN.split(), f"ARGS=--port {self.port}"]
-        with self.output.open("wb") as output:
-            return subprocess.Popen(
-                command,
-                cwd=ROOT,
-                env=self.environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+    def start(self) -> subprocess.Popen[str]:
+        self.lines.clear()
+        self.is_welcome.clear()
+        process = subprocess.Popen(
+            [*RUN.split(), f"ARGS=--port {self.port}"],
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            text=True,
+        )
+        self.reader = threading.Thread(target=self.read, args=[process])
+        self.reader.start()
+        return process
+
+    def read(self, process: subprocess.Popen[str]) -> None:
+        """Keep what it prints, until nobody is left to print."""
+        assert process.stdout
+        with process.stdout:
+            for line in process.stdout:
+                self.lines.append(line)
+                if "Ctrl-C ends it." in line:
+                    self.is_welcome.set()
+        self.is_welcome.set()
 
     def said(self) -> str:
-        return self.output.read_text("utf-8")
+        return "".join(self.lines)
 
-    def await_welcome(self) -> str:
-        deadline = time.monotonic() + START_SECONDS
-        while "Ctrl-C ends it." not in self.said():
-            assert time.monotonic() < deadline, self.said()
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(timeout=0.2)
-                pytest.fail(self.said())
-        return self.said()
+    def await_welcome(self) -> None:
+        assert self.is_welcome.wait(START_SECONDS), self.said()
+        assert "Ctrl-C ends it." in self.said(), self.said()
 
     def printed(self, words: str) -> str:
         """The line to paste that holds these words."""
@@ -112,6 +121,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     finally:
         os.killpg(started.process.pid, signal.SIGKILL)
         started.process.wait()
+        started.reader.join()
 
 
 def test_the_run_prints_what_the_readme_says(running: Running) -> None:
@@ -197,6 +207,7 @@ def test_interrupting_ends_everything_and_keeps_what_was_put_in(
 ) -> None:
     os.killpg(running.process.pid, signal.SIGINT)
     running.process.wait(timeout=60)
+    running.reader.join(timeout=60)
     ours = f"{running.port}|{running.environment['EMULATOR_PORT']}"
     left = subprocess.run(["pgrep", "-f", ours], check=False, capture_output=True)
     assert left.stdout == b""

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-NAMES = [job.name for job in jobs()]
+SOME = ("ingest", "embed")
+OTHERS = [job.name for job in jobs() if job.name not in SOME]
 NOTES = tuple(Section(f"Note {number}.") for number in range(40))
 
 
@@ -55,9 +56,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(served_project: str, folder: Path) -> Iterator[Cloud]:
-    """Every job as it is deployed, behind what plays Cloud Run."""
+    """Some jobs as they are deployed, behind what plays Cloud Run."""
     environment = {"GOOGLE_CLOUD_PROJECT": served_project, "INGEST_PATH": str(folder)}
-    with cloud(NAMES, environment, log=folder.parent / "jobs.log") as running:
+    with cloud(SOME, environment, log=folder.parent / "jobs.log") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def others(served_project: str, folder: Path) -> Iterator[Cloud]:
+    """All other jobs."""
+    environment = {"GOOGLE_CLOUD_PROJECT": served_project}
+    with cloud(OTHERS, environment, log=folder.parent / "others.log") as running:
         yield running
 
 
@@ -128,9 +137,17 @@ async def test_a_post_while_another_process_runs_the_job_says_until_when(
     assert timedelta(0) < until - datetime.now(UTC) <= timedelta(seconds=40)
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_a_get_tells_how_a_job_is(name: str, served: Cloud) -> None:
-    async with client(served, name) as scheduler:
+@pytest.mark.parametrize(
+    ("jobs_there", "name"),
+    [
+        *(("served", name) for name in SOME),
+        *(pytest.param("others", name, marks=pytest.mark.slow) for name in OTHERS),
+    ],
+)
+async def test_a_get_tells_how_a_job_is(
+    request: pytest.FixtureRequest, jobs_there: str, name: str
+) -> None:
+    async with client(request.getfixturevalue(jobs_there), name) as scheduler:
         response = await scheduler.get("/")
     assert (response.status_code, response.json()) == (200, {"name": name, "status": "ok"})
 

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 from infra.deploy.discovery import ROOT
+from infra.local.file_lock import locked
 from infra.local.keeper import StateFolder
 from tests.support.gateway_process import SECRET
 from tests.support.mcp_wire import HANDSHAKE, MODERN, TOOL_NAMES, call, initialize, message
@@ -138,6 +138,5 @@ async def titles(client: Client) -> list[str]:
 
 def await_end_of_database(state: StateFolder) -> None:
     """Leave nothing behind that the next tests would share the machine with."""
-    deadline = time.monotonic() + 60
-    while state.has_keeper():
-        assert time.monotonic() < deadline
+    with locked(state.keeper):  # the keeper holds it as long as it lives
+        pass

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
 from pydantic import SecretStr
 
@@ -18,7 +19,8 @@ from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING, Scope
 from shared.firestore.database import Connection
-from tests.support.gateway_process import SECRET, Running, run_gateway
+from tests.e2e.access.all_tools_gateway import Carrel
+from tests.support.gateway_process import INLINE, SECRET, Running, run_gateway
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
@@ -33,6 +35,9 @@ CLOUD = {
     "REQUESTS_PER_MINUTE": "1000000",
 }
 """What makes a gateway of tests ask who is calling, as in the cloud."""
+
+UNLIMITED = {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "100000"}
+"""What lets strangers in, as often as they like."""
 
 FUNDS = 1_000_000
 """What everybody here has to spend, in micro-dollars."""
@@ -72,6 +77,14 @@ def laptop(realm: str, log: Path) -> Iterator[Running]:
     """A gateway that asks nobody."""
     with run_gateway(NOTEBOOK, {"GOOGLE_CLOUD_PROJECT": realm}, log) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def carrel(realm: str, log: Path) -> Iterator[Carrel]:
+    """All tools behind a gateway that asks who is calling and lets strangers read."""
+    environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **UNLIMITED}
+    with run_gateway(INLINE, environment, log) as running, httpx2.Client(timeout=60) as http:
+        yield Carrel(running.endpoint, http)
 
 
 def in_access(realm: str, work: Callable[[AccessStore], Awaitable[Any]]) -> Any:

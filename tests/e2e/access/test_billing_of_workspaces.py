@@ -6,7 +6,7 @@ import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -41,11 +41,12 @@ KNOWLEDGE: Final = {"firestore_database": "embedded-elsewhere"}
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """Two gateways before the same database and the same model."""
+    """Gateways before the same database and the same model."""
 
     gateways: tuple[Running, ...]
     fake: FakeOpenAI
     realm: str
+    environment: dict[str, str]
 
     def ask(self, key: str, gateway: int = 0, /, **arguments: Any) -> dict[str, Any]:
         """The result of a call."""
@@ -57,7 +58,7 @@ class House:
         return result
 
     def at_once(self, key: str, **arguments: Any) -> list[dict[str, Any]]:
-        """The results of the same call sent several times, to each gateway in turn."""
+        """The results of the same call sent several times, to each of two gateways in turn."""
         with ThreadPoolExecutor(4) as threads:
             sent = [threads.submit(self.ask, key, number % 2, **arguments) for number in range(4)]
         return [each.result() for each in sent]
@@ -97,8 +98,15 @@ def house(realm: str, log: Path) -> Iterator[House]:
             "OPENAI_MODEL": MODEL,
             "OPENAI_DIMENSION": str(DIMENSION),
         }
-        gateways = [stack.enter_context(run_gateway(INLINE, environment, log)) for _ in range(2)]
-        yield House(tuple(gateways), fake, realm)
+        gateways = (stack.enter_context(run_gateway(INLINE, environment, log)),)
+        yield House(gateways, fake, realm, environment)
+
+
+@pytest.fixture(scope="module")
+def twins(house: House, log: Path) -> Iterator[House]:
+    """The same, with a second gateway."""
+    with run_gateway(INLINE, house.environment, log) as second:
+        yield replace(house, gateways=(*house.gateways, second))
 
 
 @pytest.fixture(autouse=True)
@@ -175,29 +183,32 @@ def test_what_is_pending_is_paid_once_and_its_first_answer_costs_nothing(
     assert (FUNDS - 2 * PRICE, []) == house.account("materials.pending")
 
 
-def test_a_call_sent_many_times_at_once_is_charged_once(house: House, make_key: MakeKey) -> None:
+@pytest.mark.slow
+def test_a_call_sent_many_times_at_once_is_charged_once(twins: House, make_key: MakeKey) -> None:
     key = make_key("materials.once")
-    results = house.at_once(key, materials=TEXT, idempotency_key="k")
+    results = twins.at_once(key, materials=TEXT, idempotency_key="k")
     contents_told = [each["structuredContent"]["contexts"] for each in results]
     assert [contents_told[0]] * 4 == contents_told
-    assert (FUNDS - PRICE, []) == house.account("materials.once")
+    assert (FUNDS - PRICE, []) == twins.account("materials.once")
 
 
+@pytest.mark.slow
 def test_the_same_materials_brought_many_times_at_once_cost_once_each(
-    house: House, make_key: MakeKey
+    twins: House, make_key: MakeKey
 ) -> None:
     key = make_key("materials.many")
-    results = house.at_once(key, materials=TEXT)
+    results = twins.at_once(key, materials=TEXT)
     assert [("ready", PRICE)] * 4 == [told(each) for each in results]
-    assert (FUNDS - 4 * PRICE, []) == house.account("materials.many")
+    assert (FUNDS - 4 * PRICE, []) == twins.account("materials.many")
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_paid_for_is_had_for_nothing_once(
-    house: House, make_key: MakeKey
+    twins: House, make_key: MakeKey
 ) -> None:
     key = make_key("materials.prepaid")
-    document = house.ask(key, materials=LONG)["structuredContent"]["document"]
-    results = house.at_once(key, document=document)
+    document = twins.ask(key, materials=LONG)["structuredContent"]["document"]
+    results = twins.at_once(key, document=document)
     answered = [told(each)[0] for each in results].count("ready")
     assert answered  # one embeds; the others are told that it waits, for nothing
-    assert (FUNDS - answered * PRICE, []) == house.account("materials.prepaid")
+    assert (FUNDS - answered * PRICE, []) == twins.account("materials.prepaid")

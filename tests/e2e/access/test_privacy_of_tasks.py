@@ -6,15 +6,10 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.e2e.access.all_tools_gateway import open_carrel
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.e2e.access.all_tools_gateway import Carrel
     from tests.e2e.access.conftest import MakeKey
 
@@ -86,12 +81,6 @@ class Person:
             case _:
                 found.deleted = tool == "delete_task"
         return found
-
-
-@pytest.fixture(scope="module")
-def carrel(realm: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Carrel]:
-    with open_carrel(realm, tmp_path_factory.mktemp("tasks") / "log") as opened:
-        yield opened
 
 
 @dataclass

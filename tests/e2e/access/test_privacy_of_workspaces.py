@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from shared.core.caller import Scope
 from shared.core.ids import safe_id
 from shared.workspaces.model import id_of
-from tests.e2e.access.all_tools_gateway import open_carrel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     import httpx2
@@ -66,18 +64,6 @@ class Person:
     mark: str
     tasks: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     texts: list[str] = field(default_factory=lambda: [EQUAL])
-
-
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What this gateway alone writes."""
-    return tmp_path_factory.mktemp("materials") / "log"
-
-
-@pytest.fixture(scope="module")
-def carrel(realm: str, log: Path) -> Iterator[Carrel]:
-    with open_carrel(realm, log) as opened:
-        yield opened
 
 
 def shown(key: str, identity: str | None) -> str:
