@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from infra.local.emulator import EmulatorError, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
@@ -70,26 +69,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-<<<<<<< HEAD
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-=======
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> _Groups | None:
->>>>>>> h3
     """Give each module to one worker, and all that share processes to the same one.
 
     The mark `xdist_group` has no effect: xdist 3.8 appends groups to ids that pytest 9.2 ignores.
     """
-<<<<<<< HEAD
     return _ByModule(config, log)
 
 
 class _ByModule(LoadScopeScheduling):  # type: ignore[misc]
-=======
-    return _Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
-
-
-class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
->>>>>>> h3
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0]
         folder = module.rpartition("/")[0]
