@@ -69,8 +69,8 @@ fix: $(DEV) ## Mend what a program can, and write the generated files again
 bench: $(DEV) ## Measure; BENCH=ingest takes ten minutes
 	@for name in $(BENCH); do .venv/bin/python -m benchmarks.$$name $(ARGS) || exit; done
 
-new-tool: $(RUN) ## Begin a tool; NAME=count_chunks names it
-	@$(if $(NAME),,echo 'Name it: make new-tool NAME=count_chunks' >&2; exit 1;) \
+new-tool: $(RUN) ## Begin a tool; NAME=knowledge/count_chunks names it
+	@$(if $(NAME),,echo 'Name its group too: make new-tool NAME=knowledge/count_chunks' >&2; exit 1;) \
 	.venv/bin/carrel new-tool $(NAME)
 
 lock: ## Move constraints.txt to the newest versions

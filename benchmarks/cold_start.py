@@ -20,7 +20,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.measuring import interleaved, milliseconds, print_table, ratio
-from infra.deploy.discovery import ROOT, jobs, tools
+from infra.deploy.discovery import ROOT, folder_of, jobs, tools
 from tests.support.gateway_process import SECRET
 
 if TYPE_CHECKING:
@@ -105,9 +105,7 @@ def _traced(code: str) -> dict[str, int]:
 
 async def main(rounds: int) -> None:
     """Measure tools, the gateway and jobs."""
-    of_tools = {
-        each.name: f"{_AS_BUNDLED}import functions.tools.{each.name}.main" for each in tools()
-    }
+    of_tools = {each.name: f"{_AS_BUNDLED}import {folder_of(each)}.main" for each in tools()}
     of_jobs = {each.name: f"{_AS_BUNDLED}import functions.jobs.{each.name}.main" for each in jobs()}
     gateway = {"gateway": "import functions.gateway.main"}
     await compare("Tools", FUNCTION, of_tools, rounds)

@@ -132,7 +132,10 @@ async def start_seconds(rounds: int = 3) -> Figures:
     """Processor seconds until a function of each kind is imported."""
     modules = {
         "gateway": ["functions.gateway.main"],
-        "tool": [f"functions.tools.{name}.main" for name in ("search_kb", "get_chunk", "add_task")],
+        "tool": [
+            f"functions.tools.{name}.main"
+            for name in ("knowledge.search_kb", "knowledge.get_chunk", "tasks.add_task")
+        ],
         "job": [f"functions.jobs.{name}.main" for name in ("embed", "index", "ingest_materials")],
     }
     found: Figures = {}

@@ -33,9 +33,9 @@ from benchmarks.base import SCIFACT, Remembering, known_vectors
 from benchmarks.extract_set import TRAIN, Beside, Case, cases
 from benchmarks.extract_steps import taken
 from benchmarks.measuring import print_table
-from functions.tools.extract_key_info.brought import just_brought
-from functions.tools.extract_key_info.cutting import cut
-from functions.tools.extract_key_info.ranked import ranked
+from functions.tools.workspaces.extract_key_info.brought import just_brought
+from functions.tools.workspaces.extract_key_info.cutting import cut
+from functions.tools.workspaces.extract_key_info.ranked import ranked
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from functions.tools.extract_key_info.brought import Brought
+    from functions.tools.workspaces.extract_key_info.brought import Brought
     from shared.runtime.context import Deps
     from shared.workspaces.model import Cut
 

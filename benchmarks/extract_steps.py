@@ -12,10 +12,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from benchmarks.extract_set import claims
-from functions.tools.extract_key_info.brought import brought_before, just_brought
-from functions.tools.extract_key_info.cutting import cut
-from functions.tools.extract_key_info.ranked import ranked
-from functions.tools.extract_key_info.taking_in import Taken, making
+from functions.tools.workspaces.extract_key_info.brought import brought_before, just_brought
+from functions.tools.workspaces.extract_key_info.cutting import cut
+from functions.tools.workspaces.extract_key_info.ranked import ranked
+from functions.tools.workspaces.extract_key_info.taking_in import Taken, making
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.firestore.database import Meter

@@ -32,7 +32,7 @@ from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
 from functions.jobs.repair.job import JOB as REPAIR
-from functions.tools.search_kb.tool import In, search_kb
+from functions.tools.knowledge.search_kb.tool import In, search_kb
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller

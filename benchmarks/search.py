@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.base import Remembering, fill, known_vectors
 from benchmarks.measuring import interleaved, milliseconds, print_table, ratio, timed
 from benchmarks.ways import Floor
-from functions.tools.search_kb.tool import In, search_kb
+from functions.tools.knowledge.search_kb.tool import In, search_kb
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder

@@ -200,11 +200,11 @@ def stage() -> None:
 
 
 @main.command("new-tool")
-@click.argument("name")
-def new_tool(name: str) -> None:
-    """Make the folder of a new tool NAME, with a declaration to fill in."""
+@click.argument("path", metavar="GROUP/NAME")
+def new_tool(path: str) -> None:
+    """Make the folder of a new tool, as knowledge/count_chunks, with a declaration to fill in."""
     from infra.deploy.scaffold import create_tool
 
-    for path in create_tool(name):
-        click.echo(f"wrote {path}")
+    for file in create_tool(path):
+        click.echo(f"wrote {file}")
     click.echo("Write its handler, then run `make fix`: the gateway's catalogue names it then.")

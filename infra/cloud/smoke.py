@@ -12,7 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, ValidationError
 
-from functions.tools.search_kb.advice import WITHOUT_MEANING
+from functions.tools.knowledge.search_kb.advice import WITHOUT_MEANING
 from infra.cloud.failures import NotDone
 from shared.core.settings import is_loopback
 from shared.search.legs import NoMeaning

@@ -15,7 +15,16 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 def tools() -> list[Tool[Any, Any]]:
     """Every tool, sorted by name. One that fails to import fails the build."""
-    return [import_module(module).TOOL for module in _modules("functions/tools/*/tool.py")]
+    return sorted(
+        (import_module(module).TOOL for module in _modules("functions/tools/*/*/tool.py")),
+        key=lambda tool: tool.name,
+    )
+
+
+def folder_of(tool: Tool[Any, Any]) -> str:
+    """The package of a tool, as `functions.tools.tasks.add_task`: its group, and its name."""
+    [path] = ROOT.glob(f"functions/tools/*/{tool.name}")
+    return ".".join(path.relative_to(ROOT).parts)
 
 
 def jobs() -> list[Job]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from infra.deploy.discovery import jobs, tools
+from infra.deploy.discovery import folder_of, jobs, tools
 from infra.deploy.requirements import PYTHON
 from shared.runtime.tool import Effect, Need
 
@@ -129,7 +129,7 @@ def _of_tool(tool: Tool[Any, Any]) -> Function:
     return Function(
         name=tool.name,
         kind="tool",
-        entry=f"functions.tools.{tool.name}.main",
+        entry=f"{folder_of(tool)}.main",
         needs=tool.needs,
         effect=tool.effect,
         databases={KNOWLEDGE: VIEWER if tool.effect is Effect.READ else USER},

@@ -11,7 +11,7 @@ from shared.core.errors import Conflict, InvalidInput
 if TYPE_CHECKING:
     from pathlib import Path
 
-_NAME: Final = re.compile(r"[a-z]+(_[a-z]+)+")
+_NAME: Final = re.compile(r"([a-z]+)/([a-z]+(?:_[a-z]+)+)")
 
 _TOOL: Final = '''"""What the tool does, in one imperative sentence."""
 
@@ -61,7 +61,7 @@ _MAIN: Final = '''"""The Cloud Function of `{name}`."""
 
 from shared.runtime.serving import serve  # isort: split
 
-from functions.tools.{name}.tool import TOOL
+from functions.tools.{group}.{name}.tool import TOOL
 
 handle = serve(TOOL)
 '''
@@ -74,7 +74,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.tools.{name}.tool import In, {name}
+from functions.tools.{group}.{name}.tool import In, {name}
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps
@@ -87,25 +87,33 @@ async def test_it_greets_by_name(deps: Deps) -> None:
 '''
 
 
-def create_tool(name: str, root: Path = ROOT) -> list[Path]:
+def create_tool(path: str, root: Path = ROOT) -> list[Path]:
     """Write a new tool and its first test; `make fix` then adds it to the generated files.
 
+    Args:
+        path: Its group and its name: `knowledge/count_chunks`.
+        root: The checkout.
+
     Raises:
-        InvalidInput: The name is not of the form `verb_noun`.
+        InvalidInput: The path is not of the form `group/verb_noun`.
         Conflict: There is such a tool already.
     """
-    if not _NAME.fullmatch(name):
-        raise InvalidInput(f"{name!r} is no tool name: use lower-case words, verb_noun.")
-    folder = root / "functions" / "tools" / name
-    if folder.exists():
+    match = _NAME.fullmatch(path)
+    if not match:
+        message = f"{path!r} is not a group and a name in lower case: knowledge/count_chunks."
+        raise InvalidInput(message)
+    group, name = match.groups()
+    tools = root / "functions" / "tools"
+    folder = tools / group / name
+    if any(tools.glob(f"*/{name}")):
         raise Conflict(f"There is a tool {name} already.")
     files = {
         folder / "tool.py": _TOOL,
         folder / "main.py": _MAIN,
-        root / "tests" / "emulator" / "tools" / f"test_{name}.py": _TEST,
+        root / "tests" / "emulator" / group / f"test_{name}.py": _TEST,
     }
     title = name.replace("_", " ").capitalize()
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.format(name=name, title=title), "utf-8")
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text.format(group=group, name=name, title=title), "utf-8")
     return list(files)

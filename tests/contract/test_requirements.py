@@ -15,8 +15,8 @@ import pytest
 from mcp import Client
 
 from functions.gateway.catalog import Catalog
-from functions.tools.get_chunk.tool import TOOL as GET_CHUNK
-from functions.tools.get_chunk.tool import RelatedChunk
+from functions.tools.knowledge.get_chunk.tool import TOOL as GET_CHUNK
+from functions.tools.knowledge.get_chunk.tool import RelatedChunk
 from infra.deploy.discovery import tools
 from infra.local.inline import InlineDispatcher
 from shared.core.errors import InvalidInput

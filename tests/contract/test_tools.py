@@ -13,7 +13,7 @@ import pytest
 
 from functions.gateway.uris import variable
 from infra.deploy import generated
-from infra.deploy.discovery import tools
+from infra.deploy.discovery import folder_of, tools
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.invocation import parse
@@ -146,7 +146,7 @@ def test_a_tool_knows_no_transport_and_no_other_tool(tool: Tool[Any, Any]) -> No
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in _names(node)
-        if not f"{name}.".startswith(f"functions.tools.{tool.name}.")
+        if not f"{name}.".startswith(f"{folder_of(tool)}.")
     }
     assert imported & FORBIDDEN == set()
 

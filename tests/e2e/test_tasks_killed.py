@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 import pytest
 
-from functions.tools.add_task.tool import TOOL as ADD
+from functions.tools.tasks.add_task.tool import TOOL as ADD
 from shared.core.caller import Caller
 from tests.support.random_kills import hammered, mortal
 from tests.support.tasks import listed

@@ -23,7 +23,7 @@ from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
 from functions.jobs.repair.job import JOB as REPAIR
-from functions.tools.extract_key_info.tool import TOOL
+from functions.tools.workspaces.extract_key_info.tool import TOOL
 from infra.deploy.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.settings import Settings

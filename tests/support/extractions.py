@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.tools.get_decisions.tool import TOOL as DECISIONS
-from functions.tools.get_methodologies.tool import TOOL as METHODOLOGIES
-from functions.tools.get_patterns.tool import TOOL as PATTERNS
-from functions.tools.get_warnings.tool import TOOL as WARNINGS
-from functions.tools.list_topics.tool import TOOL as TOPICS
+from functions.tools.extractions.get_decisions.tool import TOOL as DECISIONS
+from functions.tools.extractions.get_methodologies.tool import TOOL as METHODOLOGIES
+from functions.tools.extractions.get_patterns.tool import TOOL as PATTERNS
+from functions.tools.extractions.get_warnings.tool import TOOL as WARNINGS
+from functions.tools.extractions.list_topics.tool import TOOL as TOPICS
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.extractions.model import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.tools.extract_key_info.tool import TOOL
+from functions.tools.workspaces.extract_key_info.tool import TOOL
 from shared.core.caller import Caller
 from shared.runtime.invocation import call
 from tests.support.tool_calls import request_of

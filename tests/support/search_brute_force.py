@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.tools.search_kb.tool import In, search_kb
+from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.index.posting_changes import LongLists
 from shared.index.postings import KNOWLEDGE
 from shared.index.truncation import keeping
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterator, Mapping, Sequence
 
-    from functions.tools.search_kb.results import Hit
-    from functions.tools.search_kb.tool import Out
+    from functions.tools.knowledge.search_kb.results import Hit
+    from functions.tools.knowledge.search_kb.tool import Out
     from shared.ai.embedding import Vector
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.tools.add_task.tool import TOOL as ADD
-from functions.tools.complete_task.tool import TOOL as COMPLETE
-from functions.tools.delete_task.tool import TOOL as DELETE
-from functions.tools.list_tasks.tool import TOOL as LIST
-from functions.tools.restore_task.tool import TOOL as RESTORE
-from functions.tools.update_task.tool import TOOL as UPDATE
+from functions.tools.tasks.add_task.tool import TOOL as ADD
+from functions.tools.tasks.complete_task.tool import TOOL as COMPLETE
+from functions.tools.tasks.delete_task.tool import TOOL as DELETE
+from functions.tools.tasks.list_tasks.tool import TOOL as LIST
+from functions.tools.tasks.restore_task.tool import TOOL as RESTORE
+from functions.tools.tasks.update_task.tool import TOOL as UPDATE
 from shared.core.caller import Caller
 from shared.runtime.invocation import call
 from shared.tasks.contract import ENVELOPE

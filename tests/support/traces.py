@@ -6,13 +6,13 @@ from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.tools.amend_trace.tool import TOOL as AMEND
-from functions.tools.contribute_trace.tool import TOOL as CONTRIBUTE
-from functions.tools.get_trace.tool import TOOL as GET
-from functions.tools.list_tags.tool import TOOL as LIST_TAGS
-from functions.tools.search_traces.tool import TOOL as SEARCH
-from functions.tools.vote_trace.tool import TOOL as VOTE
-from functions.tools.withdraw_trace.tool import TOOL as WITHDRAW
+from functions.tools.traces.amend_trace.tool import TOOL as AMEND
+from functions.tools.traces.contribute_trace.tool import TOOL as CONTRIBUTE
+from functions.tools.traces.get_trace.tool import TOOL as GET
+from functions.tools.traces.list_tags.tool import TOOL as LIST_TAGS
+from functions.tools.traces.search_traces.tool import TOOL as SEARCH
+from functions.tools.traces.vote_trace.tool import TOOL as VOTE
+from functions.tools.traces.withdraw_trace.tool import TOOL as WITHDRAW
 from shared.core.caller import Caller
 from shared.firestore.database import Meter
 from shared.runtime.invocation import call

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import httpx2
 import pytest
 
-from functions.tools.search_kb.tool import TOOL as SEARCH_KB
+from functions.tools.knowledge.search_kb.tool import TOOL as SEARCH_KB
 from infra.deploy.stage import stage
 from infra.local.bundles import LAPTOP
 from infra.local.cloud import GATEWAY

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.tools.list_topics.tool import EMPTY, MOST_BEGINNING, NO_SUCH, TOO_MANY
+from functions.tools.extractions.list_topics.tool import EMPTY, MOST_BEGINNING, NO_SUCH, TOO_MANY
 from tests.support.extractions import (
     cost,
     decision,

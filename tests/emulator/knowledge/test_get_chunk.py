@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.tools.get_chunk.tool import In, get_chunk
+from functions.tools.knowledge.get_chunk.tool import In, get_chunk
 from shared.core.errors import NotFound
 from shared.firestore.database import Meter
 from shared.knowledge.chunk_repository import Chunks

@@ -9,13 +9,13 @@ import pytest
 from google.cloud.firestore_v1.vector import Vector
 from pydantic import ValidationError
 
-from functions.tools.get_cluster.tool import In, get_cluster
+from functions.tools.knowledge.get_cluster.tool import In, get_cluster
 from shared.core.errors import InvalidInput, NotFound
 from tests.support.knowledge import write
 from tests.support.many_sources import NOON, cost, index_all, metered, shelve, source
 
 if TYPE_CHECKING:
-    from functions.tools.get_cluster.tool import Out
+    from functions.tools.knowledge.get_cluster.tool import Out
     from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from functions.tools.get_recent.tool import EMPTY, In, get_recent
+from functions.tools.knowledge.get_recent.tool import EMPTY, In, get_recent
 from shared.core.caller import Caller
 from shared.core.dates import Period
 from shared.core.errors import InvalidInput
@@ -22,7 +22,7 @@ from tests.support.many_sources import NOON, cost, metered, shelve, source
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from functions.tools.get_recent.tool import Out
+    from functions.tools.knowledge.get_recent.tool import Out
     from shared.core.settings import Settings
     from shared.firestore.database import Meter
     from shared.runtime.context import Deps

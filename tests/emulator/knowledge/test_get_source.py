@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from functions.tools.get_source.tool import In, get_source
+from functions.tools.knowledge.get_source.tool import In, get_source
 from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.runtime.pagination import MAX_BYTES, write_cursor
 from tests.support.knowledge import BAKING, write
 from tests.support.many_sources import cost, metered, shelve, source
 
 if TYPE_CHECKING:
-    from functions.tools.get_source.tool import Out
+    from functions.tools.knowledge.get_source.tool import Out
     from shared.firestore.database import Meter
     from shared.runtime.context import Backend, Deps
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.tools.get_stats.tool import In, get_stats
+from functions.tools.knowledge.get_stats.tool import In, get_stats
 from shared.knowledge.golden_queries import Health, Night
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, write

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from functions.tools.list_clusters.tool import EMPTY, In, list_clusters
+from functions.tools.knowledge.list_clusters.tool import EMPTY, In, list_clusters
 from shared.core.errors import InvalidInput
 from tests.support.knowledge import write
 from tests.support.many_sources import cost, metered

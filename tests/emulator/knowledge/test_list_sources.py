@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from functions.tools.list_sources.tool import EMPTY, In, list_sources
+from functions.tools.knowledge.list_sources.tool import EMPTY, In, list_sources
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, in_chunks, write

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from functions.tools.complete_name.tool import TOOL as COMPLETE_NAME
-from functions.tools.list_sources.tool import TOOL as LIST_SOURCES
-from functions.tools.list_tags.tool import TOOL as LIST_TAGS
-from functions.tools.search_kb.tool import TOOL as SEARCH_KB
-from functions.tools.search_traces.tool import TOOL as SEARCH_TRACES
+from functions.tools.knowledge.complete_name.tool import TOOL as COMPLETE_NAME
+from functions.tools.knowledge.list_sources.tool import TOOL as LIST_SOURCES
+from functions.tools.knowledge.search_kb.tool import TOOL as SEARCH_KB
+from functions.tools.traces.list_tags.tool import TOOL as LIST_TAGS
+from functions.tools.traces.search_traces.tool import TOOL as SEARCH_TRACES
 from shared.core.caller import Caller
 from shared.runtime.invocation import call
 from tests.support.extractions import TOOLS, decision, hold, of

@@ -9,7 +9,7 @@ import pytest
 from google.oauth2.credentials import Credentials
 
 from functions.jobs.embed.job import embed
-from functions.tools.search_kb.tool import In, search_kb
+from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker

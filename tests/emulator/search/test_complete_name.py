@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from functions.tools.complete_name.tool import TOOL, In, complete_name
+from functions.tools.knowledge.complete_name.tool import TOOL, In, complete_name
 from shared.knowledge.common_names import MOST
 from tests.support.knowledge import write
 from tests.support.many_sources import cost, metered, shelve, source

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.tools.search_kb.tool import TOOL
+from functions.tools.knowledge.search_kb.tool import TOOL
 from shared.ai.embedding import Purpose, unit_vector
 from shared.core.caller import Caller
 from shared.runtime.invocation import call

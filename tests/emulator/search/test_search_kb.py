@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.tools.search_kb import advice
-from functions.tools.search_kb.ranked import NEAREST
-from functions.tools.search_kb.tool import In, search_kb
+from functions.tools.knowledge.search_kb import advice
+from functions.tools.knowledge.search_kb.ranked import NEAREST
+from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.errors import Conflict
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, index_all, put_in, write

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.tools.search_kb.tool import In, search_kb
+from functions.tools.knowledge.search_kb.tool import In, search_kb
 from infra.deploy.query_recorder import recording
 from shared.core.caller import Caller
 from shared.firestore.database import Meter

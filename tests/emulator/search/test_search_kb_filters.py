@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.tools.search_kb.tool import In, search_kb
+from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
 from shared.search.filter_plan import FEW

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.tools.search_kb import advice
-from functions.tools.search_kb.tool import TOOL, In, search_kb
+from functions.tools.knowledge.search_kb import advice
+from functions.tools.knowledge.search_kb.tool import TOOL, In, search_kb
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, Unavailable
 from shared.firestore.database import Meter
@@ -23,7 +23,7 @@ from tests.support.search_brute_force import change, cut_lists, ids, many, one
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from functions.tools.search_kb.tool import Out
+    from functions.tools.knowledge.search_kb.tool import Out
     from shared.ai.embedding import Purpose, Vector
     from shared.runtime.context import Backend, Deps
 

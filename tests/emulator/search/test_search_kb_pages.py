@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.tools.search_kb.tool import In, search_kb
+from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from shared.runtime.pagination import MAX_BYTES, read_cursor, write_cursor
@@ -18,7 +18,7 @@ from tests.support.knowledge import embed_all, in_chunks, index_all, put_in
 from tests.support.search_brute_force import WORDS, change, cut_lists, hits, ids, many, one, walk
 
 if TYPE_CHECKING:
-    from functions.tools.search_kb.tool import Out
+    from functions.tools.knowledge.search_kb.tool import Out
     from shared.knowledge.source import Source
     from shared.runtime.context import Deps
     from tests.emulator.conftest import NewBase

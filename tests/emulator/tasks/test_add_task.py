@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.tools.add_task.tool import TOOL
+from functions.tools.tasks.add_task.tool import TOOL
 from tests.support.tasks import add, ask, did, ids, listed, refused, taken_back
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.tools.list_tasks.tool import BLOCK, MOST_READ
+from functions.tools.tasks.list_tasks.tool import BLOCK, MOST_READ
 from tests.support.tasks import NOON, add, ask, did, ids, listed, refused
 
 if TYPE_CHECKING:

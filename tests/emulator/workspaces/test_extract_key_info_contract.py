@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from functions.tools.extract_key_info.tool import TOOL
+from functions.tools.workspaces.extract_key_info.tool import TOOL
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.runtime.context import Backend

@@ -12,7 +12,7 @@ from hypothesis import settings as sampled
 from hypothesis import strategies as st
 
 from functions.jobs.ingest_materials.job import ingest_materials
-from functions.tools.extract_key_info.tool import TOOL
+from functions.tools.workspaces.extract_key_info.tool import TOOL
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.settings import Settings

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as sampled
 from hypothesis import strategies as st
 
-from functions.tools.extract_key_info.tool import SEARCHED
+from functions.tools.workspaces.extract_key_info.tool import SEARCHED
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.dates import utc_now
 from shared.core.settings import Settings

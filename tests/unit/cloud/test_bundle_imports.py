@@ -23,14 +23,14 @@ def reached(entry: str, *withheld: str) -> set[str]:
 
 
 def test_what_is_imported_inside_a_function_comes_along_where_its_name_is_used() -> None:
-    of_tasks = reached("functions.tools.list_tasks.main")
+    of_tasks = reached("functions.tools.tasks.list_tasks.main")
     assert "shared/tasks/repository.py" in of_tasks
     assert "shared/pipeline/index_repair.py" not in of_tasks
     assert "shared/pipeline/index_repair.py" in reached("functions.jobs.repair.main")
 
 
 def test_only_jobs_come_with_what_runs_jobs() -> None:
-    assert "shared/runtime/job.py" not in reached("functions.tools.get_chunk.main")
+    assert "shared/runtime/job.py" not in reached("functions.tools.knowledge.get_chunk.main")
     assert "shared/runtime/job.py" in reached("functions.jobs.index.main")
 
 
@@ -46,12 +46,14 @@ def test_files_that_a_module_reads_come_along() -> None:
         "functions/gateway/oauth/page.css",
         "functions/gateway/oauth/consent.html",
     } <= of_gateway
-    assert "shared/text/data/stop-words.german.txt" in reached("functions.tools.search_kb.main")
+    assert "shared/text/data/stop-words.german.txt" in reached(
+        "functions.tools.knowledge.search_kb.main"
+    )
     assert "shared/text/data/stop-words.german.txt" not in of_gateway
 
 
 def test_what_is_withheld_is_not_followed() -> None:
-    tool, local = "functions.tools.search_kb.main", "shared.ai.local_embedding"
+    tool, local = "functions.tools.knowledge.search_kb.main", "shared.ai.local_embedding"
     assert {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"} <= reached(tool)
     assert {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"} & reached(tool, local) == set()
 

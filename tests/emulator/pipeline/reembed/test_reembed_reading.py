@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.jobs.ingest_materials.job import ingest_materials
-from functions.tools.get_chunk.tool import In as ChunkIn
-from functions.tools.get_chunk.tool import get_chunk
-from functions.tools.get_cluster.tool import In as ClusterIn
-from functions.tools.get_cluster.tool import get_cluster
-from functions.tools.search_kb.tool import In as SearchIn
-from functions.tools.search_kb.tool import search_kb
+from functions.tools.knowledge.get_chunk.tool import In as ChunkIn
+from functions.tools.knowledge.get_chunk.tool import get_chunk
+from functions.tools.knowledge.get_cluster.tool import In as ClusterIn
+from functions.tools.knowledge.get_cluster.tool import get_cluster
+from functions.tools.knowledge.search_kb.tool import In as SearchIn
+from functions.tools.knowledge.search_kb.tool import search_kb
 from shared.core.errors import Conflict, Unavailable
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import CentredCluster, Clusters
@@ -38,7 +38,7 @@ from tests.support.traces import did, sample
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from functions.tools.search_kb.tool import Out
+    from functions.tools.knowledge.search_kb.tool import Out
     from shared.runtime.context import Backend
     from tests.support.clock import SettableClock
 

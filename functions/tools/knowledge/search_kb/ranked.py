@@ -1,0 +1,72 @@
+"""A page of what fits a question, best first.
+
+A cursor carries marks of what was shown. The next page is taken from the ranking as it is by then,
+without these: whatever comes or goes in between, nothing is shown twice and nothing is lost.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from functions.tools.knowledge.search_kb import advice
+from functions.tools.knowledge.search_kb.results import Page, Writer, topics
+from shared.knowledge.chunk import source_id_of
+from shared.knowledge.corpus import knowledge
+from shared.runtime.pagination import fitting
+from shared.search.hybrid import rank
+from shared.search.listing import passing, shown_mark
+from shared.search.source_diversity import in_turns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from functions.tools.knowledge.search_kb.results import Hit, View
+    from shared.runtime.context import Deps
+    from shared.search.hybrid import Question
+
+NEAREST: Final = 5
+"""Passages that are shown, for the caller to judge, where nothing matches."""
+
+
+async def ranked(question: Question, shown: Sequence[str], view: View, deps: Deps) -> Page:
+    """Rank, and read what the page still needs: three round trips deep.
+
+    Args:
+        question: What to rank by.
+        shown: The marks of what earlier pages showed.
+        view: How much of it is wanted.
+        deps: To find it with.
+    """
+    corpus = knowledge(deps.database)
+    ranking = await rank(question, corpus, deps)
+    unseen = {
+        hit.id: hit
+        for hit in in_turns(ranking.hits, source_id_of)
+        if shown_mark(hit.id) not in shown
+    }
+    known = {name: hit.document for name, hit in unseen.items() if hit.document}
+    goes_on = ranking.matches or bool(shown)
+    limit = view.limit if goes_on else min(view.limit, NEAREST)
+    chunks, looked = await passing(list(unseen), limit, question.selection, corpus.documents, known)
+    writer = Writer(view, await topics(chunks, deps), ranking.terms)
+    places = count(len(shown) + 1)
+    hits = fitting([writer.hit(next(places), each, unseen[each.chunk_id]) for each in chunks])
+    passed = _passed(list(unseen)[:looked], hits, cut=len(hits) < len(chunks))
+    more = goes_on and len(passed) < len(unseen)
+    notes = await advice.of_ranking(question, ranking, deps)
+    matches = ranking.matches and bool(hits or shown)
+    if not matches:
+        notes += advice.without_a_match(question, ranking, shown=bool(hits))
+        notes += await advice.not_yet(deps)
+    return Page(
+        hits=hits,
+        position=[*shown, *map(shown_mark, passed)] if more else None,
+        matches=matches,
+        message=" ".join(notes) or None,
+    )
+
+
+def _passed(looked: list[str], hits: Sequence[Hit], *, cut: bool) -> list[str]:
+    """What no later page need look at: what was shown, and before it what turned out to be gone."""
+    return looked[: looked.index(hits[-1].chunk_id) + 1] if cut else looked

@@ -1,0 +1,39 @@
+"""A page of the traces that bear some tags, the latest first."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from pydantic import TypeAdapter
+
+from functions.tools.traces.search_traces.results import Page, hit
+from shared.runtime.pagination import Count, Moment, fitting
+from shared.runtime.tool import DocumentId
+from shared.search.listing import newest
+from shared.traces.corpus import solved_problems, unknown_tags
+
+if TYPE_CHECKING:
+    from shared.runtime.context import Deps
+    from shared.search.filter_plan import Selection
+
+    Position = tuple[int, int, str]
+
+POSITION: Final = TypeAdapter(tuple[Count, Moment, DocumentId])
+"""How many traces were shown, and the date and the id of the last of them."""
+
+
+async def listed(selection: Selection, position: Position | None, limit: int, deps: Deps) -> Page:
+    """List by date: two round trips, or three where a tag does not exist."""
+    shown, after = (position[0], position[1:]) if position else (0, None)
+    listing = await newest(selection, limit, after, solved_problems(deps.database))
+    places = count(shown + 1)
+    hits = fitting([hit(each, next(places)) for each in listing.documents])
+    cut = len(hits) < len(listing.documents)
+    following = listing.places[len(hits) - 1] if cut else listing.next
+    return Page(
+        hits=hits,
+        position=(shown + len(hits), *following) if following else None,
+        matches=bool(hits or shown or following),
+        notes=await unknown_tags([value for _, value in listing.unknown], deps),
+    )
