@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import certifi
 import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -25,7 +26,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.monotonic_clock import Monotonic
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from xdist.remote import Producer
 
@@ -107,6 +108,17 @@ def _only_unit_tests(config: pytest.Config) -> bool:
 def anyio_backend() -> str:
     """Run asynchronous tests on asyncio, which Firestore's client needs."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Trust one authority of the web's: a client of Google's reads all of them three times."""
+    end = "-----END CERTIFICATE-----\n"
+    file = tmp_path_factory.mktemp("certifi") / "one.pem"
+    file.write_text(certifi.contents().partition(end)[0] + end)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certifi, "where", lambda: str(file))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

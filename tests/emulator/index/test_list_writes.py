@@ -13,7 +13,6 @@ from shared.index.facets import Facet, Kind, named
 from shared.index.indexed_state import NOTHING, Indexed
 from shared.index.posting_changes import Difference, list_writes
 from shared.index.postings import FacetName
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.second_corpus import NAMES, Jotting, corpus, forget, jot
 from tests.support.stored_documents import documents
 
@@ -27,12 +26,6 @@ pytestmark = pytest.mark.anyio
 
 SEA = named(Kind.TAG, "Sea")
 RYE = Indexed({"rye": 2, "bread": 1}, {SEA.id: "Sea"}, 7)
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,6 @@ from functions.tools.traces.search_traces.tool import TOOL as SEARCH_TRACES
 from shared.core.caller import Caller
 from shared.runtime.invocation import call
 from tests.support.extractions import TOOLS, decision, hold, of
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, put_in
 from tests.support.many_sources import source
 from tests.support.tool_calls import request_of
@@ -36,12 +35,6 @@ ALL: Final[dict[str, Tool[Any, Any]]] = {
         *TOOLS.values(), COMPLETE_NAME, LIST_SOURCES, LIST_TAGS, SEARCH_KB, SEARCH_TRACES
     )
 }  # fmt: skip
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 async def got(backend: Backend, name: str, /, **arguments: Any) -> Mapping[str, Any]:

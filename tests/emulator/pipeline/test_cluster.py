@@ -18,7 +18,6 @@ from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.cluster_repository import Clusters
 from shared.runtime.context import Backend
 from shared.runtime.job import Busy, Report, run_job
-from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
 from tests.support.topic_chunks import (
@@ -40,15 +39,11 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.runtime.context import Deps
+    from tests.support.clock import SettableClock
 
 pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-def clock() -> SettableClock:
-    return SettableClock()
 
 
 @pytest.fixture

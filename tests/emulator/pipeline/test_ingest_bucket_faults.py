@@ -79,7 +79,7 @@ async def test_a_request_that_hangs_is_sent_again(
     storage: FakeCloudStorage, tmp_path: Path, operation: str
 ) -> None:
     storage.faults[operation].append(HANG)  # type: ignore[index]  # one of the literals
-    assert await downloaded(tmp_path / "a.md", attempt_seconds=1) == "Reef early."
+    assert await downloaded(tmp_path / "a.md", attempt_seconds=0.3) == "Reef early."
 
 
 @pytest.mark.parametrize("fault", [BROKEN, THROTTLED, HANG])
@@ -89,7 +89,7 @@ async def test_what_does_not_pass_is_an_outage(
 ) -> None:
     storage.always[operation] = fault  # type: ignore[index]  # one of the literals
     with pytest.raises(Unavailable, match="try again later"):
-        await downloaded(tmp_path / "a.md", attempt_seconds=0.2, retry_seconds=0.5)
+        await downloaded(tmp_path / "a.md", attempt_seconds=0.1, retry_seconds=0.2)
 
 
 async def test_an_outage_deletes_nothing_and_the_next_run_goes_on(

@@ -14,7 +14,6 @@ from functions.jobs.purge.idle_tasks import erase_idle
 from functions.jobs.purge.job import purge, waiting
 from shared.runtime.job import Budget, Report
 from shared.workspaces.erasure import PAGES as DELETED_TOGETHER
-from tests.support.clock import SettableClock
 from tests.support.materials import MAST, PAGES, READER, STRANGER, extract, extracted, refused
 from tests.support.stored_documents import ample, nothing
 from tests.support.tasks import ask
@@ -32,16 +31,12 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.runtime.context import Backend, Deps
+    from tests.support.clock import SettableClock
 
 pytestmark = pytest.mark.anyio
 
 GONE = Counter(documents=1, parts=2, passages=4, tasks=1)
 """What is deleted of a task to which `PAGES` were brought."""
-
-
-@pytest.fixture
-def clock() -> SettableClock:
-    return SettableClock()
 
 
 @pytest.fixture
