@@ -19,7 +19,8 @@ from shared.core.caller import EVERYTHING
 from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
 from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_fits, call, post
-from tests.support.traces import ANNA, DOWN, sample
+from tests.support.tool_calls import ANNA
+from tests.support.traces import DOWN, sample
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

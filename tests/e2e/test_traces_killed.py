@@ -13,7 +13,8 @@ import pytest
 
 from tests.support.random_kills import hammered, mortal
 from tests.support.stored_traces import assert_exact, assert_sums, ballots
-from tests.support.traces import did, request_by, stored
+from tests.support.tool_calls import call_result
+from tests.support.traces import request_by, stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +84,9 @@ async def own_traces(backend: Backend, person: int) -> Own:
 
     async def one(kind: str, **more: str) -> str:
         new = texts(f"{person} {kind}") | more
-        return str((await did(backend, "contribute_trace", user(person), **new))["trace_id"])
+        return str(
+            (await call_result(backend, "contribute_trace", user(person), **new))["trace_id"]
+        )
 
     former = await one("former")
     return Own(
@@ -161,7 +164,7 @@ async def assert_contributed_once(
     backend: Backend, answers: list[Answered], have: list[Own]
 ) -> None:
     """Every trace is there once, under the id that its contributor was told."""
-    new = {did["trace_id"]: sent for sent, did in of("contribute_trace", answers)}
+    new = {result["trace_id"]: sent for sent, result in of("contribute_trace", answers)}
     kept = await stored(backend, "traces")
     assert new.keys() | {trace_id for own in have for trace_id in own} == kept.keys()
     for trace_id, sent in new.items():
@@ -176,7 +179,7 @@ async def assert_amended_in_order(
 ) -> None:
     """Every revision is kept, and each is the one before with one amendment."""
     amended = of("amend_trace", answers)
-    assert list(range(2, len(amended) + 2)) == [did["revision"] for _, did in amended]
+    assert list(range(2, len(amended) + 2)) == [result["revision"] for _, result in amended]
     writings = [texts(f"{person} amended")]
     for number in range(len(amended)):
         writings.append(writings[-1] | amendment(person, number))
@@ -190,7 +193,7 @@ async def assert_amended_in_order(
 async def assert_toggled(backend: Backend, mine: Own, answers: list[Answered]) -> None:
     """Each call changed what the one before had left, and the former trace with it."""
     toggles = of("withdraw_trace", answers)
-    assert [True] * len(toggles) == [did["changed"] for _, did in toggles]
+    assert [True] * len(toggles) == [result["changed"] for _, result in toggles]
     kept, is_withdrawn = await stored(backend, "traces"), len(toggles) % 2 == 1
     assert is_withdrawn == (kept[mine.toggled]["withdrawn_at"] is not None)
     assert kept[mine.former]["superseded_by"] == (None if is_withdrawn else mine.toggled)

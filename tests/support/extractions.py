@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from datetime import UTC, datetime
 from itertools import count
@@ -14,7 +13,6 @@ from functions.tools.extractions.get_patterns.tool import TOOL as PATTERNS
 from functions.tools.extractions.get_warnings.tool import TOOL as WARNINGS
 from functions.tools.extractions.list_topics.tool import TOOL as TOPICS
 from shared.ai.embedding import Purpose
-from shared.core.caller import Caller
 from shared.extractions.model import (
     Content,
     Decision,
@@ -27,9 +25,8 @@ from shared.extractions.model import (
 )
 from shared.extractions.repository import Extractions
 from shared.knowledge.queue import Steps
-from shared.runtime.invocation import call
 from tests.support.knowledge import write
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import STRANGER, call, call_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Backend, Deps
-    from shared.runtime.messages import CallAnswer, WireError
     from shared.runtime.tool import Tool
 
 TOOLS: Final[dict[str, Tool[Any, Any]]] = {
@@ -111,35 +107,11 @@ async def waiting(deps: Deps, chunk_id: str) -> PendingChunk:
     return next(each for each in found if each.chunk_id == chunk_id)
 
 
-async def ask(
-    backend: Backend, name: str, /, *, seconds: float = 30, **arguments: Any
-) -> CallAnswer:
-    """Call a tool as a stranger, as the gateway does."""
-    request = request_of(TOOLS[name], Caller(), arguments)
-    request = request.model_copy(update={"deadline": time.time() + seconds})
-    return await call(TOOLS[name], request, backend)
-
-
-async def got(backend: Backend, name: str, /, **arguments: Any) -> dict[str, Any]:
-    """The result of a call that succeeds; it has written nothing."""
-    answer = await ask(backend, name, **arguments)
-    assert answer.error is None, answer.error
-    assert answer.result is not None
-    assert 0 == answer.receipt.documents_written
-    return answer.result
-
-
-async def refused(backend: Backend, name: str, /, **arguments: Any) -> WireError:
-    """The error of a call that fails."""
-    answer = await ask(backend, name, **arguments)
-    assert answer.error is not None, answer.result
-    return answer.error
-
-
 async def cost(backend: Backend, name: str, /, **arguments: Any) -> tuple[int, int]:
-    """Round trips and documents read, of a call that succeeds."""
-    answer = await ask(backend, name, **arguments)
+    """Round trips and documents read, of a call that succeeds; it has written nothing."""
+    answer = await call(backend, name, STRANGER, **arguments)
     assert answer.error is None, answer.error
+    assert answer.receipt.documents_written == 0
     return answer.receipt.round_trips, answer.receipt.documents_read
 
 
@@ -148,7 +120,7 @@ async def walk(backend: Backend, name: str, /, **arguments: Any) -> list[dict[st
     pages: list[dict[str, Any]] = []
     cursor: dict[str, Any] = {}
     for number in count(1):
-        pages.append(await got(backend, name, **arguments, **cursor))
+        pages.append(await call_result(backend, name, **arguments, **cursor))
         following = pages[-1].get("metadata", pages[-1]).get("next_cursor")
         if following is None:
             return pages

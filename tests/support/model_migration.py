@@ -22,7 +22,8 @@ from tests.support.extractions import decision, hold, of, warning
 from tests.support.knowledge import BAKING, SAILING, put_in
 from tests.support.materials import PAGES, extracted
 from tests.support.stored_documents import documents
-from tests.support.traces import did, sample
+from tests.support.tool_calls import call_result
+from tests.support.traces import sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,7 +98,7 @@ async def fill(backend: Backend) -> None:
     chunks = await put_in(deps, BAKING, SAILING)
     await hold(deps, of(chunks[0], decision()), of(chunks[1], warning()))
     for number in range(3):
-        await did(backend, "contribute_trace", **sample(number))
+        await call_result(backend, "contribute_trace", **sample(number))
     await extracted(backend, QUESTION, materials=PAGES, task_id=TASK)
 
 

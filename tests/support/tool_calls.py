@@ -80,6 +80,16 @@ async def call_error(
     return answer.error
 
 
+async def call_text(
+    backend: Backend, name: str, user: str | Caller | None = ANNA, /, **arguments: Any
+) -> str:
+    """What a call that succeeds says to who reads."""
+    answer = await call(backend, name, user, **arguments)
+    assert answer.error is None, answer.error
+    assert answer.text is not None
+    return answer.text
+
+
 def _declaration(tool: Tool[Any, Any]) -> Declaration:
     """What the gateway knows of a tool. Making its schemas takes 5 ms, so it is done once."""
     if id(tool) not in _declared:

@@ -6,20 +6,12 @@ from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.tools.traces.amend_trace.tool import TOOL as AMEND
-from functions.tools.traces.contribute_trace.tool import TOOL as CONTRIBUTE
-from functions.tools.traces.get_trace.tool import TOOL as GET
-from functions.tools.traces.list_tags.tool import TOOL as LIST_TAGS
-from functions.tools.traces.search_traces.tool import TOOL as SEARCH
-from functions.tools.traces.vote_trace.tool import TOOL as VOTE
-from functions.tools.traces.withdraw_trace.tool import TOOL as WITHDRAW
 from shared.core.caller import Caller
 from shared.firestore.database import Meter
-from shared.runtime.invocation import call
 from shared.traces.corpus import index_entry
 from shared.traces.model import Trace, Writing
 from shared.traces.repository import Traces
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import ANNA, STRANGER, call_result, request_of, tool_named
 from tests.support.trace_set import trace_set
 
 if TYPE_CHECKING:
@@ -28,19 +20,10 @@ if TYPE_CHECKING:
 
     from shared.core.dates import Clock
     from shared.runtime.context import Backend
-    from shared.runtime.messages import CallAnswer, CallRequest, WireError
-    from shared.runtime.tool import Tool
-
-TOOLS: Final[dict[str, Tool[Any, Any]]] = {
-    tool.name: tool for tool in (AMEND, CONTRIBUTE, GET, LIST_TAGS, SEARCH, VOTE, WITHDRAW)
-}
+    from shared.runtime.messages import CallRequest
 
 FIELDS: Final = ("title", "context_text", "solution_text", "tags")
 
-ANNA: Final = "anna.lovelace@example.com"
-"""Who contributes where nobody else is named."""
-STRANGER: Final = None
-"""Somebody whom the gateway does not know."""
 DOWN: Final[dict[str, Any]] = {"vote_type": "down", "feedback_tag": "wrong"}
 SPAM: Final[dict[str, Any]] = {"vote_type": "down", "feedback_tag": "spam"}
 NOTHING: Final = "No traces found matching your query."
@@ -49,42 +32,7 @@ NOTHING: Final = "No traces found matching your query."
 
 def request_by(name: str, user: str | None, arguments: dict[str, Any]) -> CallRequest:
     """A call of a tool of the family, by a user or a stranger."""
-    return request_of(TOOLS[name], Caller.of(user) if user else Caller(), arguments)
-
-
-async def ask(
-    backend: Backend, name: str, user: str | None = ANNA, /, **arguments: Any
-) -> CallAnswer:
-    """Call a tool."""
-    return await call(TOOLS[name], request_by(name, user, arguments), backend)
-
-
-async def did(
-    backend: Backend, name: str, user: str | None = ANNA, /, **arguments: Any
-) -> dict[str, Any]:
-    """The result of a call that succeeds."""
-    answer = await ask(backend, name, user, **arguments)
-    assert answer.error is None, answer.error
-    assert answer.result is not None
-    return answer.result
-
-
-async def said(backend: Backend, name: str, user: str | None = ANNA, /, **arguments: Any) -> str:
-    """What a call that succeeds says to who reads."""
-    answer = await ask(backend, name, user, **arguments)
-    assert answer.error is None, answer.error
-    assert answer.text is not None
-    return answer.text
-
-
-async def refused(
-    backend: Backend, name: str, user: str | None = ANNA, /, **arguments: Any
-) -> WireError:
-    """The error of a call that fails; it has written nothing."""
-    answer = await ask(backend, name, user, **arguments)
-    assert answer.error is not None, answer.result
-    assert 0 == answer.receipt.documents_written
-    return answer.error
+    return request_of(tool_named(name), Caller.of(user) if user else Caller(), arguments)
 
 
 def clock_at(moment: datetime) -> Clock:
@@ -106,7 +54,7 @@ def sample(number: int, **other: Any) -> dict[str, Any]:
 
 async def contribute(backend: Backend, number: int = 0, user: str = ANNA, **other: Any) -> str:
     """Contribute a sample; return its id."""
-    result = await did(backend, "contribute_trace", user, **sample(number, **other))
+    result = await call_result(backend, "contribute_trace", user, **sample(number, **other))
     assert not result["duplicate"], result
     return str(result["trace_id"])
 
@@ -128,7 +76,9 @@ async def plant(backend: Backend, title: str) -> str:
 
 async def vote(backend: Backend, trace_id: str, user: str, **how: Any) -> dict[str, Any]:
     """Vote, up unless said otherwise."""
-    return await did(backend, "vote_trace", user, trace_id=trace_id, **({"vote_type": "up"} | how))
+    return await call_result(
+        backend, "vote_trace", user, trace_id=trace_id, **({"vote_type": "up"} | how)
+    )
 
 
 async def votes(
@@ -141,7 +91,7 @@ async def votes(
 
 async def found(backend: Backend, user: str | None = STRANGER, /, **arguments: Any) -> list[str]:
     """The ids of a search's first page, if anything fits."""
-    result = await did(backend, "search_traces", user, **arguments)
+    result = await call_result(backend, "search_traces", user, **arguments)
     return ids([result]) if result["matches"] else []
 
 
@@ -152,7 +102,7 @@ async def walk(
     pages: list[dict[str, Any]] = []
     for _ in count():
         more = {"cursor": pages[-1]["next_cursor"]} if pages else {}
-        pages.append(await did(backend, name, user, **arguments, **more))
+        pages.append(await call_result(backend, name, user, **arguments, **more))
         if "next_cursor" not in pages[-1]:
             return pages
         assert len(pages) <= 200, "a walk that does not end"
@@ -172,7 +122,7 @@ async def tags(backend: Backend, **arguments: Any) -> dict[str, int]:
 
 async def take_back(backend: Backend, result: dict[str, Any], user: str = ANNA) -> dict[str, Any]:
     """Make the call that takes back what another did."""
-    return await did(backend, result["undo"]["tool"], user, **result["undo"]["arguments"])
+    return await call_result(backend, result["undo"]["tool"], user, **result["undo"]["arguments"])
 
 
 async def stored(backend: Backend, collection: str) -> dict[str, dict[str, Any]]:

@@ -13,18 +13,17 @@ from tests.support.extractions import (
     TOOLS,
     cost,
     decision,
-    got,
     hold,
     ids,
     methodology,
     of,
     pattern,
-    refused,
     walk,
     warning,
 )
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, put_in
+from tests.support.tool_calls import call_error, call_result
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
@@ -58,7 +57,7 @@ async def test_a_decision_is_told_with_where_it_comes_from(
 ) -> None:
     held = of(chunks[0], decision(recommended_approach="Rye."), "bread", "rye", confidence=0.9)
     await hold(deps, held)
-    [told] = (await got(backend, "get_decisions"))["results"]
+    [told] = (await call_result(backend, "get_decisions"))["results"]
     expected = {
         "id": held.extraction_id,
         "question": "Which flour?",
@@ -79,7 +78,7 @@ async def test_what_the_passage_leaves_open_is_left_out(
     deps: Deps, backend: Backend, chunks: list[Chunk]
 ) -> None:
     await hold(deps, of(chunks[0], decision(considerations=())))
-    [told] = (await got(backend, "get_decisions"))["results"]
+    [told] = (await call_result(backend, "get_decisions"))["results"]
     assert ("recommended_approach" in told, told["considerations"]) == (False, [])
 
 
@@ -93,7 +92,7 @@ async def test_the_metadata_say_what_was_looked_for_and_whom_to_cite(
         "sources_cited": ["Under Sail", "Bread at Home"],
         "result_count": 4,
         "search_type": "filtered",
-    } == (await got(backend, "get_decisions"))["metadata"]
+    } == (await call_result(backend, "get_decisions"))["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,7 @@ async def test_each_tool_answers_with_its_own_type(
 ) -> None:
     await one_of_each(deps, chunks)
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}, {"source_id": "baking"}):
-        [told] = (await got(backend, name, **arguments))["results"]
+        [told] = (await call_result(backend, name, **arguments))["results"]
         assert kind == told["id"].partition("-")[0]
 
 
@@ -138,11 +137,11 @@ async def test_a_page_goes_on_though_its_end_is_gone_and_others_came(
 ) -> None:
     held = [of(chunks[0], decision(f"d{n}"), confidence=1 - n / 10) for n in range(6)]
     await hold(deps, *held)
-    first = await got(backend, "get_decisions", limit=3)
+    first = await call_result(backend, "get_decisions", limit=3)
     surest = of(chunks[1], decision("new"), confidence=1.0)
     await hold(deps, *held[:2], *held[3:], surest)
     cursor = first["metadata"]["next_cursor"]
-    second = await got(backend, "get_decisions", limit=3, cursor=cursor)
+    second = await call_result(backend, "get_decisions", limit=3, cursor=cursor)
     assert [each.extraction_id for each in held] == ids([first, second])
 
 
@@ -159,7 +158,7 @@ async def test_a_page_is_no_longer_than_can_be_read(
 async def test_titles_are_those_of_today(deps: Deps, backend: Backend, chunks: list[Chunk]) -> None:
     await hold(deps, of(chunks[0], decision()))
     await put_in(deps, altered(BAKING, title="Bread and Butter"))
-    found = await got(backend, "get_decisions")
+    found = await call_result(backend, "get_decisions")
     assert "Bread and Butter" == found["results"][0]["source_title"]
     assert ["Bread and Butter"] == found["metadata"]["sources_cited"]
 
@@ -170,7 +169,7 @@ async def test_what_a_deleted_source_said_is_gone_at_once(
     kept = of(chunks[3], decision())
     await hold(deps, of(chunks[0], decision()), of(chunks[1], decision()), kept)
     await deps.database.document("sources", "baking").delete()
-    found = await got(backend, "get_decisions")
+    found = await call_result(backend, "get_decisions")
     assert ([kept.extraction_id], 1) == (ids([found]), found["metadata"]["result_count"])
 
 
@@ -180,8 +179,8 @@ async def test_what_a_deleted_passage_said_goes_with_it(
     kept = of(chunks[2], decision())
     await hold(deps, of(chunks[0], decision(), "bread"), kept)
     await put_in(deps, altered(BAKING, sections=BAKING.sections[1:]))
-    assert [kept.extraction_id] == ids([await got(backend, "get_decisions")])
-    unknown = await got(backend, "get_decisions", topic="bread")
+    assert [kept.extraction_id] == ids([await call_result(backend, "get_decisions")])
+    unknown = await call_result(backend, "get_decisions", topic="bread")
     assert ([], []) == (unknown["results"], unknown["metadata"]["nearest_topics"])
 
 
@@ -190,13 +189,15 @@ async def test_duplicates_are_not_shown(deps: Deps, backend: Backend, chunks: li
     await hold(deps, first)
     await hold(deps, of(chunks[1], decision(), "bread", duplicate_of=first.extraction_id))
     for arguments in ({}, {"topic": "bread"}, {"query": "flour"}):
-        assert [first.extraction_id] == ids([await got(backend, "get_decisions", **arguments)])
+        assert [first.extraction_id] == ids(
+            [await call_result(backend, "get_decisions", **arguments)]
+        )
 
 
 @pytest.mark.parametrize("name", FOUR)
 async def test_an_empty_base_says_what_is_missing(backend: Backend, name: str) -> None:
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}):
-        found = await got(backend, name, **arguments)
+        found = await call_result(backend, name, **arguments)
         assert ([], 0) == (found["results"], found["metadata"]["result_count"])
         assert "language model" in found["metadata"]["message"]
         assert f"There are no {name.removeprefix('get_')}" in found["metadata"]["message"]
@@ -224,7 +225,7 @@ async def test_an_empty_base_says_what_is_missing(backend: Backend, name: str) -
 async def test_arguments_out_of_range_are_refused_by_name(
     backend: Backend, name: str, field: str, value: object
 ) -> None:
-    error = await refused(backend, name, **{field: value})
+    error = await call_error(backend, name, **{field: value})
     assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
 
@@ -232,16 +233,16 @@ async def test_a_cursor_belongs_to_its_call(
     deps: Deps, backend: Backend, chunks: list[Chunk]
 ) -> None:
     await hold(deps, *(of(chunks[0], decision(f"d{n}"), "bread") for n in range(3)))
-    cursor = (await got(backend, "get_decisions", limit=1))["metadata"]["next_cursor"]
+    cursor = (await call_result(backend, "get_decisions", limit=1))["metadata"]["next_cursor"]
     others: list[dict[str, Any]] = [
         {"topic": "bread"},
         {"query": "bread"},
         {"source_id": "baking"},
     ]
     for other in others:
-        error = await refused(backend, "get_decisions", cursor=cursor, **other)
+        error = await call_error(backend, "get_decisions", cursor=cursor, **other)
         assert ("VALIDATION_ERROR", {"cursor"}) == (error.code, set(error.details))
-    error = await refused(backend, "get_patterns", cursor=cursor)
+    error = await call_error(backend, "get_patterns", cursor=cursor)
     assert "VALIDATION_ERROR" == error.code
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.extractions.model import Step
-from tests.support.extractions import decision, got, hold, ids, methodology, of, pattern, warning
+from tests.support.extractions import decision, hold, ids, methodology, of, pattern, warning
 from tests.support.knowledge import BAKING, SAILING, put_in
+from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
     from shared.ai.local_embedding import LocalEmbedder
@@ -82,7 +83,7 @@ async def test_what_answers_a_question_comes_first(
     chunks = await put_in(deps, BAKING, SAILING)
     held = {each: of(chunks[PLACE[each]], content) for each, content in SAID.items()}
     await hold(deps, *held.values())
-    found = await got(backend, name, query=query)
+    found = await call_result(backend, name, query=query)
     assert [held[each].extraction_id for each in expected] == ids([found])
     nearest, other = (each["similarity"] for each in found["results"])
     assert 1 >= nearest > other >= 0

@@ -13,11 +13,12 @@ from shared.ai.embedding import Purpose
 from shared.extractions import pages
 from shared.extractions.repository import MOST_NEAR
 from shared.runtime.context import Backend
-from tests.support.extractions import ask, cost, decision, got, hold, ids, of, refused, walk
+from tests.support.extractions import cost, decision, hold, ids, of, walk
 from tests.support.fakes.embedder import WordEmbedder, cosine
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 from tests.support.stored_documents import documents
 from tests.support.tcp_proxy import emulator_at, emulator_proxy
+from tests.support.tool_calls import call, call_error, call_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +71,7 @@ async def test_all_pages_hold_each_once_those_nearest_in_meaning_first(
 async def test_what_comes_and_goes_meanwhile_repeats_and_hides_nothing(
     deps: Deps, backend: Backend, many: list[Extraction]
 ) -> None:
-    first = await got(backend, "get_decisions", query=QUERY, limit=10)
+    first = await call_result(backend, "get_decisions", query=QUERY, limit=10)
     shown = ids([first])
     kept = [each for each in many if each.extraction_id != shown[-1]]
     nearer = [decision(QUERY, options=(str(n),)) for n in range(30)]
@@ -82,7 +83,7 @@ async def test_what_comes_and_goes_meanwhile_repeats_and_hides_nothing(
     cursor = first["metadata"]["next_cursor"]
     rest = []
     while cursor:
-        page = await got(backend, "get_decisions", query=QUERY, limit=10, cursor=cursor)
+        page = await call_result(backend, "get_decisions", query=QUERY, limit=10, cursor=cursor)
         rest += ids([page])
         cursor = page["metadata"].get("next_cursor")
     assert {each.extraction_id for each in many} == {*shown, *rest}
@@ -117,7 +118,7 @@ async def test_a_search_by_meaning_reads_what_it_shows_and_what_was_shown(
     one_more, sources = 1, 2
     asked = {"query": QUERY, "limit": 10}
     assert (2, 10 + one_more + sources) == await cost(backend, "get_decisions", **asked)
-    cursor = (await got(backend, "get_decisions", **asked))["metadata"]["next_cursor"]
+    cursor = (await call_result(backend, "get_decisions", **asked))["metadata"]["next_cursor"]
     assert (2, 20 + one_more + sources) == await cost(
         backend, "get_decisions", **asked, cursor=cursor
     )
@@ -132,10 +133,10 @@ async def test_a_provider_that_is_down_is_an_outage_and_no_empty_answer(
     assert many
     embedder.down = True
     backend.query_vectors.clear()
-    error = await refused(backend, "get_decisions", query="something else")
+    error = await call_error(backend, "get_decisions", query="something else")
     assert "UNAVAILABLE" == error.code
     assert error.retry_after
-    assert (await got(backend, "get_decisions"))["results"]
+    assert (await call_result(backend, "get_decisions"))["results"]
 
 
 async def test_vectors_of_another_model_are_never_compared(
@@ -144,9 +145,9 @@ async def test_vectors_of_another_model_are_never_compared(
     assert many
     await write(deps, "meta/embedding", {"model": "another"})
     backend.connection.caches["embedding_space"].clear()
-    error = await refused(backend, "get_decisions", query=QUERY)
+    error = await call_error(backend, "get_decisions", query=QUERY)
     assert "CONFLICT" == error.code
-    assert (await got(backend, "get_decisions"))["results"]
+    assert (await call_result(backend, "get_decisions"))["results"]
 
 
 async def test_where_nothing_has_a_vector_yet_it_says_so(
@@ -155,7 +156,7 @@ async def test_where_nothing_has_a_vector_yet_it_says_so(
     assert many
     await deps.database.document("meta", "embedding").delete()
     backend.connection.caches["embedding_space"].clear()
-    found = await got(backend, "get_decisions", query=QUERY)
+    found = await call_result(backend, "get_decisions", query=QUERY)
     assert [] == found["results"]
     assert "Leave query out" in found["metadata"]["message"]
 
@@ -169,6 +170,6 @@ async def test_a_database_that_is_not_there_is_an_outage(
         backend = Backend(settings, embedder=embedder)
         with emulator_at(proxy.host):
             assert backend.connection.client
-        answers = await asyncio.gather(*(ask(backend, name, seconds=1.5) for name in names))
+        answers = await asyncio.gather(*(call(backend, name, seconds=1.5) for name in names))
         await backend.aclose()
     assert ["UNAVAILABLE"] * 3 == [answer.error.code for answer in answers if answer.error]

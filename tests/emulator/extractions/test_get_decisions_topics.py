@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.core.settings import Settings
-from tests.support.extractions import cost, decision, got, hold, ids, of, pattern, refused, warning
+from tests.support.extractions import cost, decision, hold, ids, of, pattern, warning
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, put_in
+from tests.support.tool_calls import call_error, call_result
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
@@ -78,7 +79,7 @@ async def test_a_filter_leaves_what_passes_it(
     expected: list[str],
 ) -> None:
     asks = await shelf(deps, chunks)
-    found = await got(backend, "get_decisions", **arguments)
+    found = await call_result(backend, "get_decisions", **arguments)
     assert expected == sorted(asks[each] for each in ids([found]))
 
 
@@ -100,7 +101,7 @@ async def test_the_metadata_name_the_topic_and_the_kind_of_search(
     expected: tuple[str, str],
 ) -> None:
     await shelf(deps, chunks)
-    metadata = (await got(backend, "get_decisions", **arguments))["metadata"]
+    metadata = (await call_result(backend, "get_decisions", **arguments))["metadata"]
     assert expected == (metadata["query"], metadata["search_type"])
 
 
@@ -109,7 +110,7 @@ async def test_an_unknown_topic_finds_nothing_and_names_the_nearest(
     deps: Deps, backend: Backend, chunks: list[Chunk], more: dict[str, Any]
 ) -> None:
     await shelf(deps, chunks)
-    found = await got(backend, "get_decisions", topic="Kubernetties", **more)
+    found = await call_result(backend, "get_decisions", topic="Kubernetties", **more)
     metadata = found["metadata"]
     assert ([], [], 0) == (found["results"], metadata["sources_cited"], metadata["result_count"])
     assert ["kubernetes"] == metadata["nearest_topics"]
@@ -121,7 +122,7 @@ async def test_a_part_of_a_topic_finds_the_topic(
     deps: Deps, backend: Backend, chunks: list[Chunk]
 ) -> None:
     await shelf(deps, chunks)
-    found = await got(backend, "get_decisions", topic="baking")
+    found = await call_result(backend, "get_decisions", topic="baking")
     assert ["bread baking"] == found["metadata"]["nearest_topics"]
 
 
@@ -130,7 +131,7 @@ async def test_only_topics_of_the_type_are_near(
 ) -> None:
     await shelf(deps, chunks)
     nearest = {
-        name: (await got(backend, name, topic="sourdogh"))["metadata"]["nearest_topics"]
+        name: (await call_result(backend, name, topic="sourdogh"))["metadata"]["nearest_topics"]
         for name in ("get_decisions", "get_patterns", "get_warnings")
     }
     assert "sourdough" not in nearest.pop("get_decisions")
@@ -141,7 +142,7 @@ async def test_where_no_topic_is_near_the_commonest_are_told(
     deps: Deps, backend: Backend, chunks: list[Chunk]
 ) -> None:
     await shelf(deps, chunks)
-    metadata = (await got(backend, "get_decisions", topic="xyzzy"))["metadata"]
+    metadata = (await call_result(backend, "get_decisions", topic="xyzzy"))["metadata"]
     assert "kubernetes" in metadata["nearest_topics"]
     assert "None is like it; the commonest are " in metadata["message"]
 
@@ -150,7 +151,7 @@ async def test_a_topic_of_other_types_says_which_tools_have_something(
     deps: Deps, backend: Backend, chunks: list[Chunk]
 ) -> None:
     await shelf(deps, chunks)
-    metadata = (await got(backend, "get_decisions", topic="sourdough"))["metadata"]
+    metadata = (await call_result(backend, "get_decisions", topic="sourdough"))["metadata"]
     assert "nearest_topics" not in metadata
     expected = "There are no decisions about 'sourdough'; there are 1 by get_patterns, 1 by"
     assert metadata["message"].startswith(expected)
@@ -161,7 +162,7 @@ async def test_a_source_without_any_says_so(
 ) -> None:
     await hold(deps, of(chunks[0], decision(), "bread"), of(chunks[1], decision(), "rye"))
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}):
-        found = await got(backend, "get_decisions", source_id="sailing", **arguments)
+        found = await call_result(backend, "get_decisions", source_id="sailing", **arguments)
         assert [] == found["results"]
         assert "Leave source_id out" in found["metadata"]["message"]
 
@@ -171,7 +172,7 @@ async def test_an_unknown_source_is_not_found(
     deps: Deps, backend: Backend, chunks: list[Chunk], more: dict[str, Any]
 ) -> None:
     await shelf(deps, chunks)
-    error = await refused(backend, "get_decisions", source_id="nowhere", **more)
+    error = await call_error(backend, "get_decisions", source_id="nowhere", **more)
     assert ("NOT_FOUND", {"source_id": "nowhere"}) == (error.code, error.details)
     assert "list_sources" in error.message
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.extractions.model import Step
-from tests.support.extractions import got, hold, methodology, of
+from tests.support.extractions import hold, methodology, of
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, put_in
+from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend, Deps
@@ -27,7 +28,7 @@ async def told(deps: Deps, backend: Backend, **other: Any) -> dict[str, Any]:
     """What is said of a methodology, between its id and its topics."""
     [chunk, *_] = await put_in(deps, BAKING)
     await hold(deps, of(chunk, methodology(**other), "bread"))
-    [result] = (await got(backend, "get_methodologies"))["results"]
+    [result] = (await call_result(backend, "get_methodologies"))["results"]
     fields = list(result)
     assert ("id", "topics") == (fields[0], fields[-6])
     return {name: result[name] for name in fields[1:-6]}

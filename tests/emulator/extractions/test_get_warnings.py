@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.extractions import got, hold, of, warning
+from tests.support.extractions import hold, of, warning
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, put_in
+from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend, Deps
@@ -26,7 +27,7 @@ async def told(deps: Deps, backend: Backend, **other: Any) -> dict[str, Any]:
     """What is said of a warning, between its id and its topics."""
     [chunk, *_] = await put_in(deps, BAKING)
     await hold(deps, of(chunk, warning(**other), "bread"))
-    [result] = (await got(backend, "get_warnings"))["results"]
+    [result] = (await call_result(backend, "get_warnings"))["results"]
     fields = list(result)
     assert ("id", "topics") == (fields[0], fields[-6])
     return {name: result[name] for name in fields[1:-6]}

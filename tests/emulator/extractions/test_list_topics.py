@@ -10,12 +10,10 @@ from functions.tools.extractions.list_topics.tool import EMPTY, MOST_BEGINNING, 
 from tests.support.extractions import (
     cost,
     decision,
-    got,
     hold,
     methodology,
     of,
     pattern,
-    refused,
     replace,
     waiting,
     walk,
@@ -23,6 +21,7 @@ from tests.support.extractions import (
 )
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, put_in, write
+from tests.support.tool_calls import call_error, call_result
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
@@ -66,7 +65,7 @@ async def test_a_topic_is_told_with_its_counts(deps: Deps, backend: Backend) -> 
     await shelf(deps)
     counts = {"decisions": 2, "patterns": 1, "warnings": 0, "methodologies": 1}
     expected = {"topics": [{"name": "bread", **counts, "total": 4}]}
-    assert expected == await got(backend, "list_topics", prefix="bread")
+    assert expected == await call_result(backend, "list_topics", prefix="bread")
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 300])
@@ -120,12 +119,14 @@ async def test_a_topic_of_which_nothing_is_left_is_gone(deps: Deps, backend: Bac
 
 
 async def test_a_base_without_topics_says_what_is_missing(backend: Backend) -> None:
-    assert {"topics": [], "message": EMPTY} == await got(backend, "list_topics")
+    assert {"topics": [], "message": EMPTY} == await call_result(backend, "list_topics")
 
 
 async def test_a_beginning_of_nothing_says_so(deps: Deps, backend: Backend) -> None:
     await shelf(deps)
-    assert {"topics": [], "message": NO_SUCH} == await got(backend, "list_topics", prefix="x")
+    assert {"topics": [], "message": NO_SUCH} == await call_result(
+        backend, "list_topics", prefix="x"
+    )
 
 
 async def test_of_too_many_that_begin_alike_the_first_are_listed(
@@ -137,7 +138,7 @@ async def test_of_too_many_that_begin_alike_the_first_are_listed(
         data = {"name": f"t{number:03}", "counts": {"decision": 1}, "total": 1}
         batch.set(client.document(f"topics/t{number:03}"), data)
     await batch.commit()
-    found = await got(backend, "list_topics", prefix="t", limit=300)
+    found = await call_result(backend, "list_topics", prefix="t", limit=300)
     assert (MOST_BEGINNING, TOO_MANY) == (len(found["topics"]), found["message"])
 
 
@@ -156,15 +157,15 @@ async def test_of_too_many_that_begin_alike_the_first_are_listed(
 async def test_arguments_out_of_range_are_refused_by_name(
     backend: Backend, field: str, value: object
 ) -> None:
-    error = await refused(backend, "list_topics", **{field: value})
+    error = await call_error(backend, "list_topics", **{field: value})
     assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
 
 async def test_a_cursor_belongs_to_its_call(deps: Deps, backend: Backend) -> None:
     await shelf(deps)
-    cursor = (await got(backend, "list_topics", limit=1))["next_cursor"]
+    cursor = (await call_result(backend, "list_topics", limit=1))["next_cursor"]
     for other in ({"kind": "decision"}, {"prefix": "b"}):
-        error = await refused(backend, "list_topics", cursor=cursor, **other)
+        error = await call_error(backend, "list_topics", cursor=cursor, **other)
         assert ("VALIDATION_ERROR", {"cursor"}) == (error.code, set(error.details))
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from infra.local.sample.solved import PATH, share
 from shared.runtime.job import Budget
-from tests.support.traces import contribute, did, found, vote
+from tests.support.tool_calls import call_result
+from tests.support.traces import contribute, found, vote
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend, Deps
@@ -28,7 +29,7 @@ async def test_anybody_could_have_contributed_each_of_them(backend: Backend) -> 
     """Nothing secret, no two of them alike, and tags as they are stored."""
     for row in ROWS:
         said = {name: row[name] for name in ("title", "context_text", "solution_text", "tags")}
-        answer = await did(backend, "contribute_trace", **said)
+        answer = await call_result(backend, "contribute_trace", **said)
         assert (False, row["tags"]) == (answer["duplicate"], answer["tags"])
 
 
@@ -38,17 +39,17 @@ async def test_what_is_shared_is_found_and_shared_once(backend: Backend, deps: D
     assert f"sample-{ROWS[3]['id']}" == first
     await vote(backend, first, "ben")
     assert {} == (await share(deps, ample())).counts
-    assert 1 == (await did(backend, "get_trace", trace_id=first))["upvotes"]
+    assert 1 == (await call_result(backend, "get_trace", trace_id=first))["upvotes"]
 
 
 async def test_whoever_tries_the_sample_may_vote_on_it(backend: Backend, deps: Deps) -> None:
     await share(deps, ample())
     trace_id = f"sample-{ROWS[0]['id']}"
-    assert not (await did(backend, "get_trace", "local", trace_id=trace_id))["yours"]
+    assert not (await call_result(backend, "get_trace", "local", trace_id=trace_id))["yours"]
     assert "up" == (await vote(backend, trace_id, "local"))["vote"]
 
 
 async def test_what_somebody_else_shared_stays(backend: Backend, deps: Deps) -> None:
     mine = await contribute(backend, 0, title="Mine", context_text="My own.", solution_text="Yes.")
     await share(deps, ample())
-    assert "Mine" == (await did(backend, "get_trace", trace_id=mine))["title"]
+    assert "Mine" == (await call_result(backend, "get_trace", trace_id=mine))["title"]

@@ -20,20 +20,8 @@ from tests.support.knowledge import write
 from tests.support.stored_documents import ample, nothing
 from tests.support.stored_traces import assert_exact
 from tests.support.tasks import NOON
-from tests.support.traces import (
-    DOWN,
-    STRANGER,
-    ask,
-    clock_at,
-    contribute,
-    did,
-    found,
-    refused,
-    sample,
-    stored,
-    vote,
-    votes,
-)
+from tests.support.tool_calls import STRANGER, call, call_error, call_result
+from tests.support.traces import DOWN, clock_at, contribute, found, sample, stored, vote, votes
 from tests.support.workspaces import of_job
 from tests.support.workspaces import stored as written
 
@@ -67,7 +55,7 @@ async def purged(backend: Backend, **passed: float) -> Counter[str]:
 
 
 async def withdraw(backend: Backend, trace_id: str, user: str = "anna", **more: Any) -> None:
-    await did(backend, "withdraw_trace", user, trace_id=trace_id, **more)
+    await call_result(backend, "withdraw_trace", user, trace_id=trace_id, **more)
 
 
 async def below_traces(backend: Backend) -> set[str]:
@@ -79,7 +67,7 @@ async def test_a_trace_goes_thirty_days_after_it_was_withdrawn_with_all_that_han
     backend: Backend,
 ) -> None:
     trace_id = await contribute(backend, 0, "anna")
-    await did(backend, "amend_trace", "anna", trace_id=trace_id, solution_text="Try again.")
+    await call_result(backend, "amend_trace", "anna", trace_id=trace_id, solution_text="Try again.")
     await votes(backend, trace_id, 3)
     await vote(backend, trace_id, "ben", **DOWN, feedback_text="It fails.")
     stays = await contribute(backend, 1, "anna")
@@ -155,7 +143,7 @@ async def test_once_it_goes_it_cannot_be_put_back_or_voted_on(backend: Backend) 
         ("anna", "get_trace", {}),
         ("ben", "vote_trace", {"vote_type": "none"}),
     ):
-        error = await refused(backend, name, user, trace_id=trace_id, **more)
+        error = await call_error(backend, name, user, trace_id=trace_id, **more)
         assert "NOT_FOUND" == error.code
     await purged(backend, days=31)
     assert not [path for path in await below_traces(backend) if trace_id in path]
@@ -234,7 +222,7 @@ async def test_the_claim_of_somebody_else_to_replace_it_ends(backend: Backend) -
     await withdraw(backend, new)
     assert 1 == (await purged(backend, days=31))["traces"]
     assert {old: (None, None), theirs: (None, None)} == await links(backend)
-    read = await did(backend, "get_trace", STRANGER, trace_id=theirs)
+    read = await call_result(backend, "get_trace", STRANGER, trace_id=theirs)
     assert (1, False) == (read["upvotes"], "supersedes" in read)
 
 
@@ -299,6 +287,6 @@ async def test_a_vote_that_comes_while_it_is_read_is_refused(backend: Backend) -
     """Nobody votes on what is withdrawn: there is no race to lose."""
     trace_id = await contribute(backend, 0, "anna")
     await withdraw(backend, trace_id)
-    answer = await ask(backend, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
+    answer = await call(backend, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
     assert answer.error
     assert "NOT_FOUND" == answer.error.code

@@ -18,7 +18,8 @@ from tests.support.dying_process import mortals
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample
 from tests.support.stored_traces import assert_exact
-from tests.support.traces import contribute, did, stored, vote, votes
+from tests.support.tool_calls import call_result
+from tests.support.traces import contribute, stored, vote, votes
 from tests.support.workspaces import of_job
 
 if TYPE_CHECKING:
@@ -50,13 +51,13 @@ async def fill(fields: dict[str, Any]) -> None:
     backend = opened(fields, days_ago=31)
     made = [await contribute(backend, 0, "anna")]
     made += [await contribute(backend, 1, "anna", supersedes=made[0])]
-    await did(backend, "amend_trace", "anna", trace_id=made[1], solution_text="Try again.")
+    await call_result(backend, "amend_trace", "anna", trace_id=made[1], solution_text="Try again.")
     await votes(backend, made[1], 2)
     made += [await contribute(backend, 2, "anna", supersedes=made[1])]
     await vote(backend, made[2], "ben")
     other = await contribute(backend, 3, "ben")
     for trace_id, user in ((made[1], "anna"), (other, "ben")):
-        await did(backend, "withdraw_trace", user, trace_id=trace_id)
+        await call_result(backend, "withdraw_trace", user, trace_id=trace_id)
     await backend.aclose()
 
 

@@ -21,7 +21,8 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
 from tests.support.stored_documents import ample, documents, one_step
 from tests.support.stored_traces import assert_exact
-from tests.support.traces import ask, contribute, did, sample, stored
+from tests.support.tool_calls import call, call_result
+from tests.support.traces import contribute, sample, stored
 from tests.support.workspaces import of_job
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ def deps(backend: Backend) -> Deps:
 async def filled(backend: Backend) -> list[str]:
     """Some traces, one of which was withdrawn and one amended."""
     made = [await contribute(backend, number, "anna") for number in range(4)]
-    await did(backend, "withdraw_trace", "anna", trace_id=made[0])
-    await did(backend, "amend_trace", "anna", trace_id=made[1], tags=["rare", "python"])
+    await call_result(backend, "withdraw_trace", "anna", trace_id=made[0])
+    await call_result(backend, "amend_trace", "anna", trace_id=made[1], tags=["rare", "python"])
     return made
 
 
@@ -102,12 +103,12 @@ async def test_lists_that_no_trace_stands_on_any_more_are_removed(
     backend: Backend, deps: Deps
 ) -> None:
     trace_id = await contribute(backend, 0, "anna")
-    await did(backend, "withdraw_trace", "anna", trace_id=trace_id)
+    await call_result(backend, "withdraw_trace", "anna", trace_id=trace_id)
     empty = await lists(deps)
     assert empty > 10
     assert Report(Counter(removed=empty)) == await repair(deps, ample())
     assert 0 == await lists(deps)
-    await did(backend, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
+    await call_result(backend, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
     await assert_exact(backend)
 
 
@@ -140,9 +141,9 @@ async def test_what_a_trace_writes_before_a_list_is_mended_is_not_undone(
         await damage(deps, chance)
 
         async def meanwhile(number: int = number) -> None:
-            await ask(backend, "contribute_trace", "ben", **sample(10 + number, tags=["python"]))
+            await call(backend, "contribute_trace", "ben", **sample(10 + number, tags=["python"]))
             more = {"trace_id": made[2], "tags": ["python", f"at-{number}"]}
-            await did(backend, "amend_trace", "anna", **more)
+            await call_result(backend, "amend_trace", "anna", **more)
 
         raced = WatchedBackend(settings, before(number, meanwhile), embedder=WordEmbedder())
         await repair(of_job(raced), ample())
@@ -159,8 +160,10 @@ async def test_repair_among_many_who_write_leaves_exact_lists(backend: Backend, 
         for number in range(6):
             await asyncio.gather(
                 contribute(backend, 10 + number, f"user-{number}"),
-                did(backend, "amend_trace", "anna", trace_id=made[2], tags=[f"at-{number}"]),
-                did(
+                call_result(
+                    backend, "amend_trace", "anna", trace_id=made[2], tags=[f"at-{number}"]
+                ),
+                call_result(
                     backend,
                     "withdraw_trace",
                     "anna",

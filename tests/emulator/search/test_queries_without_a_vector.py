@@ -10,10 +10,10 @@ from functions.tools.knowledge.search_kb.tool import TOOL
 from shared.ai.embedding import Purpose, unit_vector
 from shared.core.caller import Caller
 from shared.runtime.invocation import call
-from tests.support.extractions import decision, got, hold, of, refused
+from tests.support.extractions import decision, hold, of
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.knowledge import SAILING, put_in
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import call_error, call_result, request_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,5 +71,5 @@ async def test_extractions_are_not_listed_by_meaning_but_without_a_query(
 ) -> None:
     [chunk, *_] = await put_in(deps, SAILING)
     await hold(deps, of(chunk, decision(), "sailing"))
-    assert "INTERNAL_ERROR" == (await refused(backend, "get_decisions", query="anchor")).code
-    assert 1 == len((await got(backend, "get_decisions"))["results"])
+    assert "INTERNAL_ERROR" == (await call_error(backend, "get_decisions", query="anchor")).code
+    assert 1 == len((await call_result(backend, "get_decisions"))["results"])

@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.traces import (
-    ANNA,
-    STRANGER,
-    ask,
-    contribute,
-    did,
-    found,
-    refused,
-    said,
-    sample,
-    stored,
-    take_back,
-    votes,
-)
+from tests.support.tool_calls import ANNA, STRANGER, call, call_error, call_result, call_text
+from tests.support.traces import contribute, found, sample, stored, take_back, votes
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend
@@ -33,11 +21,11 @@ TEXTS = ("title", "context_text", "solution_text", "tags")
 
 
 async def amend(backend: Backend, trace_id: str, **new: Any) -> dict[str, Any]:
-    return await did(backend, "amend_trace", trace_id=trace_id, **new)
+    return await call_result(backend, "amend_trace", trace_id=trace_id, **new)
 
 
 async def read(backend: Backend, trace_id: str) -> dict[str, Any]:
-    return await did(backend, "get_trace", STRANGER, trace_id=trace_id)
+    return await call_result(backend, "get_trace", STRANGER, trace_id=trace_id)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +66,7 @@ async def test_it_answers_with_the_trace_as_it_stands_now(backend: Backend) -> N
 
 async def test_it_is_confirmed_in_words(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    text = await said(backend, "amend_trace", trace_id=trace_id, title="New title")
+    text = await call_text(backend, "amend_trace", trace_id=trace_id, title="New title")
     assert all(part in text for part in (trace_id, "New title", "title", '"revision": 1'))
 
 
@@ -108,7 +96,7 @@ async def test_amending_can_be_undone_and_that_too(backend: Backend) -> None:
 async def test_a_revision_that_never_was_is_not_found(backend: Backend, revision: int) -> None:
     trace_id = await contribute(backend)
     await amend(backend, trace_id, title="Two")
-    error = await refused(backend, "amend_trace", trace_id=trace_id, revision=revision)
+    error = await call_error(backend, "amend_trace", trace_id=trace_id, revision=revision)
     assert ("NOT_FOUND", {"revision"}) == (error.code, set(error.details))
 
 
@@ -125,7 +113,7 @@ async def test_what_it_says_already_changes_nothing(backend: Backend, same: dict
     trace_id = await contribute(backend)
     await votes(backend, trace_id, 4)
     before = await stored(backend, "traces")
-    answer = await ask(backend, "amend_trace", trace_id=trace_id, **same)
+    answer = await call(backend, "amend_trace", trace_id=trace_id, **same)
     assert answer.result
     assert ([], 1, "validated") == (
         answer.result["changed"],
@@ -142,7 +130,7 @@ async def test_there_must_be_texts_or_a_revision_and_not_both(
     backend: Backend, arguments: dict[str, Any]
 ) -> None:
     trace_id = await contribute(backend)
-    error = await refused(backend, "amend_trace", trace_id=trace_id, **arguments)
+    error = await call_error(backend, "amend_trace", trace_id=trace_id, **arguments)
     assert "VALIDATION_ERROR" == error.code
     assert error.details
     assert all(name in error.message for name in ("texts", "tags", "revision"))
@@ -166,7 +154,7 @@ async def test_what_is_wrong_is_named_by_its_field(
     backend: Backend, wrong: dict[str, Any], field: str
 ) -> None:
     trace_id = await contribute(backend)
-    error = await refused(backend, "amend_trace", trace_id=trace_id, **wrong)
+    error = await call_error(backend, "amend_trace", trace_id=trace_id, **wrong)
     assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
     assert 1 == (await read(backend, trace_id))["revision"]
 
@@ -174,26 +162,26 @@ async def test_what_is_wrong_is_named_by_its_field(
 @pytest.mark.parametrize("title", ["\x1f", "\u200b"], ids=ascii)
 async def test_a_title_cannot_be_amended_away(backend: Backend, title: str) -> None:
     trace_id = await contribute(backend)
-    error = await refused(backend, "amend_trace", trace_id=trace_id, title=title)
+    error = await call_error(backend, "amend_trace", trace_id=trace_id, title=title)
     assert ("VALIDATION_ERROR", {"title"}) == (error.code, set(error.details))
 
 
 async def test_only_who_contributed_may_amend(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    error = await refused(backend, "amend_trace", "ben", trace_id=trace_id, title="Mine")
+    error = await call_error(backend, "amend_trace", "ben", trace_id=trace_id, title="Mine")
     assert ("FORBIDDEN", {"trace_id": trace_id}) == (error.code, error.details)
     assert "vote_trace" in error.message
-    error = await refused(backend, "amend_trace", "ben", trace_id="missing", title="Mine")
+    error = await call_error(backend, "amend_trace", "ben", trace_id="missing", title="Mine")
     assert "NOT_FOUND" == error.code
-    await did(backend, "withdraw_trace", trace_id=trace_id)
-    error = await refused(backend, "amend_trace", "ben", trace_id=trace_id, title="Mine")
+    await call_result(backend, "withdraw_trace", trace_id=trace_id)
+    error = await call_error(backend, "amend_trace", "ben", trace_id=trace_id, title="Mine")
     assert "NOT_FOUND" == error.code
 
 
 async def test_what_is_withdrawn_is_put_back_first(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    await did(backend, "withdraw_trace", trace_id=trace_id)
-    error = await refused(backend, "amend_trace", trace_id=trace_id, title="New")
+    await call_result(backend, "withdraw_trace", trace_id=trace_id)
+    error = await call_error(backend, "amend_trace", trace_id=trace_id, title="New")
     assert ("CONFLICT", {"trace_id": trace_id}) == (error.code, error.details)
     assert "withdraw_trace" in error.message
 
@@ -224,8 +212,8 @@ async def test_amending_many_times_at_once_keeps_every_revision(backend: Backend
 
 async def test_the_same_call_sent_twice_amends_once(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    asked = {"trace_id": trace_id, "title": "New", "idempotency_key": "k"}
-    both = await asyncio.gather(*(ask(backend, "amend_trace", **asked) for _ in range(2)))
+    asked: dict[str, Any] = {"trace_id": trace_id, "title": "New", "idempotency_key": "k"}
+    both = await asyncio.gather(*(call(backend, "amend_trace", **asked) for _ in range(2)))
     assert [2, 2] == [each.result["revision"] for each in both if each.result]
     assert 2 == (await read(backend, trace_id))["revision"]
 
@@ -234,13 +222,13 @@ async def test_it_costs_three_round_trips_and_four_where_an_earlier_text_is_brou
     backend: Backend,
 ) -> None:
     trace_id = await contribute(backend)
-    answer = await ask(backend, "amend_trace", trace_id=trace_id, title="New")
+    answer = await call(backend, "amend_trace", trace_id=trace_id, title="New")
     assert answer.receipt.round_trips <= 3
-    answer = await ask(backend, "amend_trace", trace_id=trace_id, revision=1)
+    answer = await call(backend, "amend_trace", trace_id=trace_id, revision=1)
     assert answer.receipt.round_trips <= 4
 
 
 async def test_who_amended_is_not_told(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    answer = await ask(backend, "amend_trace", trace_id=trace_id, title="New")
+    answer = await call(backend, "amend_trace", trace_id=trace_id, title="New")
     assert ANNA not in answer.model_dump_json()

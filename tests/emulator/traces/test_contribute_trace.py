@@ -12,18 +12,8 @@ from shared.index import indexed_state
 from shared.text import near_duplicates
 from shared.traces import screening
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.traces import (
-    STRANGER,
-    ask,
-    contribute,
-    did,
-    found,
-    refused,
-    sample,
-    stored,
-    tags,
-    take_back,
-)
+from tests.support.tool_calls import STRANGER, call, call_error, call_result
+from tests.support.traces import contribute, found, sample, stored, tags, take_back
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -34,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_it_answers_with_an_id_a_status_and_a_way_back(backend: Backend) -> None:
-    result = await did(backend, "contribute_trace", **sample(1))
+    result = await call_result(backend, "contribute_trace", **sample(1))
     trace_id = result["trace_id"]
     assert {
         "trace_id": trace_id,
@@ -49,7 +39,7 @@ async def test_it_answers_with_an_id_a_status_and_a_way_back(backend: Backend) -
 
 
 async def test_it_says_that_it_was_submitted(backend: Backend) -> None:
-    answer = await ask(backend, "contribute_trace", **sample(1))
+    answer = await call(backend, "contribute_trace", **sample(1))
     assert answer.result
     assert answer.text
     submitted = (
@@ -89,12 +79,12 @@ async def test_texts_are_kept_to_the_letter(backend: Backend) -> None:
         "solution_text": "\u05d0\u05d1\u200f, e\u0301 and é, \\n, <b>&amp;</b>, '\"\n```x```",
     }
     trace_id = await contribute(backend, **texts)
-    result = await did(backend, "get_trace", STRANGER, trace_id=trace_id)
+    result = await call_result(backend, "get_trace", STRANGER, trace_id=trace_id)
     assert texts == {name: result[name] for name in texts}
 
 
 async def test_a_title_is_one_line(backend: Backend) -> None:
-    result = await did(
+    result = await call_result(
         backend, "contribute_trace", **sample(0, title="  two\n lines,\u2028three \t words ")
     )
     assert "two lines, three words" == result["title"]
@@ -155,27 +145,27 @@ async def test_two_long_texts_of_ever_new_words_fit_in_one_commit(backend: Backe
 async def test_what_is_wrong_is_named_by_its_field(
     backend: Backend, wrong: dict[str, Any], field: str
 ) -> None:
-    error = await refused(backend, "contribute_trace", **sample(0, **wrong))
+    error = await call_error(backend, "contribute_trace", **sample(0, **wrong))
     assert "VALIDATION_ERROR" == error.code
     assert field in error.details
     assert {} == await stored(backend, "traces")
 
 
 async def test_what_is_missing_is_named(backend: Backend) -> None:
-    error = await refused(backend, "contribute_trace")
+    error = await call_error(backend, "contribute_trace")
     assert {"title", "context_text", "solution_text"} == set(error.details)
 
 
 @pytest.mark.parametrize("nothing", ["\x1f", "\u200b\u200e\u2060\ufeff\u00ad"], ids=ascii)
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
 async def test_what_nobody_sees_is_no_text(backend: Backend, field: str, nothing: str) -> None:
-    error = await refused(backend, "contribute_trace", **sample(0, **{field: nothing}))
+    error = await call_error(backend, "contribute_trace", **sample(0, **{field: nothing}))
     assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
 
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
 async def test_half_a_character_is_refused(backend: Backend, field: str) -> None:
-    error = await refused(backend, "contribute_trace", **sample(0, **{field: "half \ud83c"}))
+    error = await call_error(backend, "contribute_trace", **sample(0, **{field: "half \ud83c"}))
     assert "VALIDATION_ERROR" == error.code
 
 
@@ -186,7 +176,7 @@ async def test_what_a_terminal_would_obey_reaches_no_reader(
 ) -> None:
     """What others read must not move their cursor."""
     arguments = sample(0, **{field: f"before {character} after"})
-    error = await refused(backend, "contribute_trace", **arguments)
+    error = await call_error(backend, "contribute_trace", **arguments)
     assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
 
@@ -200,21 +190,21 @@ async def test_what_turns_a_text_around_or_is_not_seen_reaches_no_reader(
     backend: Backend, field: str, character: str
 ) -> None:
     """Code could be made to look like other code, and models read what people do not see."""
-    error = await refused(backend, "contribute_trace", **sample(0, **{field: f"a{character}b"}))
+    error = await call_error(backend, "contribute_trace", **sample(0, **{field: f"a{character}b"}))
     assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
 
 async def test_the_same_call_twice_at_once_has_one_effect(backend: Backend) -> None:
     asked = sample(0, idempotency_key="k")
     answers = await asyncio.gather(
-        *(ask(backend, "contribute_trace", **asked) for _ in range(4)),
-        ask(backend, "contribute_trace", "ben", **sample(1, idempotency_key="k")),
+        *(call(backend, "contribute_trace", **asked) for _ in range(4)),
+        call(backend, "contribute_trace", "ben", **sample(1, idempotency_key="k")),
     )
     assert [None] * 5 == [answer.error for answer in answers]
     assert 1 == len({str(answer.result) for answer in answers[:4]})
     assert 2 == len(await stored(backend, "traces"))
     assert 1 == (await tags(backend))["packaging"]
-    again = await ask(backend, "contribute_trace", **asked)
+    again = await call(backend, "contribute_trace", **asked)
     assert (answers[0].result, answers[0].text, True) == (
         again.result,
         again.text,
@@ -224,7 +214,7 @@ async def test_the_same_call_twice_at_once_has_one_effect(backend: Backend) -> N
 
 async def test_a_key_that_was_used_for_another_trace_is_a_conflict(backend: Backend) -> None:
     await contribute(backend, 0, idempotency_key="k")
-    error = await refused(backend, "contribute_trace", **sample(1, idempotency_key="k"))
+    error = await call_error(backend, "contribute_trace", **sample(1, idempotency_key="k"))
     assert "CONFLICT" == error.code
     assert 1 == len(await stored(backend, "traces"))
 
@@ -234,7 +224,7 @@ async def test_nothing_is_stored_while_the_provider_is_down(
     backend: Backend, embedder: WordEmbedder
 ) -> None:
     embedder.down = True
-    answer = await ask(backend, "contribute_trace", **sample(0))
+    answer = await call(backend, "contribute_trace", **sample(0))
     assert answer.error
     assert ("UNAVAILABLE", "nothing_done") == (answer.error.code, answer.error.details["outcome"])
     assert answer.error.retry_after
@@ -245,17 +235,17 @@ async def test_nothing_is_stored_while_the_provider_is_down(
 
 async def test_it_costs_three_round_trips(backend: Backend) -> None:
     await contribute(backend, 0)
-    answer = await ask(backend, "contribute_trace", **sample(1))
+    answer = await call(backend, "contribute_trace", **sample(1))
     assert answer.receipt.round_trips <= 3
     # The trace, the totals, the answer, two tags and each of its words.
     lists = [name for name, data in (await stored(backend, "trace_lexicon")).items()]
     assert answer.receipt.documents_written <= 5 + len(lists)
-    keyed = await ask(backend, "contribute_trace", **sample(2, idempotency_key="k"))
+    keyed = await call(backend, "contribute_trace", **sample(2, idempotency_key="k"))
     assert keyed.receipt.round_trips <= 4
 
 
 async def test_contributing_can_be_undone(backend: Backend) -> None:
-    result = await did(backend, "contribute_trace", **sample(0))
+    result = await call_result(backend, "contribute_trace", **sample(0))
     await take_back(backend, result)
     assert ({}, []) == (await tags(backend), await found(backend, query=sample(0)["title"]))
 
@@ -291,6 +281,6 @@ async def test_texts_are_screened_and_compared_off_the_event_loop(
     record_threads(indexed_state, "terms")
     record_threads(near_duplicates, "terms")
     trace_id = await contribute(backend, 1)
-    await did(backend, "amend_trace", trace_id=trace_id, **sample(2))
+    await call_result(backend, "amend_trace", trace_id=trace_id, **sample(2))
     assert all(threads.values())
     assert threading.current_thread() not in set().union(*threads.values())

@@ -6,19 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.tool_calls import call, call_error, call_result
 from tests.support.trace_set import trace_set
-from tests.support.traces import (
-    FIELDS,
-    SPAM,
-    ask,
-    contribute,
-    did,
-    found,
-    refused,
-    sample,
-    stored,
-    votes,
-)
+from tests.support.traces import FIELDS, SPAM, contribute, found, sample, stored, votes
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend
@@ -42,7 +32,7 @@ SIBLING = other("siblings", "s03")
 async def test_an_edited_copy_is_answered_with_the_trace_that_stands(backend: Backend) -> None:
     trace_id = await contribute(backend, NUMBER)
     before = await stored(backend, "trace_lexicon")
-    answer = await ask(backend, "contribute_trace", "ben", **COPY)
+    answer = await call(backend, "contribute_trace", "ben", **COPY)
     assert answer.result
     told = (answer.result["trace_id"], answer.result["duplicate"], answer.result["title"])
     assert (trace_id, True, sample(NUMBER)["title"]) == told
@@ -55,7 +45,7 @@ async def test_an_edited_copy_is_answered_with_the_trace_that_stands(backend: Ba
 
 async def test_another_solution_is_stored_and_the_like_is_named(backend: Backend) -> None:
     trace_id = await contribute(backend, NUMBER)
-    answer = await ask(backend, "contribute_trace", "ben", **SIBLING)
+    answer = await call(backend, "contribute_trace", "ben", **SIBLING)
     assert answer.result
     assert not answer.result["duplicate"]
     assert [trace_id] == [each["trace_id"] for each in answer.result["similar"]]
@@ -65,16 +55,16 @@ async def test_another_solution_is_stored_and_the_like_is_named(backend: Backend
 
 async def test_what_was_withdrawn_does_not_stand(backend: Backend) -> None:
     trace_id = await contribute(backend, NUMBER)
-    await did(backend, "withdraw_trace", trace_id=trace_id)
+    await call_result(backend, "withdraw_trace", trace_id=trace_id)
     for user in ("ben", "anna"):
-        result = await did(backend, "contribute_trace", user, **COPY)
+        result = await call_result(backend, "contribute_trace", user, **COPY)
         assert trace_id != result["trace_id"]
         assert trace_id not in str(result["similar"])
 
 
 async def test_a_copy_may_take_the_place_of_what_it_copies(backend: Backend) -> None:
     trace_id = await contribute(backend, NUMBER)
-    result = await did(backend, "contribute_trace", **COPY, supersedes=trace_id)
+    result = await call_result(backend, "contribute_trace", **COPY, supersedes=trace_id)
     assert (False, []) == (result["duplicate"], result["similar"])
     assert [result["trace_id"]] == await found(backend, query=COPY["title"])
 
@@ -84,14 +74,14 @@ async def test_a_copy_of_what_was_replaced_is_not_answered_with_what_nobody_find
 ) -> None:
     old = await contribute(backend, NUMBER)
     await contribute(backend, 20, supersedes=old)
-    result = await did(backend, "contribute_trace", "ben", **COPY)
+    result = await call_result(backend, "contribute_trace", "ben", **COPY)
     assert old != result["trace_id"]
 
 
 async def test_a_copy_of_what_is_flagged_is_told_so(backend: Backend) -> None:
     trace_id = await contribute(backend, NUMBER)
     await votes(backend, trace_id, 2, **SPAM)
-    answer = await ask(backend, "contribute_trace", "ben", **COPY)
+    answer = await call(backend, "contribute_trace", "ben", **COPY)
     assert answer.result
     assert answer.result["duplicate"]
     assert "Voters warn of that trace" in str(answer.text)
@@ -99,7 +89,7 @@ async def test_a_copy_of_what_is_flagged_is_told_so(backend: Backend) -> None:
 
 async def test_the_owner_of_the_original_is_not_sent_to_vote_for_it(backend: Backend) -> None:
     await contribute(backend, NUMBER)
-    answer = await ask(backend, "contribute_trace", **COPY)
+    answer = await call(backend, "contribute_trace", **COPY)
     assert "amend_trace" in str(answer.text)
     assert "vote_trace" not in str(answer.text)
 
@@ -109,7 +99,7 @@ async def test_the_same_key_is_answered_alike_whether_it_was_stored_or_not(
 ) -> None:
     await contribute(backend, NUMBER)
     asked = COPY | {"idempotency_key": "k"}
-    first, again = [await ask(backend, "contribute_trace", "ben", **asked) for _ in range(2)]
+    first, again = [await call(backend, "contribute_trace", "ben", **asked) for _ in range(2)]
     assert (first.result, True) == (again.result, again.receipt.replayed)
 
 
@@ -117,7 +107,7 @@ async def test_whoever_names_what_it_replaces_can_insist(backend: Backend) -> No
     """Where two that say the same stand, naming one is not answered with the other."""
     first = await contribute(backend)
     second = await contribute(backend, 0, "ben", supersedes=first)
-    third = await did(backend, "contribute_trace", "carl", **sample(0, supersedes=second))
+    third = await call_result(backend, "contribute_trace", "carl", **sample(0, supersedes=second))
     assert not third["duplicate"]
     assert {first} == {each["trace_id"] for each in third["similar"]}
 
@@ -126,17 +116,19 @@ async def test_what_was_contributed_again_meanwhile_is_not_put_back_beside_it(
     backend: Backend,
 ) -> None:
     first = await contribute(backend)
-    await did(backend, "withdraw_trace", trace_id=first)
+    await call_result(backend, "withdraw_trace", trace_id=first)
     second = await contribute(backend)
-    error = await refused(backend, "withdraw_trace", trace_id=first, withdrawn=False)
+    error = await call_error(backend, "withdraw_trace", trace_id=first, withdrawn=False)
     assert ("CONFLICT", {"duplicate": second}) == (error.code, error.details)
-    await did(backend, "withdraw_trace", trace_id=second)
-    assert (await did(backend, "withdraw_trace", trace_id=first, withdrawn=False))["changed"]
+    await call_result(backend, "withdraw_trace", trace_id=second)
+    assert (await call_result(backend, "withdraw_trace", trace_id=first, withdrawn=False))[
+        "changed"
+    ]
 
 
 async def test_no_trace_is_amended_into_another(backend: Backend) -> None:
     mine, other = await contribute(backend), await contribute(backend, 1, "ben")
-    error = await refused(backend, "amend_trace", trace_id=mine, **sample(1))
+    error = await call_error(backend, "amend_trace", trace_id=mine, **sample(1))
     assert ("CONFLICT", {"duplicate": other}) == (error.code, error.details)
     amended = {"solution_text": f"{sample(0)['solution_text']} That is all."}
-    assert (await did(backend, "amend_trace", trace_id=mine, **amended))["changed"]
+    assert (await call_result(backend, "amend_trace", trace_id=mine, **amended))["changed"]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.traces import ANNA, ask, contribute, did, sample, stored, vote
+from tests.support.tool_calls import ANNA, call, call_result
+from tests.support.traces import contribute, sample, stored, vote
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend
@@ -26,7 +27,7 @@ async def test_a_secret_is_refused_by_field_and_line_and_never_repeated(
     backend: Backend, capfd: pytest.CaptureFixture[str], field: str, secret: str
 ) -> None:
     text = f"It failed.\nThen I called it with {secret} and it worked.\nGood."
-    answer = await ask(backend, "contribute_trace", **sample(0, **{field: text}))
+    answer = await call(backend, "contribute_trace", **sample(0, **{field: text}))
     assert answer.error
     assert ("VALIDATION_ERROR", {field}) == (answer.error.code, set(answer.error.details))
     assert "line 2" in answer.error.details[field]
@@ -36,7 +37,7 @@ async def test_a_secret_is_refused_by_field_and_line_and_never_repeated(
 
 
 async def test_a_secret_in_the_title_is_refused(backend: Backend) -> None:
-    answer = await ask(backend, "contribute_trace", **sample(0, title=f"Use {TOKEN}"))
+    answer = await call(backend, "contribute_trace", **sample(0, title=f"Use {TOKEN}"))
     assert answer.error
     assert {"title"} == set(answer.error.details)
     assert TOKEN not in answer.model_dump_json()
@@ -45,14 +46,14 @@ async def test_a_secret_in_the_title_is_refused(backend: Backend) -> None:
 async def test_a_secret_among_the_tags_is_refused(backend: Backend) -> None:
     """Tags are folded, so that it is another string than the one that was sent."""
     secret = "xoxb-" + "263594206564-2343594206574-fgqbzplvdktrmwnxhjcsyeai"
-    answer = await ask(backend, "contribute_trace", **sample(0, tags=["slack", secret[:60]]))
+    answer = await call(backend, "contribute_trace", **sample(0, tags=["slack", secret[:60]]))
     assert answer.error
     assert secret[:30] not in answer.model_dump_json()
     assert {} == await stored(backend, "traces")
 
 
 async def test_all_places_are_told_at_once(backend: Backend) -> None:
-    answer = await ask(
+    answer = await call(
         backend,
         "contribute_trace",
         **sample(
@@ -68,7 +69,7 @@ async def test_all_places_are_told_at_once(backend: Backend) -> None:
 async def test_an_amendment_brings_no_secret_in(backend: Backend) -> None:
     trace_id = await contribute(backend)
     before = await stored(backend, "traces")
-    answer = await ask(
+    answer = await call(
         backend, "amend_trace", trace_id=trace_id, solution_text=f"Set it:\ntoken = {TOKEN}"
     )
     assert answer.error
@@ -79,23 +80,27 @@ async def test_an_amendment_brings_no_secret_in(backend: Backend) -> None:
     assert "line 2" in answer.error.details["solution_text"]
     assert TOKEN not in answer.model_dump_json()
     assert before == await stored(backend, "traces")
-    assert 1 == (await did(backend, "get_trace", ANNA, trace_id=trace_id))["revision"]
+    assert 1 == (await call_result(backend, "get_trace", ANNA, trace_id=trace_id))["revision"]
 
 
 async def test_feedback_brings_no_secret_in(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    wrong = {"vote_type": "down", "feedback_tag": "wrong", "feedback_text": f"Ask\n{MAIL}."}
-    answer = await ask(backend, "vote_trace", "ben", trace_id=trace_id, **wrong)
+    wrong: dict[str, Any] = {
+        "vote_type": "down",
+        "feedback_tag": "wrong",
+        "feedback_text": f"Ask\n{MAIL}.",
+    }
+    answer = await call(backend, "vote_trace", "ben", trace_id=trace_id, **wrong)
     assert answer.error
     assert "line 2" in answer.error.details["feedback_text"]
     assert MAIL not in answer.model_dump_json()
-    assert 0 == (await did(backend, "get_trace", "ben", trace_id=trace_id))["downvotes"]
+    assert 0 == (await call_result(backend, "get_trace", "ben", trace_id=trace_id))["downvotes"]
     await vote(backend, trace_id, "ben", **(wrong | {"feedback_text": "Ask user@example.com."}))
 
 
 async def test_what_was_refused_may_be_sent_again_with_the_same_key(backend: Backend) -> None:
     wrong: dict[str, Any] = sample(0, context_text=TOKEN, idempotency_key="k")
-    assert (await ask(backend, "contribute_trace", **wrong)).error
+    assert (await call(backend, "contribute_trace", **wrong)).error
     right = sample(0, context_text="<API_KEY>", idempotency_key="k")
-    await did(backend, "contribute_trace", **right)
+    await call_result(backend, "contribute_trace", **right)
     assert TOKEN not in json.dumps(await stored(backend, "traces"), default=str)

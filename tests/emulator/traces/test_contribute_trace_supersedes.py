@@ -6,19 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.traces import (
-    SPAM,
-    STRANGER,
-    contribute,
-    did,
-    found,
-    refused,
-    said,
-    sample,
-    stored,
-    take_back,
-    votes,
-)
+from tests.support.tool_calls import STRANGER, call_error, call_result, call_text
+from tests.support.traces import SPAM, contribute, found, sample, stored, take_back, votes
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend
@@ -27,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def withdraw(backend: Backend, trace_id: str, *, withdrawn: bool = True) -> None:
-    await did(backend, "withdraw_trace", trace_id=trace_id, withdrawn=withdrawn)
+    await call_result(backend, "withdraw_trace", trace_id=trace_id, withdrawn=withdrawn)
 
 
 async def shown(backend: Backend, *trace_ids: str) -> list[bool]:
@@ -51,21 +40,23 @@ async def chain(backend: Backend, length: int) -> list[str]:
 async def test_what_one_replaces_of_one_s_own_is_no_longer_found(backend: Backend) -> None:
     old, new = await chain(backend, 2)
     assert [False, True] == await shown(backend, old, new)
-    assert old == (await did(backend, "get_trace", STRANGER, trace_id=old))["trace_id"]
+    assert old == (await call_result(backend, "get_trace", STRANGER, trace_id=old))["trace_id"]
 
 
 async def test_it_is_found_again_when_its_successor_is_withdrawn(backend: Backend) -> None:
     old, new = await chain(backend, 2)
     await withdraw(backend, new)
     assert [True, False] == await shown(backend, old, new)
-    assert "superseded_by" not in await did(backend, "get_trace", STRANGER, trace_id=old)
+    assert "superseded_by" not in await call_result(backend, "get_trace", STRANGER, trace_id=old)
     await withdraw(backend, new, withdrawn=False)
     assert [False, True] == await shown(backend, old, new)
 
 
 async def test_undoing_the_contribution_brings_it_back(backend: Backend) -> None:
     [old] = await chain(backend, 1)
-    result = await did(backend, "contribute_trace", **sample(1, tags=["orange"], supersedes=old))
+    result = await call_result(
+        backend, "contribute_trace", **sample(1, tags=["orange"], supersedes=old)
+    )
     assert old == result["supersedes"]
     await take_back(backend, result)
     assert [True] == await shown(backend, old)
@@ -87,7 +78,7 @@ async def test_behind_one_that_is_replaced_itself_nothing_comes_back(backend: Ba
     made = await chain(backend, 3)
     await withdraw(backend, made[1])
     assert [False, False, True] == await shown(backend, *made)
-    text = await said(backend, "withdraw_trace", trace_id=made[1], withdrawn=False)
+    text = await call_text(backend, "withdraw_trace", trace_id=made[1], withdrawn=False)
     assert f"replaced by the trace {made[2]}" in text
     assert [False, False, True] == await shown(backend, *made)
 
@@ -97,7 +88,7 @@ async def test_what_is_replaced_names_its_successor_to_whoever_replaces_it_again
 ) -> None:
     [old] = await chain(backend, 1)
     new = await contribute(backend, 1, title="Oranges", tags=["orange"], supersedes=old)
-    error = await refused(backend, "contribute_trace", **sample(2, supersedes=old))
+    error = await call_error(backend, "contribute_trace", **sample(2, supersedes=old))
     assert ("CONFLICT", ["supersedes"]) == (error.code, list(error.details))
     assert f"is replaced by {new}" in error.message
 
@@ -108,16 +99,16 @@ async def test_somebody_else_s_stands_beside_it(backend: Backend) -> None:
         backend, 1, "ben", title="Oranges again", tags=["orange"], supersedes=old
     )
     assert [True, True] == await shown(backend, old, new)
-    assert "superseded_by" not in await did(backend, "get_trace", STRANGER, trace_id=old)
-    assert old == (await did(backend, "get_trace", STRANGER, trace_id=new))["supersedes"]
-    await did(backend, "withdraw_trace", "ben", trace_id=new)
-    await did(backend, "withdraw_trace", "ben", trace_id=new, withdrawn=False)
+    assert "superseded_by" not in await call_result(backend, "get_trace", STRANGER, trace_id=old)
+    assert old == (await call_result(backend, "get_trace", STRANGER, trace_id=new))["supersedes"]
+    await call_result(backend, "withdraw_trace", "ben", trace_id=new)
+    await call_result(backend, "withdraw_trace", "ben", trace_id=new, withdrawn=False)
     assert [True, True] == await shown(backend, old, new)
 
 
 async def test_what_does_not_exist_cannot_be_replaced(backend: Backend) -> None:
     [only] = await chain(backend, 1)
-    error = await refused(backend, "contribute_trace", **sample(1, supersedes="missing"))
+    error = await call_error(backend, "contribute_trace", **sample(1, supersedes="missing"))
     assert ("NOT_FOUND", [only]) == (error.code, list(await stored(backend, "traces")))
     assert "search_traces" in error.message
 
@@ -125,14 +116,14 @@ async def test_what_does_not_exist_cannot_be_replaced(backend: Backend) -> None:
 async def test_what_somebody_else_withdrew_does_not_exist(backend: Backend) -> None:
     [old] = await chain(backend, 1)
     await withdraw(backend, old)
-    error = await refused(backend, "contribute_trace", "ben", **sample(1, supersedes=old))
+    error = await call_error(backend, "contribute_trace", "ben", **sample(1, supersedes=old))
     assert "NOT_FOUND" == error.code
 
 
 async def test_one_s_own_that_is_withdrawn_cannot_be_replaced(backend: Backend) -> None:
     [old] = await chain(backend, 1)
     await withdraw(backend, old)
-    error = await refused(backend, "contribute_trace", **sample(1, supersedes=old))
+    error = await call_error(backend, "contribute_trace", **sample(1, supersedes=old))
     assert "CONFLICT" == error.code
     assert "is withdrawn" in error.message
 
@@ -148,7 +139,7 @@ async def test_a_better_wording_of_one_s_own_trace_may_replace_it(backend: Backe
 async def test_a_flagged_one_is_not_shed_by_replacing_it(backend: Backend) -> None:
     [old] = await chain(backend, 1)
     await votes(backend, old, 2, **SPAM)
-    error = await refused(backend, "contribute_trace", **sample(1, supersedes=old))
+    error = await call_error(backend, "contribute_trace", **sample(1, supersedes=old))
     assert ("CONFLICT", "amend it" in error.message) == (error.code, True)
 
 
@@ -156,12 +147,12 @@ async def test_a_flagged_one_is_not_shed_by_putting_its_successor_back(backend: 
     made = await chain(backend, 2)
     await withdraw(backend, made[1])
     await votes(backend, made[0], 2, **SPAM)
-    error = await refused(backend, "withdraw_trace", trace_id=made[1], withdrawn=False)
+    error = await call_error(backend, "withdraw_trace", trace_id=made[1], withdrawn=False)
     assert ("CONFLICT", {"supersedes": made[0]}) == (error.code, error.details)
 
 
 async def test_a_flagged_one_is_not_copied_by_naming_another(backend: Backend) -> None:
     flagged, other = await contribute(backend), await contribute(backend, 1, "ben")
     await votes(backend, flagged, 2, **SPAM)
-    answer = await did(backend, "contribute_trace", **sample(0, supersedes=other))
+    answer = await call_result(backend, "contribute_trace", **sample(0, supersedes=other))
     assert (True, flagged) == (answer["duplicate"], answer["trace_id"])

@@ -7,19 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.traces import (
-    SPAM,
-    STRANGER,
-    ask,
-    contribute,
-    did,
-    found,
-    refused,
-    said,
-    tags,
-    votes,
-    walk,
-)
+from tests.support.tool_calls import STRANGER, call, call_error, call_result, call_text
+from tests.support.traces import SPAM, contribute, found, tags, votes, walk
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend
@@ -39,7 +28,7 @@ async def shelf(backend: Backend, *tags: list[str]) -> list[str]:
 
 
 async def listed(backend: Backend, **arguments: Any) -> dict[str, Any]:
-    return await did(backend, "list_tags", STRANGER, **arguments)
+    return await call_result(backend, "list_tags", STRANGER, **arguments)
 
 
 async def test_every_tag_is_listed_with_how_many_bear_it(backend: Backend) -> None:
@@ -50,13 +39,13 @@ async def test_every_tag_is_listed_with_how_many_bear_it(backend: Backend) -> No
 
 async def test_they_are_listed_in_one_line_under_their_number(backend: Backend) -> None:
     await shelf(backend, ["python", "ci"], ["python"])
-    assert "Available tags (2 total):\nci (1), python (2)" == await said(
+    assert "Available tags (2 total):\nci (1), python (2)" == await call_text(
         backend, "list_tags", STRANGER
     )
 
 
 async def test_without_any_trace_there_is_no_tag(backend: Backend) -> None:
-    answer = await ask(backend, "list_tags", STRANGER)
+    answer = await call(backend, "list_tags", STRANGER)
     assert {"tags": [], "total": 0} == answer.result
     assert "Available tags (0 total)" in str(answer.text)
     assert "begins" not in str(answer.text)  # nobody asked for a beginning
@@ -64,7 +53,7 @@ async def test_without_any_trace_there_is_no_tag(backend: Backend) -> None:
 
 async def test_a_beginning_that_no_tag_has_is_told(backend: Backend) -> None:
     await shelf(backend, ["python"])
-    answer = await ask(backend, "list_tags", STRANGER, prefix="ru")
+    answer = await call(backend, "list_tags", STRANGER, prefix="ru")
     assert {"tags": [], "total": 1} == answer.result
     assert "begins" in str(answer.text)
 
@@ -104,7 +93,7 @@ async def test_pages_lose_and_repeat_nothing(backend: Backend, limit: int) -> No
 
 async def test_a_page_says_how_to_go_on(backend: Backend) -> None:
     await shelf(backend, ["a", "b"])
-    answer = await ask(backend, "list_tags", STRANGER, limit=1)
+    answer = await call(backend, "list_tags", STRANGER, limit=1)
     assert answer.result
     assert answer.result["next_cursor"] in str(answer.text)
 
@@ -113,29 +102,29 @@ async def test_a_cursor_belongs_to_its_beginning(backend: Backend) -> None:
     await shelf(backend, ["a", "ab"])
     cursor = (await listed(backend, limit=1, prefix="a"))["next_cursor"]
     for wrong in ({"cursor": cursor}, {"cursor": cursor[:-2], "prefix": "a"}, {"cursor": "!"}):
-        error = await refused(backend, "list_tags", STRANGER, **wrong)
+        error = await call_error(backend, "list_tags", STRANGER, **wrong)
         assert ("VALIDATION_ERROR", {"cursor"}) == (error.code, set(error.details))
 
 
 @pytest.mark.parametrize("limit", [0, -1, 301, "5", None])
 async def test_the_bounds_of_a_page_are_told(backend: Backend, limit: object) -> None:
-    error = await refused(backend, "list_tags", STRANGER, limit=limit)
+    error = await call_error(backend, "list_tags", STRANGER, limit=limit)
     assert ("VALIDATION_ERROR", {"limit"}) == (error.code, set(error.details))
 
 
 async def test_a_tag_that_nobody_bears_any_more_is_gone(backend: Backend) -> None:
     amended, withdrawn = await shelf(backend, ["only", "both"], ["both", "gone"])
-    await did(backend, "amend_trace", trace_id=amended, tags=["new"])
+    await call_result(backend, "amend_trace", trace_id=amended, tags=["new"])
     assert {"both": 1, "gone": 1, "new": 1} == await tags(backend)
-    await did(backend, "withdraw_trace", trace_id=withdrawn)
+    await call_result(backend, "withdraw_trace", trace_id=withdrawn)
     assert ({"new": 1}, 1) == (await tags(backend), (await listed(backend))["total"])
-    await did(backend, "withdraw_trace", trace_id=withdrawn, withdrawn=False)
+    await call_result(backend, "withdraw_trace", trace_id=withdrawn, withdrawn=False)
     assert {"both": 1, "gone": 1, "new": 1} == await tags(backend)
 
 
 async def test_pages_go_on_past_tags_that_nobody_bears_any_more(backend: Backend) -> None:
     _, gone = await shelf(backend, ["a", "z"], [f"t{number:02}" for number in range(20)])
-    await did(backend, "withdraw_trace", trace_id=gone)
+    await call_result(backend, "withdraw_trace", trace_id=gone)
     pages = await walk(backend, "list_tags", limit=1)
     assert ["a", "z"] == [tag["name"] for page in pages for tag in page["tags"]]
 
@@ -153,10 +142,12 @@ async def test_a_thousand_tags_that_nobody_bears_any_more_do_not_break_the_list(
             data = {"kind": "tag", "key": name, "name": name, "df": 0, "held": 1, "postings": {}}
             batch.set(client.document(f"trace_facets/tag:{name}"), data)
         await batch.commit()
-    answer = await ask(backend, "list_tags", STRANGER, limit=1, prefix="")
+    answer = await call(backend, "list_tags", STRANGER, limit=1, prefix="")
     assert answer.error is None
     assert answer.result
-    answer = await ask(backend, "list_tags", STRANGER, limit=1, cursor=answer.result["next_cursor"])
+    answer = await call(
+        backend, "list_tags", STRANGER, limit=1, cursor=answer.result["next_cursor"]
+    )
     assert answer.error is None
     assert answer.result
     assert [{"name": "z", "count": 1}] == answer.result["tags"]
@@ -174,5 +165,5 @@ async def test_a_tag_of_traces_that_search_hides_leads_nowhere(backend: Backend)
 
 async def test_it_takes_one_round_trip(backend: Backend) -> None:
     await shelf(backend, ["a", "b"])
-    receipt = (await ask(backend, "list_tags", STRANGER)).receipt
+    receipt = (await call(backend, "list_tags", STRANGER)).receipt
     assert (1, 2 + 1) == (receipt.round_trips, receipt.documents_read)

@@ -9,21 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.tool_calls import ANNA, STRANGER, call, call_error, call_result, call_text
 from tests.support.traces import (
-    ANNA,
     DOWN,
     NOTHING,
     SPAM,
-    STRANGER,
-    ask,
     clock_at,
     contribute,
-    did,
     found,
     ids,
     plant,
-    refused,
-    said,
     sample,
     vote,
     votes,
@@ -38,7 +33,7 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
 
 async def search(backend: Backend, **arguments: Any) -> dict[str, Any]:
-    return await did(backend, "search_traces", STRANGER, **arguments)
+    return await call_result(backend, "search_traces", STRANGER, **arguments)
 
 
 async def shelf(backend: Backend, *numbers: int, user: str = ANNA) -> list[str]:
@@ -79,7 +74,7 @@ async def test_hits_are_a_numbered_list_to_be_read(backend: Backend) -> None:
     await votes(backend, trace_id, 4)
     query = "fix the frobnicator"
     hits = (await search(backend, query=query))["results"]
-    text = await said(backend, "search_traces", STRANGER, query=query)
+    text = await call_text(backend, "search_traces", STRANGER, query=query)
     context = " ".join(["word"] * 39) + " word…"
     head, first, second = text.split("\n\n")
     assert 'Found 2 results for "fix the frobnicator":' == head
@@ -101,7 +96,7 @@ async def test_hits_are_a_numbered_list_to_be_read(backend: Backend) -> None:
 
 async def test_a_list_by_tags_alone_has_no_scores(backend: Backend) -> None:
     await shelf(backend, 0, 1)
-    text = await said(backend, "search_traces", STRANGER, tags=["python"])
+    text = await call_text(backend, "search_traces", STRANGER, tags=["python"])
     assert "score" not in text
     assert text.startswith("Found 2 results")
     assert "trust: 0.00" in text
@@ -109,7 +104,7 @@ async def test_a_list_by_tags_alone_has_no_scores(backend: Backend) -> None:
 
 async def test_where_nothing_is_there_is_nothing_to_find(backend: Backend) -> None:
     for asked in ({"query": "anything"}, {"tags": ["python"]}, {"query": "x", "tags": ["y"]}):
-        answer = await ask(backend, "search_traces", STRANGER, **asked)
+        answer = await call(backend, "search_traces", STRANGER, **asked)
         assert answer.result
         assert ([], False) == (answer.result["results"], answer.result["matches"])
         assert str(answer.text).startswith(NOTHING)
@@ -117,7 +112,7 @@ async def test_where_nothing_is_there_is_nothing_to_find(backend: Backend) -> No
 
 async def test_what_nothing_matches_is_told_and_the_nearest_are_few(backend: Backend) -> None:
     await shelf(backend, *range(8))
-    answer = await ask(backend, "search_traces", STRANGER, query="lattice quantum chromodynamics")
+    answer = await call(backend, "search_traces", STRANGER, query="lattice quantum chromodynamics")
     assert answer.result
     assert (False, 3) == (answer.result["matches"], len(answer.result["results"]))
     assert "next_cursor" not in answer.result
@@ -128,7 +123,7 @@ async def test_what_nothing_matches_is_told_and_the_nearest_are_few(backend: Bac
     "asked", [{}, {"query": ""}, {"query": " \n"}, {"tags": []}, {"query": "", "tags": []}]
 )
 async def test_one_must_ask_for_something(backend: Backend, asked: dict[str, Any]) -> None:
-    error = await refused(backend, "search_traces", STRANGER, **asked)
+    error = await call_error(backend, "search_traces", STRANGER, **asked)
     assert ("VALIDATION_ERROR", "Please provide a query, tags, or both to search.") == (
         error.code,
         error.message,
@@ -162,7 +157,7 @@ async def test_tags_alone_list_the_latest_first(backend: Backend) -> None:
 async def test_an_unknown_tag_is_named_with_the_nearest_that_there_are(backend: Backend) -> None:
     await shelf(backend, 0, 1)
     for asked in ({"tags": ["asynkio", "python"]}, {"tags": ["asynkio"], "query": "task"}):
-        answer = await ask(backend, "search_traces", STRANGER, **asked)
+        answer = await call(backend, "search_traces", STRANGER, **asked)
         assert answer.result
         assert [] == answer.result["results"]
         for text in (answer.result["message"], str(answer.text)):
@@ -193,7 +188,7 @@ async def test_an_unknown_tag_is_named_with_the_nearest_that_there_are(backend: 
 async def test_what_is_wrong_is_named_by_its_field(
     backend: Backend, wrong: dict[str, Any], field: str
 ) -> None:
-    error = await refused(backend, "search_traces", STRANGER, **({"query": "x"} | wrong))
+    error = await call_error(backend, "search_traces", STRANGER, **({"query": "x"} | wrong))
     assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
 
 
@@ -206,7 +201,7 @@ async def test_no_query_breaks_it(backend: Backend, query: str) -> None:
 
 
 async def test_half_a_character_is_refused(backend: Backend) -> None:
-    error = await refused(backend, "search_traces", STRANGER, query="half \ud83c")
+    error = await call_error(backend, "search_traces", STRANGER, query="half \ud83c")
     assert "VALIDATION_ERROR" == error.code
 
 
@@ -247,7 +242,7 @@ async def test_what_was_not_asked_for_is_not_told(backend: Backend) -> None:
 @pytest.mark.parametrize("user", [STRANGER, "ben", ANNA])
 async def test_everybody_finds_the_same(backend: Backend, user: str | None) -> None:
     await shelf(backend, 0, 1, 2)
-    own = await did(backend, "search_traces", user, query="python tests")
+    own = await call_result(backend, "search_traces", user, query="python tests")
     assert own == await search(backend, query="python tests")
 
 
@@ -258,7 +253,7 @@ async def test_while_the_provider_is_down_words_alone_are_searched(
     made = await shelf(backend, 0, 1, 2)
     await votes(backend, made[1], 2, **SPAM)
     embedder.down = True
-    answer = await ask(backend, "search_traces", STRANGER, query="editable install")
+    answer = await call(backend, "search_traces", STRANGER, query="editable install")
     by_tags = await found(backend, tags=["python"])
     both = await found(backend, query="asyncio", tags=["python"])
     embedder.down = False
@@ -280,6 +275,6 @@ async def test_it_takes_three_round_trips_at_most(backend: Backend) -> None:
         {"tags": ["nothing-bears-this"]},
         {"query": "python", "tags": ["nothing-bears-this"]},
     ):
-        receipt = (await ask(backend, "search_traces", STRANGER, **asked)).receipt
+        receipt = (await call(backend, "search_traces", STRANGER, **asked)).receipt
         assert receipt.round_trips <= 3, asked
         assert 0 == receipt.documents_written

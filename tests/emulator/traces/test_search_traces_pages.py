@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.traces import (
-    SPAM,
-    STRANGER,
-    ask,
-    clock_at,
-    contribute,
-    did,
-    ids,
-    refused,
-    votes,
-    walk,
-)
+from tests.support.tool_calls import STRANGER, call, call_error, call_result
+from tests.support.traces import SPAM, clock_at, contribute, ids, votes, walk
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend
@@ -82,11 +72,11 @@ async def test_what_comes_and_goes_meanwhile_does_not_disturb_a_walk(
     backend: Backend, asked: dict[str, Any]
 ) -> None:
     made = await harbour(backend, 9)
-    first = await did(backend, "search_traces", STRANGER, **asked, limit=3)
+    first = await call_result(backend, "search_traces", STRANGER, **asked, limit=3)
     seen = ids([first])
     gone = next(each for each in made if each not in seen)
-    await did(backend, "withdraw_trace", trace_id=gone)
-    await did(backend, "withdraw_trace", trace_id=seen[0])
+    await call_result(backend, "withdraw_trace", trace_id=gone)
+    await call_result(backend, "withdraw_trace", trace_id=seen[0])
     backend.clock = lambda: NOON + timedelta(days=1)
     await contribute(backend, 20, title="anchor of late", tags=["sea"])
     rest = await walk(
@@ -120,7 +110,7 @@ async def test_a_page_that_only_skips_flagged_ones_does_not_say_that_nothing_fit
     made = await harbour(backend, 6)
     for hidden in made[3:]:
         await votes(backend, hidden, 2, **SPAM)
-    answer = await ask(backend, "search_traces", STRANGER, **TAGS, limit=1)
+    answer = await call(backend, "search_traces", STRANGER, **TAGS, limit=1)
     assert answer.result
     if "next_cursor" in answer.result:
         assert "No traces found" not in str(answer.text)
@@ -128,7 +118,7 @@ async def test_a_page_that_only_skips_flagged_ones_does_not_say_that_nothing_fit
 
 async def test_a_page_says_how_to_go_on(backend: Backend) -> None:
     await harbour(backend, 3)
-    answer = await ask(backend, "search_traces", STRANGER, **QUERY, limit=2)
+    answer = await call(backend, "search_traces", STRANGER, **QUERY, limit=2)
     assert answer.result
     assert answer.result["next_cursor"] in str(answer.text)
 
@@ -136,14 +126,14 @@ async def test_a_page_says_how_to_go_on(backend: Backend) -> None:
 async def test_a_cursor_belongs_to_its_call(backend: Backend) -> None:
     await harbour(backend, 4)
     cursors = [
-        (await did(backend, "search_traces", STRANGER, **asked, limit=1))["next_cursor"]
+        (await call_result(backend, "search_traces", STRANGER, **asked, limit=1))["next_cursor"]
         for asked in (QUERY, TAGS, BOTH)
     ]
     for cursor, other in zip(cursors, (BOTH, QUERY, TAGS), strict=True):
-        error = await refused(backend, "search_traces", STRANGER, **other, cursor=cursor)
+        error = await call_error(backend, "search_traces", STRANGER, **other, cursor=cursor)
         assert ("VALIDATION_ERROR", {"cursor"}) == (error.code, set(error.details))
     damaged = cursors[0][:-3] + "AAA"
-    error = await refused(backend, "search_traces", STRANGER, **QUERY, cursor=damaged)
+    error = await call_error(backend, "search_traces", STRANGER, **QUERY, cursor=damaged)
     assert {"cursor"} == set(error.details)
 
 
@@ -151,8 +141,10 @@ async def test_a_cursor_from_before_flagged_ones_were_asked_for_does_not_go_on(
     backend: Backend,
 ) -> None:
     await harbour(backend, 3)
-    cursor = (await did(backend, "search_traces", STRANGER, **QUERY, limit=1))["next_cursor"]
-    error = await refused(
+    cursor = (await call_result(backend, "search_traces", STRANGER, **QUERY, limit=1))[
+        "next_cursor"
+    ]
+    error = await call_error(
         backend, "search_traces", STRANGER, **QUERY, include_flagged=True, cursor=cursor
     )
     assert {"cursor"} == set(error.details)

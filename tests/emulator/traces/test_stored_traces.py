@@ -15,7 +15,8 @@ from shared.traces.corpus import MAX_TERMS, trace_mark
 from shared.traces.repository import Traces, to_trace
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_traces import assert_exact
-from tests.support.traces import DOWN, ask, contribute, did, samples, stored, vote
+from tests.support.tool_calls import call, call_result
+from tests.support.traces import DOWN, contribute, samples, stored, vote
 
 if TYPE_CHECKING:
     from shared.firestore.database import Database
@@ -95,13 +96,13 @@ class History:
     async def vote(self) -> None:
         """Somebody votes, which the lists do not know of."""
         trace_id = self.chance.choice(self.made)
-        await ask(self.backend, "vote_trace", "ben", trace_id=trace_id, **DOWN)
+        await call(self.backend, "vote_trace", "ben", trace_id=trace_id, **DOWN)
 
     async def _change(self, name: str, **arguments: Any) -> None:
         await self._call(name, trace_id=self.chance.choice(self.made), **arguments)
 
     async def _call(self, name: str, **arguments: Any) -> dict[str, Any] | None:
-        answer = await ask(self.backend, name, **arguments)
+        answer = await call(self.backend, name, **arguments)
         assert answer.error is None or answer.error.code in {"NOT_FOUND", "CONFLICT"}
         return answer.result
 
@@ -138,7 +139,7 @@ async def test_a_text_of_nothing_but_stop_words_is_none_of_the_documents(backend
     }
     trace_id = await contribute(backend, **texts)
     await assert_exact(backend)
-    await did(backend, "amend_trace", trace_id=trace_id, title="anchors")
+    await call_result(backend, "amend_trace", trace_id=trace_id, title="anchors")
     await assert_exact(backend)
 
 
@@ -150,7 +151,7 @@ async def test_only_the_commonest_words_of_a_very_long_text_are_indexed(backend:
     assert MAX_TERMS == len(held)
     assert 2 == held["anchor"]
     assert trace_mark(to_trace(trace_id, data)) == read_mark(data)
-    await did(backend, "withdraw_trace", trace_id=trace_id)
+    await call_result(backend, "withdraw_trace", trace_id=trace_id)
     await assert_exact(backend)
 
 

@@ -6,18 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.traces import (
-    ANNA,
-    DOWN,
-    STRANGER,
-    ask,
-    contribute,
-    ids,
-    sample,
-    vote,
-    votes,
-    walk,
-)
+from tests.support.tool_calls import ANNA, STRANGER, call
+from tests.support.traces import DOWN, contribute, ids, sample, vote, votes, walk
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend
@@ -31,7 +21,7 @@ async def test_who_contributed_is_told_to_nobody(backend: Backend) -> None:
     await votes(backend, trace_id, 2)
     await vote(backend, trace_id, "carl.gauss@example.com", **DOWN, feedback_text="Not so.")
     answers = [
-        await ask(backend, name, user, **arguments)
+        await call(backend, name, user, **arguments)
         for user in (STRANGER, "ben", ANNA)
         for name, arguments in (
             ("search_traces", {"query": sample(1)["title"]}),
@@ -43,15 +33,12 @@ async def test_who_contributed_is_told_to_nobody(backend: Backend) -> None:
         )
     ]
     answers += [
-        await ask(backend, name, "ben", trace_id=trace_id, **arguments)
-        for name, arguments in (
-            ("amend_trace", {"title": "Mine"}),
-            ("withdraw_trace", {}),
-            ("vote_trace", {"vote_type": "up"}),
-        )
+        await call(backend, "amend_trace", "ben", trace_id=trace_id, title="Mine"),
+        await call(backend, "withdraw_trace", "ben", trace_id=trace_id),
+        await call(backend, "vote_trace", "ben", trace_id=trace_id, vote_type="up"),
     ]
-    answers.append(await ask(backend, "vote_trace", ANNA, trace_id=trace_id, vote_type="up"))
-    answers.append(await ask(backend, "contribute_trace", ANNA, **sample(2, supersedes=trace_id)))
+    answers.append(await call(backend, "vote_trace", ANNA, trace_id=trace_id, vote_type="up"))
+    answers.append(await call(backend, "contribute_trace", ANNA, **sample(2, supersedes=trace_id)))
     everything = " ".join(answer.model_dump_json() for answer in answers).lower()
     for name in (ANNA, "lovelace", "voter0", "gauss"):
         assert name not in everything

@@ -23,7 +23,8 @@ from tests.support.knowledge import write
 from tests.support.stored_documents import ample, documents, nothing
 from tests.support.stored_traces import assert_sums
 from tests.support.tasks import NOON
-from tests.support.traces import DOWN, SPAM, ask, contribute, did, stored, vote, votes
+from tests.support.tool_calls import call, call_result
+from tests.support.traces import DOWN, SPAM, contribute, stored, vote, votes
 from tests.support.workspaces import of_job
 from tests.support.workspaces import stored as written
 
@@ -58,12 +59,12 @@ async def voted(backend: Backend, chance: random.Random) -> list[str]:
     ways: list[dict[str, Any]] = [{"vote_type": "up"}, DOWN, SPAM, {"vote_type": "none"}]
     for _ in range(24):
         trace_id, user = chance.choice(made), chance.choice(PEOPLE)
-        await ask(backend, "vote_trace", user, trace_id=trace_id, **chance.choice(ways))
+        await call(backend, "vote_trace", user, trace_id=trace_id, **chance.choice(ways))
         if chance.random() < 0.2:
             text = f"Try number {chance.random()}."
             for owner in PEOPLE[:2]:
-                more = {"trace_id": trace_id, "solution_text": text}
-                await ask(backend, "amend_trace", owner, **more)
+                more: dict[str, Any] = {"trace_id": trace_id, "solution_text": text}
+                await call(backend, "amend_trace", owner, **more)
     return made
 
 
@@ -239,7 +240,7 @@ async def test_votes_on_what_was_erased_stay_in_the_record(
     gone, stays = [await contribute(backend, number, "anna") for number in range(2)]
     await votes(backend, gone, 3, **DOWN)
     await votes(backend, stays, 2)
-    await did(backend, "withdraw_trace", "anna", trace_id=gone)
+    await call_result(backend, "withdraw_trace", "anna", trace_id=gone)
     clock.advance(days=31)
     while f"traces/{gone}" in await written(of_job(backend)):
         await purge(of_job(backend), nothing())

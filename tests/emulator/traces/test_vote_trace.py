@@ -6,22 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.traces import (
-    ANNA,
-    DOWN,
-    SPAM,
-    STRANGER,
-    ask,
-    contribute,
-    did,
-    found,
-    refused,
-    said,
-    sample,
-    stored,
-    vote,
-    votes,
-)
+from tests.support.tool_calls import ANNA, STRANGER, call, call_error, call_result, call_text
+from tests.support.traces import DOWN, SPAM, contribute, found, sample, stored, vote, votes
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend
@@ -31,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 async def standing(backend: Backend, trace_id: str) -> tuple[int, int, str]:
     """Votes for it, votes against it, and what it is taken for."""
-    read = await did(backend, "get_trace", STRANGER, trace_id=trace_id)
+    read = await call_result(backend, "get_trace", STRANGER, trace_id=trace_id)
     return read["upvotes"], read["downvotes"], read["status"]
 
 
@@ -60,12 +46,12 @@ async def test_a_vote_answers_with_what_the_trace_is_taken_for_now(backend: Back
 
 async def test_a_vote_is_confirmed_in_words(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    text = await said(backend, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
+    text = await call_text(backend, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
     assert text.startswith(f"Vote recorded: upvote on trace {trace_id}.")
-    text = await said(backend, "vote_trace", "carl", trace_id=trace_id, **DOWN)
+    text = await call_text(backend, "vote_trace", "carl", trace_id=trace_id, **DOWN)
     assert text.startswith(f"Vote recorded: downvote on trace {trace_id}.")
     assert "1 up and 1 down" in text
-    text = await said(backend, "vote_trace", "carl", trace_id=trace_id, vote_type="none")
+    text = await call_text(backend, "vote_trace", "carl", trace_id=trace_id, vote_type="none")
     assert trace_id in text
     assert "downvote" not in text
 
@@ -74,7 +60,7 @@ async def test_the_same_vote_again_changes_nothing(backend: Backend) -> None:
     trace_id = await contribute(backend)
     await vote(backend, trace_id, "ben", **DOWN, feedback_text="No.")
     before = await stored(backend, "traces")
-    again = await ask(backend, "vote_trace", "ben", trace_id=trace_id, **DOWN, feedback_text="No.")
+    again = await call(backend, "vote_trace", "ben", trace_id=trace_id, **DOWN, feedback_text="No.")
     assert again.result
     assert (False, "down", "down", 1) == (
         again.result["changed"],
@@ -122,7 +108,7 @@ async def test_a_vote_is_taken_back(backend: Backend) -> None:
     assert {"up": 0, "down": 0} == await record(backend, ANNA)
     again = await vote(backend, trace_id, "ben", vote_type="none")
     assert not again["changed"]
-    assert "your_vote" not in await did(backend, "get_trace", "ben", trace_id=trace_id)
+    assert "your_vote" not in await call_result(backend, "get_trace", "ben", trace_id=trace_id)
 
 
 @pytest.mark.parametrize(
@@ -142,18 +128,18 @@ async def test_every_change_of_a_vote_can_be_undone(
     trace_id = await contribute(backend)
     await vote(backend, trace_id, "ben", **before)
     fields = ("upvotes", "downvotes", "status", "feedback", "your_vote")
-    was = await did(backend, "get_trace", "ben", trace_id=trace_id)
+    was = await call_result(backend, "get_trace", "ben", trace_id=trace_id)
     done = await vote(backend, trace_id, "ben", **after)
     if done["changed"]:
-        await did(backend, done["undo"]["tool"], "ben", **done["undo"]["arguments"])
-    now = await did(backend, "get_trace", "ben", trace_id=trace_id)
+        await call_result(backend, done["undo"]["tool"], "ben", **done["undo"]["arguments"])
+    now = await call_result(backend, "get_trace", "ben", trace_id=trace_id)
     assert [was.get(name) for name in fields] == [now.get(name) for name in fields]
 
 
 async def test_nobody_votes_on_their_own(backend: Backend) -> None:
     trace_id = await contribute(backend)
     for how in ({"vote_type": "up"}, DOWN, {"vote_type": "none"}):
-        error = await refused(backend, "vote_trace", ANNA, trace_id=trace_id, **how)
+        error = await call_error(backend, "vote_trace", ANNA, trace_id=trace_id, **how)
         assert "FORBIDDEN" == error.code
         assert "amend" in error.message
     assert (0, 0, "pending") == await standing(backend, trace_id)
@@ -161,7 +147,7 @@ async def test_nobody_votes_on_their_own(backend: Backend) -> None:
 
 async def test_a_vote_against_needs_a_reason(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    error = await refused(backend, "vote_trace", "ben", trace_id=trace_id, vote_type="down")
+    error = await call_error(backend, "vote_trace", "ben", trace_id=trace_id, vote_type="down")
     assert ("VALIDATION_ERROR", {"feedback_tag"}) == (error.code, set(error.details))
     for tag in ("outdated", "wrong", "security_concern", "spam"):
         assert tag in error.message
@@ -170,7 +156,7 @@ async def test_a_vote_against_needs_a_reason(backend: Backend) -> None:
 @pytest.mark.parametrize("vote_type", ["up", "none"])
 async def test_a_vote_for_it_has_no_reason_against_it(backend: Backend, vote_type: str) -> None:
     trace_id = await contribute(backend)
-    error = await refused(
+    error = await call_error(
         backend, "vote_trace", "ben", trace_id=trace_id, vote_type=vote_type, feedback_tag="wrong"
     )
     assert ("VALIDATION_ERROR", {"feedback_tag"}) == (error.code, set(error.details))
@@ -195,7 +181,7 @@ async def test_what_is_wrong_is_named_by_its_field(
     backend: Backend, wrong: dict[str, Any], field: str
 ) -> None:
     trace_id = await contribute(backend)
-    error = await refused(backend, "vote_trace", "ben", **({"trace_id": trace_id} | wrong))
+    error = await call_error(backend, "vote_trace", "ben", **({"trace_id": trace_id} | wrong))
     assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
     assert (0, 0, "pending") == await standing(backend, trace_id)
 
@@ -204,14 +190,14 @@ async def test_feedback_of_two_thousand_characters_is_kept(backend: Backend) -> 
     trace_id = await contribute(backend)
     text = ("word " * 400)[:2_000]
     await vote(backend, trace_id, "ben", **DOWN, feedback_text=text)
-    [feedback] = (await did(backend, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
+    [feedback] = (await call_result(backend, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
     assert (text, "wrong") == (feedback["feedback_text"], feedback["feedback_tag"])
 
 
 async def test_feedback_without_a_word_is_none(backend: Backend) -> None:
     trace_id = await contribute(backend)
     await vote(backend, trace_id, "ben", **DOWN, feedback_text=" \n\t")
-    assert [] == (await did(backend, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
+    assert [] == (await call_result(backend, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
 
 
 async def test_words_alone_can_be_changed(backend: Backend) -> None:
@@ -219,21 +205,21 @@ async def test_words_alone_can_be_changed(backend: Backend) -> None:
     await vote(backend, trace_id, "ben", **DOWN, feedback_text="First.")
     changed = await vote(backend, trace_id, "ben", **DOWN, feedback_text="Second.")
     assert (True, 1) == (changed["changed"], changed["downvotes"])
-    [feedback] = (await did(backend, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
+    [feedback] = (await call_result(backend, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
     assert "Second." == feedback["feedback_text"]
 
 
 @pytest.mark.parametrize("trace_id", ["0123456789abcdef", "missing"])
 async def test_one_cannot_vote_on_what_does_not_exist(backend: Backend, trace_id: str) -> None:
-    error = await refused(backend, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
+    error = await call_error(backend, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
     assert "NOT_FOUND" == error.code
     assert "search_traces" in error.message
 
 
 async def test_one_cannot_vote_on_what_was_withdrawn(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    await did(backend, "withdraw_trace", trace_id=trace_id)
-    error = await refused(backend, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
+    await call_result(backend, "withdraw_trace", trace_id=trace_id)
+    error = await call_error(backend, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
     assert "NOT_FOUND" == error.code
 
 
@@ -290,7 +276,7 @@ async def test_a_flagged_trace_is_hidden_unless_it_is_asked_for(backend: Backend
 
 async def test_a_vote_takes_two_round_trips(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    answer = await ask(backend, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
+    answer = await call(backend, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
     # Read: the trace, the vote, the voter's record. Written: trace, vote, the contributor's
     # record, the answer.
     assert (2, 3, 4) == (
@@ -302,13 +288,13 @@ async def test_a_vote_takes_two_round_trips(backend: Backend) -> None:
 
 async def test_the_same_key_votes_once(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    asked = {"trace_id": trace_id, "vote_type": "up", "idempotency_key": "k"}
-    await did(backend, "vote_trace", "ben", **asked)
+    asked: dict[str, Any] = {"trace_id": trace_id, "vote_type": "up", "idempotency_key": "k"}
+    await call_result(backend, "vote_trace", "ben", **asked)
     await vote(backend, trace_id, "ben", vote_type="none")
-    again = await ask(backend, "vote_trace", "ben", **asked)
+    again = await call(backend, "vote_trace", "ben", **asked)
     assert again.receipt.replayed
     assert (0, 0, "pending") == await standing(backend, trace_id)
-    await did(backend, "vote_trace", "carl", **asked)
+    await call_result(backend, "vote_trace", "carl", **asked)
     assert (1, 0, "pending") == await standing(backend, trace_id)
 
 
@@ -316,7 +302,7 @@ async def test_the_same_key_votes_once(backend: Backend) -> None:
 async def test_words_stand_beside_a_vote_against_it_alone(backend: Backend, vote_type: str) -> None:
     """Nobody would read them elsewhere, and praise must not crowd out warnings."""
     trace_id = await contribute(backend)
-    error = await refused(
+    error = await call_error(
         backend, "vote_trace", "ben", trace_id=trace_id, vote_type=vote_type, feedback_text="Nice."
     )
     assert {"feedback_text": "only when vote_type is down"} == error.details

@@ -12,20 +12,8 @@ import pytest
 from shared.traces.trust import FeedbackTag, Record
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_traces import assert_sums, ballots
-from tests.support.traces import (
-    DOWN,
-    SPAM,
-    STRANGER,
-    ask,
-    contribute,
-    did,
-    found,
-    said,
-    sample,
-    stored,
-    vote,
-    votes,
-)
+from tests.support.tool_calls import STRANGER, call, call_result, call_text
+from tests.support.traces import DOWN, SPAM, contribute, found, sample, stored, vote, votes
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend
@@ -74,7 +62,7 @@ class History:
     async def vote(self, trace_id: str) -> None:
         """Somebody votes."""
         user, how = self.chance.choice(PEOPLE), self.chance.choice(CHOICES)
-        answer = await ask(self.backend, "vote_trace", user, trace_id=trace_id, **how)
+        answer = await call(self.backend, "vote_trace", user, trace_id=trace_id, **how)
         if self.owners[trace_id] == user:
             assert answer.error
             assert "FORBIDDEN" == answer.error.code
@@ -97,7 +85,7 @@ class History:
 
     async def amend_tags(self, trace_id: str) -> None:
         """Its tags change, and no vote with them."""
-        answer = await did(
+        answer = await call_result(
             self.backend,
             "amend_trace",
             self.owners[trace_id],
@@ -109,7 +97,7 @@ class History:
     async def hide(self, trace_id: str) -> None:
         """It is withdrawn and put back."""
         for withdrawn in (True, False):
-            await did(
+            await call_result(
                 self.backend,
                 "withdraw_trace",
                 self.owners[trace_id],
@@ -122,11 +110,13 @@ class History:
         for trace_id in self.owners:
             how = [self.votes.get((trace_id, user), {}) for user in PEOPLE]
             heads = Counter(each.get("vote_type", "none") for each in how)
-            read = await did(self.backend, "get_trace", STRANGER, trace_id=trace_id)
+            read = await call_result(self.backend, "get_trace", STRANGER, trace_id=trace_id)
             assert (heads["up"], heads["down"]) == (read["upvotes"], read["downvotes"])
 
     async def _amend(self, trace_id: str, **new: str) -> None:
-        await did(self.backend, "amend_trace", self.owners[trace_id], trace_id=trace_id, **new)
+        await call_result(
+            self.backend, "amend_trace", self.owners[trace_id], trace_id=trace_id, **new
+        )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -158,12 +148,12 @@ async def test_thirty_who_vote_at_once_are_all_counted(backend: Backend) -> None
     how = [({"vote_type": "up"}, DOWN, SPAM)[each % 3] for each in range(30)]
     answers = await asyncio.gather(
         *(
-            ask(backend, "vote_trace", f"voter{number}", trace_id=trace_id, **each)
+            call(backend, "vote_trace", f"voter{number}", trace_id=trace_id, **each)
             for number, each in enumerate(how)
         )
     )
     assert [None] * 30 == [answer.error for answer in answers]
-    read = await did(backend, "get_trace", STRANGER, trace_id=trace_id)
+    read = await call_result(backend, "get_trace", STRANGER, trace_id=trace_id)
     assert (10, 20) == (read["upvotes"], read["downvotes"])
     assert 30 == len(await ballots(backend, trace_id))
     heads = [each.result["upvotes"] + each.result["downvotes"] for each in answers if each.result]
@@ -175,7 +165,7 @@ async def test_one_who_votes_many_times_at_once_has_one_vote(backend: Backend) -
     trace_id = await contribute(backend)
     how = [({"vote_type": "up"}, DOWN, {"vote_type": "none"})[each % 3] for each in range(12)]
     answers = await asyncio.gather(
-        *(ask(backend, "vote_trace", "ben", trace_id=trace_id, **each) for each in how)
+        *(call(backend, "vote_trace", "ben", trace_id=trace_id, **each) for each in how)
     )
     assert [None] * 12 == [answer.error for answer in answers]
     assert len(await ballots(backend, trace_id)) <= 1
@@ -200,11 +190,11 @@ async def test_votes_on_all_traces_of_one_contributor_at_once_make_an_exact_reco
 async def test_votes_on_the_old_text_do_not_count_for_the_new_one(backend: Backend) -> None:
     trace_id = await contribute(backend, 0, "anna")
     await votes(backend, trace_id, 4)
-    amended = await did(
+    amended = await call_result(
         backend, "amend_trace", "anna", trace_id=trace_id, solution_text="Do the opposite."
     )
     assert "pending" == amended["status"]
-    read = await did(backend, "get_trace", "voter0", trace_id=trace_id)
+    read = await call_result(backend, "get_trace", "voter0", trace_id=trace_id)
     assert (0, 0, 0.0) == (read["upvotes"], read["downvotes"], read["trust"])
     assert "your_vote" not in read
     again = await vote(backend, trace_id, "voter0")
@@ -220,11 +210,13 @@ async def test_a_vote_against_stays_however_often_the_text_is_changed(backend: B
     for number, user in enumerate(("ben", "carl")):
         await vote(backend, trace_id, user, **SPAM, feedback_text="It sells something.")
         dots = f"Buy this.{'.' * number}"
-        await did(backend, "amend_trace", "anna", trace_id=trace_id, solution_text=dots)
-    read = await did(backend, "get_trace", STRANGER, trace_id=trace_id)
+        await call_result(backend, "amend_trace", "anna", trace_id=trace_id, solution_text=dots)
+    read = await call_result(backend, "get_trace", STRANGER, trace_id=trace_id)
     assert ("flagged", 2) == (read["status"], read["downvotes"])
     assert [True, True] == [each["earlier"] for each in read["feedback"]]
-    assert "of an earlier text" in await said(backend, "get_trace", STRANGER, trace_id=trace_id)
+    assert "of an earlier text" in await call_text(
+        backend, "get_trace", STRANGER, trace_id=trace_id
+    )
     convinced = await vote(backend, trace_id, "ben")
     assert ("down", "pending", 1) == (
         convinced["former"],
@@ -237,7 +229,7 @@ async def test_a_vote_against_stays_however_often_the_text_is_changed(backend: B
 async def test_other_tags_leave_the_votes(backend: Backend) -> None:
     trace_id = await contribute(backend, 0, "anna")
     await votes(backend, trace_id, 4)
-    amended = await did(backend, "amend_trace", "anna", trace_id=trace_id, tags=["other"])
+    amended = await call_result(backend, "amend_trace", "anna", trace_id=trace_id, tags=["other"])
     assert "validated" == amended["status"]
     await assert_sums(backend)
 
@@ -246,7 +238,9 @@ async def test_another_title_is_another_text(backend: Backend) -> None:
     """It is the line that is read first: nobody has voted for that."""
     trace_id = await contribute(backend, 0, "anna")
     await votes(backend, trace_id, 4)
-    amended = await did(backend, "amend_trace", "anna", trace_id=trace_id, title="FIX: run this")
+    amended = await call_result(
+        backend, "amend_trace", "anna", trace_id=trace_id, title="FIX: run this"
+    )
     assert "pending" == amended["status"]
     await assert_sums(backend)
 
@@ -256,8 +250,8 @@ async def test_an_old_text_that_is_brought_back_has_no_votes(backend: Backend) -
     trace_id = await contribute(backend, 0, "anna")
     await votes(backend, trace_id, 4)
     for new in ({"solution_text": "Another."}, {"revision": 1}):
-        await did(backend, "amend_trace", "anna", trace_id=trace_id, **new)
-    read = await did(backend, "get_trace", STRANGER, trace_id=trace_id)
+        await call_result(backend, "amend_trace", "anna", trace_id=trace_id, **new)
+    read = await call_result(backend, "get_trace", STRANGER, trace_id=trace_id)
     assert (0, "pending", sample(0)["solution_text"]) == (
         read["upvotes"],
         read["status"],
@@ -270,16 +264,16 @@ async def test_amending_while_others_vote_loses_and_doubles_nothing(backend: Bac
     trace_id = await contribute(backend, 0, "anna")
     await votes(backend, trace_id, 6)
     amending = (
-        ask(backend, "amend_trace", "anna", trace_id=trace_id, solution_text=f"Try {number}.")
+        call(backend, "amend_trace", "anna", trace_id=trace_id, solution_text=f"Try {number}.")
         for number in range(3)
     )
     voting = (
-        ask(backend, "vote_trace", f"voter{number}", trace_id=trace_id, vote_type="up")
+        call(backend, "vote_trace", f"voter{number}", trace_id=trace_id, vote_type="up")
         for number in range(12)
     )
     answers = await asyncio.gather(*voting, *amending)
     assert [None] * 15 == [answer.error for answer in answers]
-    assert 4 == (await did(backend, "get_trace", STRANGER, trace_id=trace_id))["revision"]
+    assert 4 == (await call_result(backend, "get_trace", STRANGER, trace_id=trace_id))["revision"]
     await assert_sums(backend)
 
 
@@ -287,17 +281,17 @@ async def test_withdrawing_while_others_vote_ends_in_one_of_both(backend: Backen
     trace_id = await contribute(backend, 0, "anna")
     answers = await asyncio.gather(
         *(
-            ask(backend, "vote_trace", f"voter{number}", trace_id=trace_id, vote_type="up")
+            call(backend, "vote_trace", f"voter{number}", trace_id=trace_id, vote_type="up")
             for number in range(8)
         ),
-        ask(backend, "withdraw_trace", "anna", trace_id=trace_id),
+        call(backend, "withdraw_trace", "anna", trace_id=trace_id),
     )
     refusals = {answer.error.code for answer in answers if answer.error}
     assert refusals <= {"NOT_FOUND"}
     assert [] == await found(backend, query=sample(0)["title"])
-    await did(backend, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
+    await call_result(backend, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
     counted = sum(answer.error is None for answer in answers[:8])
-    read = await did(backend, "get_trace", STRANGER, trace_id=trace_id)
+    read = await call_result(backend, "get_trace", STRANGER, trace_id=trace_id)
     assert counted == read["upvotes"]
     await assert_sums(backend)
 
@@ -307,10 +301,10 @@ async def test_a_vote_on_an_earlier_text_can_be_taken_back_and_renewed(backend: 
     trace_id = await contribute(backend, 0, "anna")
     await vote(backend, trace_id, "ben")
     await vote(backend, trace_id, "carl", **DOWN, feedback_text="It fails.")
-    await did(backend, "amend_trace", "anna", trace_id=trace_id, solution_text="Another.")
+    await call_result(backend, "amend_trace", "anna", trace_id=trace_id, solution_text="Another.")
     assert (await vote(backend, trace_id, "ben", vote_type="none"))["changed"]
     assert {"up": 0, "down": 1} == (await stored(backend, "contributors"))["anna"]
     await vote(backend, trace_id, "carl", **DOWN, feedback_text="It fails.")
-    [feedback] = (await did(backend, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
+    [feedback] = (await call_result(backend, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
     assert not feedback["earlier"]
     await assert_sums(backend)

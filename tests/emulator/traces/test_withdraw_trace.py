@@ -11,16 +11,11 @@ from shared.core.caller import Caller
 from shared.firestore.database import Meter
 from shared.traces.repository import Traces
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.tool_calls import ANNA, STRANGER, call, call_error, call_result, call_text
 from tests.support.traces import (
-    ANNA,
     DOWN,
-    STRANGER,
-    ask,
     contribute,
-    did,
     found,
-    refused,
-    said,
     sample,
     stored,
     tags,
@@ -42,7 +37,7 @@ ASKED: tuple[dict[str, Any], ...] = (
 
 
 async def withdraw(backend: Backend, trace_id: str, **arguments: Any) -> dict[str, Any]:
-    return await did(backend, "withdraw_trace", trace_id=trace_id, **arguments)
+    return await call_result(backend, "withdraw_trace", trace_id=trace_id, **arguments)
 
 
 async def test_nobody_finds_it_and_nobody_but_its_owner_reads_it(backend: Backend) -> None:
@@ -53,9 +48,9 @@ async def test_nobody_finds_it_and_nobody_but_its_owner_reads_it(backend: Backen
         for asked in ASKED:
             assert trace_id not in await found(backend, user, **asked, include_flagged=True)
     for user in (STRANGER, "ben"):
-        error = await refused(backend, "get_trace", user, trace_id=trace_id)
+        error = await call_error(backend, "get_trace", user, trace_id=trace_id)
         assert "NOT_FOUND" == error.code
-    read = await did(backend, "get_trace", ANNA, trace_id=trace_id)
+    read = await call_result(backend, "get_trace", ANNA, trace_id=trace_id)
     assert ("withdrawn", sample(0)["solution_text"]) == (read["status"], read["solution_text"])
     assert {"python": 1, "asyncio": 1} == await tags(backend)
 
@@ -70,8 +65,8 @@ async def test_what_is_withdrawn_is_as_if_it_had_never_been(backend: Backend) ->
         ("amend_trace", {"title": "Mine"}),
         ("withdraw_trace", {}),
     ):
-        gone = await refused(backend, name, "ben", trace_id=trace_id, **more)
-        never = await refused(backend, name, "ben", trace_id="f" * 16, **more)
+        gone = await call_error(backend, name, "ben", trace_id=trace_id, **more)
+        never = await call_error(backend, name, "ben", trace_id="f" * 16, **more)
         assert never.message.replace("f" * 16, trace_id) == gone.message
 
 
@@ -87,9 +82,9 @@ async def test_it_answers_with_the_status_and_the_way_back(backend: Backend) -> 
 
 async def test_it_is_confirmed_in_words(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    text = await said(backend, "withdraw_trace", trace_id=trace_id)
+    text = await call_text(backend, "withdraw_trace", trace_id=trace_id)
     assert all(part in text for part in (trace_id, sample(0)["title"], '"withdrawn": false'))
-    text = await said(backend, "withdraw_trace", trace_id=trace_id)
+    text = await call_text(backend, "withdraw_trace", trace_id=trace_id)
     assert "Nothing changed" in text
 
 
@@ -97,11 +92,11 @@ async def test_votes_survive(backend: Backend) -> None:
     trace_id = await contribute(backend)
     await votes(backend, trace_id, 5)
     await vote(backend, trace_id, "ben", **DOWN, feedback_text="Not on Windows.")
-    before = await did(backend, "get_trace", "ben", trace_id=trace_id)
+    before = await call_result(backend, "get_trace", "ben", trace_id=trace_id)
     record = await stored(backend, "contributors")
     await withdraw(backend, trace_id)
     assert "validated" == (await withdraw(backend, trace_id, withdrawn=False))["status"]
-    assert before == await did(backend, "get_trace", "ben", trace_id=trace_id)
+    assert before == await call_result(backend, "get_trace", "ben", trace_id=trace_id)
     assert record == await stored(backend, "contributors")
 
 
@@ -130,10 +125,10 @@ async def test_putting_back_what_is_there_changes_nothing(backend: Backend) -> N
 
 async def test_only_its_owner_withdraws_it(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    error = await refused(backend, "withdraw_trace", "ben", trace_id=trace_id)
+    error = await call_error(backend, "withdraw_trace", "ben", trace_id=trace_id)
     assert ("FORBIDDEN", {"trace_id": trace_id}) == (error.code, error.details)
     await withdraw(backend, trace_id)
-    error = await refused(backend, "withdraw_trace", "ben", trace_id=trace_id, withdrawn=False)
+    error = await call_error(backend, "withdraw_trace", "ben", trace_id=trace_id, withdrawn=False)
     assert "NOT_FOUND" == error.code
 
 
@@ -153,7 +148,7 @@ async def test_it_can_be_withdrawn_while_the_provider_is_down(
     trace_id = await contribute(backend)
     embedder.down = True
     await withdraw(backend, trace_id)
-    answer = await ask(backend, "withdraw_trace", trace_id=trace_id, withdrawn=False)
+    answer = await call(backend, "withdraw_trace", trace_id=trace_id, withdrawn=False)
     embedder.down = False
     assert answer.error
     assert ("UNAVAILABLE", "nothing_done") == (answer.error.code, answer.error.details["outcome"])
@@ -173,8 +168,8 @@ async def test_it_costs_four_round_trips_at_most(backend: Backend) -> None:
     plain = await contribute(backend, 2)
     new = await contribute(backend, 1, supersedes=old)
     for trace_id, most in ((plain, 2), (new, 3)):
-        answer = await ask(backend, "withdraw_trace", trace_id=trace_id)
+        answer = await call(backend, "withdraw_trace", trace_id=trace_id)
         assert answer.receipt.round_trips <= most
     for trace_id in (plain, new):
-        answer = await ask(backend, "withdraw_trace", trace_id=trace_id, withdrawn=False)
+        answer = await call(backend, "withdraw_trace", trace_id=trace_id, withdrawn=False)
         assert answer.receipt.round_trips <= 4

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as sampled
 from hypothesis import strategies as st
 
-from functions.tools.workspaces.extract_key_info.tool import SEARCHED
+from functions.tools.workspaces.extract_key_info import tool
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
 pytestmark = pytest.mark.anyio
+
+LIMIT = tool.SEARCHED
+"""As the message says it."""
 
 WORDS: Final = (
     *("rye", "wheat", "oven", "dough", "Salt", "yeast", "lamp", "bell", "sail", "anchor"),
@@ -261,15 +264,18 @@ async def test_within_materials_the_first_of_equal_passages_comes_first(backend:
     assert (expected, expected) == (first["contexts"], second["contexts"])
 
 
-@pytest.mark.slow
-async def test_a_task_says_that_it_is_too_large_only_where_it_is(backend: Backend) -> None:
-    for number in range(SEARCHED):
+@pytest.mark.parametrize("searched", [4, pytest.param(LIMIT, marks=pytest.mark.slow)])
+async def test_a_task_says_that_it_is_too_large_only_where_it_is(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch, searched: int
+) -> None:
+    monkeypatch.setattr(tool, "SEARCHED", searched)
+    for number in range(searched):
         await extracted(backend, "anchor", materials=f"anchor {number}")
     full = await extracted(backend, "anchor", scope="task")
     await extracted(backend, "anchor", materials="one more anchor")
     beyond = await extracted(backend, "anchor", scope="task")
-    assert (SEARCHED, SEARCHED) == (full["considered"], beyond["considered"])
-    assert (None, True) == (full.get("message"), str(SEARCHED) in beyond["message"])
+    assert (searched, searched) == (full["considered"], beyond["considered"])
+    assert (None, True) == (full.get("message"), f"latest {LIMIT}" in beyond["message"])
 
 
 async def test_words_that_are_there_come_before_what_is_merely_less_far(backend: Backend) -> None:

@@ -31,7 +31,8 @@ from tests.support.model_migration import (
 )
 from tests.support.stored_documents import ample, chunks_by_content, nothing, one_step
 from tests.support.stored_documents import documents as stored
-from tests.support.traces import ask, did, sample
+from tests.support.tool_calls import call, call_result
+from tests.support.traces import sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,12 +118,12 @@ async def test_who_contributes_during_a_move_does_it_in_the_new_space_or_later(
 ) -> None:
     await begin(new)
     for backend in (old, new):
-        answer = await ask(backend, "contribute_trace", **sample(5))
+        answer = await call(backend, "contribute_trace", **sample(5))
         assert answer.error
         assert answer.error.code == "UNAVAILABLE"
     await cleared(new, clock)
-    assert (await ask(old, "contribute_trace", **sample(5))).error
-    await did(new, "contribute_trace", **sample(5))
+    assert (await call(old, "contribute_trace", **sample(5))).error
+    await call_result(new, "contribute_trace", **sample(5))
     assert (await move(new)).counts == {"embedded": DOCUMENTS}
     assert len(await stored(of_job(new), "traces")) == 4
     assert await spaces(new) == all_with("words-2", 24)
@@ -185,7 +186,7 @@ async def test_what_the_new_model_refuses_is_told_and_holds_nothing_up(
     assert (report.counts, report.finished) == ({"embedded": DOCUMENTS - 1}, True)
     assert {("words-2", 24), (None, 0)} == (await spaces(old))["traces"]
     model_of(new).refuses = ""
-    found = await did(new, "search_traces", None, query=sample(1)["title"])
+    found = await call_result(new, "search_traces", None, query=sample(1)["title"])
     assert sample(1)["title"] in [each["title"] for each in found["results"]]
 
 

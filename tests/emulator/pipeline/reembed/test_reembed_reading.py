@@ -33,7 +33,8 @@ from tests.support.model_migration import (
 )
 from tests.support.stored_documents import ample
 from tests.support.stored_documents import documents as stored
-from tests.support.traces import did, sample
+from tests.support.tool_calls import call_result
+from tests.support.traces import sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +89,7 @@ async def assert_words_alone(backend: Backend) -> None:
     with pytest.raises(Unavailable, match="being embedded anew, with words-2"):
         await search(backend, "semantic")
     trace = sample(0)
-    found = await did(backend, "search_traces", None, query=trace["title"])
+    found = await call_result(backend, "search_traces", None, query=trace["title"])
     assert found["results"][0]["title"] == trace["title"]
 
 
