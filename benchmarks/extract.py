@@ -39,8 +39,8 @@ from functions.tools.workspaces.extract_key_info.ranked import ranked
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.context import Backend
 from shared.search.filter_plan import Selection

@@ -18,7 +18,7 @@ from functions.tools.workspaces.extract_key_info.ranked import ranked
 from functions.tools.workspaces.extract_key_info.taking_in import Taken, making
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.index.embedding_space import EmbeddingSpace
 from shared.search.legs import DENSE_POOL, LEXICAL_POOL
 from shared.text.passages import CUTTING, cleaned, split_passages

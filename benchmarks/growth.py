@@ -27,8 +27,8 @@ from infra.deploy.discovery import tools
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.knowledge.ingestion import BLOCK, Ingestion
 from shared.runtime.context import Backend
 from shared.runtime.invocation import parse

@@ -37,8 +37,8 @@ from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.log import only_warnings
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from shared.runtime.job import Report, run_job
 from tests.support.knowledge import in_chunks

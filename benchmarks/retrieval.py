@@ -34,8 +34,8 @@ from functions.jobs.index.job import index
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.knowledge.chunk import source_id_of
 from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import BLOCK, Ingestion

@@ -23,8 +23,8 @@ from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from shared.search.hybrid import Mode
 

@@ -31,8 +31,8 @@ from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from shared.search.hybrid import Mode, Question, rank
 from shared.traces.corpus import (

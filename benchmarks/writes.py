@@ -23,8 +23,8 @@ from benchmarks.measuring import print_table
 from infra.deploy.discovery import tools
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from shared.runtime.invocation import call
 from shared.runtime.messages import CallRequest

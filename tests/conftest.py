@@ -18,8 +18,8 @@ from xdist.scheduler import LoadScopeScheduling
 from infra.local.emulator import EmulatorError, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder

@@ -129,8 +129,8 @@ def _job(name: str) -> Job:
 def _with_deps(ask: Callable[[Deps], Awaitable[ResultT]]) -> ResultT:
     """Ask the database something, and close it."""
     from shared.core.caller import Caller
+    from shared.core.meter import Meter
     from shared.core.settings import Settings
-    from shared.firestore.database import Meter
     from shared.runtime.context import Backend
 
     async def asked() -> ResultT:

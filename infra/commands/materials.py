@@ -106,8 +106,9 @@ def erase(user: str, task: str, *, yes: bool, as_json: bool) -> None:
 
 def _in_database(work: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
     """What `work` finds or does in the database."""
+    from shared.core.meter import Meter
     from shared.core.settings import Settings
-    from shared.firestore.database import Connection, Database, Meter
+    from shared.firestore.database import Connection, Database
 
     settings = Settings()
 

@@ -60,7 +60,8 @@ def _run_now(deployed: Deployed, name: str) -> str:
 
 
 async def _latest(deployed: Deployed, names: list[str]) -> list[Run | None]:
-    from shared.firestore.database import Connection, Database, Meter
+    from shared.core.meter import Meter
+    from shared.firestore.database import Connection, Database
 
     settings = deployed.settings
     connection = Connection(settings.google_cloud_project, settings.firestore_database)
@@ -91,7 +92,8 @@ def _stamp(deployed: Deployed) -> Finding:
 
 
 async def _standing(deployed: Deployed) -> tuple[Standing, Embedder]:
-    from shared.firestore.database import Database, Meter
+    from shared.core.meter import Meter
+    from shared.firestore.database import Database
     from shared.index.embedding_space import EmbeddingSpace
     from shared.runtime.context import Backend
 

@@ -18,8 +18,8 @@ from functions.jobs.ingest.job import JOB as INGEST
 from infra.local.places import SAMPLE
 from shared.core.caller import Caller
 from shared.core.log import only_warnings
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from shared.runtime.job import Busy, run_job
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from shared.ai.generation import Generated, ModelT
-    from shared.firestore.database import Meter
+    from shared.core.meter import Meter
 
 
 async def metered(asked: Awaitable[Generated[ModelT]], meter: Meter) -> ModelT:

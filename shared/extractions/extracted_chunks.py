@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import Increment
@@ -26,10 +25,8 @@ if TYPE_CHECKING:
 
     from shared.extractions.model import Extraction
     from shared.firestore.database import Database, Write
+    from shared.knowledge.queue import Extracted
 
-Extracted = Mapping[str, Mapping[str, Any]]
-"""Extraction id to `{type, topics, says, duplicate?}`; a duplicate, which no list shows, has no
-topics. `says` tells whether what is stored of it is what would be stored now."""
 COLLECTION: Final = "extractions"
 GONE: Final = "gone_extractions"
 TOPICS: Final = "topics"

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
-    from shared.extractions.extracted_chunks import Extracted
     from shared.firestore.database import Database, Write
+    from shared.knowledge.queue import Extracted
 
     Snapshot = DocumentSnapshot[Any]
 

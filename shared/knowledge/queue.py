@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -18,15 +19,17 @@ from shared.knowledge.chunk import embedding_text
 from shared.knowledge.chunk_repository import COLLECTION, STEPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.ai.embedding import Vector
-    from shared.extractions.extracted_chunks import Extracted
     from shared.firestore.database import Database, Write
 
+Extracted = Mapping[str, Mapping[str, Any]]
+"""Extraction id to `{type, topics, says, duplicate?}`; a duplicate, which no list shows, has no
+topics. `says` tells whether what is stored of it is what would be stored now."""
 MAX_TRIES: Final = 5
 """How often a step is tried on a chunk before it is parked."""
 MOST_WRITES: Final = 100

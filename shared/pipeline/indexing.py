@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     )
     from google.cloud.firestore_v1.types import WriteResult
 
-    from shared.extractions.extracted_chunks import Extracted
     from shared.firestore.database import Database, Write
     from shared.index.indexed_state import Indexed
     from shared.index.posting_changes import ListChange
     from shared.index.postings import ListName
     from shared.knowledge.chunk import Chunk
+    from shared.knowledge.queue import Extracted
 
 STEP: Final = "index"
 REQUEUED: Final = 400

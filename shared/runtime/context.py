@@ -14,7 +14,8 @@ from shared.ai.embedding import Purpose
 from shared.core.dates import utc_now
 from shared.core.errors import Forbidden, InvalidInput, PlatformFault, Unavailable
 from shared.core.log import log
-from shared.firestore.database import Connection, Database, Meter
+from shared.core.meter import Meter
+from shared.firestore.database import Connection, Database
 from shared.runtime.messages import noted
 from shared.runtime.tool import EVERYTHING, Need
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from shared.core.errors import InvalidInput, ToolFailure, Unavailable, fault
 from shared.core.log import describe, log
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.runtime.idempotency import Replayed, once
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.outage_advice import Outcome, explained, outage

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, Unavailable
 from shared.core.log import describe, log
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.firestore.leases import Leases
 from shared.firestore.runs import Run, Runs, RunState, new_run_id
 

@@ -11,8 +11,8 @@ import pytest
 from infra.deploy.discovery import tools
 from infra.local.cloud import cloud
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
 from tests.e2e.access.conftest import CLOUD

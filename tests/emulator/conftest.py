@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder

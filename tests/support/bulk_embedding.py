@@ -18,7 +18,7 @@ from shared.ai.vertex_client import Endpoint
 from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import Steps
 from shared.knowledge.source import Section, Source

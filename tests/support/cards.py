@@ -10,7 +10,7 @@ from google.oauth2.credentials import Credentials
 from shared.ai.vertex_generation import VertexGenerator
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend

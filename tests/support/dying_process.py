@@ -26,8 +26,8 @@ from functions.jobs.repair.job import JOB as REPAIR
 from functions.tools.workspaces.extract_key_info.tool import TOOL
 from infra.deploy.discovery import ROOT
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.invocation import call
 from shared.runtime.job import Budget, run_job
 from shared.workspaces.erasure import MaterialErasure

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.extract.job import extract
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.extractions.outdated import Outdated
-from shared.firestore.database import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend

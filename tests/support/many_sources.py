@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from functions.jobs.index.job import index
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.job import Budget

@@ -14,7 +14,7 @@ from functions.jobs.reembed.job import reembed
 from shared.ai.embedding import Purpose, unit_vector
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, Unavailable
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget
 from tests.support.database_dump import everything

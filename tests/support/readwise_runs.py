@@ -8,8 +8,8 @@ from pydantic import SecretStr
 
 from functions.jobs.ingest.job import ingest
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.knowledge.readwise_sync import Progress, ReadwiseSync
 from tests.support.fakes.readwise import TOKEN
 from tests.support.stored_documents import ample, chunks, documents

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functions.tools.workspaces.extract_key_info.tool import TOOL
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.invocation import call
 from shared.workspaces.model import id_of
 from tests.support.fakes.openai import MODEL

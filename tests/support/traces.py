@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.traces.corpus import index_entry
 from shared.traces.model import Trace, Writing
 from shared.traces.repository import Traces

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.runtime.context import Backend
 from shared.workspaces.erasure import MaterialErasure
 from shared.workspaces.repository import Materials

@@ -11,7 +11,7 @@ from shared.knowledge.chunk import KnowledgeCard
 
 if TYPE_CHECKING:
     from shared.ai.generation import Generator
-    from shared.firestore.database import Meter
+    from shared.core.meter import Meter
 
 LEAST: Final = 200
 """Characters of a passage that a model is asked about: a shorter one is its own summary."""

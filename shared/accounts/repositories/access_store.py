@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from shared.firestore.database import Database, Meter
+from shared.core.meter import Meter
+from shared.firestore.database import Database
 
 if TYPE_CHECKING:
     from shared.accounts.repositories.accounts import Accounts

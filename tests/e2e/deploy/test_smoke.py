@@ -22,8 +22,9 @@ from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller, Scope
 from shared.core.dates import utc_now
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Connection, Meter
+from shared.firestore.database import Connection
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import Backend
 from tests.support.fakes.http_server import LoopbackServer

@@ -12,10 +12,12 @@ from shared.accounts.account import HOLD_LASTS, Account
 from shared.accounts.call_record import Bill, CallEntry
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import InvalidInput
-from shared.firestore.database import Connection, Meter
+from shared.firestore.database import Connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from shared.core.meter import Meter
 
 pytestmark = pytest.mark.anyio
 

@@ -16,10 +16,12 @@ from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, CallRecord, S
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.calls import CallRecords
 from shared.core.errors import PaymentRequired, Unavailable
-from shared.firestore.database import Connection, Meter
+from shared.firestore.database import Connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from shared.core.meter import Meter
 
     Commit = Callable[..., Awaitable[Any]]
 

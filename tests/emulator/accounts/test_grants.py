@@ -19,11 +19,12 @@ from shared.accounts.grant import (
 )
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING
-from shared.firestore.database import Connection, Meter, Stale
+from shared.firestore.database import Connection, Stale
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.core.meter import Meter
     from shared.core.settings import Settings
 
 pytestmark = pytest.mark.anyio

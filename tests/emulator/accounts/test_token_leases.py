@@ -10,12 +10,13 @@ import pytest
 
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.token_bucket import Leased, Rate
-from shared.firestore.database import Connection, Meter
+from shared.firestore.database import Connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.accounts.repositories.limits import Limits
+    from shared.core.meter import Meter
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ import pytest
 
 from infra.deploy.discovery import ROOT
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from tests.support.source_files import lines, written
 from tests.support.stored_documents import documents

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from infra.cli import main
 from infra.deploy.discovery import ROOT, jobs
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.knowledge.cards import BY_HAND, Cards
 from shared.knowledge.chunk import KnowledgeCard
 from shared.knowledge.ingestion import Ingestion

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.firestore.database import Connection, Database, Meter
+from shared.core.meter import Meter
+from shared.firestore.database import Connection, Database
 from shared.firestore.runs import Run, Runs, RunState, new_run_id
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.google_cloud import FakeGoogleCloud

@@ -13,8 +13,9 @@ from infra.doctor.check import Finding, State, findings
 from infra.doctor.cloud import CHECKS
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.dates import utc_now
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Connection, Database, Meter
+from shared.firestore.database import Connection, Database
 from shared.firestore.runs import RunState
 from shared.index.embedding_space import EmbeddingSpace
 from tests.support.fakes.embedder import WordEmbedder

@@ -9,7 +9,7 @@ import pytest
 
 from functions.jobs.extract.job import JOB, NO_MODEL, extract, waiting
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.runtime.context import Backend
 from shared.runtime.job import Busy, Report, run_job
 from tests.support.extract_job import (

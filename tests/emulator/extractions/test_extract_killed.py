@@ -14,7 +14,7 @@ from functions.jobs.extract.job import JOB
 from infra.deploy.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.knowledge.queue import Steps
 from shared.runtime.context import Backend
 from shared.runtime.job import Report, run_job

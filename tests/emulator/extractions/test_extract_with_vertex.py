@@ -14,7 +14,7 @@ from shared.ai.vertex_generation import VertexGenerator
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
 from shared.core.errors import Unavailable
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.runtime.context import Backend
 from tests.support.extract_job import (
     FOUND,

@@ -16,8 +16,8 @@ from tests.support.knowledge import BAKING, SAILING, put_in, write
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
+    from shared.core.meter import Meter
     from shared.extractions.model import Extraction
-    from shared.firestore.database import Meter
     from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio

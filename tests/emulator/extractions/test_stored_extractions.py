@@ -31,8 +31,8 @@ from tests.support.stored_documents import documents, snapshots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shared.core.meter import Meter
     from shared.extractions.model import Extraction
-    from shared.firestore.database import Meter
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.queue import Done
     from shared.runtime.context import Deps

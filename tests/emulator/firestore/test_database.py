@@ -17,8 +17,9 @@ from tests.support.ports import free_port
 if TYPE_CHECKING:
     from google.cloud.firestore import AsyncDocumentReference
 
+    from shared.core.meter import Meter
     from shared.core.settings import Settings
-    from shared.firestore.database import Database, Meter, Write
+    from shared.firestore.database import Database, Write
     from shared.runtime.context import Deps
     from tests.support.monotonic_clock import Monotonic
 

@@ -12,7 +12,8 @@ from google.api_core.exceptions import ServiceUnavailable
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.errors import Unavailable
-from shared.firestore.database import LeaseLost, Meter, Stale
+from shared.core.meter import Meter
+from shared.firestore.database import LeaseLost, Stale
 from shared.firestore.leases import Lease, Leases
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from tests.support.knowledge import in_chunks, write
 from tests.support.stored_documents import chunks, documents
 
 if TYPE_CHECKING:
-    from shared.firestore.database import Meter
+    from shared.core.meter import Meter
     from shared.pipeline.indexing import Waiting
     from shared.runtime.context import Deps
 

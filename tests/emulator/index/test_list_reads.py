@@ -14,7 +14,7 @@ from tests.support.index_lists import stored_totals
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 
 if TYPE_CHECKING:
-    from shared.firestore.database import Meter
+    from shared.core.meter import Meter
     from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio

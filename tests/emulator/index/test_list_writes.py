@@ -19,7 +19,7 @@ from tests.support.stored_documents import documents
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.firestore.database import Meter
+    from shared.core.meter import Meter
     from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import pytest
 
 from functions.tools.knowledge.get_chunk.tool import In, get_chunk
 from shared.core.errors import NotFound
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.knowledge.chunk_repository import Chunks
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 

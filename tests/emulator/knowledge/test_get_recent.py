@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from functions.tools.knowledge.get_recent.tool import Out
+    from shared.core.meter import Meter
     from shared.core.settings import Settings
-    from shared.firestore.database import Meter
     from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio

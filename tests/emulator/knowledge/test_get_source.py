@@ -16,7 +16,7 @@ from tests.support.many_sources import cost, metered, shelve, source
 
 if TYPE_CHECKING:
     from functions.tools.knowledge.get_source.tool import Out
-    from shared.firestore.database import Meter
+    from shared.core.meter import Meter
     from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio

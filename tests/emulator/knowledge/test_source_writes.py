@@ -11,7 +11,7 @@ import pytest
 from google.cloud.firestore import DELETE_FIELD
 
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.firestore.leases import Leases
 from shared.knowledge.chunk_repository import AT_FIRST, Chunks
 from shared.knowledge.ingestion import Ingestion

@@ -11,7 +11,7 @@ from google.api_core.exceptions import PermissionDenied
 
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from shared.knowledge.source import Section, Source
 from tests.support.commit_hooks import WatchedBackend, before

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.firestore.database import Database, Meter
+from shared.core.meter import Meter
+from shared.firestore.database import Database
 from shared.knowledge.cards import BY_HAND, Cards
 from shared.knowledge.chunk import KnowledgeCard
 from shared.knowledge.chunk_repository import Chunks

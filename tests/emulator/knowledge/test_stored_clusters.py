@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.firestore.database import Meter
+    from shared.core.meter import Meter
     from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.ai.embedding import Purpose, Vector
+    from shared.core.meter import Meter
     from shared.core.settings import Settings
-    from shared.firestore.database import Meter
     from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio

@@ -16,11 +16,11 @@ from infra.local.sample.extracted import MODEL, Extracts, Row, add_extractions, 
 from infra.local.sample.load import FOLDER
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.extractions.deduplication import distinct, original_of, similar
 from shared.extractions.model import CONTENTS, ExtractionType, Pattern
 from shared.extractions.quotes import find_code, find_quote
 from shared.extractions.topic_names import normal_topics
-from shared.firestore.database import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import PendingChunk, Steps
 from shared.knowledge.source import Source

@@ -16,7 +16,8 @@ from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
-    from shared.firestore.database import Meter, Write
+    from shared.core.meter import Meter
+    from shared.firestore.database import Write
     from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Deps
 

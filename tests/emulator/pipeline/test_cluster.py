@@ -12,7 +12,8 @@ from functions.jobs.cluster.due import MOVING, TOO_FEW
 from functions.jobs.cluster.job import JOB, cluster
 from functions.jobs.cluster.making import NO_TIME
 from shared.core.caller import Caller
-from shared.firestore.database import LeaseLost, Meter
+from shared.core.meter import Meter
+from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.cluster_repository import Clusters

@@ -9,7 +9,7 @@ import pytest
 
 from functions.jobs.cluster.job import cluster
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.knowledge.cluster_repository import BY_HAND, Clusters
 from shared.runtime.context import Backend
 from tests.support.commit_hooks import WatchedBackend, after

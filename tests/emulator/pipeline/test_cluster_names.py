@@ -13,7 +13,7 @@ from functions.jobs.cluster.model_names import SHOWN, TopicName
 from shared.ai.generation import BadAnswer, Generated
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.runtime.context import Backend
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, documents

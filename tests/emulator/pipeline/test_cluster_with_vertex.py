@@ -12,7 +12,7 @@ from functions.jobs.cluster.job import cluster
 from shared.ai.vertex_generation import VertexGenerator
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.runtime.context import Backend
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.vertex import HANG, MODEL, FakeVertex, refusal

@@ -16,7 +16,8 @@ from functions.jobs.embed.job import JOB, embed, waiting
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, Conflict, InvalidInput, PlatformFault, Unavailable
-from shared.firestore.database import LeaseLost, Meter
+from shared.core.meter import Meter
+from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source

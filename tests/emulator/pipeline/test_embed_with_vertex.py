@@ -14,7 +14,7 @@ from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
 from shared.core.errors import Unavailable
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import Backend

@@ -11,7 +11,8 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.errors import Conflict
-from shared.firestore.database import Meter, Stale
+from shared.core.meter import Meter
+from shared.firestore.database import Stale
 from shared.index.embedding_space import EmbeddingSpace, Move, Moving
 from shared.runtime.context import Backend
 from tests.support.stored_documents import documents

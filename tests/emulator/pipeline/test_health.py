@@ -13,7 +13,7 @@ import pytest
 from functions.jobs.health.golden import MOST, WANTED
 from functions.jobs.health.job import JOB, health
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.knowledge.golden_queries import KEPT, Golden, Health
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend

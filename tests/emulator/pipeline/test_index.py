@@ -14,7 +14,8 @@ from functions.jobs.index.commits import MAX_BYTES, MAX_LISTS, commits
 from functions.jobs.index.job import JOB, PAGE, index, index_with, waiting
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
-from shared.firestore.database import LeaseLost, Meter
+from shared.core.meter import Meter
+from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
 from shared.index.facets import HAS_CARD, Facet, Kind, named
 from shared.index.indexed_state import NOTHING, Indexed

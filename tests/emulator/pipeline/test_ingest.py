@@ -15,8 +15,8 @@ from functions.jobs.ingest.path import read_path
 from functions.jobs.ingest.readers.reading import read
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.knowledge.chunk_repository import AT_FIRST
 from shared.knowledge.source import Source
 from shared.runtime.job import Budget, Failure, Report

@@ -11,8 +11,8 @@ from pydantic import SecretStr
 from functions.jobs.ingest.bucket.following import follow_bucket
 from functions.jobs.ingest.job import ingest, readable
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from shared.runtime.job import Failure, Report
 from tests.support.fakes.cloud_storage import FakeCloudStorage, Fault, Operation

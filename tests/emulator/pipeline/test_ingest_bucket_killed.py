@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedBackend
 from tests.support.dying_process import mortals

@@ -11,7 +11,7 @@ from shared.knowledge.bucket_sync import SHARDS, BucketSync, Held, digest, shard
 from tests.support.database_dump import everything
 
 if TYPE_CHECKING:
-    from shared.firestore.database import Meter
+    from shared.core.meter import Meter
     from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio

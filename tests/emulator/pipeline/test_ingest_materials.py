@@ -13,7 +13,7 @@ import pytest
 from functions.jobs.ingest_materials.job import JOB, ingest_materials, waiting
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget, Busy, Report, run_job
 from shared.workspaces.model import id_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.runtime.context import Backend
 from tests.support.commit_hooks import WatchedBackend
 from tests.support.dying_process import mortals

@@ -12,8 +12,9 @@ import pytest
 from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest.readers.reading import read
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter, Stale
+from shared.firestore.database import Stale
 from shared.knowledge.roots import Root, Roots
 from shared.knowledge.source import Source
 from shared.runtime.job import Failure

@@ -19,8 +19,8 @@ from functions.jobs.ingest.job import JOB as INGEST
 from infra.deploy.discovery import ROOT
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from shared.runtime.job import run_job
 from tests.support.source_files import book, export

@@ -11,7 +11,7 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import MAX_TRIES, Done, PendingChunk, Steps
 from shared.knowledge.source import Section, Source

@@ -14,7 +14,7 @@ from functions.jobs.purge.job import purge
 from functions.jobs.purge.rounds import EVERY
 from functions.jobs.repair.job import repair
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.pipeline.orphaned_chunks import PAGE, SETTLED

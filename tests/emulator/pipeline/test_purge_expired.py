@@ -10,7 +10,7 @@ import pytest
 
 from functions.jobs.purge.job import SWEEPS, purge, waiting
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.pipeline.expiry import EXPIRING
 from shared.runtime.job import Report
 from tests.support.clock import SettableClock

@@ -11,7 +11,8 @@ from google.api_core.exceptions import InvalidArgument, ServiceUnavailable
 
 from functions.jobs.purge.job import JOB, purge
 from shared.core.errors import Unavailable
-from shared.firestore.database import Database, LeaseLost, Meter
+from shared.core.meter import Meter
+from shared.firestore.database import Database, LeaseLost
 from shared.runtime.job import run_job
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, after, before

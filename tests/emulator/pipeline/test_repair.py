@@ -14,7 +14,7 @@ from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.repair.job import JOB, lists, repair, repair_within
 from functions.jobs.repair.part import Limits
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.index.bm25 import Totals, best
 from shared.index.truncation import newest
 from shared.runtime.context import Backend

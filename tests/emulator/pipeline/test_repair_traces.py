@@ -13,7 +13,7 @@ from google.cloud.firestore import DELETE_FIELD
 from functions.jobs.repair.job import lists, repair, repair_within
 from functions.jobs.repair.part import Limits
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.index.postings import TRACES
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedBackend, before

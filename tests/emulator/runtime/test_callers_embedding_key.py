@@ -13,8 +13,8 @@ from pydantic import SecretStr, ValidationError
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.errors import Forbidden, InvalidInput
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from shared.runtime.messages import CallRequest
 from tests.support.fakes.openai import MODEL, FakeOpenAI

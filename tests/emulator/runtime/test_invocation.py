@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from shared.core.caller import Caller, Tier
 from shared.core.errors import Conflict, InvalidInput, PlatformFault, RateLimited, Unavailable
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.runtime.invocation import call, parse

@@ -11,8 +11,9 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import LeaseLost, Meter
+from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget, Busy, Failure, Job, Report, run_job

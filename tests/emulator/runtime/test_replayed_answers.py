@@ -14,7 +14,7 @@ from tests.support.note_tools import TOOLS, Note, Written
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
-    from shared.firestore.database import Meter
+    from shared.core.meter import Meter
     from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio

@@ -27,7 +27,7 @@ from tests.support.second_corpus import NAMES, NOON, Jotting, corpus, forget, jo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.firestore.database import Meter
+    from shared.core.meter import Meter
     from shared.runtime.context import Deps
     from shared.search.hybrid import Ranking
 

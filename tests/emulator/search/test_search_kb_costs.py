@@ -9,7 +9,7 @@ import pytest
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from infra.deploy.query_recorder import recording
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.search.filter_plan import FEW
 from shared.search.legs import DENSE_POOL, FILTERED_POOL
 from tests.support.fakes.embedder import WordEmbedder

@@ -11,7 +11,7 @@ from functions.tools.knowledge.search_kb import advice
 from functions.tools.knowledge.search_kb.tool import TOOL, In, search_kb
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, Unavailable
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.invocation import call
 from shared.runtime.messages import CallRequest

@@ -20,7 +20,7 @@ from tests.support.knowledge import in_chunks, put_in
 from tests.support.search_brute_force import FIRST_DAY, cut_lists, many, one
 
 if TYPE_CHECKING:
-    from shared.firestore.database import Meter
+    from shared.core.meter import Meter
     from shared.index.vector_index import Place
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.source import Source

@@ -8,7 +8,7 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.tasks.contract import ENVELOPE, Problem, own_tasks
 from tests.support.tasks import TOOLS
 

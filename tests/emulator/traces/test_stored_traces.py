@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from shared.core.caller import Caller
-from shared.firestore.database import Meter, Stale
+from shared.core.meter import Meter
+from shared.firestore.database import Stale
 from shared.index.indexed_state import read_mark
 from shared.traces.corpus import MAX_TERMS, trace_mark
 from shared.traces.repository import Traces, to_trace

@@ -13,7 +13,7 @@ import pytest
 from functions.jobs.purge.job import purge
 from functions.jobs.trust.job import EVERY, JOB, LATE, trust, waiting
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.runtime.job import Busy, Report, run_job
 from shared.traces.trust import Tally
 from tests.support.clock import SettableClock

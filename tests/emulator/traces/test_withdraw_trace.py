@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.core.caller import Caller
-from shared.firestore.database import Meter
+from shared.core.meter import Meter
 from shared.traces.repository import Traces
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.tool_calls import ANNA, STRANGER, call, call_error, call_result, call_text

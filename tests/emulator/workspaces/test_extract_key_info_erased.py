@@ -12,8 +12,8 @@ import pytest
 
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.job import Report, run_job
 from shared.workspaces.erasure import MaterialErasure
 from shared.workspaces.model import id_of

@@ -15,8 +15,8 @@ from functions.jobs.ingest_materials.job import ingest_materials
 from functions.tools.workspaces.extract_key_info.tool import TOOL
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.context import Backend
 from shared.runtime.invocation import call
 from shared.text.terms import ANALYSIS

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.runtime.job import run_job
 from shared.workspaces.model import id_of
 from shared.workspaces.repository import Materials

@@ -14,8 +14,8 @@ from functions.jobs.ingest.readwise.following import MARGIN
 from functions.jobs.ingest.readwise.parking import PARKING
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
+from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Meter
 from shared.knowledge.readwise_sync import MOST_MISSED, Missed, Progress, ReadwiseSync, UnderWay
 from shared.runtime.context import Backend
 from shared.runtime.job import Busy, Failure, Report, run_job
