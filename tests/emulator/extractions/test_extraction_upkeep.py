@@ -11,7 +11,6 @@ from shared.extractions.repository import Extractions
 from shared.extractions.topics import Topics
 from shared.extractions.upkeep import MOST_REPEATED, ExtractionUpkeep
 from tests.support.extractions import decision, hold, of, replace, waiting, warning
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 from tests.support.stored_documents import documents
 
@@ -21,12 +20,6 @@ if TYPE_CHECKING:
     from shared.runtime.context import Deps
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from tests.support.extractions import (
     walk,
     warning,
 )
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, put_in
 from tests.support.tool_calls import call_error, call_result
 
@@ -32,12 +31,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 FOUR = [name for name in TOOLS if name != "list_topics"]
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 @pytest.fixture

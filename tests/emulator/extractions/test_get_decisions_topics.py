@@ -8,7 +8,6 @@ import pytest
 
 from shared.core.settings import Settings
 from tests.support.extractions import cost, decision, hold, ids, of, pattern, warning
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, put_in
 from tests.support.tool_calls import call_error, call_result
 
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
     from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 @pytest.fixture

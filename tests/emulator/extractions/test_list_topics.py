@@ -19,7 +19,6 @@ from tests.support.extractions import (
     walk,
     warning,
 )
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, put_in, write
 from tests.support.tool_calls import call_error, call_result
 
@@ -28,12 +27,6 @@ if TYPE_CHECKING:
     from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 async def shelf(deps: Deps) -> list[Chunk]:

@@ -24,7 +24,6 @@ from tests.support.extractions import (
     waiting,
     warning,
 )
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, index_all, put_in, write
 from tests.support.stored_documents import documents, snapshots
 
@@ -40,12 +39,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 DECISION, WARNING = ExtractionType.DECISION, ExtractionType.WARNING
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 @pytest.fixture

@@ -36,12 +36,6 @@ pytestmark = pytest.mark.anyio
 TEXTS = ("anchor rye rye", "rye bread in the oven", "anchor and storm", "a gull on the pier")
 
 
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
-
-
 @pytest.fixture(autouse=True)
 def queries_of_its_own() -> Iterator[None]:
     """What only tests look for needs no index in the cloud."""

@@ -12,7 +12,6 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.search.filter_plan import FEW
 from shared.search.legs import DENSE_POOL, FILTERED_POOL
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import put_in, write
 from tests.support.search_brute_force import change, cut_lists, many, one
 
@@ -25,12 +24,6 @@ TOTALS = 1
 """The document of the totals, which every search reads beside its lists."""
 WAITING = 1
 """Where nothing matches, one more look, in a trip of its own: how much waits to be indexed."""
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 READER = Caller.of("reader")

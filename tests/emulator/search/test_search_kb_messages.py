@@ -46,12 +46,6 @@ WEIRD = [
 ]
 
 
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
-
-
 async def search(deps: Deps, **arguments: Any) -> Out:
     """One page."""
     return await search_kb(In.model_validate(arguments), deps)

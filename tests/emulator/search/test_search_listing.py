@@ -15,7 +15,6 @@ from shared.knowledge.ingestion import Ingestion
 from shared.search.filter_plan import Group, Selection
 from shared.search.listing import EXAMINED
 from shared.search.listing import newest as newest_in
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import in_chunks, put_in
 from tests.support.search_brute_force import FIRST_DAY, cut_lists, many, one
 
@@ -31,12 +30,6 @@ pytestmark = pytest.mark.anyio
 
 SEA = Group("tags", {"sea": (named(Kind.TAG, "sea"),)})
 ANN = Group("author", {"Ann": (named(Kind.AUTHOR, "Ann"),)})
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 def dated(day: int, source_id: str, **fields: object) -> Source:

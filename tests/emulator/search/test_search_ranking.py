@@ -17,7 +17,6 @@ from shared.search.filter_plan import FEW, Group, Selection
 from shared.search.hybrid import Late, Mode, Question
 from shared.search.hybrid import rank as rank_in
 from shared.search.legs import DENSE_POOL, MAX_LEXICAL_HITS, NoMeaning
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import in_chunks, index_all, put_in
 from tests.support.search_brute_force import bm25, cut_lists, many, one, stored
 
@@ -31,18 +30,13 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
     from shared.search.hybrid import Ranking
+    from tests.support.fakes.embedder import WordEmbedder
     from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio
 
 SEA = named(Kind.TAG, "sea")
 ANN = named(Kind.AUTHOR, "Ann")
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 def question(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> Question:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.tool_calls import STRANGER, call, call_error, call_result, call_text
 from tests.support.traces import SPAM, contribute, found, tags, votes, walk
 
@@ -14,12 +13,6 @@ if TYPE_CHECKING:
     from shared.runtime.context import Backend
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 async def shelf(backend: Backend, *tags: list[str]) -> list[str]:

@@ -12,7 +12,6 @@ from shared.traces.corpus import index_entry
 from shared.traces.model import Trace, Writing
 from shared.traces.repository import Traces
 from shared.traces.trust import Status, Tally
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.traces import found
 
 if TYPE_CHECKING:
@@ -21,12 +20,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 WARNED = Tally(downvotes=9, down=450, alarm=450)
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 async def plant(deps: Deps, name: str, text: str, tally: Tally) -> None:

@@ -14,7 +14,6 @@ from shared.firestore.database import Stale
 from shared.index.indexed_state import read_mark
 from shared.traces.corpus import MAX_TERMS, trace_mark
 from shared.traces.repository import Traces, to_trace
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_traces import assert_exact
 from tests.support.tool_calls import call, call_result
 from tests.support.traces import DOWN, contribute, samples, stored, vote
@@ -38,12 +37,6 @@ WORDS: Final = (
     "x",
 )
 TAGS: Final = ("food", "sea", "a.b", "..", "-", "0", "__x__", "x" * 60)
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 class History:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from shared.traces.trust import FeedbackTag, Record
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_traces import assert_sums, ballots
 from tests.support.tool_calls import STRANGER, call, call_result, call_text
 from tests.support.traces import DOWN, SPAM, contribute, found, sample, stored, vote, votes
@@ -26,12 +25,6 @@ CHOICES: Final[tuple[dict[str, Any], ...]] = (
     *({"vote_type": "down", "feedback_tag": tag} for tag in FeedbackTag),
     {"vote_type": "down", "feedback_tag": "wrong", "feedback_text": "It fails."},
 )
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 class History:

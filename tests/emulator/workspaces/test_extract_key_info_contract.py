@@ -10,7 +10,6 @@ from functions.tools.workspaces.extract_key_info.tool import TOOL
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.runtime.context import Backend
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import BREAD, COMET, PAGES, extract, extracted, refused
 from tests.support.mcp_wire import assert_fits
 
@@ -23,12 +22,6 @@ pytestmark = pytest.mark.anyio
 
 LINES: Final = "\n\n".join(f"Line {number} of the log says {number * 7}." for number in range(30))
 MISSING: Final = "0" * 32
-
-
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
 
 
 @pytest.fixture

@@ -53,12 +53,6 @@ few = sampled(
 )
 
 
-@pytest.fixture
-def embedder() -> WordEmbedder:
-    """Vectors that cost nothing."""
-    return WordEmbedder()
-
-
 @pytest.fixture(scope="session")
 def real() -> LocalEmbedder:
     """The model of a laptop."""
