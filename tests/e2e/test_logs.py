@@ -145,7 +145,8 @@ def test_a_tools_function_logs_the_trace_of_the_call_that_reached_it(
 ) -> None:
     before = few_functions.log.stat().st_size
     trace = f"00-{'c' * 32}-{'d' * 16}-01"
-    request = {"call_id": "c-1", "arguments": {}, "caller": {}, "deadline": 0}
+    arguments = {"chunk_id": "a"}
+    request = {"call_id": "c-1", "arguments": arguments, "caller": {}, "deadline": 0}
     url = few_functions.tools["get_chunk"].url
     httpx2.post(url, json=request, headers={"traceparent": trace})
     [line] = written_since(before, few_functions.log)
