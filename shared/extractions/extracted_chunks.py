@@ -21,7 +21,7 @@ from shared.extractions.model import SCHEMA_VERSION
 from shared.firestore.database import together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from shared.extractions.model import Extraction
     from shared.firestore.database import Database, Write
