@@ -35,17 +35,9 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import Backend
 from shared.search.hybrid import Mode, Question, rank
-from shared.traces.corpus import (
-    AGE,
-    HALF_LIFE,
-    VALIDATION,
-    VOTES,
-    bearing,
-    index_entry,
-    moderated,
-    solved_problems,
-)
+from shared.traces.corpus import bearing, index_entry, solved_problems
 from shared.traces.model import Trace, Writing
+from shared.traces.moderation import AGE, HALF_LIFE, VALIDATION, VOTES, moderated
 from shared.traces.repository import Traces
 from shared.traces.trust import Status, Tally
 from tests.support.trace_set import trace_set

@@ -1,4 +1,11 @@
-"""Programs that registered for sign-in, and what people allowed them."""
+"""Programs that registered for sign-in, and what people allowed them.
+
+What a person allowed a program to do on their behalf: one sign-in, from code to last token.
+
+A grant lives through generations. Generation 0 has a code that waits to be exchanged; each
+generation after it has one refresh token. Nothing secret is part of a grant: codes and tokens are
+signatures over its id and generation (`functions/gateway/oauth/tickets.py`).
+"""
 
 from __future__ import annotations
 

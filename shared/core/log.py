@@ -1,4 +1,15 @@
-"""Structured logs, each line with the trace and the call that it belongs to."""
+"""Structured logs, each line with the trace and the call that it belongs to.
+
+Which trace a request belongs to: its log lines, and those of the functions it calls, show it.
+
+Cloud Run's front end puts both headers on every request. `traceparent` is the W3C's Trace Context
+(https://www.w3.org/TR/trace-context/), `X-Cloud-Trace-Context` what Google had before.
+
+One JSON object a line, with the field names that Cloud Logging understands.
+
+What is logged are names, sizes, counts and codes; never content, tokens or keys. Libraries log
+through `logging`, and some quote what people sent: of these lines only their place is kept.
+"""
 
 from __future__ import annotations
 

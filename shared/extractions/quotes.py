@@ -1,4 +1,11 @@
-"""Quotes of a finding, held against the text that they are from."""
+"""Quotes of a finding, held against the text that they are from.
+
+Quotes: where the words stand that a model says it quotes.
+
+A model changes white space, dashes, quotation marks, accents and case, cuts words at both ends and
+leaves out a middle. So letters and digits alone are compared, and what is kept are the passage's
+own words. What is not there at all was made up.
+"""
 
 from __future__ import annotations
 

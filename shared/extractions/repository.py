@@ -1,4 +1,11 @@
-"""Extractions in Firestore."""
+"""Extractions in Firestore.
+
+`extractions/{extraction_id}`: what passages decide, show, warn of and teach.
+
+An extraction lists each combination of filters that it passes in `facets`: one index orders every
+list, and one compares vectors, whatever the filters. One that says what another one says has no
+facets, and so is not shown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""BM25 over postings, and postings as Firestore stores them."""
+"""BM25 over postings, and postings as Firestore stores them.
+
+BM25: how well the terms of a query fit a document.
+
+    score = sum over the query's terms of idf(t) * tf / (tf + k1 * (1 - b + b * length / average))
+    idf(t) = ln(1 + (documents - df + 0.5) / (df + 0.5))
+
+This is Lucene's variant with exact lengths: Kamphuis, de Vries, Boytsov, Lin, "Which BM25 Do You
+Mean?", ECIR 2020, row "Lucene (accurate)". Its idf is never negative, and the constant factor
+k1 + 1 is left out, as it changes no order. A term counts as often as the query repeats it.
+"""
 
 from __future__ import annotations
 

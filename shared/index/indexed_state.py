@@ -1,20 +1,16 @@
-"""What a document says of how it was indexed."""
+"""`indexed` of a document: what the lists know of it, so that an edit is a difference."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.core.dates import microseconds
 from shared.index.bm25 import pack
-from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from shared.index.postings import IndexNames, ListName
-    from shared.index.searchable import Searchable
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +55,3 @@ NOTHING: Final = Indexed()
 def read_mark(data: Mapping[str, Any]) -> Indexed:
     """What the lists know of a document, by its fields."""
     return Indexed(**data["indexed"]) if "indexed" in data else NOTHING
-
-
-def mark(document: Searchable) -> Indexed:
-    """Its terms, its facets and its date: some milliseconds for a long text."""
-    return Indexed(
-        terms=Counter(terms(document.indexed_text)),
-        facets={facet.id: name for facet, name in document.facets.items()},
-        dated_at=microseconds(document.dated_at) if document.dated_at else 0,
-    )

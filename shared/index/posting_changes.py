@@ -1,4 +1,10 @@
-"""Changes of postings: what they are, how they are written, and how postings too long are cut."""
+"""Changes of postings: what they are, how they are written, and how postings too long are cut.
+
+The writes by which documents enter the lists, change in them and leave them.
+
+They add to what is there and read nothing, so that several writers do not undo one another: none of
+them has to know what the others write.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Chunks in Firestore: by id, by vector, by date, by source."""
+"""Chunks in Firestore: by id, by vector, by date, by source.
+
+`chunks/{chunk_id}`: passages listed by their place in a source, and counted.
+
+A deleted chunk that waits for the index to forget it has no date, no source and no facets: it is
+neither listed nor counted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,18 @@
-"""The questions that measure search every night, their score, and the nights that are kept."""
+"""The questions that measure search every night, their score, and the nights that are kept.
+
+How well search finds passages of which it is known that they answer a query.
+
+    recall@10 = share of the queries whose passage is among the first ten
+    MRR@10 = mean of 1 / rank of that passage, 0 where it is not among the first ten
+
+MRR: E. M. Voorhees, "The TREC-8 Question Answering Track Report", TREC-8 (1999), 77.
+
+`meta/golden_queries` and `meta/health`: what search is measured with, and how it did.
+
+`meta/golden_queries` holds `queries`, which the health job chooses, and `given`, a list of
+`{query, chunk_id}` for whoever wants others: the job measures with these too, and never writes
+them. `meta/health` holds the last thirty nights.
+"""
 
 from __future__ import annotations
 

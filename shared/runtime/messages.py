@@ -1,4 +1,10 @@
-"""What a gateway and a tool say to each other."""
+"""What a gateway and a tool say to each other.
+
+A call on its way between the gateway and a tool, and what comes back.
+
+The two are deployed one after the other: either must understand what the other's older or newer
+self sends, so unknown fields are ignored and new ones have defaults.
+"""
 
 from __future__ import annotations
 

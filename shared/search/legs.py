@@ -1,4 +1,10 @@
-"""The two legs of a hybrid search, by meaning and by words, and the pool that they fill."""
+"""The two legs of a hybrid search, by meaning and by words, and the pool that they fill.
+
+Candidate retrieval: the documents that a lexical search and a vector search find, merged.
+
+Posting lists can be truncated, so a lexical search may miss documents. If the filters leave only a
+few documents, all of them become candidates.
+"""
 
 from __future__ import annotations
 

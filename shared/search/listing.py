@@ -1,4 +1,10 @@
-"""Documents that pass a filter, newest first, page by page."""
+"""Documents that pass a filter, newest first, page by page.
+
+What a cursor into a ranking remembers: marks of the hits that were shown.
+
+The next page is taken from the ranking as it is by then, without these: whatever comes or goes in
+between, nothing is shown twice and nothing is lost.
+"""
 
 from __future__ import annotations
 

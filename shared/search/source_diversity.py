@@ -1,4 +1,12 @@
-"""Let no single source fill a page of hits."""
+"""Let no single source fill a page of hits.
+
+Diversity: no source crowds out the others while they have as much to say.
+
+A ranking falls into two tiers: hits whose score is at least half of the best one, then the rest.
+Within a tier the sources take turns of two: first the best two hits of every source, in the order
+of the ranking, then every source's third and fourth, and so on. So a third hit of a source gives
+way to others that are worth it, and to nothing else.
+"""
 
 from __future__ import annotations
 

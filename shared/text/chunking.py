@@ -1,4 +1,23 @@
-"""Cut a text into chunks at the best places near the wanted length."""
+"""Cut a text into chunks at the best places near the wanted length.
+
+The places where a text may be cut, and how good each of them is.
+
+Text is only ever cut between two tokens (`shared.text.tokens`). The place before a token has a
+level: the higher, the better a piece of text ends there.
+
+Cut a text into chunks: passages that can be embedded, found and read on their own.
+
+Everything is counted in tokens (`shared.text.tokens`), and a text is only ever cut between
+two of them (`shared.text.chunking`). A chunk takes what it can up to `Limits.target` and ends
+
+1. after a paragraph, if it is half full by then;
+2. else after a sentence; one that crosses the target is finished if it ends within the maximum;
+3. else, in the same way, after a line (tables, code), and then after a word;
+4. else, in a word longer than a chunk may be, between two grapheme clusters.
+
+Nothing is decided by text that lies further ahead than one chunk: appending to a text leaves all
+but its last two chunks as they were.
+"""
 
 from __future__ import annotations
 

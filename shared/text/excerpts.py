@@ -1,19 +1,21 @@
-"""The parts of a text that show why it matches a query."""
+"""Where a passage speaks of what was asked."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
+from shared.text.snippets import LEAD, LENGTH, beginning, character_ends
 from shared.text.terms import MAX_TERM, occurrences
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
+
 
 _MARGIN: Final = 5
 """Characters of an excerpt for its ellipses, and for punctuation after its last word."""
+
 
 _Occurrence = tuple[str, int, int]
 
@@ -76,33 +78,3 @@ def _word_start(line: str, index: int, match: int) -> int:
     if space >= 0:
         return space + 1
     return next(end for end in character_ends(line) if end >= index)
-
-
-LENGTH: Final = 280
-"""Characters of a snippet, at most."""
-LEAD: Final = 60
-"""Characters between the start of a snippet and what it shows, at most. Words are longer only in
-scripts without spaces and in what nobody reads: these are cut, between two characters."""
-
-
-def snippet(content: str) -> str:
-    """How a passage begins, on one line, cut between words; `…` says that it goes on."""
-    return beginning(" ".join(content.split()), LENGTH)
-
-
-def beginning(line: str, length: int) -> str:
-    """The beginning of a line, not longer than `length` with the `…` that says that it goes on."""
-    if len(line) <= length:
-        return line
-    cut = line[:length].rpartition(" ")[0]
-    if len(cut) < length - LEAD:
-        ends = takewhile(lambda end: end < length, character_ends(line))
-        cut = line[: max(ends, default=length - 1)]
-    return cut.rstrip(" ,;:.") + "…"
-
-
-def character_ends(line: str) -> Iterator[int]:
-    """Where what readers take for one character ends: accents, jamo and joined emoji are kept."""
-    import regex
-
-    return (each.end() for each in regex.finditer(r"\X", line))

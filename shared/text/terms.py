@@ -1,4 +1,33 @@
-"""The terms of a text: what the inverted index holds, and a query asks for."""
+"""The terms of a text: what the inverted index holds, and a query asks for.
+
+Words too common to look for, in English and German: the Snowball project's lists.
+
+Where they come from and their licence: `data/NOTICE.txt`.
+
+What a text is indexed and looked up by: its terms.
+
+A text is normalised (NFKC, case folded) and cut into words. Stop words go, what is left is stemmed.
+
+Which term a word becomes depends on the word alone, never on a guess of the text's language: a
+query of two words is too short to guess by, and what query and document stem differently never
+meets. So words in Latin letters pass the English stemmer and then the German one. Measured against
+the other choices (nDCG@10 of BM25 over the training claims of SciFact; share of the inflected forms
+that meet, over the 30,000 commonest words of a language, weighted by frequency):
+
+| stemmer | SciFact | English forms | German forms |
+|---|---|---|---|
+| none | 0.668 | 0 | 0 |
+| English | 0.698 | 0.81 | 0.13 |
+| German | 0.684 | 0.32 | 0.55 |
+| English, then German | 0.699 | 0.84 | 0.54 |
+| German for documents, English for a query guessed wrong | | 0.39 | 0.23 |
+
+The price of both in a row: of the English pairs that meet, 0.59 instead of 0.66 are forms of one
+word (care meets car).
+
+Scripts written without spaces, and Korean, whose particles are written onto the word, give pairs of
+neighbouring characters.
+"""
 
 from __future__ import annotations
 

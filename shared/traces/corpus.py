@@ -1,17 +1,16 @@
-"""Traces as they are searched: what is indexed of them, and which are shown."""
+"""Traces as they are searched: what is indexed of them, and where."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
+from shared.index.analysis import mark
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.facets import Kind, named
-from shared.index.indexed_state import mark
 from shared.index.postings import TRACES, IndexLists
 from shared.search.corpus import DatedCorpus
 from shared.search.filter_plan import Group, Selection
@@ -21,13 +20,13 @@ from shared.traces.repository import IndexEntry, Traces
 from shared.traces.trust import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Sequence
 
     from shared.firestore.database import Database
     from shared.index.indexed_state import Indexed
     from shared.index.searchable import Searchable
     from shared.runtime.context import Deps
+
 
 NAMES: Final = 100
 """Tags among which one is looked for that was meant."""
@@ -91,60 +90,3 @@ def trace_mark(trace: Trace) -> Indexed:
     """What the lists are to know of a trace."""
     whole = mark(trace)
     return replace(whole, terms=dict(Counter(whole.terms).most_common(MAX_TERMS)))
-
-
-VOTES: Final = 0.10
-VALIDATION: Final = 0.05
-AGE: Final = 0.05
-HALF_LIFE: Final = 2 * 365.25 * 86_400
-"""Seconds after which a trace counts as half outdated: most of what it speaks of had a new major
-version by then."""
-LEAST: Final = 1 - VOTES - AGE
-MOST: Final = 1 + VOTES + VALIDATION
-SPREAD: Final = 0.2
-"""Of similarities, below which what was found is alike."""
-
-
-class Scored(Protocol):
-    """What a search says of something that it found."""
-
-    @property
-    def id(self) -> str:
-        """Which."""
-
-    @property
-    def score(self) -> float:
-        """What it is ranked by."""
-
-    @property
-    def similarity(self) -> float | None:
-        """Cosine similarity with the question, if they were compared."""
-
-
-def moderated(
-    found: Sequence[Scored], traces: Mapping[str, Trace], now: datetime
-) -> dict[str, float]:
-    """The scores by which traces are ordered.
-
-    Args:
-        found: All that a search found, each with its score.
-        traces: Those of them that are to be ordered, by id.
-        now: When.
-    """
-    known = [each.similarity for each in found if each.similarity is not None]
-    spread = max(known) - min(known) if known else SPREAD
-    scale = min(1.0, spread / SPREAD)
-    return {
-        each.id: (1 - (1 - each.score) * scale) * factor(traces[each.id], now)
-        for each in found
-        if each.id in traces
-    }
-
-
-def factor(trace: Trace, now: datetime) -> float:
-    """By what the relevance of a trace is multiplied, from `LEAST` to `MOST`."""
-    seconds = max((now - trace.updated_at).total_seconds(), 0.0)
-    age = 1 - math.exp2(-seconds / HALF_LIFE)
-    votes = trace.tally.trust - trace.tally.doubt
-    validated = trace.status is Status.VALIDATED
-    return 1 + VOTES * votes + VALIDATION * validated - AGE * age

@@ -1,4 +1,10 @@
-"""Traces and their votes in Firestore."""
+"""Traces and their votes in Firestore.
+
+`traces/{trace_id}` with its `revisions` and `votes`, and `contributors/{user_id}`.
+
+A trace enters the lists that search reads in the commit that writes it: it can be found at once,
+and there is no queue. What somebody withdrew is in no list, and keeps its text.
+"""
 
 from __future__ import annotations
 

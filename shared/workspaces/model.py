@@ -1,4 +1,10 @@
-"""Materials that a user brought to a task, and their contents in parts."""
+"""Materials that a user brought to a task, and their contents in parts.
+
+What materials hold: where each passage stands in them, and which words are in it.
+
+It is kept in parts, each in a document of its own, so that the words of materials are searched at
+the price of a read or a few, not of one for each passage.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,17 @@
-"""Materials of a task in Firestore."""
+"""Materials of a task in Firestore.
+
+`users/{user_id}/rag_tasks/{task_id}`: the materials of a task. Nobody else has its path.
+
+- `documents/{hash of the text}` says how far some materials have come. Its status is their last
+  write: until that says `ready`, nothing of them is searched.
+- `passages/{hash of the cleaned text}` is a passage, once for all materials of the task that hold
+  it: their ids are among its `facets`. What it holds follows from its name, so that whoever writes
+  it, and how often, writes the same.
+- `parts/{document}.{arrival}.{number}` says where the passages stand in some materials, and holds
+  their words (`shared.workspaces.model`). `parts/{document}.{arrival}` holds nothing: whoever stores
+  something of these materials proves in the same commit that it is still there. So nothing is left
+  of what was erased meanwhile, and nothing gets mixed up with what was brought anew since.
+"""
 
 from __future__ import annotations
 

@@ -11,9 +11,10 @@ from google.cloud.firestore_v1.vector import Vector
 
 from shared.ai.embedding import Purpose
 from shared.firestore.writes import put
+from shared.index.analysis import mark
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.facets import Facet, Kind, month, named, own_facet
-from shared.index.indexed_state import NOTHING, Indexed, mark, read_mark
+from shared.index.indexed_state import NOTHING, Indexed, read_mark
 from shared.index.posting_changes import Difference, list_writes
 from shared.index.postings import IndexLists, IndexNames
 from shared.index.vector_index import Documents

@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from shared.knowledge.chunk import KnowledgeCard
-from shared.text.excerpts import beginning
 from shared.text.sentences import sentences
+from shared.text.snippets import beginning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,8 @@ from functions.jobs.index.commits import commits
 from shared.core.errors import PlatformFault
 from shared.extractions.heirs import show_heirs
 from shared.firestore.database import Stale
-from shared.index.indexed_state import NOTHING, mark
+from shared.index.analysis import mark
+from shared.index.indexed_state import NOTHING
 from shared.index.posting_changes import LongLists
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.index.truncation import keeping

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.text.excerpts import LENGTH, Excerpt, excerpt, snippet
+from shared.text.excerpts import Excerpt, excerpt
+from shared.text.snippets import LENGTH, snippet
 from shared.text.terms import MAX_TERM, terms
 
 PIECES = (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.traces.corpus import AGE, LEAST, MOST, factor, moderated
 from shared.traces.model import Trace, Writing
+from shared.traces.moderation import AGE, LEAST, MOST, factor, moderated
 from shared.traces.trust import Ballot, FeedbackTag, Tally, VoteType
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

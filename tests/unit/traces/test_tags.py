@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.errors import InvalidInput
-from shared.traces.model import normal_tags
+from shared.traces.tags import normal_tags
 
 LEGAL = st.text("abcxyz0189._-", min_size=1, max_size=30)
 

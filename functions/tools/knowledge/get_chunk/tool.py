@@ -13,7 +13,7 @@ from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import Addresses
 from shared.runtime.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
-from shared.text.excerpts import snippet
+from shared.text.snippets import snippet
 
 if TYPE_CHECKING:
     from shared.index.vector_index import Neighbour

@@ -14,7 +14,7 @@ from shared.knowledge.source_repository import Sources
 from shared.knowledge.views import SourceSummary, source_fields
 from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
 from shared.runtime.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
-from shared.text.excerpts import snippet
+from shared.text.snippets import snippet
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk

@@ -12,9 +12,10 @@ from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.runtime.tool import DocumentId, Effect, Need, Repeatable, Result, Tool, Undo
 from shared.traces.corpus import index_entry
 from shared.traces.duplicates import require_no_duplicate
-from shared.traces.model import MOST_SENT, SentTag, Text, Title, normal_tags
+from shared.traces.model import Text, Title
 from shared.traces.repository import Traces
 from shared.traces.screening import require_no_secrets
+from shared.traces.tags import MOST_SENT, SentTag, normal_tags
 from shared.traces.trust import Status
 from shared.traces.views import own
 

@@ -12,7 +12,7 @@ from shared.index.facets import Kind
 from shared.index.postings import TRACES, IndexLists
 from shared.runtime.pagination import CursorText, read_cursor, write_cursor
 from shared.runtime.tool import Arguments, Effect, Result, Tool
-from shared.traces.model import LONGEST, normal_tag
+from shared.traces.tags import LONGEST, normal_tag
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

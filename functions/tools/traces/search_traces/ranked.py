@@ -11,7 +11,8 @@ from shared.runtime.pagination import fitting
 from shared.search.hybrid import rank
 from shared.search.legs import NoMeaning
 from shared.search.listing import shown_mark
-from shared.traces.corpus import moderated, solved_problems, unknown_tags
+from shared.traces.corpus import solved_problems, unknown_tags
+from shared.traces.moderation import moderated
 from shared.traces.repository import Traces
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
-from shared.text.excerpts import beginning
+from shared.text.snippets import beginning
 from shared.traces.views import Standing, standing_fields
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from shared.runtime.tool import Arguments, Effect, Need, Result, Tool
 from shared.search.hybrid import Mode, Question
 from shared.search.listing import SHOWN
 from shared.traces.corpus import bearing
-from shared.traces.model import MOST, SentTag, normal_tags
+from shared.traces.tags import MOST, SentTag, normal_tags
 from shared.traces.views import votes_in_words
 
 if TYPE_CHECKING:

@@ -1,0 +1,22 @@
+"""What the lists are to know of a document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from shared.core.dates import microseconds
+from shared.index.indexed_state import Indexed
+from shared.text.terms import terms
+
+if TYPE_CHECKING:
+    from shared.index.searchable import Searchable
+
+
+def mark(document: Searchable) -> Indexed:
+    """Its terms, its facets and its date: some milliseconds for a long text."""
+    return Indexed(
+        terms=Counter(terms(document.indexed_text)),
+        facets={facet.id: name for facet, name in document.facets.items()},
+        dated_at=microseconds(document.dated_at) if document.dated_at else 0,
+    )
