@@ -8,9 +8,9 @@
   it: their ids are among its `facets`. What it holds follows from its name, so that whoever writes
   it, and how often, writes the same.
 - `parts/{document}.{arrival}.{number}` says where the passages stand in some materials, and holds
-  their words (`shared.workspaces.model`). `parts/{document}.{arrival}` holds nothing: whoever stores
-  something of these materials proves in the same commit that it is still there. So nothing is left
-  of what was erased meanwhile, and nothing gets mixed up with what was brought anew since.
+  their words (`shared.workspaces.model`). `parts/{document}.{arrival}` holds nothing: whoever
+  stores something of these materials proves in the same commit that it is still there. So nothing
+  is left of what was erased meanwhile, and nothing gets mixed up with what was brought anew since.
 """
 
 from __future__ import annotations

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.tools.workspaces.extract_key_info.tool import TOOL
 from shared.core.caller import Caller
-from shared.runtime.invocation import call
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import call, call_result
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend
@@ -27,17 +25,14 @@ async def extract(
     backend: Backend, query: str, caller: Caller = READER, **arguments: Any
 ) -> CallAnswer:
     """Ask, and return the answer, whatever it is."""
-    return await call(TOOL, request_of(TOOL, caller, {"query": query, **arguments}), backend)
+    return await call(backend, "extract_key_info", caller, query=query, **arguments)
 
 
 async def extracted(
     backend: Backend, query: str, caller: Caller = READER, **arguments: Any
 ) -> dict[str, Any]:
     """Ask, and return the result."""
-    answer = await extract(backend, query, caller, **arguments)
-    assert answer.error is None, answer.error
-    assert answer.result is not None
-    return answer.result
+    return await call_result(backend, "extract_key_info", caller, query=query, **arguments)
 
 
 async def refused(

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.tools.workspaces.extract_key_info.tool import TOOL
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.invocation import call
 from shared.workspaces.model import id_of
 from tests.support.fakes.openai import MODEL
 from tests.support.materials import READER, refused
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import call
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend
@@ -59,9 +56,8 @@ async def asked(
     backend: Backend, seconds: float = 30.0, caller: Caller = READER, **arguments: Any
 ) -> CallAnswer:
     """Ask `QUERY`, if nothing else, and return the answer that comes within so many seconds."""
-    request = request_of(TOOL, caller, {"query": QUERY, **arguments})
-    request = request.model_copy(update={"deadline": time.time() + seconds})
-    return await call(TOOL, request, backend)
+    arguments = {"query": QUERY} | arguments
+    return await call(backend, "extract_key_info", caller, seconds=seconds, **arguments)
 
 
 def embedded(fake: FakeOpenAI) -> list[str]:

@@ -5,25 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.tools.tasks.add_task.tool import TOOL as ADD
-from functions.tools.tasks.complete_task.tool import TOOL as COMPLETE
-from functions.tools.tasks.delete_task.tool import TOOL as DELETE
-from functions.tools.tasks.list_tasks.tool import TOOL as LIST
-from functions.tools.tasks.restore_task.tool import TOOL as RESTORE
-from functions.tools.tasks.update_task.tool import TOOL as UPDATE
-from shared.core.caller import Caller
-from shared.runtime.invocation import call
 from shared.tasks.contract import ENVELOPE
-from tests.support.tool_calls import request_of
+from tests.support.tool_calls import call, call_error, call_result
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend
     from shared.runtime.messages import CallAnswer
-    from shared.runtime.tool import Tool
 
-TOOLS: Final[dict[str, Tool[Any, Any]]] = {
-    tool.name: tool for tool in (ADD, COMPLETE, DELETE, LIST, RESTORE, UPDATE)
-}
 NOON: Final = datetime(2026, 3, 10, 12, tzinfo=UTC)
 """A Tuesday."""
 
@@ -33,27 +21,23 @@ async def ask(
 ) -> CallAnswer:
     """Call a tool at a moment."""
     backend.clock = lambda: now
-    return await call(TOOLS[name], request_of(TOOLS[name], Caller.of(user), arguments), backend)
+    return await call(backend, name, user, **arguments)
 
 
 async def did(
     backend: Backend, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> dict[str, Any]:
     """The data of a call that succeeds."""
-    answer = await ask(backend, name, user, now=now, **arguments)
-    assert answer.error is None, answer.error
-    assert answer.result is not None
-    return answer.result
+    backend.clock = lambda: now
+    return await call_result(backend, name, user, **arguments)
 
 
 async def refused(
     backend: Backend, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> dict[str, Any]:
     """The error of a call that fails, as the family tells it."""
-    answer = await ask(backend, name, user, now=now, **arguments)
-    assert answer.error is not None, answer.result
-    assert answer.receipt.documents_written == 0
-    return ENVELOPE.error(answer.error)
+    backend.clock = lambda: now
+    return ENVELOPE.error(await call_error(backend, name, user, **arguments))
 
 
 async def add(backend: Backend, *titles: str, user: str = "anna", **more: Any) -> list[str]:
