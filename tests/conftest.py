@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["tests.support.index_proof", "tests.support.browser"]
 
-# Every run tries the same examples, and each takes as long as it does: 200 ms are soon over on a
-# busy machine.
+# Every run tries the same examples, without a deadline: a busy machine easily exceeds the default
+# of 200 ms.
 hypothesis.settings.register_profile(
     "carrel",
     deadline=None,
@@ -46,10 +46,10 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("carrel")
 
 _JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For the emulator: a run of tests is too short for what Java's second compiler costs."""
+"""For the emulator: a run of tests is too short to repay what Java's C2 compiler costs."""
 _UNIT: Final = Path(__file__).with_name("unit")
-_SHARED_PROCESSES: Final = {"tests/e2e", "tests/e2e/access"}
-"""Folders whose modules share processes that are started once for a session."""
+_FOLDERS_THAT_SHARE_PROCESSES: Final = {"tests/e2e", "tests/e2e/access"}
+"""Folders whose modules share processes started once a session; folders in them do not count."""
 _EMULATOR = pytest.StashKey[ExitStack]()
 
 
@@ -71,9 +71,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """Give each module to one worker, and all that share processes to the same one.
+    """Send each module to one worker, and modules that share processes to the same one.
 
-    The mark `xdist_group` has no effect: xdist 3.8 appends groups to ids that pytest 9.2 ignores.
+    The `xdist_group` mark has no effect: xdist 3.8 appends groups to ids that pytest 9.2 ignores.
     """
     return _ByModule(config, log)
 
@@ -82,11 +82,11 @@ class _ByModule(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0]
         folder = module.rpartition("/")[0]
-        return folder if folder in _SHARED_PROCESSES else module
+        return folder if folder in _FOLDERS_THAT_SHARE_PROCESSES else module
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was collected out of garbage collections, and have fewer of them: a tenth less."""
+    """Freeze what was collected, and collect garbage less often: a run takes 10 % less time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
@@ -111,8 +111,8 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Trust one authority of the web's: a client of Google's reads all of them three times."""
+def single_ca_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Trust one CA certificate: each client of Google's would load the whole bundle three times."""
     end = "-----END CERTIFICATE-----\n"
     file = tmp_path_factory.mktemp("certifi") / "one.pem"
     file.write_text(certifi.contents().partition(end)[0] + end)
@@ -129,25 +129,25 @@ async def one_event_loop(anyio_backend: str) -> AsyncIterator[None]:  # noqa: AR
 
 @pytest.fixture
 async def monotonic(monkeypatch: pytest.MonkeyPatch) -> Monotonic:
-    """The event loop's clock, to be turned."""
+    """The event loop's clock, which a test can advance."""
     return Monotonic(monkeypatch)
 
 
 @pytest.fixture
 def sleepless(monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who sleeps turns the clock, and goes on at once."""
+    """Let `asyncio.sleep` advance `monotonic` and return at once."""
     monkeypatch.setattr(asyncio, "sleep", monotonic.sleep)
 
 
 @pytest.fixture
 def project() -> str:
-    """A project that nobody else uses: an empty database."""
+    """A unique Google Cloud project, and so an empty database."""
     return f"test-{uuid.uuid4().hex[:16]}"
 
 
 @pytest.fixture
 def settings(project: str) -> Settings:
-    """The settings of a laptop, with a database of one's own."""
+    """The settings of a laptop, with the test's own database."""
     return Settings(google_cloud_project=project)
 
 
@@ -159,13 +159,13 @@ def local_embedder() -> LocalEmbedder:
 
 @pytest.fixture
 def embedder() -> Embedder:
-    """An embedder by words, which costs next to nothing and can be taken down."""
+    """A cheap embedder by words, which a test can make fail."""
     return WordEmbedder()
 
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """The time of `backend`: the system's, until a test sets it."""
+    """The clock that `backend` uses: the system's time until a test sets it."""
     return SettableClock()
 
 
@@ -173,7 +173,7 @@ def clock() -> SettableClock:
 async def backend(
     settings: Settings, embedder: Embedder, clock: SettableClock
 ) -> AsyncIterator[Backend]:
-    """What a process opens once."""
+    """What a process opens once; closed after the test."""
     opened = Backend(settings, clock=clock, embedder=embedder)
     yield opened
     await opened.aclose()

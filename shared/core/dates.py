@@ -21,7 +21,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def microseconds(moment: datetime) -> int:
-    """A moment as microseconds since 1970: as exact as Firestore keeps it."""
+    """A moment as microseconds since 1970, which is Firestore's precision."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -34,9 +34,9 @@ def time_zone(name: str) -> tzinfo:
     """The time zone of this name: `UTC`, `Europe/Berlin`.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no such zone.
     """
-    if name == "UTC":  # nothing to look up, and no file to open at a start
+    if name == "UTC":  # no import and no file to open when a function starts
         return UTC
     from zoneinfo import ZoneInfo
 
@@ -60,13 +60,13 @@ class Period(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Days, from the first to the last, both included."""
+    """A range of days in UTC, both ends included."""
 
     first: date = date.min
     last: date = date.max
 
     def __and__(self, other: Span) -> Span:
-        """The days that lie in both; empty where the first comes after the last."""
+        """The days that lie in both; empty if they do not overlap."""
         return Span(max(self.first, other.first), min(self.last, other.last))
 
     def __contains__(self, moment: datetime) -> bool:
@@ -85,7 +85,7 @@ class Span:
 
     @property
     def end(self) -> datetime:
-        """The last moment that belongs to it, as exact as Firestore keeps moments."""
+        """The last moment that belongs to it, at Firestore's precision."""
         return datetime.combine(self.last, time.max, UTC)
 
     @property
@@ -102,7 +102,7 @@ class Span:
 
 
 ALWAYS: Final = Span()
-_DAYS: Final = {
+_DAYS_ENDING_TODAY: Final = {
     Period.TODAY: 1,
     Period.LAST_3_DAYS: 3,
     Period.LAST_7_DAYS: 7,
@@ -111,14 +111,14 @@ _DAYS: Final = {
 
 
 def span_of(period: Period, now: datetime) -> Span:
-    """The days of a period.
+    """The days of a period, in UTC.
 
-    `last_7_days` ends today; `last_month` and `last_year` are the month and the year of the
-    calendar before the present ones.
+    `last_7_days` ends today; `last_month` and `last_year` are the previous calendar month and
+    year.
     """
     today = now.astimezone(UTC).date()
-    if period in _DAYS:
-        return Span(today - timedelta(days=_DAYS[period] - 1), today)
+    if period in _DAYS_ENDING_TODAY:
+        return Span(today - timedelta(days=_DAYS_ENDING_TODAY[period] - 1), today)
     if period is Period.YESTERDAY:
         return Span(today - timedelta(days=1), today - timedelta(days=1))
     if period is Period.LAST_YEAR:

@@ -20,8 +20,8 @@ from shared.core.dates import utc_now
 from shared.runtime.context import Backend
 from shared.runtime.job import Report, run_job
 from shared.workspaces.model import Status, id_of
-from tests.support.dying_process import mortals
 from tests.support.fakes.openai import FakeOpenAI
+from tests.support.killable_children import killable_children
 from tests.support.materials import READER, extracted
 from tests.support.stored_materials import (
     PARAGRAPHS,
@@ -40,7 +40,7 @@ from tests.support.stored_materials import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from tests.support.dying_process import Mortals
+    from tests.support.killable_children import KillableChildren
 
 pytestmark = pytest.mark.anyio
 
@@ -53,9 +53,9 @@ SHORT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
 
 
 @pytest.fixture(scope="module")
-def dying() -> Iterator[Mortals]:
+def dying() -> Iterator[KillableChildren]:
     """Who makes the calls that die."""
-    with mortals() as them:
+    with killable_children() as them:
         yield them
 
 
@@ -77,7 +77,9 @@ async def opened(
     await backend.aclose()
 
 
-async def survives(dying: Mortals, fields: dict[str, Any], commits: int, **order: Any) -> bool:
+async def survives(
+    dying: KillableChildren, fields: dict[str, Any], commits: int, **order: Any
+) -> bool:
     """Whether a process that dies after so many commits gets to its end before."""
     return await anyio.to_thread.run_sync(partial(dying.survives, fields, commits, **order))
 
@@ -103,7 +105,7 @@ async def status(backend: Backend) -> Status | None:
 
 
 async def test_a_call_killed_after_any_commit_is_made_again_as_if_it_were_the_first(
-    dying: Mortals, fake: FakeOpenAI, project: str
+    dying: KillableChildren, fake: FakeOpenAI, project: str
 ) -> None:
     async with opened(fake, f"{project}-calm") as calm:
         answer = await asked(calm, ASKED)
@@ -130,7 +132,7 @@ async def test_a_call_killed_after_any_commit_is_made_again_as_if_it_were_the_fi
 
 
 async def test_a_call_that_leaves_the_rest_to_a_job_is_killed_after_any_commit(
-    dying: Mortals, fake: FakeOpenAI, project: str
+    dying: KillableChildren, fake: FakeOpenAI, project: str
 ) -> None:
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
         assert "pending" == (await asked(calm, ASKED))["status"]
@@ -161,7 +163,7 @@ async def test_a_call_that_leaves_the_rest_to_a_job_is_killed_after_any_commit(
 
 
 async def test_who_goes_on_embedding_what_waits_is_killed_after_any_commit(
-    dying: Mortals, fake: FakeOpenAI, project: str
+    dying: KillableChildren, fake: FakeOpenAI, project: str
 ) -> None:
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
         await asked(calm, ASKED)
@@ -184,7 +186,7 @@ async def test_who_goes_on_embedding_what_waits_is_killed_after_any_commit(
 
 
 async def test_the_job_is_killed_after_any_commit_and_the_next_run_goes_on(
-    dying: Mortals, fake: FakeOpenAI, project: str
+    dying: KillableChildren, fake: FakeOpenAI, project: str
 ) -> None:
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
         await asked(calm, ASKED)
@@ -210,7 +212,7 @@ async def test_the_job_is_killed_after_any_commit_and_the_next_run_goes_on(
 
 @pytest.mark.parametrize("order", [{"user": READER.user_id, "erase": "default"}, {"job": "purge"}])
 async def test_who_erases_is_killed_after_any_commit_and_the_next_purge_goes_on(
-    dying: Mortals, fake: FakeOpenAI, project: str, order: dict[str, Any]
+    dying: KillableChildren, fake: FakeOpenAI, project: str, order: dict[str, Any]
 ) -> None:
     for commits in count():
         there = f"{project}-{commits}"

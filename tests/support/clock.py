@@ -6,18 +6,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
+"""A moment for tests that need a fixed one."""
 
 
 class SettableClock:
-    """Shows the system's time until it is set, and then stands."""
+    """Shows the system's time until it is set, and then stands still."""
 
     def __init__(self, now: datetime | None = None) -> None:
-        """Stand at a moment, if one is given."""
+        """Start stopped at `now`, if it is given."""
         self._now = now
 
     @property
     def now(self) -> datetime:
-        """What it shows. Setting it stops the clock there."""
+        """The current reading. Setting it stops the clock there."""
         return self._now or datetime.now(UTC)
 
     @now.setter
@@ -25,25 +26,25 @@ class SettableClock:
         self._now = moment
 
     def __call__(self) -> datetime:
-        """What it shows, for who takes a function."""
+        """The reading, for code that expects a function."""
         return self.now
 
-    def advance(self, **passed: float) -> None:
-        """Let time pass, in `timedelta`'s units, and stand there."""
-        self._now = self.now + timedelta(**passed)
+    def advance(self, **delta: float) -> None:
+        """Move forward by `timedelta(**delta)`, and stop there."""
+        self._now = self.now + timedelta(**delta)
 
 
 class SettableSeconds:
-    """Shows a number of seconds that a test changes, in place of `time.monotonic`.
+    """Shows a number of seconds that a test changes, for code that is given `time.monotonic`.
 
     Attributes:
         now: What it shows.
     """
 
     def __init__(self) -> None:
-        """Show some number that is not 0."""
+        """Start like a machine that has been up for a while, not at 0."""
         self.now = 1_000.0
 
     def __call__(self) -> float:
-        """What it shows, for who takes a function."""
+        """The reading, for code that expects a function."""
         return self.now

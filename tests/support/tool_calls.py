@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from shared.runtime.tool import Tool
 
 ANNA = "anna.lovelace@example.com"
-"""Who calls where nobody else is named."""
+"""The default caller."""
 STRANGER = None
-"""Somebody whom the gateway does not know."""
+"""The user of a call that nobody signed in for."""
 
 
 @cache
@@ -34,7 +34,7 @@ def tool_named(name: str) -> Tool[Any, Any]:
 def request_of(
     tool: Tool[Any, Any], caller: Caller, arguments: dict[str, Any], *, seconds: float = 30
 ) -> CallRequest:
-    """A call that ends within so many seconds; with the same idempotency key it is the same one."""
+    """A request with a deadline `seconds` from now; equal idempotency keys make equal call ids."""
     return CallRequest(
         call_id=call_id(_declaration(tool), arguments, Visitor(caller, None)),
         arguments=arguments,
@@ -63,7 +63,7 @@ async def call(
 async def call_result(
     backend: Backend, name: str, user: str | Caller | None = ANNA, /, **arguments: Any
 ) -> dict[str, Any]:
-    """The result of a call that succeeds."""
+    """Assert that a call succeeds; return its result."""
     answer = await call(backend, name, user, **arguments)
     assert answer.error is None, answer.error
     assert answer.result is not None
@@ -73,7 +73,7 @@ async def call_result(
 async def call_error(
     backend: Backend, name: str, user: str | Caller | None = ANNA, /, **arguments: Any
 ) -> WireError:
-    """The error of a call that fails and writes nothing."""
+    """Assert that a call fails and writes nothing; return its error."""
     answer = await call(backend, name, user, **arguments)
     assert answer.error is not None, answer.result
     assert answer.receipt.documents_written == 0
@@ -90,11 +90,12 @@ async def call_text(
     return answer.text
 
 
+_declarations: dict[int, tuple[Tool[Any, Any], Declaration]] = {}
+"""By `id`, as tools cannot be hashed; each is kept, so that no other tool takes its id."""
+
+
 def _declaration(tool: Tool[Any, Any]) -> Declaration:
-    """What the gateway knows of a tool. Making its schemas takes 5 ms, so it is done once."""
-    if id(tool) not in _declared:
-        _declared[id(tool)] = tool, Declaration.model_validate(tool.declaration())
-    return _declared[id(tool)][1]
-
-
-_declared: dict[int, tuple[Tool[Any, Any], Declaration]] = {}
+    """What the gateway knows of a tool: made once, since its schemas take 5 ms."""
+    if id(tool) not in _declarations:
+        _declarations[id(tool)] = tool, Declaration.model_validate(tool.declaration())
+    return _declarations[id(tool)][1]

@@ -35,12 +35,12 @@ from shared.runtime.job import Busy, Report, run_job
 from shared.workspaces.model import id_of
 from tests.emulator.pipeline.test_repair import damage
 from tests.support.database_state import differences, digests, state_of
-from tests.support.dying_process import mortals
 from tests.support.fakes import openai, readwise, vertex
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.openai import FakeOpenAI
 from tests.support.fakes.readwise import FakeReadwise
 from tests.support.index_lists import assert_exact
+from tests.support.killable_children import killable_children
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in
 from tests.support.materials import extracted
 from tests.support.stored_documents import leases
@@ -185,7 +185,7 @@ async def test_repair_killed_after_any_commit_and_run_again_mends_all_lists(
         for _ in range(4):
             await damage(deps, chance)
         fields = {"google_cloud_project": settings.google_cloud_project, "lease_seconds": 0.001}
-        with mortals() as dying:
+        with killable_children() as dying:
             for commit in COMMITS:
                 assert not dying.survives(fields, commit, job=REPAIR.name)
         report = await completed(REPAIR, backend)

@@ -13,8 +13,8 @@ from shared.core.meter import Meter
 from shared.knowledge.cluster_repository import BY_HAND, Clusters
 from shared.runtime.context import Backend
 from tests.support.commit_hooks import WatchedBackend, after
-from tests.support.dying_process import mortals
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.killable_children import killable_children
 from tests.support.stored_documents import ample
 from tests.support.topic_chunks import (
     SIZE,
@@ -137,7 +137,7 @@ async def test_a_process_that_is_killed_again_and_again_gets_it_done(
     deps = backend.deps(Caller(), Meter())
     await another_topic(deps)
     fields = {"google_cloud_project": project, "lease_seconds": 0.001}
-    with mortals() as dying:
+    with killable_children() as dying:
         for commits in (2, 3, 4):
             assert not dying.survives(fields, commits, job="cluster")
     await cluster(deps, ample())

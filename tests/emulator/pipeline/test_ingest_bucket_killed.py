@@ -11,8 +11,8 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedBackend
-from tests.support.dying_process import mortals
 from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.killable_children import killable_children
 from tests.support.readwise_runs import followed, standing
 from tests.support.source_files import lines
 from tests.support.stored_documents import chunks
@@ -78,7 +78,7 @@ async def test_a_run_that_is_killed_after_any_commit_is_completed_by_the_next(
     change(storage)
     calm.commits = 0
     await followed(calm)
-    with mortals() as dying:
+    with killable_children() as dying:
         assert calm.commits == dying.ingests_killed(fields(project))
     assert Report() == await followed(backend)
     assert await standing(calm.deps(Caller(), Meter())) == await standing(deps)
@@ -92,7 +92,7 @@ async def test_what_a_killed_run_wrote_of_a_file_that_went_since_is_deleted(
     project = settings.google_cloud_project
     put(storage, "a.md", "Reef early.")
     put_records(storage, "records.jsonl", "a", "b")
-    with mortals() as dying:
+    with killable_children() as dying:
         assert not dying.survives(fields(project), 2, ingest=True)
     assert len(await chunks(deps)) == 3
     storage.remove(BUCKET, "notes/a.md")

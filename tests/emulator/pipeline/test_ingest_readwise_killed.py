@@ -10,8 +10,8 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.context import Backend
 from tests.support.commit_hooks import WatchedBackend
-from tests.support.dying_process import mortals
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
+from tests.support.killable_children import killable_children
 from tests.support.readwise_runs import followed, following, standing
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ async def test_a_run_that_is_killed_after_any_commit_is_completed_by_the_next(
             "readwise_url": readwise.base_url,
             "readwise_token": TOKEN,
         }
-        with mortals() as dying:
+        with killable_children() as dying:
             assert calm.commits == dying.ingests_killed(fields)
     expected = await standing(calm.deps(Caller(), Meter()), "meta")
     assert expected == await standing(deps, "meta")

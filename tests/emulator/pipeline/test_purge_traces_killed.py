@@ -14,8 +14,8 @@ from shared.core.settings import Settings
 from shared.runtime.context import Backend
 from tests.support.clock import SettableClock
 from tests.support.database_dump import everything, orphans
-from tests.support.dying_process import mortals
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.killable_children import killable_children
 from tests.support.stored_documents import ample
 from tests.support.stored_traces import assert_exact
 from tests.support.tool_calls import call_result
@@ -25,7 +25,7 @@ from tests.support.workspaces import of_job
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tests.support.dying_process import Mortals
+    from tests.support.killable_children import KillableChildren
 
 pytestmark = pytest.mark.anyio
 
@@ -34,8 +34,8 @@ LEASE: Final = {"lease_seconds": 0.001}
 
 
 @pytest.fixture
-def dying() -> Iterator[Mortals]:
-    with mortals() as them:
+def dying() -> Iterator[KillableChildren]:
+    with killable_children() as them:
         yield them
 
 
@@ -77,7 +77,7 @@ async def state(backend: Backend) -> tuple[Any, ...]:
     return kinds, links, await stored(backend, "contributors")
 
 
-async def survives(dying: Mortals, fields: dict[str, Any], commits: int) -> bool:
+async def survives(dying: KillableChildren, fields: dict[str, Any], commits: int) -> bool:
     """Whether a run gets to its end that is killed after so many commits."""
     order = partial(dying.survives, fields, commits, job="purge")
     return await anyio.to_thread.run_sync(order)
@@ -91,7 +91,7 @@ async def survives(dying: Mortals, fields: dict[str, Any], commits: int) -> bool
     ],
 )
 async def test_killed_after_any_commit_the_next_run_ends_in_the_same_state(
-    dying: Mortals, project: str, points: Iterable[int]
+    dying: KillableChildren, project: str, points: Iterable[int]
 ) -> None:
     calm = LEASE | {"google_cloud_project": project}
     await fill(calm)

@@ -1,8 +1,8 @@
-"""A process that makes calls and runs jobs in children of its own, each of which dies as ordered.
+"""A process that makes calls and runs jobs in children, each killed after so many commits.
 
-Run as a program it reads orders, a line of JSON each, and answers each with what became of it. The
-children are forks of a process that has imported everything and opened nothing: each is there at
-once.
+Run as a program it reads orders, a line of JSON each, and answers each with the child's exit code.
+The children are forks of a process that has imported everything and opened nothing, so that each
+starts at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
 from functions.jobs.repair.job import JOB as REPAIR
-from functions.tools.workspaces.extract_key_info.tool import TOOL
+from functions.tools.workspaces.extract_key_info.tool import TOOL as EXTRACT_KEY_INFO
 from infra.deploy.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.meter import Meter
@@ -41,53 +41,53 @@ if TYPE_CHECKING:
     from shared.runtime.context import Backend
 
 _JOBS = {job.name: job for job in (CLUSTER, INGEST_MATERIALS, PURGE, REPAIR)}
-_ENDLESS: Final = 30
+_MAX_KILLED_RUNS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Mortals:
-    """Does what is ordered, each time in a process that may die of it."""
+class KillableChildren:
+    """Does what is ordered, each time in a child that may be killed."""
 
     _process: subprocess.Popen[str]
 
     def survives(self, settings: dict[str, Any], commits: int, **order: Any) -> bool:
-        """Whether a process gets to its end that would be killed right after so many commits.
+        """Whether a child finishes, given that it is killed after `commits` commits.
 
         Args:
             settings: The fields of its settings.
-            commits: How many land; 0: it is killed before the first is sent.
-            order: What it does: `arguments` of a call by `user`; `job`; `ingest`, whose run takes
-                no lease; or `erase`, a task of `user`.
+            commits: How many succeed; with 0 it is killed before the first is sent.
+            order: What it does: `arguments` of a call of `extract_key_info` by `user`; the name of
+                a `job`; `ingest`, run without a lease; or `erase`, the id of a task of `user`.
 
         Raises:
-            RuntimeError: It ended otherwise.
+            RuntimeError: The child neither finished nor was killed.
         """
-        told = json.dumps({"settings": settings, "commits": commits, **order})
+        line = json.dumps({"settings": settings, "commits": commits, **order})
         stdin, stdout = _pipes(self._process)
-        stdin.write(told + "\n")
+        stdin.write(line + "\n")
         stdin.flush()
         code = int(stdout.readline() or 1)
         if code not in (0, -signal.SIGKILL):
-            raise RuntimeError(f"It ended with {code}.")
+            raise RuntimeError(f"The child exited with code {code}.")
         return code == 0
 
     def ingests_killed(self, settings: dict[str, Any]) -> int:
-        """How many runs of ingest it takes, each killed after its first commit, to do it all."""
+        """How many runs of ingest are killed, each after one commit, before one finishes."""
         count = 0
         while not self.survives(settings, 1, ingest=True):
             count += 1
-            assert count < _ENDLESS
+            assert count < _MAX_KILLED_RUNS
         return count
 
 
 @contextmanager
-def mortals() -> Iterator[Mortals]:
-    """Somebody to give orders to, until the block ends."""
-    command = [sys.executable, "-m", "tests.support.dying_process"]
+def killable_children() -> Iterator[KillableChildren]:
+    """Start the parent process; stop it at the end of the block."""
+    command = [sys.executable, "-m", "tests.support.killable_children"]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        yield Mortals(process)
+        yield KillableChildren(process)
 
 
 def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
@@ -100,16 +100,16 @@ async def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def _obey(order: dict[str, Any]) -> None:
+async def _run_child(order: dict[str, Any]) -> None:
     settings = Settings(**order["settings"])
     backend = WatchedBackend(settings, after(order["commits"], _die))
     try:
-        await _do(order, backend)
+        await _perform(order, backend)
     finally:
         await backend.aclose()
 
 
-async def _do(order: dict[str, Any], backend: Backend) -> None:
+async def _perform(order: dict[str, Any], backend: Backend) -> None:
     if "job" in order:
         await run_job(_JOBS[order["job"]], backend)
         return
@@ -124,7 +124,9 @@ async def _do(order: dict[str, Any], backend: Backend) -> None:
         async for _ in erasure.pages():
             pass
         return
-    answer = await call(TOOL, request_of(TOOL, caller, order["arguments"]), backend)
+    answer = await call(
+        EXTRACT_KEY_INFO, request_of(EXTRACT_KEY_INFO, caller, order["arguments"]), backend
+    )
     if answer.error:
         raise RuntimeError(answer.error.message)
 
@@ -133,7 +135,7 @@ def _main() -> None:
     for line in sys.stdin:
         child = os.fork()
         if not child:
-            asyncio.run(_obey(json.loads(line)))
+            asyncio.run(_run_child(json.loads(line)))
             os._exit(0)
         _, status = os.waitpid(child, 0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
