@@ -39,7 +39,9 @@ test-slow: $(DEV) ## Run the slow ones: random kills, Terraform, browsers, pip
 
 test-tool: $(DEV) ## Run one tool's tests and its contract; NAME=search_kb names it
 	@$(if $(NAME),,echo 'Name it: make test-tool NAME=search_kb' >&2; exit 1;) \
-	$(PYTEST) tests/*/*/test_$(NAME)*.py tests/contract -k $(NAME) $(ARGS)
+	$(PYTEST) $(wildcard tests/*/test_$(NAME)*.py tests/unit/*/test_$(NAME)*.py) \
+	$(patsubst functions/tools/%/$(NAME),tests/emulator/%,$(wildcard functions/tools/*/$(NAME))) \
+	tests/contract -k $(NAME) $(ARGS)
 
 conformance: $(DEV) ## Run the public MCP conformance suite; it needs npm
 	@.venv/bin/python -m tests.e2e.conformance

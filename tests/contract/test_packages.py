@@ -20,7 +20,6 @@ FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 DOCSTRING = re.compile(r'(#.*\n|\s)*r?"""\s*\S')
 """What a file with a docstring begins with: to parse all files takes seconds."""
 LONGEST_ENTRY_POINT = 10
-DOCSTRING = re.compile(r'\s*(#.*\s+)*r?"""')
 WITHOUT_FIRESTORE = (
     "functions/",
     *(f"shared/{name}/" for name in ("ai", "clustering", "core", "runtime", "screening", "search")),

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
+from tests.support.mcp_wire import call, post
+
 if TYPE_CHECKING:
     from tests.support.gateway_process import Library, Running
 
@@ -34,6 +36,12 @@ def test_a_call_request_is_answered_with_a_result_and_a_receipt(url: str, librar
     assert 200 == response.status_code
     assert (chunk.content, None) == (answer["result"]["content"], answer["error"])
     assert (1, 1) == (answer["receipt"]["documents_read"], answer["receipt"]["round_trips"])
+
+
+def test_a_call_reaches_a_tool_by_way_of_the_gateway(few_functions: Running) -> None:
+    response = post(few_functions.endpoint, call("search_kb", {"query": "a sourdough starter"}))
+    [first, *_] = response.json()["result"]["structuredContent"]["results"]
+    assert "A sourdough starter needs flour" in first["snippet"]
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,6 @@ async def test_commits_of_one_run_follow_one_another(database: Database, meter: 
     assert counted(meter) == (0, 3, 3)
 
 
-@pytest.mark.slow
 async def test_a_database_that_does_not_answer_is_unavailable(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, monotonic: Monotonic
 ) -> None:

@@ -129,7 +129,6 @@ async def test_killed_after_any_commit_the_next_run_completes_it(
             assert expected == await standing(deps), f"killed after commit {number} of {commits}"
 
 
-@pytest.mark.slow
 async def test_a_process_that_is_killed_again_and_again_gets_it_done(
     settings: Settings, project: str
 ) -> None:

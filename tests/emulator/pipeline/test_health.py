@@ -92,7 +92,6 @@ async def test_without_a_card_it_is_asked_for_by_a_sentence_of_its_own(deps: Dep
     assert (wanted,) == await queries(deps)
 
 
-@pytest.mark.slow
 async def test_the_queries_stay_the_same_while_their_chunks_are_there(
     deps: Deps, clock: SettableClock
 ) -> None:
@@ -209,7 +208,6 @@ async def test_measured_again_on_the_same_day_the_later_measurement_counts(
     assert [5] == [len(night.ranks) for night in await Health(deps.database).nights()]
 
 
-@pytest.mark.slow
 async def test_thirty_nights_are_kept(deps: Deps, clock: SettableClock) -> None:
     await put_in(deps, Source("rye", "Rye", sections=(Section("Rye bread keeps for many days."),)))
     await health(deps, ample())

@@ -73,7 +73,6 @@ async def test_what_passes_is_asked_for_again(
     assert await downloaded(tmp_path / "a.md") == "Reef early."
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["list", "download"])
 async def test_a_request_that_hangs_is_sent_again(
     storage: FakeCloudStorage, tmp_path: Path, operation: str

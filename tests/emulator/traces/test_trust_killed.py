@@ -40,7 +40,6 @@ asyncio.run(run_job(JOB, WatchedBackend(Settings(), after(int(sys.argv[1]), die)
 """
 
 
-@pytest.mark.slow
 async def test_a_process_that_is_killed_again_and_again_gets_it_done(
     settings: Settings, project: str
 ) -> None:

@@ -86,7 +86,7 @@ async def files(
 ) -> AsyncIterator[BatchFiles]:
     """Files below a prefix; what hangs is given up soon, and tried again at once and for long."""
     monkeypatch.setattr(time, "sleep", monotonic.turn)
-    opened = BatchFiles("gs://bulk/work/", "p", attempt_seconds=0.25, retry_seconds=600)
+    opened = BatchFiles("gs://bulk/work/", "p", attempt_seconds=1, retry_seconds=600)
     yield opened
     await opened.aclose()
 
