@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     Ask = Callable[..., dict[str, Any]]
 
+pytestmark = pytest.mark.slow
+
 TOOLS = ("get_decisions", "get_patterns", "get_warnings", "get_methodologies")
 four = pytest.mark.parametrize("tool", TOOLS)
 LOAD = "from infra.local.jobs import load_sample; import sys; sys.exit(not load_sample())"

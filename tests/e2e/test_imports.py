@@ -33,6 +33,7 @@ def test_without_the_systems_time_zones_those_of_the_package_serve() -> None:
     assert "Asia/Tokyo" == printed(code, PYTHONTZPATH="")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variables",
     [

@@ -210,6 +210,7 @@ async def test_the_job_is_killed_after_any_commit_and_the_next_run_goes_on(
     assert commits >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [{"user": READER.user_id, "erase": "default"}, {"job": "purge"}])
 async def test_who_erases_is_killed_after_any_commit_and_the_next_purge_goes_on(
     dying: KillableChildren, fake: FakeOpenAI, project: str, order: dict[str, Any]

@@ -124,6 +124,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         started.reader.join()
 
 
+@pytest.mark.slow
 def test_the_run_prints_what_the_readme_says(running: Running) -> None:
     said = running.said()
     assert ADD.replace("8080", str(running.port)) in said

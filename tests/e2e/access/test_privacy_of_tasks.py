@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -137,6 +138,7 @@ class House:
             }
 
 
+@pytest.mark.slow
 @settings(
     deadline=None,
     max_examples=6,

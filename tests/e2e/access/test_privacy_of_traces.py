@@ -211,6 +211,7 @@ class Commons:
         assert trace.withdrawn != (trace.tag in tags.text)
 
 
+@pytest.mark.slow
 @settings(
     deadline=None,
     max_examples=6,

@@ -134,6 +134,7 @@ stage.stage(Path({str(target)!r}), only={TWO!r})
     return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_the_next_run_is_whole(
     tmp_path: Path, manifest: dict[str, Any]
 ) -> None:

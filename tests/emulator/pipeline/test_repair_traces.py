@@ -152,6 +152,7 @@ async def test_what_a_trace_writes_before_a_list_is_mended_is_not_undone(
         await assert_exact(backend)
 
 
+@pytest.mark.slow
 async def test_repair_among_many_who_write_leaves_exact_lists(backend: Backend, deps: Deps) -> None:
     made = await filled(backend)
     chance = random.Random(5)  # noqa: S311 - no secret

@@ -100,6 +100,7 @@ async def test_rare_names_are_found_behind_the_commonest(deps: Deps) -> None:
         assert [each.name for each in out.names] == [expected]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tag", "author", "category", "source"])
 async def test_a_rare_name_is_found_by_a_beginning_that_becomes_very_long(
     deps: Deps, kind: str

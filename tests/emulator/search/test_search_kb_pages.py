@@ -223,6 +223,7 @@ async def test_full_hits_come_in_pages_that_can_be_read(
     assert set(texts) == {hit.content for hit in hits(pages)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
 async def test_one_can_page_to_the_end_of_a_deep_ranking(deep: Deps, mode: str) -> None:
     enough = MAX_LEXICAL_HITS if mode == "lexical" else DENSE_POOL

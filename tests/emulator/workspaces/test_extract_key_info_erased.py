@@ -269,6 +269,7 @@ async def test_a_task_that_two_erase_at_once_is_gone(opened: Open) -> None:
     assert {} == await contents(other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", ["bring", "purge"])
 async def test_what_was_erased_by_half_is_not_found_and_can_be_brought_again_or_purged(
     opened: Open, whole: Whole, then: str
@@ -343,6 +344,7 @@ async def raced(open_here: Open, arrived: int, erased: int) -> int:
     return eraser.commits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arrived", [2, 3, 4])
 async def test_who_erases_what_somebody_is_writing_comes_to_an_end(
     opened: Open, whole: Whole, arrived: int

@@ -300,6 +300,7 @@ def seconds(part: str, length: int) -> float:
     return min(taken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", HOSTILE)
 def test_four_times_the_text_takes_about_four_times_the_time(part: str) -> None:
     """The square of it would be sixteen times."""
