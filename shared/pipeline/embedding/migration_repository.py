@@ -183,8 +183,8 @@ CORPORA: Final = (
     ),
     Corpus(
         name="traces",
-        query=lambda client: client.collection(extracted_chunks.COLLECTION).order_by("__name__"),
-        fields=("embedding_model", *extraction_repository.READ_FIELDS),
+        query=lambda client: client.collection(trace_repository.COLLECTION).order_by("__name__"),
+        fields=("embedding_model", *trace_repository.READ_FIELDS),
         cleared=_vector_only,
         text=_trace_text,
     ),

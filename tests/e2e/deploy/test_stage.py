@@ -202,7 +202,7 @@ def test_a_tool_that_does_not_embed_holds_no_provider(target: Path) -> None:
 
 def test_no_bundle_holds_another_room(target: Path) -> None:
     for key, room in [
-        ("search-kb", "tools/search_kb"),
+        ("search-kb", "tools/knowledge/search_kb"),
         ("gateway", "gateway"),
         ("index", "jobs/index"),
     ]:

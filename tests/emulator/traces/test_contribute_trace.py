@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.index import indexed_state
+from shared.index import analysis
 from shared.text import near_duplicates
 from shared.traces import screening
 from tests.support.fakes.embedder import WordEmbedder
@@ -278,7 +278,7 @@ async def test_texts_are_screened_and_compared_off_the_event_loop(
         monkeypatch.setattr(module, name, recorded)
 
     record_threads(screening, "findings")
-    record_threads(indexed_state, "terms")
+    record_threads(analysis, "terms")
     record_threads(near_duplicates, "terms")
     trace_id = await contribute(backend, 1)
     await call_result(backend, "amend_trace", trace_id=trace_id, **sample(2))
