@@ -44,7 +44,8 @@ def found(name):
         return False
 
 names = sys.argv[1:]
-ours = sorted(each.name for kind in ("tools/*/*", "jobs/*") for each in Path("functions").glob(kind))
+folders = [each for kind in ("tools/*/*", "jobs/*") for each in Path("functions").glob(kind)]
+ours = sorted(each.name for each in folders)
 said = {"variables": dict(os.environ), "path": sys.path, "ours": ours}
 print(json.dumps(said | {"modules": [name for name in names if found(name)]}))
 """
