@@ -166,7 +166,7 @@ def embedder() -> Embedder:
 @pytest.fixture
 def clock() -> SettableClock:
     """The clock that `backend` uses: the system's time until a test sets it."""
-    return SettableClock()
+    return SettableClock(running=True)
 
 
 @pytest.fixture

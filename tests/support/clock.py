@@ -10,11 +10,11 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 class SettableClock:
-    """Shows the system's time until it is set, and then stands still."""
+    """Stands still, but where a test moves it; or runs with the system's until then."""
 
-    def __init__(self, now: datetime | None = None) -> None:
-        """Start stopped at `now`, if it is given."""
-        self._now = now
+    def __init__(self, now: datetime | None = None, *, running: bool = False) -> None:
+        """Stand at `now`, by default at the present second, unless it is to run."""
+        self._now = None if running else now or datetime.now(UTC).replace(microsecond=0)
 
     @property
     def now(self) -> datetime:

@@ -32,7 +32,7 @@ ADDRESS = "1.2.3.4"
 
 @pytest.fixture
 def time() -> SettableClock:
-    return SettableClock()
+    return SettableClock(NOON)
 
 
 @pytest.fixture
