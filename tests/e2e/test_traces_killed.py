@@ -20,11 +20,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from shared.ai.local_embedding import LocalEmbedder
     from shared.runtime.context import Backend
     from shared.runtime.messages import CallRequest
     from tests.support.random_kills import Answered
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+@pytest.fixture
+def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
+    """The model that the functions embed with."""
+    return local_embedder
+
 
 KILLS: Final = {"amend_trace": 2, "contribute_trace": 2, "vote_trace": 3, "withdraw_trace": 2}
 """How often each function dies, all of them while the others change the same traces."""

@@ -118,14 +118,14 @@ def test_topics_are_few_and_shared() -> None:
     assert min(of.values()) >= 2
 
 
-async def test_no_two_say_the_same(deps: Deps, embedder: LocalEmbedder) -> None:
+async def test_no_two_say_the_same(deps: Deps, local_embedder: LocalEmbedder) -> None:
     found = extractions(deps)
-    vectors = await embedder.embed([each.content.text for each in found], Purpose.DOCUMENT)
+    vectors = await local_embedder.embed([each.content.text for each in found], Purpose.DOCUMENT)
     embedded = list(zip(found, vectors, strict=True))
     assert len({each.extraction_id for each in found}) == len(found)
-    assert embedded == distinct(embedded, embedder.model)
+    assert embedded == distinct(embedded, local_embedder.model)
     for one, other in combinations(embedded, 2):
-        assert original_of(one[0], similar(one, [other]), embedder.model) is None
+        assert original_of(one[0], similar(one, [other]), local_embedder.model) is None
 
 
 async def test_they_are_stored_once_and_no_chunk_waits_to_be_read(

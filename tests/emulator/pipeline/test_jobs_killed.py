@@ -145,12 +145,12 @@ async def lists(deps: Deps) -> object:
 
 
 async def test_what_was_killed_at_any_moment_is_completed_by_the_next_run(
-    deps: Deps, project: str, embedder: LocalEmbedder, tmp_path: Path
+    deps: Deps, project: str, local_embedder: LocalEmbedder, tmp_path: Path
 ) -> None:
     seed = int(os.environ.get("KILL_SEED", random.SystemRandom().randrange(2**32)))
     chance = random.Random(seed)  # noqa: S311 - no secret
     path = bookshelf(tmp_path)
-    expected = await undisturbed(path, f"{project}-calm", embedder)
+    expected = await undisturbed(path, f"{project}-calm", local_embedder)
     kills: Counter[str] = Counter()
     for job, sign in (("ingest", lease_of("ingest")), ("embed", vectors)):
         while kills[job] < KILLS:

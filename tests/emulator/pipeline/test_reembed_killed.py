@@ -128,14 +128,18 @@ def moving(project: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.slow
 async def test_killed_by_the_system_a_move_is_completed_by_the_next_run(
-    project: str, embedder: LocalEmbedder, tmp_path: Path
+    project: str, local_embedder: LocalEmbedder, tmp_path: Path
 ) -> None:
     seed = int(os.environ.get("KILL_SEED", random.SystemRandom().randrange(2**32)))
     chance = random.Random(seed)  # noqa: S311 - no secret
     settings = Settings(google_cloud_project=project)
     older = Backend(settings, embedder=former())
     await fill(older)
-    announced = {"model": embedder.model, "dimension": embedder.dimension, "since": LONG_AGO}
+    announced = {
+        "model": local_embedder.model,
+        "dimension": local_embedder.dimension,
+        "since": LONG_AGO,
+    }
     change = {"moving_to": announced | {"cleared": False, "places": {}}}
     await write(of_job(older), "meta/embedding", change)
     log = tmp_path / "log"
@@ -149,12 +153,12 @@ async def test_killed_by_the_system_a_move_is_completed_by_the_next_run(
                 process.wait(timeout=chance.uniform(0, MOMENT))
     with moving(project, log) as process:
         assert process.wait(timeout=300) == 0, log.read_text()
-    newer = Backend(settings, embedder=embedder)
+    newer = Backend(settings, embedder=local_embedder)
     found = await contents(newer)
-    space = {"model": embedder.model, "dimension": embedder.dimension}
+    space = {"model": local_embedder.model, "dimension": local_embedder.dimension}
     assert found["meta/embedding"] == space, f"to repeat the moments: KILL_SEED={seed}"
     vectors = [each for path, each in found.items() if path.startswith(("chunks/", "traces/"))]
-    assert {embedder.model} == {each["embedding_model"] for each in vectors}
+    assert {local_embedder.model} == {each["embedding_model"] for each in vectors}
     assert not [each for each in vectors if "embed" in each.get("pending", ())]
     assert isinstance(await run_job(EMBED, newer), Report)
     await older.aclose()

@@ -54,6 +54,12 @@ def extraction(content: Content, confidence: float = 0.9) -> Extraction:
     )
 
 
+@pytest.fixture
+def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
+    """The real model: what is alike is said of its vectors."""
+    return local_embedder
+
+
 async def embedded(embedder: LocalEmbedder, *extractions: Extraction) -> list[Embedded]:
     vectors = await embedder.embed([each.content.text for each in extractions], Purpose.DOCUMENT)
     return list(zip(extractions, vectors, strict=True))
