@@ -101,9 +101,8 @@ def in_access(realm: str, work: Callable[[AccessStore], Awaitable[Any]]) -> Any:
         return thread.submit(asyncio.run, run()).result()
 
 
-@pytest.fixture(scope="session")
-def make_key(realm: str) -> MakeKey:
-    """Makes keys: `make_key("anna", scopes=...)`."""
+def key_maker(realm: str) -> MakeKey:
+    """What makes keys for this project: `make_key("anna", scopes=...)`."""
 
     def make(user: str, scopes: frozenset[Scope] = EVERYTHING) -> str:
         text, key = new_key(
@@ -118,3 +117,9 @@ def make_key(realm: str) -> MakeKey:
         return text
 
     return make
+
+
+@pytest.fixture(scope="session")
+def make_key(realm: str) -> MakeKey:
+    """Makes keys for the gateways that share `realm`."""
+    return key_maker(realm)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.access.conftest import CLOUD, NOTEBOOK
+from tests.e2e.access.conftest import CLOUD, NOTEBOOK, key_maker
 from tests.support.gateway_process import run_gateway
 from tests.support.mcp_wire import call, message, post
 
@@ -26,10 +27,22 @@ BLOCK = 2
 
 
 @pytest.fixture(scope="module")
-def pair(realm: str, log: Path) -> Iterator[tuple[Running, Running]]:
+def counted_realm() -> str:
+    """A project of their own: elsewhere other tests spend what this machine's address may."""
+    return f"limits-{uuid.uuid4().hex[:16]}"
+
+
+@pytest.fixture(scope="module")
+def make_key(counted_realm: str) -> MakeKey:
+    return key_maker(counted_realm)
+
+
+@pytest.fixture(scope="module")
+def pair(counted_realm: str, log: Path) -> Iterator[tuple[Running, Running]]:
     """Two instances of one gateway, which lets few calls through."""
     limits = {f"{kind}_PER_MINUTE": str(LIMIT) for kind in ("READS", "WRITES", "ANONYMOUS")}
-    environment = {"GOOGLE_CLOUD_PROJECT": realm, **CLOUD, **limits, "PUBLIC_ACCESS": "true"}
+    realm = {"GOOGLE_CLOUD_PROJECT": counted_realm, "PUBLIC_ACCESS": "true"}
+    environment = {**realm, **CLOUD, **limits}
     with (
         run_gateway(NOTEBOOK, environment, log) as one,
         run_gateway(NOTEBOOK, environment, log) as other,
