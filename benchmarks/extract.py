@@ -43,8 +43,9 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.context import Backend
+from shared.search.candidates import Mode, Question
 from shared.search.filter_plan import Selection
-from shared.search.hybrid import Mode, Question, rank
+from shared.search.hybrid import rank
 from tests.support.materials import extracted
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.index.embedding_space import EmbeddingSpace
-from shared.search.legs import DENSE_POOL, LEXICAL_POOL
+from shared.search.candidates import DENSE_POOL, LEXICAL_POOL
 from shared.text.passages import CUTTING, cleaned, split_passages
 from shared.text.terms import terms
 from shared.workspaces.embedding import BATCH, keep_passages

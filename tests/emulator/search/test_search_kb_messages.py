@@ -15,7 +15,8 @@ from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.invocation import call
 from shared.runtime.messages import CallRequest
-from shared.search.hybrid import MAX_TERMS, Mode
+from shared.search.candidates import Mode
+from shared.search.hybrid import MAX_TERMS
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import SAILING, in_chunks, index_all, put_in, write
 from tests.support.search_brute_force import change, cut_lists, ids, many, one

@@ -12,11 +12,11 @@ from shared.core.errors import Unavailable
 from shared.index.facets import Kind, named
 from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import Ingestion
+from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, Mode, NoMeaning, Question
 from shared.search.corpus import Corpus
 from shared.search.filter_plan import FEW, Group, Selection
-from shared.search.hybrid import Late, Mode, Question
+from shared.search.hybrid import Late
 from shared.search.hybrid import rank as rank_in
-from shared.search.legs import DENSE_POOL, MAX_LEXICAL_HITS, NoMeaning
 from tests.support.knowledge import in_chunks, index_all, put_in
 from tests.support.search_brute_force import bm25, cut_lists, many, one, stored
 

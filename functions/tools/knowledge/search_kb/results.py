@@ -11,7 +11,7 @@ from pydantic import Field
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import Passage, passage_fields
 from shared.runtime.tool import Result
-from shared.search.hybrid import Mode
+from shared.search.candidates import Mode
 from shared.text.excerpts import excerpt
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
-    from shared.search.legs import Candidate
+    from shared.search.candidates import Candidate
 
 
 class Detail(StrEnum):

@@ -14,7 +14,7 @@ from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.pagination import CursorText, read_cursor, write_cursor
 from shared.runtime.tool import Arguments, Effect, Links, Need, Result, Tool
-from shared.search.hybrid import Mode, Question
+from shared.search.candidates import Mode, Question
 from shared.search.listing import SHOWN
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from functions.tools.workspaces.extract_key_info.results import Ranked
+from shared.search.candidates import DENSE_POOL, Mode, NoMeaning, Question
 from shared.search.filter_plan import Selection
-from shared.search.hybrid import Mode, Question, rank
-from shared.search.legs import DENSE_POOL, NoMeaning
+from shared.search.hybrid import rank
 from shared.workspaces.repository import Erased
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from functions.tools.workspaces.extract_key_info.brought import Brought, Source
     from shared.runtime.context import Deps
-    from shared.search.legs import Candidate
+    from shared.search.candidates import Candidate
     from shared.workspaces.model import Passage
 
 _UNREACHABLE: Final = "The embedding model cannot be reached"

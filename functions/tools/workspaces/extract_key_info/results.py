@@ -12,7 +12,7 @@ from shared.runtime.tool import Result
 
 if TYPE_CHECKING:
     from functions.tools.workspaces.extract_key_info.brought import Source
-    from shared.search.legs import Candidate
+    from shared.search.candidates import Candidate
     from shared.workspaces.model import Passage
 
 

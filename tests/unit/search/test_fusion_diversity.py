@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.search.source_diversity import TURN, WORTH, diversify
+from shared.search.fusion import TURN, WORTH, diversify
 
 Hits = list[tuple[str, float]]
 RANKINGS = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1)), max_size=15).map(

@@ -1,6 +1,4 @@
-"""The two legs of a hybrid search, by meaning and by words, and the pool that they fill.
-
-Candidate retrieval: the documents that a lexical search and a vector search find, merged.
+"""Candidate retrieval: the documents that a lexical search and a vector search find, merged.
 
 Posting lists can be truncated, so a lexical search may miss documents. If the filters leave only a
 few documents, all of them become candidates.
@@ -12,8 +10,8 @@ import asyncio
 import heapq
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, Generic
+from enum import Enum, StrEnum, auto
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from shared.core.errors import PlatformFault, RateLimited, Unavailable
 from shared.core.log import describe, log
@@ -21,11 +19,10 @@ from shared.index import bm25
 from shared.index.embedding_space import EmbeddingSpace, Moving
 from shared.index.searchable import DocumentT
 from shared.search.filter_plan import FEW, Scope
-from shared.search.time_limit import in_time
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Collection, Mapping, Sequence
 
     from shared.ai.embedding import Vector
     from shared.index.postings import Lists
@@ -33,7 +30,48 @@ if TYPE_CHECKING:
     from shared.runtime.context import Deps
     from shared.search.corpus import Corpus, DocumentReader
     from shared.search.filter_plan import Plan, Selection
-    from shared.search.hybrid import Question
+
+
+T = TypeVar("T")
+
+
+class Mode(StrEnum):
+    """By what documents are found."""
+
+    HYBRID = "hybrid"
+    SEMANTIC = "semantic"
+    LEXICAL = "lexical"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is looked for.
+
+    Attributes:
+        text: In plain words.
+        mode: By what.
+        selection: Among which documents.
+        dense_weight: What a similarity counts for beside BM25, from 0 to 1; None: what was measured
+            of the embedding model.
+        may_be_far: Whether all that there is may have nothing to do with the question: noise of
+            similarities is then kept from outweighing words.
+    """
+
+    text: str
+    mode: Mode
+    selection: Selection
+    dense_weight: float | None = None
+    may_be_far: bool = False
+
+    @property
+    def by_meaning(self) -> bool:
+        """Whether meaning counts."""
+        return self.mode is not Mode.LEXICAL
+
+    @property
+    def by_words(self) -> bool:
+        """Whether words count."""
+        return self.mode is not Mode.SEMANTIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,3 +419,14 @@ def _documents(neighbours: Sequence[Neighbour[DocumentT]]) -> list[DocumentT]:
 
 def _ids(neighbours: Sequence[Neighbour[DocumentT]]) -> list[str]:
     return [neighbour.document.id for neighbour in neighbours]
+
+
+async def in_time(part: Awaitable[T], seconds: float | None) -> T | None:
+    """The result of a part of a search; None if it takes longer than `seconds` (None: no limit)."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await part
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return None
