@@ -19,7 +19,7 @@ from functions.gateway.charging import bill_for, close
 from shared.core.errors import CarrelError, PlatformFault, Unauthorized, Unavailable, fault
 from shared.core.log import describe, log
 from shared.runtime.messages import CallAnswer, CallRequest
-from shared.runtime.outage_advice import IDEMPOTENCY_KEY
+from shared.runtime.schemas import IDEMPOTENCY_KEY
 
 if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Visitor

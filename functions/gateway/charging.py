@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.accounts.call_record import DONE, Bill, CallEntry, argument_sizes
 from shared.core.errors import PlatformFault, Unavailable
-from shared.runtime.outage_advice import Outcome
+from shared.runtime.outage_advice import WriteState
 from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _is_in_doubt(tool: Declaration, answer: CallAnswer) -> bool:
         return False
     if answer.error.code not in _IN_DOUBT:
         return False
-    return answer.error.details.get("outcome") != Outcome.NOTHING_DONE
+    return answer.error.details.get("outcome") != WriteState.NOTHING_DONE
 
 
 def _heard(entry: CallEntry, answer: CallAnswer) -> CallEntry:

@@ -14,7 +14,7 @@ from shared.core.circuit_breaker import Breaker
 from shared.core.errors import PlatformFault, Unavailable
 from shared.core.log import log, traceparent
 from shared.runtime.messages import CallAnswer
-from shared.runtime.outage_advice import RETRY_AFTER, Outcome, outage
+from shared.runtime.outage_advice import RETRY_AFTER, WriteState, outage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -79,7 +79,7 @@ class HttpDispatcher:
             with breaker.attempt() as attempt:
                 answer, attempt.well = await self._try(url, tool, request)
         except Unavailable as error:
-            return _unreachable(tool, request, Outcome.NOTHING_DONE, error.retry_after)
+            return _unreachable(tool, request, WriteState.NOTHING_DONE, error.retry_after)
         return answer
 
     async def health(self) -> dict[str, str]:
@@ -102,7 +102,7 @@ class HttpDispatcher:
             reason = type(error).__name__
             log.warning("tool_unreachable", tool=tool.name, call_id=request.call_id, error=reason)
             never_sent = not sent or isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
-            outcome = Outcome.NOTHING_DONE if never_sent else Outcome.UNKNOWN
+            outcome = WriteState.NOTHING_DONE if never_sent else WriteState.UNKNOWN
             return _unreachable(tool, request, outcome), False
         return _read(response, tool, request)
 
@@ -139,14 +139,14 @@ def _read(
         log.warning("tool_unreachable", tool=tool.name, call_id=request.call_id, status=status)
         # The front end refuses with 4xx whom and what it does not let through to the function.
         refused = httpx2.codes.is_client_error(status)
-        outcome = Outcome.NOTHING_DONE if refused else Outcome.UNKNOWN
+        outcome = WriteState.NOTHING_DONE if refused else WriteState.UNKNOWN
         return _unreachable(tool, request, outcome), False if broken else None
     failing = broken and answer.error is not None and answer.error.code in BROKEN
     return answer, not failing
 
 
 def _unreachable(
-    tool: Declaration, request: CallRequest, outcome: Outcome, retry_after: float | None = None
+    tool: Declaration, request: CallRequest, outcome: WriteState, retry_after: float | None = None
 ) -> CallAnswer:
     problem = f"{tool.name} is temporarily unreachable"
     return CallAnswer.failed(outage(tool, request, problem, outcome, retry_after or RETRY_AFTER))

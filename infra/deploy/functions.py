@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from infra.deploy.discovery import folder_of, jobs, tools
 from infra.deploy.requirements import PYTHON
-from shared.runtime.tool import Effect, Need
+from shared.runtime.capabilities import Need
+from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

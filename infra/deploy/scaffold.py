@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from shared.core.caller import Tier
-from shared.runtime.tool import Arguments, Effect, Result, Tool
+from shared.runtime.schemas import Arguments, Result
+from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

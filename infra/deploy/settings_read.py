@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from shared.core.settings import Settings
-from shared.runtime.tool import EVERYTHING, Need
+from shared.runtime.capabilities import EVERYTHING, Need
 
 if TYPE_CHECKING:
     from infra.deploy.functions import Function

@@ -20,7 +20,7 @@ from infra.deploy.imports import reach
 from infra.deploy.requirements import locked, requirements_of
 from infra.deploy.settings_read import settings_read
 from infra.local import file_lock
-from shared.runtime.tool import Need
+from shared.runtime.capabilities import Need
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from shared.runtime.tool import Result
+from shared.runtime.schemas import Result
 from shared.text.snippets import snippet
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from shared.firestore.runs import Run, Runs, RunState, new_run_id
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from shared.runtime.capabilities import Need
     from shared.runtime.context import Backend, Deps
-    from shared.runtime.tool import Need
 
 RECORDED: Final = 20
 """How many failures, and how many warnings, the record of a run names."""
@@ -152,8 +152,7 @@ async def run_job(
         CarrelError: The run cannot go on. What it has committed stays, and the next run resumes.
     """
     meter = Meter()
-    deps = backend.deps(Caller(), meter)
-    deps.needs = job.needs
+    deps = replace(backend.deps(Caller(), meter), needs=job.needs)
     leases = Leases(deps.database)
     run_id = new_run_id(job.name, deps.clock())
     lease = await leases.acquire(

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from shared.core.errors import Unauthorized
 from shared.core.text_validation import one_line, prose, wrong
 from shared.runtime.envelope import Envelope
-from shared.runtime.tool import Result, Undo
+from shared.runtime.schemas import Result, Undo
 from shared.tasks.model import Priority, Status, Task
 from shared.tasks.repository import Tasks
 

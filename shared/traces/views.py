@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from shared.core.errors import Forbidden, NotFound
-from shared.runtime.tool import Result
+from shared.runtime.schemas import Result
 from shared.traces.repository import Traces
 from shared.traces.trust import Status
 

@@ -9,7 +9,8 @@ import pytest
 
 from infra.deploy.discovery import jobs, tools
 from infra.deploy.functions import ACCESS, FINISHING, KNOWLEDGE, LONGEST, USER, VIEWER, functions
-from shared.runtime.tool import Effect, Need
+from shared.runtime.capabilities import Need
+from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
     from infra.deploy.functions import Function

@@ -17,7 +17,8 @@ from infra.deploy.discovery import folder_of, tools
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.invocation import parse
-from shared.runtime.tool import Effect, Repeatable
+from shared.runtime.schemas import Repeatable
+from shared.runtime.tool import Effect
 from tests.support.note_tools import TOOLS as NOTEBOOK
 
 if TYPE_CHECKING:

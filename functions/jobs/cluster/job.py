@@ -8,8 +8,8 @@ from functions.jobs.cluster.model_names import name_topics
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.clustering_repository import Clusterings
 from shared.knowledge.queue import Steps
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Job, Report
-from shared.runtime.tool import Need
 
 if TYPE_CHECKING:
     from functions.jobs.cluster.due import Standing

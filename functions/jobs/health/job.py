@@ -11,8 +11,8 @@ from shared.core.log import log
 from shared.knowledge.chunk import source_id_of
 from shared.knowledge.corpus import knowledge
 from shared.knowledge.golden_queries import TOP, Health, Night, gained_since_a_week
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Job, Report
-from shared.runtime.tool import Need
 from shared.search.candidates import Mode, Question
 from shared.search.filter_plan import Selection
 from shared.search.fusion import in_turns

@@ -12,8 +12,8 @@ from functions.jobs.ingest.readwise.parking import PARKING
 from shared.core.errors import CarrelError, InvalidInput
 from shared.core.log import describe, log
 from shared.firestore.database import LeaseLost
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Job, Report
-from shared.runtime.tool import Need
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

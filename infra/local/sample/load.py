@@ -19,8 +19,8 @@ from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import CentredCluster, Clusters
 from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Source
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Job, Report
-from shared.runtime.tool import Need
 from shared.text.chunking import split
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -351,8 +352,8 @@ async def test_where_readwise_is_followed_its_exports_are_left_alone(
     token = {"readwise_token": SecretStr("of-another"), "readwise_url": "http://127.0.0.1:9"}
     remove(storage, "d.json")
     put(storage, "e.json", '[{"user_book_id": 8, "highlights": [{"id": 2, "text": "Four."}]}]')
-    with_token = backend.deps(Caller(), Meter())
-    with_token.settings = backend.settings.model_copy(update=token)
+    settings = backend.settings.model_copy(update=token)
+    with_token = replace(backend.deps(Caller(), Meter()), settings=settings)
     report = Report()
     await follow_bucket(ADDRESS, with_token, ample(), report)
     assert report.failures == []

@@ -8,7 +8,8 @@ from shared.core.caller import Tier
 from shared.extractions.lookup import look_up
 from shared.extractions.model import Methodology
 from shared.extractions.views import Answer, Attribution, ExtractionArguments, Identified
-from shared.runtime.tool import Effect, Links, Need, Tool
+from shared.runtime.capabilities import Need
+from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

@@ -15,7 +15,8 @@ from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import ClusterSummary, Passage, cluster_fields, passage_fields
 from shared.runtime.pagination import CursorText, Moment, fitting, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Tool
+from shared.runtime.schemas import Arguments, DocumentId
+from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk

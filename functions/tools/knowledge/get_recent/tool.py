@@ -16,7 +16,8 @@ from shared.index.vector_index import place
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.views import Passage, passage_fields
 from shared.runtime.pagination import CursorText, Moment, fitting, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, DocumentId, Effect, Links, Result, Tool
+from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
     from shared.core.dates import Span

@@ -13,7 +13,8 @@ from shared.knowledge.chunk_repository import ChunkLists
 from shared.knowledge.source_repository import Sources
 from shared.knowledge.views import SourceSummary, source_fields
 from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
+from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 from shared.text.snippets import snippet
 
 if TYPE_CHECKING:

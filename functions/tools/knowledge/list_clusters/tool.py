@@ -10,7 +10,8 @@ from shared.core.caller import Tier
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import ClusterSummary, cluster_fields
 from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, DocumentId, Effect, Links, Result, Tool
+from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

@@ -14,7 +14,8 @@ from shared.knowledge.common_names import CommonNames
 from shared.knowledge.source_repository import Order, Sources
 from shared.knowledge.views import SourceSummary, source_fields
 from shared.runtime.pagination import CursorText, Moment, fitting, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, DocumentId, Effect, Links, Result, Tool
+from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.tool import Effect, Links, Tool
 from shared.text.suggestions import unknown_name
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import Passage, passage_fields
-from shared.runtime.tool import Result
+from shared.runtime.schemas import Result
 from shared.search.candidates import Mode
 from shared.text.excerpts import excerpt
 

@@ -8,7 +8,8 @@ from pydantic import Field, WithJsonSchema
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.runtime.tool import Arguments, Effect, Repeatable, Tool
+from shared.runtime.schemas import Arguments, Repeatable
+from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import CHANGEABLE, checked, done, undo_by
 from shared.tasks.contract import (
     ENVELOPE,

@@ -13,7 +13,8 @@ from shared.core.dates import time_zone
 from shared.core.errors import InvalidInput
 from shared.core.text_validation import wrong
 from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, Effect, Result, Tool
+from shared.runtime.schemas import Arguments, Result
+from shared.runtime.tool import Effect, Tool
 from shared.tasks.contract import ENVELOPE, Day, PriorityName, TaskView, own_tasks
 from shared.tasks.model import Status, folded
 from shared.tasks.repository import Selection

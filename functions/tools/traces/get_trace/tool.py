@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from shared.core.caller import Tier
-from shared.runtime.tool import Arguments, DocumentId, Effect, Result, Tool
+from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.tool import Effect, Tool
 from shared.traces.repository import Traces
 from shared.traces.trust import FeedbackTag, Status, VoteType
 from shared.traces.views import Standing, is_own, readable, standing_fields, votes_in_words

@@ -13,7 +13,8 @@ from shared.core.caller import Tier
 from shared.core.errors import Forbidden, InvalidInput
 from shared.core.text_validation import prose
 from shared.firestore.database import Stale
-from shared.runtime.tool import DocumentId, Effect, Repeatable, Tool, Undo
+from shared.runtime.schemas import DocumentId, Repeatable, Undo
+from shared.runtime.tool import Effect, Tool
 from shared.traces.repository import Traces
 from shared.traces.screening import require_no_secrets_in
 from shared.traces.trust import Ballot, FeedbackTag, Record, Tally, VoteType

@@ -14,7 +14,7 @@ from shared.workspaces.repository import Erased
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from functions.tools.workspaces.extract_key_info.brought import Brought, Source
+    from functions.tools.workspaces.extract_key_info.corpus import Location, SearchedMaterials
     from shared.runtime.context import Deps
     from shared.search.candidates import Candidate
     from shared.workspaces.model import Passage
@@ -31,7 +31,7 @@ _RANKED_BY_WORDS: Final = (
 )
 
 
-async def ranked(query: str, brought: Brought, top_k: int, deps: Deps) -> Ranked:
+async def rank_passages(query: str, searched: SearchedMaterials, top_k: int, deps: Deps) -> Ranked:
     """Rank passages: two round trips deep, and none where they are in memory.
 
     Of equal scores, those of the latest materials come first, and there those that stand first.
@@ -42,34 +42,36 @@ async def ranked(query: str, brought: Brought, top_k: int, deps: Deps) -> Ranked
     """
     weight = deps.settings.extract_semantic_weight
     question = Question(query, Mode.HYBRID, Selection(), weight, may_be_far=True)
-    ranking = await rank(question, brought.corpus, deps)
+    ranking = await rank(question, searched.corpus, deps)
     missing = ranking.without_meaning
     outage = _WITHOUT_MEANING.get(missing) if missing else None
-    sources = brought.sources([hit.id for hit in ranking.hits])
-    hits = [hit for hit in ranking.hits if hit.id in sources]
-    best = sorted(hits, key=lambda hit: _order(hit, sources[hit.id]))[:top_k]
+    locations = searched.locations([hit.id for hit in ranking.hits])
+    hits = [hit for hit in ranking.hits if hit.id in locations]
+    best = sorted(hits, key=lambda hit: _order(hit, locations[hit.id]))[:top_k]
     if outage and best:  # then a score is BM25 itself
         best = [replace(hit, score=hit.score / best[0].score) for hit in best]
-    texts = await _texts(best, brought)
+    texts = await _texts(best, searched)
     near = DENSE_POOL if outage else sum(hit.near for hit in hits)
-    whole = brought.is_whole and all(hit.id in texts for hit in best)
+    whole = searched.is_whole and all(hit.id in texts for hit in best)
     if not whole or near < min(DENSE_POOL, ranking.documents):
         raise Erased("These materials were erased while they were searched. Bring them again.")
     return Ranked(
-        hits=[(hit, sources[hit.id], sources[hit.id].place.text or texts[hit.id]) for hit in best],
+        hits=[
+            (hit, locations[hit.id], locations[hit.id].place.text or texts[hit.id]) for hit in best
+        ],
         considered=ranking.documents or len(hits),  # unknown where words were late
         matches=ranking.matches,
         message=_RANKED_BY_WORDS.format(outage) if outage else ranking.late,
     )
 
 
-async def _texts(hits: Sequence[Candidate[Passage]], brought: Brought) -> dict[str, str]:
+async def _texts(hits: Sequence[Candidate[Passage]], searched: SearchedMaterials) -> dict[str, str]:
     """The passages' own texts. One round trip for those that only words found."""
     texts = {hit.id: hit.document.text for hit in hits if hit.document}
     missing = [hit.id for hit in hits if hit.id not in texts]
-    read = await brought.corpus.documents.get_all(missing)
-    return texts | {each.id: each.text for each in read}
+    read = await searched.corpus.documents.get_all(missing)
+    return texts | {passage.id: passage.text for passage in read}
 
 
-def _order(hit: Candidate[Passage], source: Source) -> tuple[float, float, int]:
-    return -hit.score, -source.material.brought_at.timestamp(), source.place.position
+def _order(hit: Candidate[Passage], location: Location) -> tuple[float, float, int]:
+    return -hit.score, -location.material.brought_at.timestamp(), location.place.position

@@ -1,7 +1,7 @@
-"""Materials as what search looks in: those just brought, in memory, or those of the task's past.
+"""Materials as a corpus to search: new ones in memory, or those that are stored.
 
-The same search ranks both, by the same lists of words: what was just brought is found as it will be
-found again.
+The same search ranks both, by the same postings: new materials are found as they will be found
+again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Location:
     """Where a passage stands.
 
     Attributes:
@@ -41,7 +41,7 @@ class Source:
     place: Place
 
 
-class Brought:
+class SearchedMaterials:
     """Materials to search, as a corpus and as what passages are quoted from.
 
     Attributes:
@@ -82,20 +82,23 @@ class Brought:
     @property
     def is_whole(self) -> bool:
         """Whether all of their contents were there. Search first."""
-        return all(len(self._contents[each.document_id]) == each.parts for each in self.materials)
+        return all(
+            len(self._contents[material.document_id]) == material.parts
+            for material in self.materials
+        )
 
-    def sources(self, passage_ids: Sequence[str]) -> dict[str, Source]:
+    def locations(self, passage_ids: Sequence[str]) -> dict[str, Location]:
         """Where these passages stand first in the latest materials that hold them. Search first."""
-        wanted, found = set(passage_ids), dict[str, Source]()
+        wanted, locations = set(passage_ids), dict[str, Location]()
         for material in self.materials:
             for part in self._contents[material.document_id]:
                 for passage_id, place in part.places():
                     if passage_id in wanted:
-                        found.setdefault(passage_id, Source(material, place))
-        return found
+                        locations.setdefault(passage_id, Location(material, place))
+        return locations
 
 
-class HeldPassages:
+class PassagesInMemory:
     """Passages and their vectors in memory."""
 
     def __init__(self, texts: Mapping[str, str], vectors: Mapping[str, Vector]) -> None:
@@ -104,7 +107,7 @@ class HeldPassages:
         self._vectors = vectors
 
     async def get_all(self, ids: Sequence[str]) -> list[Passage]:
-        """Those of these that are held, in this order."""
+        """Those of these that are there, in this order."""
         return [Passage(name, self._texts[name]) for name in ids if name in self._texts]
 
     async def nearest(
@@ -118,36 +121,36 @@ class HeldPassages:
 
     async def similarities(self, vector: Vector, ids: Sequence[str]) -> list[Neighbour[Passage]]:
         """These, compared with a vector, best first."""
-        found = [
+        neighbours = [
             neighbour(passage, vector, self._vectors[passage.id])
             for passage in await self.get_all(ids)
         ]
-        return sorted(found, key=by_distance)
+        return sorted(neighbours, key=by_distance)
 
 
-def just_brought(
+def in_memory(
     material: Material,
     parts: Sequence[Part],
     texts: Mapping[str, str],
     vectors: Mapping[str, Vector],
-) -> Brought:
+) -> SearchedMaterials:
     """Materials whose passages and vectors are at hand: they are searched without a round trip."""
 
-    async def held() -> Contents:
+    async def contents() -> Contents:
         return {material.document_id: parts}
 
-    return Brought([material], HeldPassages(texts, vectors), held)
+    return SearchedMaterials([material], PassagesInMemory(texts, vectors), contents)
 
 
-def brought_before(
+def stored(
     materials: Sequence[Material],
     store: Materials,
     *,
     note: str | None = None,
-) -> Brought:
+) -> SearchedMaterials:
     """Materials in the store, the latest first; and what else to know of them."""
 
-    async def stored() -> Contents:
+    async def contents() -> Contents:
         return await store.parts(materials)
 
-    return Brought(materials, store.searched(materials), stored, note=note)
+    return SearchedMaterials(materials, store.searched(materials), contents, note=note)
