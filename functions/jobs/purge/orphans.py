@@ -1,12 +1,13 @@
-"""Delete chunks whose source is gone, and what is left of chunks that nobody will take out."""
+"""Delete orphans: chunks without a source, tombstones, extractions without a chunk, empty topics."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.purge.rounds import go_round
-from functions.jobs.purge.sweep import Sweep
+from functions.jobs.purge.sweep import Sweep, go_round
+from shared.extractions.heirs import show_heirs
+from shared.extractions.upkeep import ExtractionUpkeep
 from shared.pipeline.orphaned_chunks import PAGE, SETTLED, Leftovers
 
 if TYPE_CHECKING:
@@ -49,3 +50,35 @@ async def forget_tombstones(deps: Deps, budget: Budget, report: Report) -> None:
 
 CHUNKS: Final = Sweep("chunks", delete_orphans)
 TOMBSTONES: Final = Sweep("tombstones", forget_tombstones)
+
+
+async def _count_gone(deps: Deps) -> int:
+    return await ExtractionUpkeep(deps.database).count()
+
+
+async def forget_topics(deps: Deps, budget: Budget, report: Report) -> None:
+    """Delete topics of which nothing is left."""
+    upkeep = ExtractionUpkeep(deps.database)
+    while forgotten := await upkeep.forget_empty_topics():
+        report.counts += Counter(topics=forgotten)
+        if budget.spent:
+            report.finished = False
+            return
+
+
+async def remove_orphans(deps: Deps, budget: Budget, report: Report) -> None:
+    """Look at every extraction once a week: one read for it, and one for its chunk."""
+    upkeep = ExtractionUpkeep(deps.database)
+
+    async def look(place: str) -> str | None:
+        page = await upkeep.page(place)
+        removed = await upkeep.remove(await upkeep.orphans(page))
+        report.counts += Counter(extractions=removed)
+        return page[-1].id if page else None
+
+    await go_round("extractions", look, deps, budget, report)
+
+
+DUPLICATES: Final = Sweep("duplicates", show_heirs, _count_gone)
+TOPICS: Final = Sweep("topics", forget_topics)
+EXTRACTIONS: Final = Sweep("extractions", remove_orphans)
