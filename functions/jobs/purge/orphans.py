@@ -1,4 +1,4 @@
-"""Delete orphans: chunks without a source, tombstones, extractions without a chunk, empty topics."""
+"""Delete orphans: chunks and extractions that hang on nothing, tombstones, empty topics."""
 
 from __future__ import annotations
 
