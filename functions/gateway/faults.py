@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from functions.gateway.refusals import refused
+from functions.gateway.http_errors import refused
 from shared.core.errors import PlatformFault, ToolFailure
 from shared.core.log import describe, log
 

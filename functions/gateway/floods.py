@@ -10,8 +10,8 @@ import time
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from functions.gateway.auth.addresses import address_of
-from functions.gateway.refusals import refused
+from functions.gateway.auth.client_address import address_of
+from functions.gateway.http_errors import refused
 from shared.core.errors import RateLimited
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from functions.gateway.dispatch import Dispatcher
+    from functions.gateway.calls.dispatch import Dispatcher
 
 GOOD_SECONDS: Final = 30.0
 """How long all parts, once seen to be well, are taken to be so: a look wakes every function."""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers, MutableHeaders
 
-from functions.gateway.auth.addresses import address_of
+from functions.gateway.auth.client_address import address_of
 from functions.gateway.auth.credentials import credential_in
 from functions.gateway.auth.public_url import challenge
-from functions.gateway.refusals import refused, seconds
+from functions.gateway.http_errors import refused, seconds
 from shared.core.caller import EVERYTHING
 from shared.core.errors import CarrelError, Forbidden, Unauthorized
 

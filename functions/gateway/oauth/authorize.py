@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcp.server.auth.handlers.authorize import AuthorizationHandler
 
-from functions.gateway.auth.addresses import address_of
+from functions.gateway.auth.client_address import address_of
 from functions.gateway.oauth.approval import answer_at
 from functions.gateway.oauth.authorization import CONSENT_PATH
 from functions.gateway.oauth.clients import One, has_document

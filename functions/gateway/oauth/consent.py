@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 from starlette.routing import Route, request_response
 
-from functions.gateway.auth.addresses import address_of
+from functions.gateway.auth.client_address import address_of
 from functions.gateway.oauth.authorization import CONSENT_PATH, unseal
 from functions.gateway.oauth.browsers import Browsers
 from functions.gateway.oauth.forms import bounded, parameters_of

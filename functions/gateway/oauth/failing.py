@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse
 
-from functions.gateway.refusals import seconds
+from functions.gateway.http_errors import seconds
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, RateLimited, Unavailable
 from shared.core.log import describe, log
 

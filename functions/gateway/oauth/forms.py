@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import Request
 
-from functions.gateway.bodies import Bounded
+from functions.gateway.body_limits import Bounded
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 from starlette.responses import HTMLResponse
 
+from functions.gateway.http_errors import seconds
 from functions.gateway.oauth.destination import Destination
-from functions.gateway.refusals import seconds
 from shared.core.caller import Scope
 
 if TYPE_CHECKING:

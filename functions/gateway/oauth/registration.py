@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcp.server.auth.handlers.register import RegistrationHandler
 from mcp.server.auth.settings import ClientRegistrationOptions
 
-from functions.gateway.auth.addresses import address_of
+from functions.gateway.auth.client_address import address_of
 from functions.gateway.oauth.failing import NO_STORE
 
 if TYPE_CHECKING:

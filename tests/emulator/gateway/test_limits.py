@@ -12,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from functions.gateway.auth.visitor import Visitor
-from functions.gateway.limits import (
+from functions.gateway.rate_limits import (
     IDLE,
     LOGINS,
     REGISTRATIONS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.responses import PlainTextResponse
 
-from functions.gateway.bodies import Bounded
+from functions.gateway.body_limits import Bounded
 from tests.support.authorization_server import house
 from tests.support.sign_in_app import Doorway
 

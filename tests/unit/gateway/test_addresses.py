@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.gateway.auth.addresses import address_of
+from functions.gateway.auth.client_address import address_of
 
 
 def seen(forwarded: str | None, proxies: int, client: str = "10.0.0.9") -> str:

@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from functions.gateway.bodies import MOST_HELD, SLOWEST, Bounded
+from functions.gateway.body_limits import MOST_HELD, SLOWEST, Bounded
 from functions.gateway.json_bodies import LARGE, problem_in
 
 if TYPE_CHECKING:

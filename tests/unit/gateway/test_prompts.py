@@ -12,9 +12,9 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from functions.gateway.catalog import Catalog
-from functions.gateway.prompt import LONGEST, Prompt
-from functions.gateway.prompt_texts import PERIODS, PROMPTS
-from functions.gateway.server import INSTRUCTIONS, instructions
+from functions.gateway.mcp.prompt import LONGEST, Prompt
+from functions.gateway.mcp.prompt_texts import PERIODS, PROMPTS
+from functions.gateway.mcp.server import INSTRUCTIONS, instructions
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.requests import Request
 
+from functions.gateway.http_errors import refused
 from functions.gateway.oauth.failing import refuse
 from functions.gateway.oauth.page import message_page
-from functions.gateway.refusals import refused
 from shared.core.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:

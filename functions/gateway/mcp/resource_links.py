@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import mcp_types as types
 
-from functions.gateway.uris import expand, variable
+from functions.gateway.mcp.uris import expand, variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

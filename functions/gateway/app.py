@@ -17,15 +17,15 @@ from functions.gateway.access import Access
 from functions.gateway.auth.middleware import Authentication
 from functions.gateway.auth.public_url import RESOURCE_PATH, hosts_of, origins_of
 from functions.gateway.auth.visitor import visitor_in
-from functions.gateway.bodies import Bounded
+from functions.gateway.body_limits import Bounded
 from functions.gateway.faults import Faults
 from functions.gateway.floods import Floods
 from functions.gateway.health import Health
+from functions.gateway.http_errors import refusal
 from functions.gateway.json_bodies import problem_in
-from functions.gateway.messages import CheckedMessages
+from functions.gateway.mcp.messages import CheckedMessages
+from functions.gateway.mcp.server import mcp_server
 from functions.gateway.oauth.doors import doors
-from functions.gateway.refusals import refusal
-from functions.gateway.server import mcp_server
 from functions.gateway.tracing import Tracing
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from starlette.responses import JSONResponse
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from functions.gateway.calls.dispatch import Dispatcher
     from functions.gateway.catalog import Catalog
-    from functions.gateway.dispatch import Dispatcher
     from shared.core.settings import Settings
 
     Handler = Callable[[Request], Awaitable[ASGIApp]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import httpx2
 from pydantic import ValidationError
 
-from functions.gateway.id_tokens import IdTokens
+from functions.gateway.calls.id_tokens import IdTokens
 from shared.core.circuit_breaker import Breaker
 from shared.core.errors import PlatformFault, Unavailable
 from shared.core.log import log, traceparent

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.calls import result_of
-from functions.gateway.links import linked
+from functions.gateway.calls.pipeline import result_of
+from functions.gateway.mcp.resource_links import linked
 from shared.core.base64url import from_base64url, to_base64url
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Visitor
-    from functions.gateway.calls import Calls
+    from functions.gateway.calls.pipeline import Calls
     from functions.gateway.catalog import Catalog, Declaration
     from shared.runtime.tool import Links
 

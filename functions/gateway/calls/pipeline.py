@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.arguments import invalid_arguments
 from functions.gateway.auth.refusing import ask_to_sign_in
-from functions.gateway.call_log import log_call
-from functions.gateway.charging import bill_for, close
+from functions.gateway.calls.arguments import invalid_arguments
+from functions.gateway.calls.call_log import log_call
+from functions.gateway.calls.charging import bill_for, close
 from shared.core.errors import CarrelError, PlatformFault, Unauthorized, Unavailable, fault
 from shared.core.log import describe, log
 from shared.runtime.messages import CallAnswer, CallRequest
@@ -23,10 +23,10 @@ from shared.runtime.outage_advice import IDEMPOTENCY_KEY
 
 if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Visitor
-    from functions.gateway.billing import Billing
+    from functions.gateway.calls.billing import Billing
+    from functions.gateway.calls.dispatch import Dispatcher
     from functions.gateway.catalog import Declaration
-    from functions.gateway.dispatch import Dispatcher
-    from functions.gateway.limits import CallLimits
+    from functions.gateway.rate_limits import CallLimits
     from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
 

@@ -13,7 +13,7 @@ from shared.runtime.tool import Effect
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from functions.gateway.billing import Billing, Reservation
+    from functions.gateway.calls.billing import Billing, Reservation
     from functions.gateway.catalog import Declaration
     from shared.runtime.messages import CallAnswer, CallRequest
 

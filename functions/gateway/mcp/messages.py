@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from functions.gateway.arguments import MAX_DEPTH
-from functions.gateway.refusals import refusal
+from functions.gateway.calls.arguments import MAX_DEPTH
+from functions.gateway.http_errors import refusal
 
 if TYPE_CHECKING:
     from starlette.responses import JSONResponse

@@ -9,15 +9,15 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from functions.gateway.auth.visitor import visitor_of
-from functions.gateway.calls import compact, meta, result_of
-from functions.gateway.links import MIME_TYPE
-from functions.gateway.resource_list import ResourceList
-from functions.gateway.uris import match
+from functions.gateway.calls.pipeline import compact, meta, result_of
+from functions.gateway.mcp.resource_links import MIME_TYPE
+from functions.gateway.mcp.resource_list import ResourceList
+from functions.gateway.mcp.uris import match
 from shared.core.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Context, Visitor
-    from functions.gateway.calls import Calls
+    from functions.gateway.calls.pipeline import Calls
     from functions.gateway.catalog import Catalog
     from shared.runtime.messages import CallAnswer
 

@@ -10,12 +10,12 @@ from mcp_types.version import is_version_at_least
 
 from functions.gateway.auth.refusing import closed
 from functions.gateway.auth.visitor import visitor_of
-from functions.gateway.calls import compact, meta
-from functions.gateway.links import blocks
+from functions.gateway.calls.pipeline import compact, meta
+from functions.gateway.mcp.resource_links import blocks
 
 if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Context, Visitor
-    from functions.gateway.calls import Calls
+    from functions.gateway.calls.pipeline import Calls
     from functions.gateway.catalog import Catalog, Declaration
     from shared.runtime.messages import CallAnswer
     from shared.runtime.tool import Links

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 
+from functions.gateway.http_errors import refusal
 from functions.gateway.json_bodies import LARGE
-from functions.gateway.refusals import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.gateway.auth.visitor import Context
-    from functions.gateway.prompt import Prompt
+    from functions.gateway.mcp.prompt import Prompt
 
 
 class Prompts:
