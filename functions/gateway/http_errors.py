@@ -1,4 +1,4 @@
-"""Answers to requests that never reach the protocol, in a form that its clients read."""
+"""Errors as HTTP answers that MCP clients can read, for requests that never reach the protocol."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 import mcp_types as types
 from starlette.responses import JSONResponse
 
+from shared.core.errors import PlatformFault, ToolFailure
+from shared.core.log import describe, log
+
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
     from shared.core.errors import CarrelError
 
 
-def refusal(
+def json_rpc_error(
     status: int,
     message: str,
     headers: dict[str, str] | None = None,
@@ -24,14 +29,53 @@ def refusal(
     return JSONResponse(body, status_code=status, headers=headers)
 
 
-def refused(error: CarrelError, headers: dict[str, str] | None = None) -> JSONResponse:
-    """What a client hears of an error of ours."""
-    answer = refusal(error.status, error.message, headers)
+def error_response(error: CarrelError, headers: dict[str, str] | None = None) -> JSONResponse:
+    """What a client learns of an error of ours."""
+    response = json_rpc_error(error.status, error.message, headers)
     if error.retry_after is not None:
-        answer.headers["retry-after"] = seconds(error.retry_after)
-    return answer
+        response.headers["retry-after"] = retry_after_header(error.retry_after)
+    return response
 
 
-def seconds(wait: float) -> str:
-    """A wait as `Retry-After` has it: whole seconds, rather too many."""
-    return str(math.ceil(wait))
+def retry_after_header(seconds: float) -> str:
+    """A wait as `Retry-After` has it: whole seconds, rounded up."""
+    return str(math.ceil(seconds))
+
+
+class ErrorMiddleware:
+    """Answers what an app raises. The framework would log the request's path and the error's words.
+
+    An error that the caller can act on keeps its message; any other is logged without its words,
+    and answered without them.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Catch what this app raises."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = False
+
+        async def watch(message: Message) -> None:
+            nonlocal began
+            began = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
+            response = _logged_response(error)
+            if not began:
+                await response(scope, receive, send)
+
+
+def _logged_response(error: Exception) -> JSONResponse:
+    if isinstance(error, ToolFailure):
+        log.warning("refused", code=error.code, **describe(error))
+        return error_response(error)
+    log.error("fault", **describe(error))
+    return error_response(PlatformFault("Carrel failed on its side. Try again later."))

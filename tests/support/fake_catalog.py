@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from functions.gateway.calls.dispatch import Dispatcher
     from functions.gateway.calls.pipeline import Calls
-    from functions.gateway.mcp.prompt import Prompt
+    from functions.gateway.mcp.prompts import Prompt
     from shared.runtime.messages import CallRequest
 
     Answer = dict[str, Any] | CarrelError

@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from functions.gateway.auth.visitor import visitor_of
-from functions.gateway.mcp.uris import variable
+from functions.gateway.mcp.resource_links import variable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Visitor
     from functions.gateway.calls.pipeline import Calls
     from functions.gateway.catalog import Catalog
-    from functions.gateway.mcp.prompt import Prompt
+    from functions.gateway.mcp.prompts import Prompt
 
 INSTRUCTIONS: Final = (
     "Carrel holds its owner's reading highlights and notes, what people and agents here learned"

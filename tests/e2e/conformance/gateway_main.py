@@ -14,7 +14,7 @@ from mcp_types import MISSING_REQUIRED_CLIENT_CAPABILITY
 from functions.gateway.access import Access
 from functions.gateway.app import as_function, mcp_app
 from functions.gateway.catalog import Catalog, Declaration
-from functions.gateway.mcp.prompt import Argument, Prompt
+from functions.gateway.mcp.prompts import Argument, Prompt
 from functions.gateway.mcp.server import mcp_server
 from shared.core.caller import Tier
 from shared.core.settings import Settings
