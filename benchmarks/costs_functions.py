@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from benchmarks.cold_start import importing
 from benchmarks.costs_set import operations
 from functions.gateway.access import Access
-from functions.gateway.auth.credentials import Credential
+from functions.gateway.auth.callers import Credential
 from functions.gateway.catalog import Declaration
 from infra.deploy.discovery import tools
 from infra.deploy.functions import functions

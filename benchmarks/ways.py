@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.gateway.calls import RECEIPT
+from functions.gateway.mcp.results import RECEIPT
 from shared.ai.embedding import Purpose
 from shared.index.postings import KNOWLEDGE
 from shared.index.vector_index import nearest_query

@@ -1,7 +1,7 @@
 """The gateway for a laptop: the same function, with the tools in its own process."""
 
+from functions.gateway.app import gateway
 from functions.gateway.catalog import Catalog
-from functions.gateway.http import gateway
 from infra.local.inline import InlineDispatcher
 from shared.core.settings import Settings
 from shared.runtime.context import Backend

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.gateway.uris import variable
+from functions.gateway.mcp.resource_links import variable
 from infra.deploy import generated
 from infra.deploy.discovery import folder_of, tools
 from shared.core.caller import Tier

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.gateway.calls import RECEIPT
+from functions.gateway.mcp.results import RECEIPT
 from infra.deploy.discovery import tools
 from tests.support.mcp_wire import (
     ENVELOPE,

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
-from functions.gateway.call_log import task_hash
+from functions.gateway.calls.call_log import task_hash
 from infra.deploy.discovery import ROOT
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring

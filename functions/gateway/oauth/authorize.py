@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcp.server.auth.handlers.authorize import AuthorizationHandler
 
-from functions.gateway.auth.addresses import address_of
+from functions.gateway.auth.client_address import client_address
 from functions.gateway.oauth.approval import answer_at
 from functions.gateway.oauth.authorization import CONSENT_PATH
 from functions.gateway.oauth.clients import One, has_document
@@ -61,7 +61,7 @@ class Authorize:
         asked = {"code_challenge_method": _UNSAID_METHOD, **await parameters_of(request)}
         client_id = asked.get("client_id", "")
         if has_document(client_id):
-            await self._limit(address_of(request.scope, self._trusted_proxies))
+            await self._limit(client_address(request.scope, self._trusted_proxies))
         # Looked up here, so that the SDK has no failure to log, whose words may be anybody's.
         client = await self._provider.get_client(client_id)
         if client is None:

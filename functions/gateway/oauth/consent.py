@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 from starlette.routing import Route, request_response
 
-from functions.gateway.auth.addresses import address_of
+from functions.gateway.auth.client_address import client_address
 from functions.gateway.oauth.authorization import CONSENT_PATH, unseal
 from functions.gateway.oauth.browsers import Browsers
 from functions.gateway.oauth.forms import bounded, parameters_of
@@ -130,7 +130,7 @@ class Consent:
         return await self.approvals.approve(asked, proof, key.scopes)
 
     async def _count_try(self, request: Request) -> None:
-        await self.login_limit(address_of(request.scope, self.settings.proxies))
+        await self.login_limit(client_address(request.scope, self.settings.proxies))
 
     def _page(self, request: Request, sealed: str, error: CarrelError | None = None) -> Response:
         asked = self._unsealed(sealed)

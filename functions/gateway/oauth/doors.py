@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from functions.gateway.auth.public_url import issuer_of
-from functions.gateway.limits import LOGINS, REGISTRATIONS
 from functions.gateway.oauth.approval import Approvals
 from functions.gateway.oauth.client_documents import ClientDocuments
 from functions.gateway.oauth.consent import Consent
 from functions.gateway.oauth.google import Google
 from functions.gateway.oauth.routes import routes
+from functions.gateway.rate_limits import LOGINS, REGISTRATIONS
 
 if TYPE_CHECKING:
     from starlette.routing import Route

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse
 
-from functions.gateway.refusals import seconds
+from functions.gateway.http_errors import retry_after_header
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, RateLimited, Unavailable
 from shared.core.log import describe, log
 
@@ -40,7 +40,7 @@ def refuse(_request: Request, error: CarrelError) -> Response:
     """What a program learns of an error of ours."""
     answer = failure(error.status, _CODES.get(type(error), "server_error"), error.message)
     if error.retry_after is not None:
-        answer.headers["retry-after"] = seconds(error.retry_after)
+        answer.headers["retry-after"] = retry_after_header(error.retry_after)
     return answer
 
 

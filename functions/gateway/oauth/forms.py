@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import Request
 
-from functions.gateway.bodies import Bounded
+from functions.gateway.body_limits import BodyLimit
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ _MOST_PARAMETERS: Final = 100
 _FORM: Final = "application/x-www-form-urlencoded"
 
 
-def bounded(app: ASGIApp) -> Bounded:
+def bounded(app: ASGIApp) -> BodyLimit:
     """The same app, which takes small bodies only."""
-    return Bounded(app, lambda _: MOST_BYTES)
+    return BodyLimit(app, lambda _: MOST_BYTES)
 
 
 async def parameters_of(request: Request) -> dict[str, str]:

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 from starlette.responses import HTMLResponse
 
+from functions.gateway.http_errors import retry_after_header
 from functions.gateway.oauth.destination import Destination
-from functions.gateway.refusals import seconds
 from shared.core.caller import Scope
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _response(html: str, error: CarrelError | None, targets: Iterable[str]) -> H
     response = HTMLResponse(html, error.status if error else 200, SAFE_HEADERS)
     response.headers["content-security-policy"] = said
     if error and error.retry_after is not None:
-        response.headers["retry-after"] = seconds(error.retry_after)
+        response.headers["retry-after"] = retry_after_header(error.retry_after)
     return response
 
 

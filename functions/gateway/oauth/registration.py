@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcp.server.auth.handlers.register import RegistrationHandler
 from mcp.server.auth.settings import ClientRegistrationOptions
 
-from functions.gateway.auth.addresses import address_of
+from functions.gateway.auth.client_address import client_address
 from functions.gateway.oauth.failing import NO_STORE
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Registration:
 
     async def handle(self, request: Request) -> Response:
         """Answer a program's request."""
-        await self._limit(address_of(request.scope, self._trusted_proxies))
+        await self._limit(client_address(request.scope, self._trusted_proxies))
         response = await self._handler.handle(request)
         response.headers.update(NO_STORE)
         return response

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from functions.gateway.call_log import EVENT
+from functions.gateway.calls.call_log import EVENT
 from infra.deploy.discovery import tools
 from shared.core.caller import Scope, Tier
 from shared.runtime.tool import Effect

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.gateway.billing import LedgerBilling, Reservation
+from functions.gateway.calls.billing import LedgerBilling, Reservation
 from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, State, argument_sizes
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import PaymentRequired, Unauthorized

@@ -11,8 +11,9 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
-from functions.gateway.call_log import task_hash
-from functions.gateway.calls import RECEIPT, call_id
+from functions.gateway.calls.call_log import task_hash
+from functions.gateway.calls.pipeline import call_id
+from functions.gateway.mcp.results import RECEIPT
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller
 from shared.core.settings import Settings

@@ -11,7 +11,7 @@ from google.api_core.exceptions import Aborted, NotFound, ServiceUnavailable
 from pydantic import SecretStr
 
 from functions.gateway.access import Access
-from functions.gateway.auth.credentials import Credential
+from functions.gateway.auth.callers import Credential
 from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING, Caller, Scope, Tier

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
-from functions.gateway.calls import call_id
+from functions.gateway.calls.pipeline import call_id
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller, Scope
 from shared.core.errors import PaymentRequired

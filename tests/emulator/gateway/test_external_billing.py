@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from functions.gateway.external_billing import ExternalBilling
+from functions.gateway.calls.external_billing import ExternalBilling
 from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, State
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.circuit_breaker import PAUSE, Breaker

@@ -12,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from functions.gateway.auth.visitor import Visitor
-from functions.gateway.limits import (
+from functions.gateway.rate_limits import (
     IDLE,
     LOGINS,
     REGISTRATIONS,
@@ -230,7 +230,7 @@ async def test_a_lease_that_fails_leaves_the_bucket_usable(clock: SettableClock)
 
 async def test_an_instance_remembers_a_bounded_number_of_buckets(clock: SettableClock) -> None:
     store = Buckets()
-    buckets = LeasedBuckets(store.lease, clock, most=3)
+    buckets = LeasedBuckets(store.lease, clock, max_buckets=3)
     for name in "abcdabcd":
         await buckets.take(name, Rate(60, MINUTE))
     assert (3, 8) == (len(buckets), store.leases)

@@ -12,9 +12,9 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
-from functions.gateway.calls import RECEIPT
 from functions.gateway.catalog import Catalog
-from functions.gateway.server import mcp_server
+from functions.gateway.mcp.results import RECEIPT
+from functions.gateway.mcp.server import mcp_server
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, NotFound, PlatformFault, RateLimited, Unavailable
 from shared.core.settings import Settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.responses import PlainTextResponse
 
-from functions.gateway.bodies import Bounded
+from functions.gateway.body_limits import BodyLimit
 from tests.support.authorization_server import house
 from tests.support.sign_in_app import Doorway
 
@@ -99,5 +99,5 @@ async def test_a_body_that_drips_in_is_not_waited_for() -> None:
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/token", "headers": []}
-    await Bounded(PlainTextResponse("never"), lambda _: 9, seconds=0.1)(scope, receive, send)
+    await BodyLimit(PlainTextResponse("never"), lambda _: 9, seconds=0.1)(scope, receive, send)
     assert 408 == sent[0]["status"]

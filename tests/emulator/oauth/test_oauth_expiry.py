@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.gateway.auth.credentials import Credential
+from functions.gateway.auth.callers import Credential
 from shared.accounts.access_key import new_key
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.revoking import revoke_key, revoke_user

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from starlette.responses import PlainTextResponse
 
-from functions.gateway.floods import MOST_AT_ONCE, MOST_KEPT, Floods
+from functions.gateway.rate_limits import MAX_ADDRESSES, MAX_CONCURRENT, AddressRateLimit
 from tests.support.clock import SettableSeconds
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def of(address: str) -> Scope:
     return {"type": "http", "headers": [], "client": (address, 1)}
 
 
-async def passed(floods: Floods, requests: int, address: str = "1.2.3.4") -> int:
+async def passed(floods: AddressRateLimit, requests: int, address: str = "1.2.3.4") -> int:
     transport = httpx2.ASGITransport(floods, client=(address, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://x") as http:
         answers = [await http.get("/") for _ in range(requests)]
@@ -34,7 +34,7 @@ async def passed(floods: Floods, requests: int, address: str = "1.2.3.4") -> int
 
 async def test_so_many_a_minute_and_no_more() -> None:
     seconds = SettableSeconds()
-    floods = Floods(PlainTextResponse("ok"), 60, 0, seconds)
+    floods = AddressRateLimit(PlainTextResponse("ok"), 60, 0, seconds)
     assert 60 == await passed(floods, 80)
     seconds.now += 10
     assert 10 == await passed(floods, 80)
@@ -43,34 +43,34 @@ async def test_so_many_a_minute_and_no_more() -> None:
 
 
 async def test_each_address_has_its_own() -> None:
-    floods = Floods(PlainTextResponse("ok"), 5, 0, SettableSeconds())
+    floods = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
     assert 5 == await passed(floods, 9)
     assert 5 == await passed(floods, 9, "5.6.7.8")
 
 
 async def test_only_so_many_addresses_are_remembered() -> None:
-    floods = Floods(PlainTextResponse("ok"), 5, 0, SettableSeconds())
-    for number in range(MOST_KEPT + 10):
+    floods = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
+    for number in range(MAX_ADDRESSES + 10):
         floods._take(str(number))  # noqa: SLF001 - ten thousand requests would take long
-    assert MOST_KEPT == len(floods._full_at)  # noqa: SLF001 - the same
+    assert MAX_ADDRESSES == len(floods._full_at)  # noqa: SLF001 - the same
 
 
 async def test_one_address_does_not_take_all_places_of_an_instance() -> None:
     gate, crowded, there = asyncio.Event(), asyncio.Event(), itertools.count(1)
 
     async def slow(scope: Scope, receive: Receive, send: Send) -> None:
-        if next(there) == MOST_AT_ONCE:
+        if next(there) == MAX_CONCURRENT:
             crowded.set()
         await gate.wait()
         await PlainTextResponse("ok")(scope, receive, send)
 
-    floods = Floods(slow, 1_000, 0, SettableSeconds())
+    floods = AddressRateLimit(slow, 1_000, 0, SettableSeconds())
     one, other = (
         httpx2.AsyncClient(transport=httpx2.ASGITransport(floods, client=(name, 1)))
         for name in ("1.2.3.4", "5.6.7.8")
     )
     async with one, other:
-        waiting = [asyncio.create_task(one.get("http://x/")) for _ in range(MOST_AT_ONCE)]
+        waiting = [asyncio.create_task(one.get("http://x/")) for _ in range(MAX_CONCURRENT)]
         await crowded.wait()
         assert 429 == (await one.get("http://x/")).status_code
         waiting.append(asyncio.create_task(other.get("http://x/")))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from functions.gateway.auth.addresses import address_of
+from functions.gateway.auth.client_address import client_address
 
 
 def seen(forwarded: str | None, proxies: int, client: str = "10.0.0.9") -> str:
     headers = [(b"x-forwarded-for", forwarded.encode())] if forwarded is not None else []
-    return address_of({"type": "http", "headers": headers, "client": (client, 1)}, proxies)
+    return client_address({"type": "http", "headers": headers, "client": (client, 1)}, proxies)
 
 
 def test_without_a_proxy_of_ours_the_header_proves_nothing() -> None:
@@ -40,4 +40,4 @@ def test_an_older_address_in_newer_clothes_is_the_older_one() -> None:
 
 
 def test_a_connection_without_an_address_is_unknown() -> None:
-    assert "unknown" == address_of({"type": "http", "headers": [], "client": None}, 0)
+    assert "unknown" == client_address({"type": "http", "headers": [], "client": None}, 0)

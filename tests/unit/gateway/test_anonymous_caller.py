@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 
 from functions.gateway.auth.visitor import Visitor, visitor_of
-from functions.gateway.server import mcp_server
+from functions.gateway.mcp.server import mcp_server
 from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
 from tests.support.fake_catalog import CATALOG, Desk, calls_to, served

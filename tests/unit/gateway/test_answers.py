@@ -6,7 +6,7 @@ import json
 
 from mcp_types import TextContent
 
-from functions.gateway.tools import to_result
+from functions.gateway.mcp.results import to_result
 from shared.core.errors import NotFound, RateLimited
 from shared.runtime.envelope import Envelope
 from shared.runtime.messages import CallAnswer, Receipt

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from functions.gateway.arguments import MAX_DEPTH, invalid_arguments
 from functions.gateway.auth.visitor import Visitor
+from functions.gateway.calls.arguments import MAX_DEPTH, invalid_arguments
 from shared.core.caller import Caller
 from tests.support.fake_catalog import Desk, calls_to, declared
 

@@ -10,8 +10,13 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from functions.gateway.bodies import MOST_HELD, SLOWEST, Bounded
-from functions.gateway.json_bodies import LARGE, problem_in
+from functions.gateway.body_limits import (
+    LARGE_BODY,
+    MAX_HELD_BYTES,
+    SLOWEST_LINE,
+    BodyLimit,
+    json_problem,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,7 +60,7 @@ def in_parts(parts: Iterable[bytes]) -> list[Message]:
     return [*messages[:-1], messages[-1] | {"more_body": False}]
 
 
-async def sent(bounded: Bounded, messages: list[Message], **headers: str) -> tuple[int, str]:
+async def sent(bounded: BodyLimit, messages: list[Message], **headers: str) -> tuple[int, str]:
     """The status of what a request is answered, and what its error says."""
     answer: list[Any] = []
     coming = iter(messages)
@@ -81,19 +86,19 @@ async def sent(bounded: Bounded, messages: list[Message], **headers: str) -> tup
 )
 async def test_a_body_arrives_as_it_was_sent(parts: list[bytes]) -> None:
     reader = Reader()
-    assert (200, "") == await sent(Bounded(reader, lambda _: 300_000), in_parts(parts))
+    assert (200, "") == await sent(BodyLimit(reader, lambda _: 300_000), in_parts(parts))
     assert [b"".join(parts)] == reader.bodies
 
 
 async def test_many_small_parts_are_handed_on_in_few() -> None:
     reader = Reader()
-    await sent(Bounded(reader, lambda _: 1_000_000), in_parts([b"x"] * 200_000))
+    await sent(BodyLimit(reader, lambda _: 1_000_000), in_parts([b"x"] * 200_000))
     assert 200_000 // (64 * 1024) + 1 == reader.messages
 
 
 async def test_a_body_may_be_as_large_as_allowed_and_no_larger() -> None:
     reader = Reader()
-    bounded = Bounded(reader, lambda _: 1_000, lambda _: "Send less at once.")
+    bounded = BodyLimit(reader, lambda _: 1_000, lambda _: "Send less at once.")
     too_large = "This request has more than the 1,000 bytes that are taken here. Send less at once."
     assert (200, "") == await sent(bounded, in_parts([b"x" * 600, b"x" * 400]))
     assert (413, too_large) == await sent(bounded, in_parts([b"x" * 600, b"x" * 401]))
@@ -103,15 +108,15 @@ async def test_a_body_may_be_as_large_as_allowed_and_no_larger() -> None:
 
 async def test_a_client_that_leaves_is_not_waited_for() -> None:
     reader = Reader()
-    await sent(Bounded(reader, lambda _: 9), [*in_parts([b"a", b"b"])[:1], LEFT])
+    await sent(BodyLimit(reader, lambda _: 9), [*in_parts([b"a", b"b"])[:1], LEFT])
     assert [b"a"] == reader.bodies
 
 
 async def test_who_may_send_more_has_more_time_for_it(monotonic: Monotonic) -> None:
     unfinished = in_parts([b"a", b"b"])[:1]
     little, more = (
-        asyncio.create_task(sent(Bounded(Reader(), most, seconds=60), unfinished))
-        for most in (lambda _: 1, lambda _: 60 * SLOWEST)
+        asyncio.create_task(sent(BodyLimit(Reader(), most, seconds=60), unfinished))
+        for most in (lambda _: 1, lambda _: 60 * SLOWEST_LINE)
     )
     for over, under_way in ((little, [more]), (more, [])):
         monotonic.turn_soon(61)
@@ -122,7 +127,7 @@ async def test_who_may_send_more_has_more_time_for_it(monotonic: Monotonic) -> N
 
 async def test_a_body_of_a_long_text_is_taken_and_one_of_many_things_is_not() -> None:
     reader = Reader()
-    bounded = Bounded(reader, lambda _: 3_000_000, problem_in=problem_in)
+    bounded = BodyLimit(reader, lambda _: 3_000_000, problem_in=json_problem)
     text = json.dumps({"materials": "[1, 2], " * 100_000}).encode()
     assert (200, "") == await sent(bounded, in_parts([text]))
     told = await sent(bounded, in_parts([b"[" + b"[]," * 200_000 + b"0]"]))
@@ -132,8 +137,8 @@ async def test_a_body_of_a_long_text_is_taken_and_one_of_many_things_is_not() ->
 
 async def test_half_a_surrogate_pair_is_refused_in_words() -> None:
     reader = Reader()
-    bounded = Bounded(reader, lambda _: 1_000_000, problem_in=problem_in)
-    for padding in (b"", b" " * LARGE):
+    bounded = BodyLimit(reader, lambda _: 1_000_000, problem_in=json_problem)
+    for padding in (b"", b" " * LARGE_BODY):
         status, message = await sent(bounded, in_parts([b'"\\ud8', b'3d"', padding]))
         assert (400, True) == (status, "half of a surrogate pair" in message)
     assert [] == reader.bodies
@@ -149,21 +154,21 @@ async def test_the_event_loop_goes_on_while_a_large_body_is_checked() -> None:
             await asyncio.sleep(0)
 
     counting = asyncio.create_task(count_turns())
-    bounded = Bounded(Reader(), lambda _: 1_000_000, problem_in=problem_in)
+    bounded = BodyLimit(Reader(), lambda _: 1_000_000, problem_in=json_problem)
     await sent(bounded, in_parts([b'"', b"\\ud83d" * 100_000, b'"']))
     counting.cancel()
     assert turns > 0
 
 
 async def test_more_long_bodies_at_once_than_an_instance_holds_are_put_off() -> None:
-    bounded = Bounded(Reader(), lambda _: MOST_HELD)
+    bounded = BodyLimit(Reader(), lambda _: MAX_HELD_BYTES)
     gone = asyncio.Event()
 
     async def leaves_late() -> Message:
         await gone.wait()
         return LEFT
 
-    part = b"x" * (MOST_HELD // 4)
+    part = b"x" * (MAX_HELD_BYTES // 4)
     coming = iter(in_parts([part] * 4)[:3])
 
     async def receive() -> Message:

@@ -11,9 +11,9 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
+from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
-from functions.gateway.dispatch import HttpDispatcher
-from functions.gateway.prompt import Argument, Prompt
+from functions.gateway.mcp.prompts import Argument, Prompt
 from shared.core.errors import InvalidInput, Unavailable
 from tests.support.fake_catalog import BOOK, SHELF, Desk, declared, served
 from tests.support.faulty_tool_server import Reply, ToolServer

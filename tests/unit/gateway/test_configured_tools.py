@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceTemplateReference
 
 from functions.gateway.catalog import Catalog
-from functions.gateway.links import blocks
+from functions.gateway.mcp.resource_links import link_blocks
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
@@ -108,7 +108,7 @@ async def test_what_cannot_be_read_is_neither_listed_nor_linked_to() -> None:
 async def test_what_can_be_read_stays_linked_to_where_others_are_off() -> None:
     [book] = [each for each in without("get_shelf").open_to(ANNA) if each.name == "list_books"]
     assert book.links
-    [link] = blocks({"books": [{"book_id": "b", "title": "B"}]}, book.links)
+    [link] = link_blocks({"books": [{"book_id": "b", "title": "B"}]}, book.links)
     assert "carrel://book/b" == link.uri
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.datastructures import Headers
 
-from functions.gateway.dispatch import HttpDispatcher
-from functions.gateway.id_tokens import IdTokens
+from functions.gateway.calls.dispatch import HttpDispatcher, IdTokens
 from shared.core.circuit_breaker import FAILURES, PAUSE, SOON
 from shared.core.log import traced
 from shared.runtime.messages import WireError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from functions.gateway.faults import Faults
+from functions.gateway.http_errors import ErrorMiddleware
 from shared.core.errors import NotFound, PlatformFault, Unavailable
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Raising:
 
 async def answer_to(error: Exception) -> httpx2.Response:
     """What a client hears where an app raises this."""
-    transport = httpx2.ASGITransport(Faults(Raising(error)))
+    transport = httpx2.ASGITransport(ErrorMiddleware(Raising(error)))
     async with httpx2.AsyncClient(transport=transport) as client:
         return await client.get(f"http://carrel.example/{SECRET}?{SECRET}")
 
@@ -77,5 +77,5 @@ async def test_an_answer_that_has_begun_is_not_begun_again() -> None:
         raise AssertionError
 
     start: Message = {"type": "http.response.start", "status": 200, "headers": []}
-    await Faults(Raising(RuntimeError(SECRET), start))({"type": "http"}, receive, send)
+    await ErrorMiddleware(Raising(RuntimeError(SECRET), start))({"type": "http"}, receive, send)
     assert [start] == sent

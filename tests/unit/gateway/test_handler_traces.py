@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from mcp.server.lowlevel import Server
 
-from functions.gateway.tracing import Tracing
+from functions.gateway.app import Tracing
 from infra.local.processes import answers
 from shared.core.log import log
 from tests.support.mcp_wire import HANDSHAKE, call, post, post_modern

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from google.auth.compute_engine import _metadata
 
-from functions.gateway.dispatch import HttpDispatcher
-from functions.gateway.id_tokens import IdTokens
+from functions.gateway.calls.dispatch import HttpDispatcher, IdTokens
 from tests.support.fakes.http_server import HANGS
 from tests.support.fakes.metadata import FakeMetadata, claims_of
 from tests.support.faulty_tool_server import ToolServer, write_certificate

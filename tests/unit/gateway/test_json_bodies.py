@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.gateway.json_bodies import MAX_VALUES, count_values, has_half_surrogate_pair
+from functions.gateway.body_limits import MAX_VALUES, count_values, has_half_surrogate_pair
 
 TEXTS = st.text(
     st.characters(codec=None, categories=("Cs", "Lu", "So", "Po", "Zs", "Cc")), max_size=20

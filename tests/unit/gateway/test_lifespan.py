@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.applications import Starlette
 
-from functions.gateway.http import Lifespan
+from functions.gateway.app import Lifespan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

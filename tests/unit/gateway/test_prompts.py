@@ -12,9 +12,9 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from functions.gateway.catalog import Catalog
-from functions.gateway.prompt import LONGEST, Prompt
-from functions.gateway.prompt_texts import PERIODS, PROMPTS
-from functions.gateway.server import INSTRUCTIONS, instructions
+from functions.gateway.mcp.prompt_texts import PERIODS, PROMPTS
+from functions.gateway.mcp.prompts import MAX_LENGTH, Prompt
+from functions.gateway.mcp.server import INSTRUCTIONS, instructions
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
@@ -151,10 +151,10 @@ def test_an_argument_on_several_lines_becomes_one_line_in_quotation_marks() -> N
         ({"topic": " \n"}, "explore_topic needs topic."),
         ({"topic": "a", "colour": "b"}, "explore_topic takes topic, tag, and nothing else."),
         (
-            {"topic": "x" * (LONGEST + 1)},
-            f"topic must be one line of at most {LONGEST} characters.",
+            {"topic": "x" * (MAX_LENGTH + 1)},
+            f"topic must be one line of at most {MAX_LENGTH} characters.",
         ),
-        ({"topic": "a\x00b"}, f"topic must be one line of at most {LONGEST} characters."),
+        ({"topic": "a\x00b"}, f"topic must be one line of at most {MAX_LENGTH} characters."),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused_in_words(

@@ -7,9 +7,9 @@ import pytest
 from pydantic import SecretStr
 
 from functions.gateway.access import Access
+from functions.gateway.app import mcp_app
 from functions.gateway.auth.public_url import hosts_of, origins_of
-from functions.gateway.http import mcp_app
-from functions.gateway.server import mcp_server
+from functions.gateway.mcp.server import mcp_server
 from shared.core.settings import Settings
 from tests.support.fake_catalog import CATALOG, Desk
 from tests.support.mcp_wire import HEADERS, message

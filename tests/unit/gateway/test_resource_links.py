@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from functions.gateway.tools import to_result
+from functions.gateway.mcp.results import to_result
 from shared.runtime.messages import CallAnswer, WireError
 from shared.runtime.tool import Links
 from tests.support.fake_catalog import BOOK, Desk, declared, served

@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.resource_list import START_OVER, from_cursor, to_cursor
+from functions.gateway.mcp.resources import START_OVER, from_cursor, to_cursor
 from shared.core.errors import InvalidInput, Unavailable
 from tests.support.fake_catalog import Desk, served
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from functions.gateway.uris import expand, match, variable
+from functions.gateway.mcp.resource_links import expand, match, variable
 
 BOOK = "carrel://book/{book_id}"
 

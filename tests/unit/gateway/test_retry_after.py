@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.requests import Request
 
+from functions.gateway.http_errors import error_response
 from functions.gateway.oauth.failing import refuse
 from functions.gateway.oauth.page import message_page
-from functions.gateway.refusals import refused
 from shared.core.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shared.core.errors import CarrelError
 
 ANSWERS = {
-    "MCP": refused,
+    "MCP": error_response,
     "OAuth": lambda error: refuse(Request({"type": "http"}), error),
     "a page": lambda error: message_page("Sign in", error),
 }

@@ -1,7 +1,13 @@
-"""How often callers may call. It holds when many instances run, and most calls cost no write.
+"""Rate limits: a rough one by network address, and exact ones by user.
 
-Each caller has a token bucket in Firestore for each class of tools: N tokens, N more a minute.
-Instances lease its tokens in blocks of N / 6, at least one, and spend them in memory.
+Nobody gets everything for asking often. Before anything is read, `AddressRateLimit` counts requests
+by address. It is each instance's own and lives in memory, so that a flood costs neither reads nor
+writes.
+
+What callers may do is limited exactly by `CallLimits`. It holds when many instances run, and most
+calls cost no write. Each caller has a token bucket in Firestore for each class of tools: N tokens,
+N more a minute. Instances lease its tokens in blocks of N / 6, at least one, and spend them in
+memory.
 
 Guaranteed: in any T minutes all instances together let through at most N + N * T calls, and
 what they held when the time began: at most one block per running instance. A caller may be refused
@@ -14,11 +20,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from collections import OrderedDict
+import time
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from functions.gateway.auth.client_address import client_address
+from functions.gateway.http_errors import error_response
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.token_bucket import Rate, Share
 from shared.core.errors import RateLimited
@@ -28,20 +37,81 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
     from functions.gateway.auth.visitor import Visitor
     from shared.accounts.token_bucket import Leased
     from shared.core.dates import Clock
     from shared.core.settings import Settings
     from shared.firestore.database import Connection
 
+    AddressLimit = Callable[[str], Awaitable[None]]
+    """Counts a try from a network address; raises RateLimited where there were too many."""
     LeaseTokens = Callable[[str, Rate, datetime], Awaitable[Leased]]
 
 LOGINS: Final = "login"
 REGISTRATIONS: Final = "registration"
-MOST_KEPT: Final = 4_000
+MAX_ADDRESSES: Final = 10_000
+"""Addresses that an instance remembers."""
+MAX_CONCURRENT: Final = 40
+"""Requests of one address that are under way at once: half of what an instance takes by default."""
+MAX_BUCKETS: Final = 4_000
 """Buckets that an instance remembers: more than it serves at once, so it drops none in use."""
 IDLE: Final = timedelta(minutes=10)
 """After this time without a call an instance gives up its lease."""
+_MINUTE: Final = 60.0
+_READABLE: Final = {
+    "access-control-allow-origin": "*",
+    "access-control-expose-headers": "retry-after",
+}
+"""Or a program in a web page would hear of a network error, and not how long to wait."""
+
+
+class AddressRateLimit:
+    """Lets so many requests a minute through from each address, and not too many at once."""
+
+    def __init__(
+        self, app: ASGIApp, a_minute: int, proxies: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Guard this app, behind so many proxies of ours."""
+        self._app = app
+        self._interval = _MINUTE / a_minute
+        self._proxies = proxies
+        self._clock = clock
+        self._full_at: OrderedDict[str, float] = OrderedDict()
+        self._under_way: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or say when to come again."""
+        if scope["type"] != "http" or scope["method"] == "OPTIONS":
+            await self._app(scope, receive, send)
+            return
+        address = client_address(scope, self._proxies)
+        wait = self._take(address)
+        if wait <= 0 and self._under_way[address] >= MAX_CONCURRENT:
+            wait = 1.0
+        if wait > 0:
+            error = RateLimited(
+                "Too many requests from one address. Wait a moment.", retry_after=wait
+            )
+            await error_response(error, _READABLE)(scope, receive, send)
+            return
+        self._under_way[address] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._under_way[address] -= 1
+            self._under_way += Counter()  # which forgets those of whom none is left
+
+    def _take(self, address: str) -> float:
+        """Count one: 0, or how long to wait (the generic cell rate algorithm)."""
+        now = self._clock()
+        full_at = max(self._full_at.pop(address, now), now) + self._interval
+        wait = full_at - now - _MINUTE
+        self._full_at[address] = full_at if wait <= 0 else full_at - self._interval
+        if len(self._full_at) > MAX_ADDRESSES:
+            self._full_at.popitem(last=False)
+        return wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +190,11 @@ class CallLimits:
 class LeasedBuckets:
     """An instance's shares of all buckets that it has used lately."""
 
-    def __init__(self, lease: LeaseTokens, clock: Clock, most: int = MOST_KEPT) -> None:
+    def __init__(self, lease: LeaseTokens, clock: Clock, max_buckets: int = MAX_BUCKETS) -> None:
         """Lease tokens this way, and remember so many buckets."""
         self._lease = lease
         self._clock = clock
-        self._most = most
+        self._max_buckets = max_buckets
         self._shares: OrderedDict[str, _LockedShare] = OrderedDict()
 
     def __len__(self) -> int:
@@ -148,11 +218,11 @@ class LeasedBuckets:
             return share.empty_until - now
 
     def _share_of(self, limit_id: str) -> _LockedShare:
-        found = self._shares.setdefault(limit_id, _LockedShare())
+        share = self._shares.setdefault(limit_id, _LockedShare())
         self._shares.move_to_end(limit_id)
-        if len(self._shares) > self._most:
+        if len(self._shares) > self._max_buckets:
             self._shares.popitem(last=False)
-        return found
+        return share
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from functions.gateway.arguments import MAX_DEPTH
-from functions.gateway.refusals import refusal
+from functions.gateway.calls.arguments import MAX_DEPTH
+from functions.gateway.http_errors import json_rpc_error
 
 if TYPE_CHECKING:
     from starlette.responses import JSONResponse
@@ -68,12 +68,12 @@ def _refusal(body: bytes) -> JSONResponse | None:
     except ValueError as error:
         # The parser takes about 200 levels, and has no other sign of this than its message.
         if str(error).startswith("recursion limit exceeded"):
-            return refusal(400, _TOO_DEEP)
-        return refusal(400, _NO_JSON, code=PARSE_ERROR)
+            return json_rpc_error(400, _TOO_DEEP)
+        return json_rpc_error(400, _NO_JSON, code=PARSE_ERROR)
     try:
         message = jsonrpc_message_adapter.validate_python(content, by_name=False)
     except ValidationError:
-        return refusal(400, _NO_MESSAGE)
+        return json_rpc_error(400, _NO_MESSAGE)
     if isinstance(message, JSONRPCNotification) and "id" in content:
-        return refusal(400, _NO_MESSAGE)
+        return json_rpc_error(400, _NO_MESSAGE)
     return None

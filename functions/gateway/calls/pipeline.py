@@ -1,4 +1,4 @@
-"""One call of a tool, for whichever MCP method needs it: let in, paid, sent, written down."""
+"""One call of a tool, whoever needs it: limited, paid, dispatched, logged."""
 
 from __future__ import annotations
 
@@ -9,31 +9,24 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
-import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.arguments import invalid_arguments
-from functions.gateway.auth.refusing import ask_to_sign_in
-from functions.gateway.call_log import log_call
-from functions.gateway.charging import bill_for, close
-from shared.core.errors import CarrelError, PlatformFault, Unauthorized, Unavailable, fault
+from functions.gateway.calls.arguments import invalid_arguments
+from functions.gateway.calls.billing import bill_for, close
+from functions.gateway.calls.call_log import log_call
+from shared.core.errors import CarrelError, Unauthorized, Unavailable, fault
 from shared.core.log import describe, log
 from shared.runtime.messages import CallAnswer, CallRequest
 from shared.runtime.schemas import IDEMPOTENCY_KEY
 
 if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Visitor
-    from functions.gateway.billing import Billing
+    from functions.gateway.calls.billing import Billing
+    from functions.gateway.calls.dispatch import Dispatcher
     from functions.gateway.catalog import Declaration
-    from functions.gateway.dispatch import Dispatcher
-    from functions.gateway.limits import CallLimits
+    from functions.gateway.rate_limits import CallLimits
     from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
-
-RECEIPT: Final = "carrel/receipt"
-"""The key of a call's receipt in `_meta`."""
-TOOL_FAILURE: Final = -32010
-"""JSON-RPC's code for what a caller can act on, of those left to servers; `data` says the rest."""
 
 
 class Calls:
@@ -75,7 +68,7 @@ class Calls:
         except CarrelError as error:
             answer = CallAnswer.failed(error)
             if isinstance(error, Unauthorized):
-                ask_to_sign_in(tool, visitor)
+                visitor.ask_to_sign_in(tool.effect.scope)
         except asyncio.CancelledError:
             self._log(tool, request, _UNANSWERED, began)
             raise
@@ -115,29 +108,5 @@ def call_id(tool: Declaration, arguments: dict[str, Any], visitor: Visitor) -> s
     key, user_id = arguments.get(IDEMPOTENCY_KEY), visitor.caller.user_id
     if not isinstance(key, str) or user_id is None:
         return uuid.uuid4().hex
-    named = json.dumps([user_id, tool.name, key])
-    return hashlib.sha256(named.encode()).hexdigest()[:32]
-
-
-def result_of(answer: CallAnswer) -> dict[str, Any]:
-    """The result of a call, where the protocol has no room for a tool's error.
-
-    Raises:
-        MCPError: The call failed; the error says so in the tool's words.
-    """
-    if answer.error:
-        is_fault = answer.error.code == PlatformFault.code
-        code = types.INTERNAL_ERROR if is_fault else TOOL_FAILURE
-        data = answer.error.model_dump(exclude_none=True)
-        raise MCPError(code, answer.error.message, data=data)
-    return answer.result or {}
-
-
-def meta(answer: CallAnswer) -> dict[str, Any]:
-    """What a call cost, where MCP has room for it."""
-    return {RECEIPT: answer.receipt.cost()}
-
-
-def compact(value: dict[str, Any]) -> str:
-    """JSON without a wasted character."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    name = json.dumps([user_id, tool.name, key])
+    return hashlib.sha256(name.encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""A prompt is a value: its name, its arguments, and the text it makes of them."""
+"""MCP prompts: what is listed, and how arguments become a text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import mcp_types as types
+from mcp.shared.exceptions import MCPError
 
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-LONGEST: Final = 300
+    from functions.gateway.auth.visitor import Context
+
+MAX_LENGTH: Final = 300
 """Characters that an argument may have: it is a name, a topic or a question."""
 _CONTROL: Final = "Cc"
 """The Unicode category of control characters."""
@@ -63,12 +66,12 @@ class Prompt:
         """The prompt as MCP lists it."""
         arguments = [
             types.PromptArgument(
-                name=each.name,
-                title=each.title,
-                description=each.description,
-                required=each.required,
+                name=argument.name,
+                title=argument.title,
+                description=argument.description,
+                required=argument.required,
             )
-            for each in self.arguments
+            for argument in self.arguments
         ]
         return types.Prompt(
             name=self.name, title=self.title, description=self.description, arguments=arguments
@@ -76,7 +79,7 @@ class Prompt:
 
     def argument(self, name: str) -> Argument | None:
         """The argument of this name, if there is one."""
-        return next((each for each in self.arguments if each.name == name), None)
+        return next((argument for argument in self.arguments if argument.name == name), None)
 
     def render(self, given: Mapping[str, str]) -> str:
         """The prompt's text for these arguments; an empty one counts as left out.
@@ -85,22 +88,64 @@ class Prompt:
             InvalidInput: An argument is missing, unknown, or not a short line of text.
         """
         lines = {name: line for name, value in given.items() if (line := " ".join(value.split()))}
-        if given.keys() - {each.name for each in self.arguments}:
+        if given.keys() - {argument.name for argument in self.arguments}:
             raise InvalidInput(f"{self.name} takes {self._names()}, and nothing else.")
-        needed = [each.name for each in self.arguments if each.required]
+        needed = [argument.name for argument in self.arguments if argument.required]
         if missing := [name for name in needed if name not in lines]:
             raise InvalidInput(f"{self.name} needs {', '.join(missing)}.")
-        filled = [each for each in self.arguments if each.name in lines]
+        filled = [argument for argument in self.arguments if argument.name in lines]
         return self.text({each.name: _quoted(each, lines[each.name]) for each in filled})
 
     def _names(self) -> str:
-        return ", ".join(each.name for each in self.arguments)
+        return ", ".join(argument.name for argument in self.arguments)
+
+
+class Prompts:
+    """Answers `prompts/list` and `prompts/get`."""
+
+    def __init__(self, prompts: Sequence[Prompt]) -> None:
+        """Offer these prompts."""
+        self._by_name = {prompt.name: prompt for prompt in prompts}
+
+    async def show(
+        self, _context: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        """List all prompts."""
+        return types.ListPromptsResult(
+            prompts=[prompt.to_mcp() for prompt in self._by_name.values()]
+        )
+
+    async def get(
+        self, _context: Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        """Write one out."""
+        prompt = self.named(params.name)
+        try:
+            text = prompt.render(params.arguments or {})
+        except InvalidInput as error:
+            raise MCPError(types.INVALID_PARAMS, error.message) from None
+        content = types.TextContent(type="text", text=text)
+        return types.GetPromptResult(
+            description=prompt.description,
+            messages=[types.PromptMessage(role="user", content=content)],
+        )
+
+    def named(self, name: str) -> Prompt:
+        """The prompt of this name.
+
+        Raises:
+            MCPError: There is none.
+        """
+        if prompt := self._by_name.get(name):
+            return prompt
+        message = f"There is no prompt {name[:80]!r}. The prompts are: {', '.join(self._by_name)}."
+        raise MCPError(types.INVALID_PARAMS, message)
 
 
 def _quoted(argument: Argument, line: str) -> str:
     """A value as a JSON string, so that it cannot be taken for the text around it."""
-    if len(line) > LONGEST or any(unicodedata.category(each) == _CONTROL for each in line):
-        raise InvalidInput(f"{argument.name} must be one line of at most {LONGEST} characters.")
+    if len(line) > MAX_LENGTH or any(unicodedata.category(char) == _CONTROL for char in line):
+        raise InvalidInput(f"{argument.name} must be one line of at most {MAX_LENGTH} characters.")
     if argument.choices and line not in argument.choices:
         raise InvalidInput(f"{argument.name} must be one of {', '.join(argument.choices)}.")
     return json.dumps(line, ensure_ascii=False)

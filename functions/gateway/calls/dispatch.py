@@ -1,15 +1,18 @@
-"""From the gateway to a tool. In the cloud that is another function, reached over HTTPS."""
+"""From the gateway to a tool. In the cloud that is another function, reached over HTTPS.
+
+Only the gateway's account may invoke it, and proves by a Google ID token that it is the gateway.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import urlsplit
 
 import httpx2
 from pydantic import ValidationError
 
-from functions.gateway.id_tokens import IdTokens
 from shared.core.circuit_breaker import Breaker
 from shared.core.errors import PlatformFault, Unavailable
 from shared.core.log import log, traceparent
@@ -18,6 +21,8 @@ from shared.runtime.outage_advice import RETRY_AFTER, WriteState, outage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+
+    from google.oauth2.credentials import Credentials
 
     from functions.gateway.catalog import Declaration
     from shared.runtime.messages import CallRequest
@@ -150,3 +155,38 @@ def _unreachable(
 ) -> CallAnswer:
     problem = f"{tool.name} is temporarily unreachable"
     return CallAnswer.failed(outage(tool, request, problem, outcome, retry_after or RETRY_AFTER))
+
+
+class IdTokens:
+    """Fetches a token per function from the metadata server, and keeps it until it expires."""
+
+    def __init__(self) -> None:
+        """Fetch nothing yet."""
+        self._credentials: dict[str, Credentials] = {}
+
+    async def header(self, url: str) -> dict[str, str]:
+        """The `Authorization` header for a function; none over plain HTTP, which stays on a laptop.
+
+        Raises:
+            OSError: No token can be had.
+        """
+        if urlsplit(url).scheme != "https":
+            return {}
+        return {"authorization": f"Bearer {await asyncio.to_thread(self._token, url)}"}
+
+    def _token(self, audience: str) -> str:
+        from google.auth.exceptions import GoogleAuthError
+        from google.auth.transport.requests import Request
+        from google.oauth2 import id_token
+
+        fetch: Any = id_token.fetch_id_token_credentials  # the library has no types
+
+        try:
+            credentials = self._credentials.get(audience) or fetch(audience)
+            if not credentials.valid:
+                credentials.refresh(Request())
+        except (GoogleAuthError, KeyError, ValueError) as error:
+            # What is no token at all escapes the library as a KeyError or a ValueError.
+            raise OSError("no ID token from Google") from error
+        self._credentials[audience] = credentials
+        return str(credentials.token)

@@ -1,10 +1,10 @@
 """What calls cost: set money aside before a call, then charge it or give it back.
 
-Whoever calls a tool says `reserve` first, and when the answer is there one of `settle` (it was
-done), `cancel` (it is known that nothing was done) and `keep` (nobody knows: the money stays set
-aside until the same call is sent again, or for an hour). These three never fail: a call that has
-happened is not taken back because its bill could not be written. That is logged, and what was set
-aside expires.
+Whoever calls a tool makes its bill with `bill_for` and reserves it, and `close`s it when the answer
+is there. That is one of `settle` (it was done), `cancel` (it is known that nothing was done) and
+`keep` (nobody knows: the money stays set aside until the same call is sent again, or for an hour).
+These three never fail: a call that has happened is not taken back because its bill could not be
+written. That is logged, and what was set aside expires.
 """
 
 from __future__ import annotations
@@ -12,21 +12,28 @@ from __future__ import annotations
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from shared.accounts.account import dollars
-from shared.accounts.call_record import CallRecord
+from shared.accounts.call_record import DONE, Bill, CallEntry, CallRecord, argument_sizes
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.calls import CallRecords
-from shared.core.errors import Unauthorized
+from shared.core.errors import PlatformFault, Unauthorized, Unavailable
 from shared.core.log import describe, log
+from shared.runtime.outage_advice import WriteState
+from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
-    from shared.accounts.call_record import Bill, CallEntry
+    from functions.gateway.catalog import Declaration
     from shared.core.dates import Clock
     from shared.firestore.database import Connection
+    from shared.runtime.messages import CallAnswer, CallRequest
+
+_IN_DOUBT: Final = (Unavailable.code, PlatformFault.code)
+"""Errors after which a call may have been done; all others say that it was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,5 +150,62 @@ def not_failing(operation: str, bill: Bill) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets the answer
-        told = {"operation": operation, "call_id": bill.call_id, "tool": bill.tool}
-        log.error("billing_failed", **told, **describe(error))
+        context = {"operation": operation, "call_id": bill.call_id, "tool": bill.tool}
+        log.error("billing_failed", **context, **describe(error))
+
+
+def bill_for(tool: Declaration, request: CallRequest, now: datetime) -> Bill:
+    """The bill of a call that is about to be sent."""
+    properties = tool.input_schema.get("properties", {})
+    return Bill(
+        call_id=request.call_id,
+        user_id=request.caller.user_id,
+        tool=tool.name,
+        price=tool.price,
+        writes=tool.effect is not Effect.READ,
+        entry=CallEntry(
+            started_at=now,
+            arguments=argument_sizes(request.arguments, properties),
+            task=request.caller.task,
+        ),
+    )
+
+
+async def close(
+    billing: Billing, reservation: Reservation, tool: Declaration, answer: CallAnswer
+) -> int:
+    """Charge a call that was answered, or give the money back; return what it has cost."""
+    entry = _with_outcome(reservation.bill.entry, answer)
+    if answer.error is None:
+        cost = tool.price if answer.receipt.price is None else answer.receipt.price
+        return await billing.settle(reservation, cost, entry)
+    if _is_in_doubt(tool, answer):
+        await billing.keep(reservation, entry)
+    else:
+        await billing.cancel(reservation, entry)
+    return 0
+
+
+def _is_in_doubt(tool: Declaration, answer: CallAnswer) -> bool:
+    """Whether a call that failed may have changed something for good.
+
+    What only reads is not charged for that, nor what goes on where it stopped, sent again.
+    """
+    if answer.error is None or tool.effect is Effect.READ or tool.idempotent:
+        return False
+    if answer.error.code not in _IN_DOUBT:
+        return False
+    return answer.error.details.get("outcome") != WriteState.NOTHING_DONE
+
+
+def _with_outcome(entry: CallEntry, answer: CallAnswer) -> CallEntry:
+    return replace(
+        entry,
+        outcome=answer.error.code if answer.error else DONE,
+        milliseconds=answer.receipt.milliseconds,
+        documents_read=answer.receipt.documents_read,
+        documents_written=answer.receipt.documents_written,
+        replayed=bool(answer.receipt.replayed),
+        task=answer.receipt.task or entry.task,
+        notes=answer.receipt.notes,
+    )

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import Server
 
-from functions.gateway.completion import Completions
-from functions.gateway.prompt_texts import PROMPTS
-from functions.gateway.prompts import Prompts
-from functions.gateway.resources import Resources
-from functions.gateway.tools import Tools
+from functions.gateway.mcp.completion import Completions
+from functions.gateway.mcp.prompt_texts import PROMPTS
+from functions.gateway.mcp.prompts import Prompts
+from functions.gateway.mcp.resources import Resources
+from functions.gateway.mcp.tools import Tools
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.gateway.auth.visitor import Visitor
-    from functions.gateway.calls import Calls
+    from functions.gateway.calls.pipeline import Calls
     from functions.gateway.catalog import Catalog
-    from functions.gateway.prompt import Prompt
+    from functions.gateway.mcp.prompts import Prompt
 
 INSTRUCTIONS: Final = (
     "Carrel holds its owner's reading highlights and notes, what people and agents here learned"

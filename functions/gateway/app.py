@@ -1,9 +1,11 @@
-"""The gateway's HTTP side: one function, one MCP endpoint, and the lifespan nobody else starts."""
+"""The ASGI app: routes, middleware and health, and the lifespan that nobody else starts."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -11,22 +13,20 @@ import functions_framework.aio
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from functions.gateway.access import Access
 from functions.gateway.auth.middleware import Authentication
 from functions.gateway.auth.public_url import RESOURCE_PATH, hosts_of, origins_of
 from functions.gateway.auth.visitor import visitor_in
-from functions.gateway.bodies import Bounded
-from functions.gateway.faults import Faults
-from functions.gateway.floods import Floods
-from functions.gateway.health import Health
-from functions.gateway.json_bodies import problem_in
-from functions.gateway.messages import CheckedMessages
+from functions.gateway.body_limits import BodyLimit, json_problem
+from functions.gateway.http_errors import ErrorMiddleware, json_rpc_error
+from functions.gateway.mcp.messages import CheckedMessages
+from functions.gateway.mcp.server import mcp_server
 from functions.gateway.oauth.doors import doors
-from functions.gateway.refusals import refusal
-from functions.gateway.server import mcp_server
-from functions.gateway.tracing import Tracing
+from functions.gateway.rate_limits import AddressRateLimit
+from shared.core.log import traced
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,17 +34,20 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from starlette.applications import Starlette
     from starlette.requests import Request
-    from starlette.responses import JSONResponse
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from functions.gateway.calls.dispatch import Dispatcher
     from functions.gateway.catalog import Catalog
-    from functions.gateway.dispatch import Dispatcher
     from shared.core.settings import Settings
 
     Handler = Callable[[Request], Awaitable[ASGIApp]]
 
-MOST_FROM_STRANGERS: Final = 64 * 1024
-"""Bytes of a request's body."""
+MAX_ANONYMOUS_BYTES: Final = 64 * 1024
+"""Bytes of a body that somebody sends without signing in."""
+GOOD_SECONDS: Final = 30.0
+"""How long all parts, once seen to be well, are taken to be so: a look wakes every function."""
+BAD_SECONDS: Final = 1.0
+"""How long they are taken not to be, once one was seen to be ill."""
 _SEND_LESS: Final = (
     "Send less at once: bring long materials in several calls with one task_id, and ask with the"
     ' scope "task". Whoever runs this server sets the limit by MAX_REQUEST_BYTES, up to the'
@@ -93,12 +96,16 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
     app.add_exception_handler(404, partial(_not_found, needs_sign_in=not settings.local_user))
     # A redirect would quote a Host that nobody has checked.
     app.router.redirect_slashes = False
-    # At the door itself: whatever address leads there, `/mcp%0A` too, nobody comes past the guards.
-    [door] = [each for each in app.routes if isinstance(each, Route) and each.path == RESOURCE_PATH]
-    door.app = _guarded(door.app, access)
+    # At the route itself: whatever address leads there, `/mcp%0A` too, passes the guards.
+    [endpoint] = [
+        route for route in app.routes if isinstance(route, Route) and route.path == RESOURCE_PATH
+    ]
+    endpoint.app = _guarded(endpoint.app, access)
     if not settings.local_user:
-        app.add_middleware(Floods, a_minute=settings.requests_per_minute, proxies=settings.proxies)
-    app.add_middleware(Faults)
+        app.add_middleware(
+            AddressRateLimit, a_minute=settings.requests_per_minute, proxies=settings.proxies
+        )
+    app.add_middleware(ErrorMiddleware)
     app.add_middleware(Tracing, project=settings.google_cloud_project)
     return app
 
@@ -111,11 +118,11 @@ def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
     def knows(scope: Scope) -> bool:
         return visitor_in(scope).caller.user_id is not None
 
-    body = Bounded(
+    body = BodyLimit(
         CheckedMessages(endpoint),
-        most=lambda scope: limit if knows(scope) else MOST_FROM_STRANGERS,
+        max_bytes=lambda scope: limit if knows(scope) else MAX_ANONYMOUS_BYTES,
         advice=lambda scope: _SEND_LESS if knows(scope) else sign_in,
-        problem_in=problem_in,
+        problem_in=json_problem,
     )
     return CORSMiddleware(
         OnlyPosts(Authentication(body, access.settings, access.callers)),
@@ -129,7 +136,7 @@ def _guarded(endpoint: ASGIApp, access: Access) -> ASGIApp:
 def _not_found(_request: Request, _error: Exception, *, needs_sign_in: bool) -> JSONResponse:
     """Clients that look for a sign-in where there is none come here, and go on without one."""
     message = "There is nothing at this address. The URL for MCP clients ends with /mcp."
-    return refusal(404, message if needs_sign_in else f"{message} It needs no sign-in.")
+    return json_rpc_error(404, message if needs_sign_in else f"{message} It needs no sign-in.")
 
 
 class Lifespan:
@@ -181,10 +188,10 @@ class OnlyPosts:
 def _refusal(scope: Scope) -> JSONResponse | None:
     if scope["method"] != "POST":
         message = "This is an MCP endpoint: add its URL to an MCP client. It takes POST only."
-        return refusal(405, message, {"allow": "POST"})
+        return json_rpc_error(405, message, {"allow": "POST"})
     content_type = Headers(scope=scope).get("content-type", "")
     if content_type.partition(";")[0].strip().lower() != "application/json":
-        return refusal(415, "Send the JSON-RPC message with Content-Type: application/json.")
+        return json_rpc_error(415, "Send the JSON-RPC message with Content-Type: application/json.")
     return None
 
 
@@ -194,3 +201,47 @@ def _security(settings: Settings) -> TransportSecuritySettings:
         allowed_hosts=hosts_of(settings),
         allowed_origins=[*origins_of(settings), *settings.allowed_origins],
     )
+
+
+class Health:
+    """What `/health` answers. Anybody may ask and a look costs calls: news is kept for a while."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, *, good: float = GOOD_SECONDS, bad: float = BAD_SECONDS
+    ) -> None:
+        """Look through this dispatcher, and keep good and bad news for so many seconds."""
+        self._dispatcher = dispatcher
+        self._kept = {True: good, False: bad}
+        self._fresh_until = -math.inf
+        self._parts: dict[str, str] = {}
+        self._one_look = asyncio.Lock()
+
+    async def answer(self, _request: Request) -> JSONResponse:
+        """200 if all parts are well, else 503, and what each says of itself."""
+        async with self._one_look:
+            if time.monotonic() > self._fresh_until:
+                self._parts = await self._dispatcher.health()
+                self._fresh_until = time.monotonic() + self._kept[self._is_well()]
+            well = self._is_well()
+        body = {"status": "ok" if well else "degraded", "parts": self._parts}
+        return JSONResponse(body, status_code=200 if well else 503)
+
+    def _is_well(self) -> bool:
+        return all(state == "ok" for state in self._parts.values())
+
+
+class Tracing:
+    """Binds an app's requests to their traces. It goes around all other middleware."""
+
+    def __init__(self, app: ASGIApp, project: str) -> None:
+        """Show traces as those of this Google Cloud project."""
+        self._app = app
+        self._project = project
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on; what is started for it inherits its trace."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        with traced(Headers(scope=scope), self._project):
+            await self._app(scope, receive, send)

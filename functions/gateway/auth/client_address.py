@@ -15,7 +15,7 @@ _ONE_HOME: Final = 64
 """Bits of an IPv6 address that belong to one customer, who may choose the others at will."""
 
 
-def address_of(scope: Scope, trusted_proxies: int) -> str:
+def client_address(scope: Scope, trusted_proxies: int) -> str:
     """The network address that a request comes from; of IPv6, the network of 64 bits.
 
     Each proxy appends to `X-Forwarded-For` the address that it saw; what stands before the entries

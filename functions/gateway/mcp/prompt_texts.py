@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from functions.gateway.prompt import Argument, Prompt
+from functions.gateway.mcp.prompts import Argument, Prompt
 from shared.core.dates import Period
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from functions.gateway.auth.visitor import visitor_of
-from functions.gateway.uris import variable
+from functions.gateway.mcp.resource_links import variable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.gateway.auth.visitor import Context, Visitor
-    from functions.gateway.calls import Calls
+    from functions.gateway.calls.pipeline import Calls
     from functions.gateway.catalog import Catalog
-    from functions.gateway.prompts import Prompts
+    from functions.gateway.mcp.prompts import Prompts
 
 MOST: Final = 100
 """Values that the protocol allows in one answer."""

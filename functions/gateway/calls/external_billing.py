@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import httpx2
 from pydantic import BaseModel, ValidationError
 
-from functions.gateway.billing import LedgerBilling, not_failing
+from functions.gateway.calls.billing import LedgerBilling, not_failing
 from shared.accounts.account import dollars
 from shared.core.circuit_breaker import Breaker
 from shared.core.errors import PaymentRequired, PlatformFault, Unavailable
@@ -29,7 +29,7 @@ from shared.core.log import log
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
-    from functions.gateway.billing import Reservation
+    from functions.gateway.calls.billing import Reservation
     from shared.accounts.call_record import Bill, CallEntry
     from shared.core.dates import Clock
     from shared.firestore.database import Connection
