@@ -20,7 +20,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.measuring import interleaved, milliseconds, print_table, ratio
-from infra.deploy.discovery import ROOT, folder_of, jobs, tools
+from infra.build.discovery import ROOT, folder_of, jobs, tools
 from tests.support.gateway_process import SECRET
 
 if TYPE_CHECKING:

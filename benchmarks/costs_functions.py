@@ -21,10 +21,10 @@ from benchmarks.costs_set import operations
 from functions.gateway.access import Access
 from functions.gateway.auth.credentials import Credential
 from functions.gateway.catalog import Declaration
-from infra.deploy.discovery import tools
-from infra.deploy.functions import functions
-from infra.deploy.imports import reach
-from infra.deploy.requirements import requirements_of
+from infra.build.discovery import tools
+from infra.build.functions import functions
+from infra.build.imports import reach
+from infra.build.requirements import requirements_of
 from shared.core.caller import EVERYTHING
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.deploy.discovery import ROOT
-from infra.deploy.functions import functions
-from infra.deploy.imports import reach
+from infra.build.discovery import ROOT
+from infra.build.functions import functions
+from infra.build.imports import reach
 from tests.support.gateway_process import SECRET
 
 if TYPE_CHECKING:
-    from infra.deploy.functions import Function
+    from infra.build.functions import Function
 
 EVERYWHERE = {"infra", "numpy", "onnxruntime", "google.genai"}
 ALONE = {*EVERYWHERE, "mcp", "mcp_types", "shared.accounts", "jwt"}

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.deploy.discovery import jobs, tools
-from infra.deploy.functions import ACCESS, FINISHING, KNOWLEDGE, LONGEST, USER, VIEWER, functions
+from infra.build.discovery import jobs, tools
+from infra.build.functions import ACCESS, FINISHING, KNOWLEDGE, LONGEST, USER, VIEWER, functions
 from shared.runtime.tool import Effect, Need
 
 if TYPE_CHECKING:
-    from infra.deploy.functions import Function
+    from infra.build.functions import Function
     from shared.runtime.job import Job
     from shared.runtime.tool import Tool
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.deploy.discovery import jobs
+from infra.build.discovery import jobs
 
 if TYPE_CHECKING:
     from shared.runtime.job import Job

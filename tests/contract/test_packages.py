@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.gateway.uris import variable
-from infra.deploy import generated
-from infra.deploy.discovery import folder_of, tools
+from infra.build import generated
+from infra.build.discovery import folder_of, tools
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.invocation import parse

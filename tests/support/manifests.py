@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from infra.deploy.functions import functions
-from infra.deploy.imports import reach
-from infra.deploy.settings_read import settings_read
+from infra.build.function_settings import settings_read
+from infra.build.functions import functions
+from infra.build.imports import reach
 
 READER: Final = {"(default)": "roles/datastore.viewer"}
 WRITER: Final = {"(default)": "roles/datastore.user"}

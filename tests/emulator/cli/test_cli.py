@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from infra.cli import main
-from infra.deploy.scaffold import create_tool
+from infra.build.scaffold import create_tool
+from infra.cli.main import main
 from infra.local.emulator import PROJECT
-from infra.local.places import emulator
+from infra.local.local_database import emulator
 from shared.core.errors import Conflict, InvalidInput
 from shared.runtime.invocation import parse
 from shared.runtime.tool import Tool

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.deploy.discovery import ROOT
-from infra.deploy.functions import functions
-from infra.deploy.imports import reach
-from infra.deploy.settings_read import settings_read
+from infra.build.discovery import ROOT
+from infra.build.function_settings import settings_read
+from infra.build.functions import functions
+from infra.build.imports import reach
 
 if TYPE_CHECKING:
-    from infra.deploy.functions import Function
+    from infra.build.functions import Function
 
 every_function = pytest.mark.parametrize("function", functions(), ids=lambda each: each.key)
 

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from functions.tools.knowledge.search_kb.tool import TOOL as SEARCH_KB
-from infra.deploy.stage import stage
+from infra.build.bundles import stage
 from infra.local.bundles import LAPTOP
 from infra.local.cloud import GATEWAY
 from infra.local.environments import environment

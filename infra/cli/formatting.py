@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.local.places import HIGHEST_PORT
+from infra.local.local_database import HIGHEST_PORT
 from shared.accounts.account import DOLLAR
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from infra.commands.wording import counted, minute, table
-from infra.local import places
+from infra.cli.formatting import counted, minute, table
+from infra.local import local_database
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -71,7 +71,7 @@ def list_tasks(user: str) -> None:
     from shared.core.caller import checked_user
 
     checked_user(user)
-    with places.knowledge_base():
+    with local_database.knowledge_base():
         found = _in_database(lambda database: _counted(database, user))
     if not found:
         click.echo(f"{user} has no materials in any task.")
@@ -94,13 +94,13 @@ def erase(user: str, task: str, *, yes: bool, as_json: bool) -> None:
 
     checked_user(user)
     task_id = _task_id(task)
-    with places.knowledge_base():
+    with local_database.knowledge_base():
         held = _in_database(lambda database: _held(database, user, task_id))
         if not yes:
             asked = f"Erase {counted(held, 'document')} that {user} brought to the task {task_id}?"
             click.confirm(f"{asked} They cannot be brought back.", abort=True, err=True)
         receipt = _in_database(lambda database: _erased(database, user, task_id))
-        places.keep()
+        local_database.keep()
     click.echo(json.dumps(asdict(receipt)) if as_json else str(receipt))
 
 

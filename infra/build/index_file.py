@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from infra.deploy.query_shape import NAME, Scope
+from infra.build.query_shape import NAME, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

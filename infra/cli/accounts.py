@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.commands.access import change, look
-from infra.commands.wording import counted, micro_dollars, minute
+from infra.cli.access_database import change, look
+from infra.cli.formatting import counted, micro_dollars, minute
 from shared.accounts.account import dollars
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from infra.cli.access_database import change, look
+from infra.cli.formatting import counted, minute, table
 from infra.cloud.place import share_secret
-from infra.commands.access import change, look
-from infra.commands.wording import counted, minute, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

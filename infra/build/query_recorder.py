@@ -17,7 +17,7 @@ from google.cloud.firestore_v1.base_aggregation import BaseAggregationQuery
 from google.cloud.firestore_v1.base_query import BaseQuery
 from google.cloud.firestore_v1.base_vector_query import BaseVectorQuery
 
-from infra.deploy.query_shape import QueryShape
+from infra.build.query_shape import QueryShape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -12,8 +12,8 @@ from shared.core.settings import Settings
 from shared.runtime.tool import EVERYTHING, Need
 
 if TYPE_CHECKING:
-    from infra.deploy.functions import Function
-    from infra.deploy.imports import Reach
+    from infra.build.functions import Function
+    from infra.build.imports import Reach
 
 _OF_NEEDS: Final = {
     "embedding_": {Need.EMBEDDING},

@@ -24,14 +24,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from infra.deploy.index_file import Index, IndexField, Mode
-from infra.deploy.query_shape import NAME, Comparison, Direction, Order
+from infra.build.index_file import Index, IndexField, Mode
+from infra.build.query_shape import NAME, Comparison, Direction, Order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from infra.deploy.index_file import IndexFile
-    from infra.deploy.query_shape import Disjunct, QueryShape, Scope
+    from infra.build.index_file import IndexFile
+    from infra.build.query_shape import Disjunct, QueryShape, Scope
 
 _BY_NAME: Final = (IndexField(NAME),)
 _ARRAYS: Final = (Comparison.CONTAINS, Comparison.CONTAINS_ANY)

@@ -102,12 +102,12 @@ def opened(chosen: Deployment) -> Cloud:
     """
     from google.cloud.storage import Client
 
+    from infra.build.bundles import DIST, stage
     from infra.cloud.bucket import Bucket
     from infra.cloud.foundation import backend
     from infra.cloud.google_api import GoogleApi, signed_in
     from infra.cloud.secret_values import SecretValues
     from infra.cloud.smoke import smoke
-    from infra.deploy.stage import DIST, stage
 
     os.environ.pop("FIRESTORE_EMULATOR_HOST", None)
     os.environ["GOOGLE_CLOUD_PROJECT"] = chosen.project  # Terraform's provider reads it too
@@ -143,8 +143,8 @@ def warning(chosen: Deployment, *, new: bool) -> str:
 
 
 def _described(chosen: Deployment, *, budget: str) -> str:
+    from infra.build.functions import functions
     from infra.costs.bill import CALLS_A_DAY, SIZES, monthly, plan_of
-    from infra.deploy.functions import functions
 
     few, many = SIZES[0], SIZES[-1]
     costs = _COSTS.format(

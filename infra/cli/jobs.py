@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
+from infra.cli.formatting import counted, minute, table
 from infra.cloud.place import share_secrets_of_jobs
-from infra.commands.wording import counted, minute, table
-from infra.local import places
+from infra.local import local_database
 from shared.firestore.runs import Runs, RunState
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def jobs() -> None:
 def list_jobs() -> None:
     """List the jobs, when they run in the cloud, and how their last runs here ended."""
     found = _all_jobs().values()
-    with places.knowledge_base():
+    with local_database.knowledge_base():
         latest = _with_deps(lambda deps: _last_runs(list(found), deps))
     rows = [
         (job.name, job.schedule, _ended(run) if run else "never ran", job.title)
@@ -55,9 +55,9 @@ def run(names: tuple[str, ...]) -> None:
 
     wanted = [_job(name) for name in names]
     share_secrets_of_jobs(names)
-    with places.knowledge_base():
+    with local_database.knowledge_base():
         complete = run_locally(wanted, Settings())
-        places.keep()
+        local_database.keep()
     sys.exit(not complete)
 
 
@@ -66,7 +66,7 @@ def run(names: tuple[str, ...]) -> None:
 def show(name: str) -> None:
     """Show the last runs of the job NAME, and what it gave up after five tries."""
     job = _job(name)
-    with places.knowledge_base():
+    with local_database.knowledge_base():
         runs, parked = _with_deps(lambda deps: _looked_up(job, deps))
     click.echo(f"{job.name}: {job.title}. In the cloud: {job.schedule or 'only when asked'} (UTC).")
     if not runs:
@@ -87,9 +87,9 @@ def retry(name: str) -> None:
     parking = _job(name).parking
     if parking is None:
         raise click.ClickException(f"The job {name} gives nothing up.")
-    with places.knowledge_base():
+    with local_database.knowledge_base():
         count = _with_deps(parking.retry)
-        places.keep()
+        local_database.keep()
     click.echo(_waiting(count, "tried", name))
 
 
@@ -101,9 +101,9 @@ def renew(name: str) -> None:
     if anew is None:
         able = ", ".join(job.name for job in _all_jobs().values() if job.renew)
         raise click.ClickException(f"The job {name} renews nothing. Those that do: {able}.")
-    with places.knowledge_base():
+    with local_database.knowledge_base():
         count = _with_deps(anew)
-        places.keep()
+        local_database.keep()
     click.echo(_waiting(count, "made", name))
 
 
@@ -114,7 +114,7 @@ def _waiting(count: int, what: str, name: str) -> str:
 
 
 def _all_jobs() -> dict[str, Job]:
-    from infra.deploy.discovery import jobs as all_jobs
+    from infra.build.discovery import jobs as all_jobs
 
     return {job.name: job for job in all_jobs()}
 

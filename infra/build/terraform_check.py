@@ -1,4 +1,4 @@
-"""Looks for faults in Terraform's files: `python -m infra.deploy.terraform_check`.
+"""Looks for faults in Terraform's files: `python -m infra.build.terraform_check`.
 
 Their syntax and what refers to what is checked without Terraform; its formatter and its validation
 run where it is installed, the latter with the plugins that `terraform init` has brought.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import hcl2
 from lark.exceptions import LarkError
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from infra.deploy.discovery import ROOT
-from infra.deploy.functions import functions
-from infra.deploy.imports import reach
-from infra.deploy.requirements import CONSTRAINTS, locked, requirements_of
-from infra.deploy.stage import pack, stage
+from infra.build.bundles import pack, stage
+from infra.build.discovery import ROOT
+from infra.build.functions import functions
+from infra.build.imports import reach
+from infra.build.requirements import CONSTRAINTS, locked, requirements_of
 from shared.core.errors import InvalidInput
 
 FEW = ["gateway", "get_chunk", "search_kb", "index", "ingest"]
@@ -121,15 +121,15 @@ def staging(target: Path) -> subprocess.Popen[bytes]:
     """A process that stages two, and says when it has packed one."""
     code = f"""
 from pathlib import Path
-from infra.deploy import stage
+from infra.build import bundles
 
 def pack(*arguments):
     archive = original(*arguments)
     print(archive.name, flush=True)
     return archive
 
-original, stage.pack = stage.pack, pack
-stage.stage(Path({str(target)!r}), only={TWO!r})
+original, bundles.pack = bundles.pack, pack
+bundles.stage(Path({str(target)!r}), only={TWO!r})
 """
     return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.commands.wording import PORT
+from infra.cli.formatting import PORT
 from infra.doctor.check import Finding, State, findings
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ def _line(name: str, found: Finding) -> str:
 def _deployed() -> Deployed:
     from google.cloud.storage import Client
 
+    from infra.build.discovery import ROOT
     from infra.cloud.bucket import Bucket
     from infra.cloud.deployment import Deployment, read
     from infra.cloud.google_api import GoogleApi, signed_in
-    from infra.deploy.discovery import ROOT
     from infra.doctor.deployed import Deployed
     from shared.core.settings import Settings
 
@@ -80,6 +80,6 @@ def _deployed() -> Deployed:
         open_bucket=lambda: Bucket(Client(project=project), chosen.bucket),
         indexes={
             "(default)": ROOT / "firestore.indexes.json",
-            "access": ROOT / "infra" / "deploy" / "access.indexes.json",
+            "access": ROOT / "infra" / "build" / "access.indexes.json",
         },
     )

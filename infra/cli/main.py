@@ -11,16 +11,16 @@ from pathlib import Path
 
 import click
 
+from infra.cli.accounts import accounts
+from infra.cli.deploy import deploy, destroy
+from infra.cli.doctor import doctor
+from infra.cli.formatting import PORT
+from infra.cli.jobs import jobs
+from infra.cli.keys import keys
+from infra.cli.materials import materials
+from infra.cli.smoke import smoke
 from infra.cloud.place import share_secrets_of_jobs, work_in_the_cloud
-from infra.commands.accounts import accounts
-from infra.commands.deploy import deploy, destroy
-from infra.commands.doctor import doctor
-from infra.commands.jobs import jobs
-from infra.commands.keys import keys
-from infra.commands.materials import materials
-from infra.commands.smoke import smoke
-from infra.commands.wording import PORT
-from infra.local import places
+from infra.local import local_database
 from infra.local.emulator import EmulatorError
 from infra.local.processes import NotStarted
 from shared.core.errors import CarrelError
@@ -37,7 +37,7 @@ class _Commands(click.Group):
         except (CarrelError, EmulatorError, NotStarted) as error:
             raise click.ClickException(str(error)) from error
         except OSError as error:
-            if message := places.explain(error):
+            if message := local_database.explain(error):
                 raise click.ClickException(message) from error
             raise
 
@@ -57,7 +57,7 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
     if cloud:
         work_in_the_cloud(embedding=ctx.invoked_subcommand in _EMBEDDING)
     else:
-        places.work_locally()
+        local_database.work_locally()
 
 
 for _command in (accounts, deploy, destroy, doctor, jobs, keys, materials, smoke):
@@ -98,9 +98,9 @@ def ingest(path: Path) -> None:
 
     share_secrets_of_jobs(["embed"])
     try:
-        with places.knowledge_base():
+        with local_database.knowledge_base():
             complete = ingest_all(path)
-            places.keep()
+            local_database.keep()
     except KeyboardInterrupt:
         click.echo(_INTERRUPTED, err=True)
         sys.exit(130)
@@ -166,8 +166,8 @@ def stdio() -> None:
     from infra.local.stdio import serve_stdio
     from shared.core.settings import Settings
 
-    places.share_secret()
-    with places.knowledge_base():
+    local_database.share_secret()
+    with local_database.knowledge_base():
         asyncio.run(serve_stdio(Settings()))
 
 
@@ -175,7 +175,7 @@ def stdio() -> None:
 @click.option("--check", is_flag=True, help="Write nothing; fail if a file is out of date.")
 def generate(*, check: bool) -> None:
     """Write the files that are generated from the tools' declarations."""
-    from infra.deploy import generated
+    from infra.build import generated
 
     stale = generated.stale()
     if check and stale:
@@ -189,9 +189,9 @@ def generate(*, check: bool) -> None:
 @main.command()
 def stage() -> None:
     """Write the bundles of all functions into `dist`, as they are deployed."""
-    from infra.deploy import generated
-    from infra.deploy.stage import DIST
-    from infra.deploy.stage import stage as write
+    from infra.build import generated
+    from infra.build.bundles import DIST
+    from infra.build.bundles import stage as write
 
     if generated.CATALOG in generated.stale():
         raise click.ClickException("The gateway's catalogue is out of date. Run `make fix`.")
@@ -203,7 +203,7 @@ def stage() -> None:
 @click.argument("path", metavar="GROUP/NAME")
 def new_tool(path: str) -> None:
     """Make the folder of a new tool, as knowledge/count_chunks, with a declaration to fill in."""
-    from infra.deploy.scaffold import create_tool
+    from infra.build.scaffold import create_tool
 
     for file in create_tool(path):
         click.echo(f"wrote {file}")

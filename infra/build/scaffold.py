@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from shared.core.errors import Conflict, InvalidInput
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from infra.deploy.discovery import folder_of, jobs, tools
-from infra.deploy.requirements import PYTHON
+from infra.build.discovery import folder_of, jobs, tools
+from infra.build.requirements import PYTHON
 from shared.runtime.tool import Effect, Need
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from hashlib import sha256
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from infra.deploy.discovery import ROOT
-from infra.deploy.functions import functions
-from infra.deploy.imports import reach
-from infra.deploy.requirements import locked, requirements_of
-from infra.deploy.settings_read import settings_read
+from infra.build.discovery import ROOT
+from infra.build.function_settings import settings_read
+from infra.build.functions import functions
+from infra.build.imports import reach
+from infra.build.requirements import locked, requirements_of
 from infra.local import file_lock
 from shared.runtime.tool import Need
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from infra.deploy.functions import Function
-    from infra.deploy.imports import Reach
+    from infra.build.functions import Function
+    from infra.build.imports import Reach
 
 DIST: Final = ROOT / "dist"
 MANIFEST: Final = "manifest.json"

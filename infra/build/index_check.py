@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from infra.deploy.index_rules import required_indexes, scans, serving_indexes
-from infra.deploy.query_shape import Scope
+from infra.build.index_rules import required_indexes, scans, serving_indexes
+from infra.build.query_shape import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from infra.deploy.index_file import Index, IndexFile
-    from infra.deploy.query_shape import QueryShape
+    from infra.build.index_file import Index, IndexFile
+    from infra.build.query_shape import QueryShape
 
 
 @dataclass(frozen=True)

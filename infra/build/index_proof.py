@@ -1,4 +1,4 @@
-"""Checks, without a database, that every query has its index: `python -m infra.deploy.index_proof`.
+"""Checks, without a database, that every query has its index: `python -m infra.build.index_proof`.
 
 A module of `shared` that queries defines `query_shapes(client: AsyncClient)`, which yields
 one query object, not run, for each shape that it can build. No shape may lack its index in the file
@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Final
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.firestore import AsyncClient
 
-from infra.deploy.discovery import ROOT
-from infra.deploy.functions import ACCESS
-from infra.deploy.index_check import Verdict, check
-from infra.deploy.index_file import IndexFile
-from infra.deploy.query_recorder import shapes_of
+from infra.build.discovery import ROOT
+from infra.build.functions import ACCESS
+from infra.build.index_check import Verdict, check
+from infra.build.index_file import IndexFile
+from infra.build.query_recorder import shapes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from infra.deploy.query_shape import QueryShape
+    from infra.build.query_shape import QueryShape
 
 CLOUD_DIMENSION: Final = 768
 """Numbers in a vector of the cloud's embedding model: the dimension that the files declare."""
 FILES: Final[dict[str, Callable[[str], bool]]] = {
     "firestore.indexes.json": lambda database: database != ACCESS,
-    "infra/deploy/access.indexes.json": lambda database: database == ACCESS,
+    "infra/build/access.indexes.json": lambda database: database == ACCESS,
 }
 """The file that declares the indexes of a database, by the database's name. Tests have databases of
 other names, which are like the first."""

@@ -6,9 +6,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
+from infra.build.discovery import ROOT, jobs, tools
 from infra.costs.bill import costs_table
 from infra.costs.scale import scale_tables
-from infra.deploy.discovery import ROOT, jobs, tools
 
 if TYPE_CHECKING:
     from pathlib import Path

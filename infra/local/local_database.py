@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from infra.local.emulator import LOOPBACK, PROJECT, EmulatorError
+from infra.local.emulator_daemon import StateFolder
 from infra.local.file_lock import locked
-from infra.local.keeper import StateFolder
 from infra.local.processes import answers
 from infra.local.saving import RETRY_SECONDS, save
 from infra.local.secret import local_secret
@@ -227,7 +227,7 @@ def _find_or_start() -> str:
 
 def _start_keeper() -> subprocess.Popen[bytes]:
     arguments = [str(STATE.resolve()), str(emulator_port())]
-    command = [sys.executable, "-m", "infra.local.keeper", *arguments]
+    command = [sys.executable, "-m", "infra.local.emulator_daemon", *arguments]
     with _STATE.log.open("wb", buffering=0) as log:
         log.write(b" " * LONGEST_MESSAGE)  # or nothing could be said of a full disk
         log.seek(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
-from infra.local import places
+from infra.local import local_database
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ def look(read: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
     """What `read` finds in the database."""
     from shared.core.settings import Settings
 
-    with places.knowledge_base():
+    with local_database.knowledge_base():
         return asyncio.run(_with_store(read, Settings()))
 
 
@@ -28,9 +28,9 @@ def change(write: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
     """Let `write` change the database; locally, it is on disk afterwards."""
     from shared.core.settings import Settings
 
-    with places.knowledge_base():
+    with local_database.knowledge_base():
         result = asyncio.run(_with_store(write, Settings()))
-        places.keep()
+        local_database.keep()
     return result
 
 

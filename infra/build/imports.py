@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

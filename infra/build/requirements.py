@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
