@@ -42,13 +42,6 @@ _PROVIDERS: Final = {
     "shared.ai.vertex_generation": Need.GENERATION,
 }
 _LAPTOP: Final = "shared.ai.local_embedding"
-_MAIN: Final = '''\
-"""The entry point of `{name}`."""
-
-from {entry} import handle
-
-__all__ = ["handle"]
-'''
 _LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 """The time that archives know of files: their content alone decides what an archive is called."""
 
@@ -80,7 +73,7 @@ def _staged(target: Path, only: Sequence[str] | None, *, laptop: bool) -> dict[s
     manifest = {}
     for function in wanted:
         folder = target / function.key
-        found = reach(function.entry, _withheld(function, laptop=laptop))
+        found = reach(function.main, _withheld(function, laptop=laptop))
         _write(function, found, folder, target / _REQUIREMENTS)
         archive = pack(folder, bundles, function.key)
         read = settings_read(function, found)
@@ -105,8 +98,7 @@ def _write(function: Function, found: Reach, folder: Path, kept: Path) -> None:
         place = folder / path.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)
-    main = _MAIN.format(name=function.name, entry=function.entry)
-    (folder / "main.py").write_text(main, "utf-8")
+    (folder / "main.py").write_text(function.main, "utf-8")
     text = locked(requirements_of(found.others), kept)
     (folder / "requirements.txt").write_text(text, "utf-8")
     if "importlib.metadata" in found.others:  # it asks for the version, and nobody installs us

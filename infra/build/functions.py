@@ -31,6 +31,23 @@ LONGEST: Final = 30 * 60
 """Seconds that Cloud Scheduler waits for an answer, at most: no job may have more."""
 GATEWAY_SECONDS: Final = 300
 
+_GATEWAY_MAIN: Final = '''\
+"""The Cloud Function of the gateway."""
+
+from functions.gateway.main import handle
+
+__all__ = ["handle"]
+'''
+_MAIN: Final = '''\
+"""The Cloud Function of `{name}`."""
+
+from shared.runtime.serving import {serve}  # first: its first import times the cold start
+
+from {module} import {declaration}
+
+handle = {serve}({declaration})
+'''
+
 _SECRETS: Final = {Need.EMBEDDING: "OPENAI_API_KEY", Need.READWISE: "READWISE_TOKEN"}
 _ROLES: Final = {Need.EMBEDDING: "roles/aiplatform.user", Need.GENERATION: "roles/aiplatform.user"}
 _BUCKETS: Final = {
@@ -46,7 +63,7 @@ class Function:
     Attributes:
         name: Of the tool or the job; the gateway's is `gateway`.
         kind: What it is.
-        entry: The module whose `handle` is its entry point.
+        main: The text of its `main.py`, whose `handle` is the entry point.
         needs: What it reaches beside a database.
         effect: What a tool does to data.
         databases: The role that it has on each database that it opens.
@@ -60,7 +77,7 @@ class Function:
 
     name: str
     kind: Kind
-    entry: str
+    main: str
     needs: frozenset[Need] = frozenset()
     effect: Effect | None = None
     databases: Mapping[str, str]
@@ -115,7 +132,7 @@ def _gateway() -> Function:
     return Function(
         name="gateway",
         kind="gateway",
-        entry="functions.gateway.main",
+        main=_GATEWAY_MAIN,
         databases={ACCESS: USER},
         secrets=("ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"),
         memory=1024,  # long bodies alone may take 256 of it
@@ -129,7 +146,9 @@ def _of_tool(tool: Tool[Any, Any]) -> Function:
     return Function(
         name=tool.name,
         kind="tool",
-        entry=f"{folder_of(tool)}.main",
+        main=_MAIN.format(
+            name=tool.name, serve="serve", module=f"{folder_of(tool)}.tool", declaration="TOOL"
+        ),
         needs=tool.needs,
         effect=tool.effect,
         databases={KNOWLEDGE: VIEWER if tool.effect is Effect.READ else USER},
@@ -145,7 +164,12 @@ def _of_job(job: Job) -> Function:
     return Function(
         name=job.name,
         kind="job",
-        entry=f"functions.jobs.{job.name}.main",
+        main=_MAIN.format(
+            name=job.name,
+            serve="serve_job",
+            module=f"functions.jobs.{job.name}.job",
+            declaration="JOB",
+        ),
         needs=job.needs,
         databases={KNOWLEDGE: USER},
         secrets=_secrets(job.needs),

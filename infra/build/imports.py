@@ -1,4 +1,4 @@
-"""What a module needs to run: the modules of ours that it imports, and those of others."""
+"""What a program needs to run: the modules of ours that it imports, and those of others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(slots=True)
 class Reach:
-    """What is imported from a module on.
+    """What is imported from a program on.
 
     Attributes:
         files: The files of ours, Python and data.
@@ -51,17 +51,17 @@ class _Imports:
     reads_data: bool
 
 
-def reach(entry: str, withheld: Collection[str] = ()) -> Reach:
-    """Follow the imports of a module of ours, those inside functions too.
+def reach(program: str, withheld: Collection[str] = ()) -> Reach:
+    """Follow the imports of a program, those inside functions too.
 
     What a function or a property imports is only followed where something that is reached mentions
     its name: `Store` knows every collection, and a tool uses a few.
 
     Args:
-        entry: The module to begin with.
+        program: Its text.
         withheld: Modules of ours that are not followed.
     """
-    found, waiting = Reach(), [entry]
+    found, waiting = Reach(), [*_imports(program).at_once]
     mentioned: set[str] = set()
     later: defaultdict[str, set[str]] = defaultdict(set)
     seen: set[str] = set(withheld)
@@ -74,7 +74,7 @@ def reach(entry: str, withheld: Collection[str] = ()) -> Reach:
             found.others.add(module)
             continue
         for path in _files(module):
-            said = _imports(path)
+            said = _imports(path.read_text("utf-8"))
             found.files |= {path, *(_data(path.parent) if said.reads_data else ())}
             found.names[path] = said.names
             mentioned |= said.names
@@ -103,8 +103,8 @@ def _data(folder: Path) -> Iterator[Path]:
 
 
 @cache
-def _imports(path: Path) -> _Imports:
-    tree = ast.parse(path.read_text("utf-8"))
+def _imports(text: str) -> _Imports:
+    tree = ast.parse(text)
     later: defaultdict[str, set[str]] = defaultdict(set)
     at_once = set(_imported(tree, later))
     names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}

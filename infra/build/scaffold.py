@@ -57,15 +57,6 @@ TOOL = Tool(
 )
 '''
 
-_MAIN: Final = '''"""The Cloud Function of `{name}`."""
-
-from shared.runtime.serving import serve  # isort: split
-
-from functions.tools.{group}.{name}.tool import TOOL
-
-handle = serve(TOOL)
-'''
-
 _TEST: Final = '''"""`{name}`, against the emulator."""
 
 from __future__ import annotations
@@ -109,7 +100,6 @@ def create_tool(path: str, root: Path = ROOT) -> list[Path]:
         raise Conflict(f"There is a tool {name} already.")
     files = {
         folder / "tool.py": _TOOL,
-        folder / "main.py": _MAIN,
         root / "tests" / "emulator" / group / f"test_{name}.py": _TEST,
     }
     title = name.replace("_", " ").capitalize()

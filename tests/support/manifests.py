@@ -97,7 +97,7 @@ def real_manifest() -> dict[str, Any]:
     return {
         "functions": {
             each.key: each.entry_in_manifest(
-                f"bundles/{each.key}-0123456789abcdef.zip", settings_read(each, reach(each.entry))
+                f"bundles/{each.key}-0123456789abcdef.zip", settings_read(each, reach(each.main))
             )
             for each in functions()
         }

@@ -46,6 +46,15 @@ def test_every_function_that_is_wanted_is_in_the_manifest(manifest: dict[str, An
     assert {name.replace("_", "-") for name in FEW} == manifest.keys()
 
 
+def test_a_bundle_holds_the_entry_point_of_its_function(target: Path) -> None:
+    """No tool or job has one in the repository."""
+    programs = {function.key: function.main for function in functions() if function.name in FEW}
+    written = {key: (target / key / "main.py").read_text("utf-8") for key in programs}
+    assert programs == written
+    assert "from functions.tools.knowledge.get_chunk.tool import TOOL" in written["get-chunk"]
+    assert "handle = serve_job(JOB)" in written["index"]
+
+
 def test_an_archive_holds_what_its_folder_holds(target: Path, manifest: dict[str, Any]) -> None:
     for key, entry in manifest.items():
         with zipfile.ZipFile(target / entry["bundle"]) as archive:
@@ -239,4 +248,4 @@ def test_what_does_not_exist_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("function", functions(), ids=lambda each: each.key)
 def test_all_that_functions_import_is_named_in_pyproject(function: Any) -> None:
-    assert requirements_of(reach(function.entry).others)
+    assert requirements_of(reach(function.main).others)

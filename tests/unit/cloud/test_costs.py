@@ -37,7 +37,7 @@ def function(name: str, kind: Any, schedule: str = "") -> Function:
     return Function(
         name=name,
         kind=kind,
-        entry=name,
+        main="",
         databases={},
         memory=1024,
         concurrency=10,
