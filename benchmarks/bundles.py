@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import httpx2
 
 from benchmarks.measuring import print_table
-from infra.deploy.stage import stage
+from infra.build.bundles import stage
 from infra.local.archives import unpack
 from infra.local.bundles import LAPTOP
 from infra.local.cloud import GATEWAY

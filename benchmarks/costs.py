@@ -48,8 +48,8 @@ from benchmarks.costs_set import (
     scans,
 )
 from benchmarks.jobs_set import SCIFACT, abstracts
+from infra.build.discovery import ROOT, jobs, tools
 from infra.costs.storage import document_bytes, index_bytes, rules_of
-from infra.deploy.discovery import ROOT, jobs, tools
 from infra.local.emulator import EmulatorMissing, run_emulator
 from infra.local.sample.solved import SOLVED
 from shared.core.caller import Caller

@@ -21,10 +21,10 @@ from benchmarks.costs_set import operations
 from functions.gateway.access import Access
 from functions.gateway.auth.callers import Credential
 from functions.gateway.catalog import Declaration
-from infra.deploy.discovery import tools
-from infra.deploy.functions import functions
-from infra.deploy.imports import reach
-from infra.deploy.requirements import requirements_of
+from infra.build.discovery import tools
+from infra.build.functions import functions
+from infra.build.imports import reach
+from infra.build.requirements import requirements_of
 from shared.core.caller import EVERYTHING
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer
@@ -130,19 +130,17 @@ def _processor(group: int) -> float:
 
 async def start_seconds(rounds: int = 3) -> Figures:
     """Processor seconds until a function of each kind is imported."""
-    modules = {
-        "gateway": ["functions.gateway.main"],
-        "tool": [
-            f"functions.tools.{name}.main"
-            for name in ("knowledge.search_kb", "knowledge.get_chunk", "tasks.add_task")
-        ],
-        "job": [f"functions.jobs.{name}.main" for name in ("embed", "index", "ingest_materials")],
+    names = {
+        "gateway": ["gateway"],
+        "tool": ["search_kb", "get_chunk", "add_task"],
+        "job": ["embed", "index", "ingest_materials"],
     }
+    programs = {function.name: function.main for function in functions()}
     found: Figures = {}
-    for kind, names in modules.items():
+    for kind, measured in names.items():
         taken = [
-            await importing(f"import {name}; import os; os._exit(0)")()
-            for name in names
+            await importing(f"{programs[name]}\nimport os; os._exit(0)")()
+            for name in measured
             for _ in range(rounds)
         ]
         found[kind] = round(median(taken), 2)
@@ -156,7 +154,7 @@ def image_megabytes() -> Figures:
     """
     found: dict[str, list[int]] = {}
     for function in functions():
-        asked = requirements_of(reach(function.entry, {_LAPTOP}).others)
+        asked = requirements_of(reach(function.main, {_LAPTOP}).others)
         found.setdefault(function.kind, []).append(_compressed(_needed(asked)))
     return {kind: round(mean(sizes) / 1e6, 1) for kind, sizes in found.items()}
 

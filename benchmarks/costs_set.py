@@ -20,7 +20,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.services.firestore.async_client import FirestoreAsyncClient
 
 from benchmarks.jobs_set import ONE_IN, HashedWords, abstracts
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from shared.ai.answer_schema import answer_schema
 from shared.ai.generation import Generated
 from shared.text.tokens import token_count

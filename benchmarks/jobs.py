@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.jobs_set import SCIFACT, Forgetful, HashedWords, abstracts, shelve
 from benchmarks.measuring import print_table
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.core.log import only_warnings
 from tests.support.fakes.readwise import TOKEN, FakeReadwise

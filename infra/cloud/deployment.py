@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from infra.build.discovery import ROOT
 from infra.cloud.failures import NotDone
 from infra.cloud.settings_check import example, expect_valid_settings
-from infra.deploy.discovery import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path

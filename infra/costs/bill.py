@@ -10,18 +10,18 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from infra.build.discovery import ROOT
+from infra.build.functions import functions
 from infra.costs.measured import measured_at
 from infra.costs.prices import price_list
 from infra.costs.schedules import runs_of
 from infra.costs.usage import GIB, NEW_CHUNKS, Plan, filling, index_reads, month
-from infra.deploy.discovery import ROOT
-from infra.deploy.functions import functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from infra.build.functions import Function
     from infra.costs.usage import Item
-    from infra.deploy.functions import Function
 
 SIZES: Final = (1_000, 10_000, 100_000)
 CALLS_A_DAY: Final = 100

@@ -15,8 +15,8 @@ from infra.costs.schedules import runs_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from infra.build.functions import Function
     from infra.costs.measured import Measured
-    from infra.deploy.functions import Function
 
 GIB: Final = 1024**3
 DAY: Final = 24 * 60 * 60

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from infra.deploy.discovery import ROOT
-from infra.deploy.stage import DIST, MANIFEST, stage
+from infra.build.bundles import DIST, MANIFEST, stage
+from infra.build.discovery import ROOT
 from infra.local.archives import unpack
 from infra.local.environments import environment
 from infra.local.file_lock import locked
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LAPTOP: Final = DIST / "laptop"
 _STAGING: Final = LAPTOP / "staging"
 _STAGED: Final = LAPTOP / "staged"
-_SOURCES: Final = ("functions/**/*", "shared/**/*", "infra/deploy/*.py")
+_SOURCES: Final = ("functions/**/*", "shared/**/*", "infra/build/*.py")
 _OTHERS: Final = ("constraints.txt", "pyproject.toml")
 
 

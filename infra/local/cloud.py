@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from infra.local.bundles import bundles
 from infra.local.certificates import certificates
 from infra.local.cloud_run import Plan

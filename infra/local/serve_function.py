@@ -59,7 +59,7 @@ def _record_queries() -> None:
     """Record queries for the test suite, which checks that each has an index."""
     checkout = str(Path(__file__).parents[2])
     sys.path.insert(0, checkout)
-    from infra.deploy.query_recorder import record_to_directory
+    from infra.build.query_recorder import record_to_directory
 
     sys.path.remove(checkout)
     record_to_directory()

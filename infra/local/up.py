@@ -13,10 +13,17 @@ import click
 
 from functions.gateway.auth.visitor import LOCAL_USER
 from functions.gateway.catalog import Catalog
-from infra.deploy.discovery import ROOT, tools
+from infra.build.discovery import ROOT, tools
 from infra.local.emulator import PROJECT
 from infra.local.jobs import load_sample
-from infra.local.places import STATE, await_end, database, is_served, share_secret, variables
+from infra.local.local_database import (
+    STATE,
+    await_end,
+    database,
+    is_served,
+    share_secret,
+    variables,
+)
 from infra.local.processes import NotStarted, answers, in_checkout, serve
 from infra.local.welcome import origin, welcome
 from shared.core.settings import Settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.deploy.discovery import tools
+from infra.build.discovery import tools
 from infra.local.cloud import cloud
 from shared.core.caller import Caller
 from shared.core.meter import Meter

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.gateway.mcp.results import RECEIPT
-from infra.deploy.discovery import tools
+from infra.build.discovery import tools
 from tests.support.mcp_wire import (
     ENVELOPE,
     HANDSHAKE,

@@ -9,7 +9,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
-from infra.deploy.discovery import tools
+from infra.build.discovery import tools
 from tests.support.knowledge import BAKING, SAILING
 from tests.support.mcp_wire import MODERN
 

@@ -10,7 +10,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from infra.deploy.discovery import tools
+from infra.build.discovery import tools
 from infra.local.google_accounts import email
 from tests.e2e.conftest import FEW
 from tests.support.authorized_calls import bearer, token, trusting

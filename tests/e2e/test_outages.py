@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import httpx2
 import pytest
 
-from infra.deploy.discovery import tools
+from infra.build.discovery import tools
 from infra.local.cloud import cloud
 from infra.local.processes import serve
 from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway

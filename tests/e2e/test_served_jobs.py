@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from infra.deploy.discovery import jobs
+from infra.build.discovery import jobs
 from infra.local.cloud import SCHEDULER, cloud
 from shared.core.settings import Settings
 from shared.firestore.leases import Leases

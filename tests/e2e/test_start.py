@@ -13,7 +13,7 @@ import anyio
 import httpx2
 import pytest
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from tests.support.gateway_process import run_deployed_gateway
 from tests.support.mcp_wire import HEADERS, message
 from tests.support.ports import free_port
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 LISTING = message("tools/list")
-CARREL = [sys.executable, "-c", "from infra.cli import main; main()"]
+CARREL = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 OTHERS = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "ACCESS_SECRETS"}
 """Variables that would have a command share in what the tests run."""
 
@@ -143,5 +143,7 @@ def test_a_key_outlives_a_database_that_is_killed_right_after(tmp_path: Path) ->
 def keeper(state: Path) -> int:
     """The process that keeps a database."""
     listed = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
-    [line] = [each for each in listed.splitlines() if f"infra.local.keeper {state} " in each]
+    [line] = [
+        each for each in listed.splitlines() if f"infra.local.emulator_daemon {state} " in each
+    ]
     return int(line.split()[0])

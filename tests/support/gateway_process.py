@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from infra.local.cloud import deployed
 from infra.local.processes import in_checkout, serve
 from tests.support.ports import free_port

@@ -11,11 +11,11 @@ from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 
+from infra.build.discovery import ROOT
 from infra.cloud.bucket import LAST_GOOD, Bucket
 from infra.cloud.deployment import Deployment
 from infra.cloud.google_api import GoogleApi
 from infra.cloud.services import SERVICES
-from infra.deploy.discovery import ROOT
 from infra.doctor.cloud import CHECKS
 from infra.doctor.deployed import Deployed
 from shared.core.settings import Settings
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FILES: Final = {
     "(default)": ROOT / "firestore.indexes.json",
-    "access": ROOT / "infra" / "deploy" / "access.indexes.json",
+    "access": ROOT / "infra" / "build" / "access.indexes.json",
 }
 DIMENSION: Final = 384
 """The local model's, which needs no cloud."""

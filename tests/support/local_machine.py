@@ -8,22 +8,22 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
-    from infra.local.keeper import StateFolder
+    from infra.local.emulator_daemon import StateFolder
 
 PATIENCE: Final = 60.0
 SHARE_AND_WAIT: Final = """
 import sys
-from infra.local.places import database
+from infra.local.local_database import database
 with database() as host:
     print(host, flush=True)
     sys.stdin.read()
 """
-CARREL: Final = [sys.executable, "-c", "from infra.cli import main; main()"]
+CARREL: Final = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,15 @@ class Machine:
 
     def processes(self) -> dict[int, str]:
         """The keepers and emulators that live here."""
-        signs = (f"infra.local.keeper {self.state.path} ", f"--port={self.port}")
+        signs = (f"infra.local.emulator_daemon {self.state.path} ", f"--port={self.port}")
         listing = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
         found = (line.split(maxsplit=1) for line in listing.splitlines())
         return {int(pid): args for pid, args in found if any(sign in args for sign in signs)}
 
     def keepers(self) -> list[int]:
-        return [pid for pid, args in self.processes().items() if "infra.local.keeper" in args]
+        return [
+            pid for pid, args in self.processes().items() if "infra.local.emulator_daemon" in args
+        ]
 
     def emulators(self) -> list[int]:
         return [pid for pid, args in self.processes().items() if "java" in args.split()[0]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from infra.deploy.functions import functions
-from infra.deploy.imports import reach
-from infra.deploy.settings_read import settings_read
+from infra.build.function_settings import settings_read
+from infra.build.functions import functions
+from infra.build.imports import reach
 
 READER: Final = {"(default)": "roles/datastore.viewer"}
 WRITER: Final = {"(default)": "roles/datastore.user"}
@@ -97,7 +97,7 @@ def real_manifest() -> dict[str, Any]:
     return {
         "functions": {
             each.key: each.entry_in_manifest(
-                f"bundles/{each.key}-0123456789abcdef.zip", settings_read(each, reach(each.entry))
+                f"bundles/{each.key}-0123456789abcdef.zip", settings_read(each, reach(each.main))
             )
             for each in functions()
         }

@@ -1,6 +1,6 @@
 """One line of the log for each call: who, what, how long, for how much. Never what was said.
 
-The log-based metrics in `infra/deploy/log_metrics.json` read these fields. A distribution cannot
+The log-based metrics in `infra/build/log_metrics.json` read these fields. A distribution cannot
 convert units, so what they read is in seconds.
 """
 

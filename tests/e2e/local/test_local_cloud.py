@@ -7,7 +7,7 @@ import subprocess
 import sys
 from urllib.parse import urlsplit
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from infra.local.cloud import cloud
 from infra.local.processes import answers
 

@@ -12,8 +12,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from infra.deploy.discovery import ROOT
-from infra.deploy.functions import functions
+from infra.build.discovery import ROOT
+from infra.build.functions import functions
 from infra.local.bundles import LAPTOP, bundles
 from infra.local.cloud import deployed
 from infra.local.environments import environment

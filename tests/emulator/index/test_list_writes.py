@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.deploy.query_recorder import recording
+from infra.build.query_recorder import recording
 from shared.index.bm25 import Totals, pack
 from shared.index.facets import Facet, Kind, named
 from shared.index.indexed_state import NOTHING, Indexed

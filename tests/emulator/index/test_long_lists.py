@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.deploy.query_recorder import recording
+from infra.build.query_recorder import recording
 from shared.firestore.database import Database
 from shared.index.facets import Kind, named
 from shared.index.indexed_state import NOTHING, Indexed

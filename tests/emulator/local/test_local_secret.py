@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from infra.local.secret import local_secret
 from shared.core.settings import LEAST_SECRET
 

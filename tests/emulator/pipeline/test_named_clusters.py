@@ -10,7 +10,7 @@ from google.cloud.firestore_v1.vector import Vector
 
 from functions.jobs.cluster.job import cluster
 from functions.jobs.ingest.readers.reading import read
-from infra.local.places import SAMPLE
+from infra.local.local_database import SAMPLE
 from infra.local.sample.load import add_knowledge
 from shared.knowledge.cluster_repository import BY_HAND, Clusters
 from shared.knowledge.source import Source

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.deploy.query_recorder import recording
+from infra.build.query_recorder import recording
 from shared.core.dates import Span
 from shared.index.facets import Kind, named
 from shared.index.posting_changes import LongLists

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.tools.knowledge.search_kb.tool import In, search_kb
-from infra.deploy.query_recorder import recording
+from infra.build.query_recorder import recording
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.search.candidates import DENSE_POOL, FILTERED_POOL

@@ -9,14 +9,14 @@ from typing import Any, Final
 import pytest
 from google.cloud.firestore_v1.vector import Vector
 
+from infra.build.discovery import ROOT, jobs, tools
+from infra.build.functions import Function
 from infra.costs.bill import SIZES, alerts, bill_of, costs_table, first_filling, monthly, plan_of
 from infra.costs.measured import Call, Gateway, Measured, Work, bounded, on_line
 from infra.costs.prices import DAYS, Amount, Price, price_list
 from infra.costs.schedules import Runs, runs_of
 from infra.costs.storage import Rules, document_bytes, index_bytes, rules_of
 from infra.costs.usage import GIB, Item, Plan, calls_of, index_reads, instances
-from infra.deploy.discovery import ROOT, jobs, tools
-from infra.deploy.functions import Function
 
 A_TASK: Final[dict[str, Any]] = {
     "type": "Personal",
@@ -37,7 +37,7 @@ def function(name: str, kind: Any, schedule: str = "") -> Function:
     return Function(
         name=name,
         kind=kind,
-        entry=name,
+        main="",
         databases={},
         memory=1024,
         concurrency=10,

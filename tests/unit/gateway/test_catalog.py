@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.gateway.catalog import Catalog
-from infra.deploy.discovery import tools
+from infra.build.discovery import tools
 from shared.core.caller import Caller, Tier
 from shared.runtime.tool import Effect, Links
 from tests.support.fake_catalog import SHELF, declared
