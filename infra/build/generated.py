@@ -1,4 +1,4 @@
-"""The files that follow from declarations: the catalogue, and the tables of the documents."""
+"""The files that follow from declarations: the catalogue, and the tables of the README."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from infra.build.discovery import ROOT, jobs, tools
-from infra.costs.bill import costs_table
-from infra.costs.scale import scale_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,13 +15,12 @@ if TYPE_CHECKING:
 
 CATALOG: Final = ROOT / "functions" / "gateway" / "catalog.json"
 README: Final = ROOT / "README.md"
-SCALE: Final = ROOT / "docs" / "scale.md"
 _TABLE: Final = r"(?<=<!-- {0} -->\n).*?(?=<!-- /{0} -->)"
 
 
 def stale() -> list[Path]:
     """The generated files that do not say what the declarations say."""
-    return [path for path in (CATALOG, README, SCALE) if _present(path) != _wanted(path)]
+    return [path for path in (CATALOG, README) if _present(path) != _wanted(path)]
 
 
 def write(path: Path) -> None:
@@ -39,7 +36,7 @@ def _wanted(path: Path) -> str:
     if path == CATALOG:
         return _catalog()
     text = path.read_text("utf-8")
-    for name, table in (_of_readme() if path == README else scale_tables()).items():
+    for name, table in {"tools": _tools(), "jobs": _jobs()}.items():
         text = _with_table(name, table, text)
     return text
 
@@ -47,10 +44,6 @@ def _wanted(path: Path) -> str:
 def _catalog() -> str:
     declarations = [tool.declaration() for tool in tools()]
     return json.dumps(declarations, indent=2, ensure_ascii=False) + "\n"
-
-
-def _of_readme() -> dict[str, str]:
-    return {"tools": _tools(), "jobs": _jobs(), "costs": costs_table()}
 
 
 def _with_table(name: str, table: str, text: str) -> str:

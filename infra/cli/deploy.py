@@ -24,13 +24,11 @@ In the project {project}: two Firestore databases ({location}, for ever), their 
 bucket, secrets, {functions} functions with an account each ({region}), the schedules of jobs, a
 dashboard, and alerts.
 
-{costs}
+For one person that costs a dollar or two a month at published prices; docs/costs.md has the sums,
+and what it costs to bring texts in.
 
 {budget}
 """
-_COSTS: Final = """\
-With {calls} calls a day, that costs about ${least:.2f} a month with {few} passages, and ${most:.2f}
-with {many}, at published prices; what it costs to bring them in, README.md says."""
 _DONE: Final = """
 It answers at {url}/mcp. Make yourself a key, which is shown once:
 
@@ -144,21 +142,11 @@ def warning(chosen: Deployment, *, new: bool) -> str:
 
 def _described(chosen: Deployment, *, budget: str) -> str:
     from infra.build.functions import functions
-    from infra.costs.bill import CALLS_A_DAY, SIZES, monthly, plan_of
 
-    few, many = SIZES[0], SIZES[-1]
-    costs = _COSTS.format(
-        calls=CALLS_A_DAY,
-        few=f"{few:,}",
-        least=monthly(plan_of(few)).cost,
-        many=f"{many:,}",
-        most=monthly(plan_of(many)).cost,
-    )
     return _MADE.format(
         project=chosen.project,
         location=chosen.firestore_location,
         region=chosen.region,
         functions=len(functions()),
-        costs=costs,
         budget=budget,
     )

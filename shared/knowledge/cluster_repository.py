@@ -55,8 +55,8 @@ class CentredCluster:
     Attributes:
         centroid: The normalised mean of its members' vectors.
         reach: The least similarity to the centroid of a chunk that joins it; 1: none does.
-        named_by: `hand`; `words` while a language model could still name it, `words alone` where
-            that refused to; else the model.
+        named_by: `hand` where a person did, as of the sample's; `words` while a language model
+            could still name it, `words alone` where that refused to; else the model.
         central: Ids of its most central chunks when it was named, the most central first.
         members_hash: Tells what members the run gave it.
     """

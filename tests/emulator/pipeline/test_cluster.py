@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 from google.cloud.firestore import DELETE_FIELD
+from infra.local.local_database import SAMPLE
 
 from functions.jobs.cluster.due import MOVING, TOO_FEW
 from functions.jobs.cluster.job import JOB, cluster
 from functions.jobs.cluster.making import NO_TIME
+from functions.jobs.ingest.readers.reading import read
+from infra.local.sample.load import add_knowledge
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.source import Source
 from shared.runtime.context import Backend
 from shared.runtime.job import Busy, Report, run_job
 from tests.support.fakes.embedder import WordEmbedder
@@ -305,3 +309,28 @@ async def test_a_run_that_lost_its_lease_writes_nothing(deps: Deps) -> None:
     with pytest.raises(LeaseLost):
         await run(deps)
     assert {} == await documents(deps, "clusters")
+
+
+async def test_topics_that_came_with_the_sample_stay_until_enough_has_changed(deps: Deps) -> None:
+    await put_in(deps, *(source for source in read(SAMPLE) if isinstance(source, Source)))
+    await add_knowledge(deps)
+    before = await documents(deps, "clusters")
+    report = await run(deps)
+    assert (0, 0) == (report.counts["topics"], await waiting(deps))
+    assert before == await documents(deps, "clusters")
+
+
+async def test_a_topic_of_the_sample_keeps_its_name_while_it_has_its_passages(deps: Deps) -> None:
+    """It has `named_by: "hand"`, and no central passages are stored of it."""
+    await five_topics(deps)
+    bread = await topic_of(deps, "bread")
+    stored = deps.database.document("clusters", bread)
+    await stored.update({"name": "Bread at home", "named_by": "hand", "central": []})
+    await deps.database.document("meta", "clustering").update({"changed": 20})
+    assert 5 == (await run(deps)).counts["topics"]
+    named = (await documents(deps, "clusters"))[bread]
+    assert ("Bread at home", "hand", SIZE) == (
+        named["name"],
+        named["named_by"],
+        len(named["central"]),
+    )

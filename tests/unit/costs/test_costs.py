@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from google.cloud.firestore_v1.vector import Vector
 
-from infra.build.discovery import ROOT, jobs, tools
+from benchmarks.costs.measured import Call, Gateway, Measured, Work, bounded, measured_at, on_line
+from benchmarks.costs.prices import DAYS, Amount, Item, Price, bill_of, price_list
+from benchmarks.costs.storage import Rules, document_bytes, index_bytes, rules_of
+from benchmarks.costs.tables import write
+from benchmarks.costs.usage import (
+    GIB,
+    Plan,
+    Runs,
+    calls_of,
+    first_filling,
+    index_reads,
+    instances,
+    monthly,
+    runs_of,
+)
 from infra.build.functions import Function
-from infra.costs.bill import SIZES, alerts, bill_of, costs_table, first_filling, monthly, plan_of
-from infra.costs.measured import Call, Gateway, Measured, Work, bounded, on_line
-from infra.costs.prices import DAYS, Amount, Price, price_list
-from infra.costs.schedules import Runs, runs_of
-from infra.costs.storage import Rules, document_bytes, index_bytes, rules_of
-from infra.costs.usage import GIB, Item, Plan, calls_of, index_reads, instances
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 A_TASK: Final[dict[str, Any]] = {
     "type": "Personal",
@@ -58,7 +69,7 @@ def plan() -> Plan:
         calls=[search, write],
         gateway=Gateway(2, 1, 1, 0.01, 0.005, 1000),
         idle={"sweep": sweep},
-        filling={"sweep": Work(read=100, written=300, seconds=5, embedded=1000, given=50)},
+        filling={"sweep": Work(read=100, written=300, seconds=5, embedded=1000, input_tokens=50)},
         stored=2 * GIB,
         start={"gateway": 1.0, "tool": 0.5, "job": 0.6},
         image={"gateway": 100, "tool": 50, "job": 50},
@@ -173,8 +184,8 @@ def test_going_back_in_time_costs_as_much_as_storage_from_the_first_byte_on(plan
 
 
 def test_without_a_language_model_nothing_is_paid_for_one(plan: Plan) -> None:
-    assert first_filling(plan)["language model, given"].cost > 0.0
-    assert 0.0 == first_filling(replace(plan, model=False))["language model, given"].cost
+    assert first_filling(plan)["language model, input"].cost > 0.0
+    assert 0.0 == first_filling(replace(plan, model=False))["language model, input"].cost
 
 
 def test_new_passages_take_their_share_of_what_filling_took(plan: Plan) -> None:
@@ -234,39 +245,45 @@ def test_every_price_says_where_and_when_it_was_read() -> None:
         assert each.verified or each.note, each
 
 
-def test_what_new_findings_are_compared_with_grows_with_the_square() -> None:
-    reads = [plan_of(size).measured.filling["extract"].index_reads for size in (4_000, 40_000)]
+def test_comparing_findings_grows_with_the_square() -> None:
+    reads = [measured_at(size).filling["extract"].index_reads for size in (4_000, 40_000)]
     assert pytest.approx(100 * reads[0]) == reads[1]
 
 
 def test_the_emulators_search_is_not_taken_for_the_services() -> None:
-    small, large = (plan_of(size).measured.idle["health"] for size in (1_000, 100_000))
+    small, large = (measured_at(size).idle["health"] for size in (1_000, 100_000))
     assert small.seconds == large.seconds
     assert small.index_reads < large.index_reads
 
 
-def test_what_was_measured_is_what_is_declared() -> None:
-    measured = plan_of(1_000).measured
-    effects = {tool.name: tool.effect.value for tool in tools()}
-    assert 100 == measured.mix
-    assert {call.tool: call.effect for call in measured.calls} == {
-        call.tool: effects.get(call.tool) for call in measured.calls
-    }
-    # Run `python -m benchmarks.costs` where this fails.
-    assert {job.name for job in jobs() if job.schedule} == measured.idle.keys()
+def test_what_was_measured_is_of_a_hundred_calls() -> None:
+    assert 100 == measured_at(1_000).mix
 
 
-def test_a_larger_base_costs_more() -> None:
-    costs = [monthly(plan_of(size)).cost for size in SIZES]
-    assert sorted(costs) == costs
+def test_a_larger_base_costs_more(plan: Plan) -> None:
+    bases = [replace(measured_at(size), calls=plan.measured.calls) for size in (1_000, 100_000)]
+    small, large = (monthly(replace(plan, measured=base)).cost for base in bases)
+    assert small < large
 
 
-def test_the_table_names_each_size_and_what_is_uncertain() -> None:
-    table = costs_table()
-    assert all(f"{size:,} chunks" in table for size in SIZES)
-    assert all(title.lower() in table for title in price_list().doubtful)
+def test_a_job_that_was_never_measured_costs_its_schedule(plan: Plan) -> None:
+    added = [*plan.functions, function("new", "job", "0 5 * * *")]
+    more = monthly(replace(plan, functions=added))
+    assert 2 == round(more["schedules"].amount)
+    assert monthly(plan)["Firestore reads"] == more["Firestore reads"]
 
 
-def test_every_alert_of_terraform_is_counted() -> None:
-    text = (ROOT / "infra" / "terraform" / "monitoring.tf").read_text("utf-8")
-    assert text.count("title = ") == alerts() > 0
+def test_tables_are_written_between_their_names_with_a_date(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- computed -->\n<!-- /computed -->\n<!-- a -->\nold\n<!-- /a -->\nend")
+    write(page, {"a": "new\n"}, date(2026, 1, 2))
+    text = page.read_text()
+    assert text.startswith("<!-- computed -->\nComputed on 2026-01-02 ")
+    assert text.endswith("<!-- a -->\nnew\n<!-- /a -->\nend")
+
+
+def test_a_page_without_a_place_for_a_table_is_refused(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- computed -->\n<!-- /computed -->\n")
+    with pytest.raises(ValueError, match="0 places for the table 'a'"):
+        write(page, {"a": "new\n"}, date(2026, 1, 2))

@@ -1,4 +1,8 @@
-"""What a month, and the first filling, take of each thing that the cloud bills."""
+"""What a month, and the first filling, take of each thing that the cloud bills.
+
+Usage is what was measured of calls and jobs (`measured.json`), for the functions and schedules that
+are declared. A job that was never measured counts for nothing but its schedule.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,18 @@ import math
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from infra.costs.measured import Work
-from infra.costs.prices import DAYS, Amount
-from infra.costs.schedules import runs_of
+from benchmarks.costs.measured import Work, measured_at
+from benchmarks.costs.prices import DAYS, Amount, Item, bill_of
+from infra.build.functions import functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from benchmarks.costs.measured import Measured
+    from benchmarks.costs.prices import Bill
     from infra.build.functions import Function
-    from infra.costs.measured import Measured
 
 GIB: Final = 1024**3
 DAY: Final = 24 * 60 * 60
@@ -40,25 +45,11 @@ BUNDLES: Final = 0.1
 """GB in the bucket of deployments."""
 LOGGED: Final = 2_500
 """Bytes that a request leaves in the log, Cloud Run's own entry included."""
+_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+"""Of the fields of a schedule: minute, hour, day of the month, month, day of the week."""
+CALLS_A_DAY: Final = 100
 NEED_A_MODEL: Final = frozenset({"extract"})
 """Jobs that do nothing without a language model."""
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """Something that is billed.
-
-    Attributes:
-        title: What it is.
-        price: The name of its price.
-        amount: How much of it.
-        has_free: Whether the free allowance is for it.
-    """
-
-    title: str
-    price: str
-    amount: Amount
-    has_free: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +78,27 @@ class Plan:
     recovery: bool = True
     conditions: int = 0
     entries: float = 1.0
+
+
+def plan_of(chunks: int, calls_a_day: float = CALLS_A_DAY, **more: Any) -> Plan:
+    """Carrel as it is declared, with a base of so many passages and so many calls a day."""
+    return Plan(
+        functions=functions(),
+        measured=measured_at(chunks),
+        chunks=chunks,
+        calls_a_day=calls_a_day,
+        **more,
+    )
+
+
+def monthly(plan: Plan) -> Bill:
+    """What a month costs."""
+    return bill_of(month(plan))
+
+
+def first_filling(plan: Plan) -> Bill:
+    """What it costs once to bring all passages in."""
+    return bill_of(filling(plan))
 
 
 def month(plan: Plan) -> list[Item]:
@@ -241,8 +253,8 @@ def _models(work: Work, *, model: bool) -> list[Item]:
     asked = 1.0 if model else 0.0
     return [
         Item("embedding", "embedding", _month(work.embedded)),
-        Item("language model, given", "generation_input", _month(work.given * asked)),
-        Item("language model, told", "generation_output", _month(work.told * asked)),
+        Item("language model, input", "generation_input", _month(work.input_tokens * asked)),
+        Item("language model, output", "generation_output", _month(work.output_tokens * asked)),
     ]
 
 
@@ -271,7 +283,7 @@ def _works(name: str, plan: Plan) -> bool:
 
 
 def _idle(job: Function, plan: Plan) -> Work:
-    return plan.measured.idle[job.name]
+    return plan.measured.idle.get(job.name, Work())
 
 
 def _jobs(plan: Plan, *, daily: bool | None = None) -> list[Function]:
@@ -291,3 +303,58 @@ def _sum(works: Iterable[Work]) -> Work:
 
 def _month(amount: float) -> Amount:
     return Amount.of_month(amount)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of a schedule.
+
+    Attributes:
+        a_day: On a day on which it runs.
+        days: How many such days a month has.
+    """
+
+    a_day: int
+    days: float
+
+    @property
+    def a_month(self) -> float:
+        """All of them."""
+        return self.a_day * self.days
+
+    @property
+    def daily(self) -> bool:
+        """Whether it runs every day."""
+        return self.days == DAYS
+
+
+def runs_of(schedule: str) -> Runs:
+    """The runs of a schedule in cron's format; an empty one has none.
+
+    Raises:
+        ValueError: It is none, or has both a day of the month and one of the week.
+    """
+    if not schedule:
+        return Runs(0, 0.0)
+    fields = schedule.split()
+    if len(fields) != len(_RANGES):
+        raise ValueError(f"a schedule has five fields: {schedule!r}")
+    counts = [_count(text, *ends) for text, ends in zip(fields, _RANGES, strict=True)]
+    minutes, hours, days, months, weekdays = counts
+    if fields[2] != "*" and fields[4] != "*":
+        raise ValueError(f"days of the month and of the week at once: {schedule!r}")
+    share = days / 31 * months / 12 * min(weekdays, 7) / 7
+    return Runs(minutes * hours, DAYS * share)
+
+
+def _count(text: str, first: int, last: int) -> int:
+    """How many values a field lets through."""
+    return len(set().union(*(_values(part, first, last) for part in text.split(","))))
+
+
+def _values(part: str, first: int, last: int) -> set[int]:
+    span, _, step = part.partition("/")
+    if span != "*":
+        start, _, end = span.partition("-")
+        first, last = int(start), int(end or (last if step else start))
+    return set(range(first, last + 1, int(step or 1)))

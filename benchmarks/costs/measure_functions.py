@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from pydantic import SecretStr
 
 from benchmarks.cold_start import importing
-from benchmarks.costs_set import operations
+from benchmarks.costs.workload import operations
 from functions.gateway.access import Access
 from functions.gateway.auth.callers import Credential
 from functions.gateway.catalog import Declaration
@@ -36,7 +36,7 @@ from tests.support.mcp_wire import call as message
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from benchmarks.costs_set import Figures
+    from benchmarks.costs.workload import Figures
     from shared.runtime.messages import CallRequest
 
 WARM_UP: Final = 20

@@ -1,4 +1,4 @@
-"""Published prices, and what an amount costs beyond what is free.
+"""Published prices, what an amount costs beyond what is free, and bills of several amounts.
 
 `prices.json` says of each price where it was read, when, and whether that is certain.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 DAYS: Final = 365.25 / 12
 """Days of a month."""
@@ -126,3 +126,72 @@ def _price(fields: Mapping[str, Any]) -> Price:
     free = fields["free"] or {"amount": 0, "every": "month"}
     plain = {name: value for name, value in fields.items() if name != "free"}
     return Price(free=free["amount"], every=free["every"], **plain)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something that is billed.
+
+    Attributes:
+        title: What it is.
+        price: The name of its price.
+        amount: How much of it.
+        has_free: Whether the free allowance is for it.
+    """
+
+    title: str
+    price: str
+    amount: Amount
+    has_free: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a bill.
+
+    Attributes:
+        title: What it is for.
+        amount: How much of it a month takes.
+        unit: Of what.
+        cost: Dollars, with what is free.
+        list_price: Dollars, as if nothing were.
+    """
+
+    title: str
+    amount: float
+    unit: str
+    cost: float
+    list_price: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What something costs, row by row."""
+
+    rows: Sequence[Row]
+
+    @property
+    def cost(self) -> float:
+        """Dollars, with what is free."""
+        return sum(row.cost for row in self.rows)
+
+    @property
+    def list_price(self) -> float:
+        """Dollars, as if nothing were free."""
+        return sum(row.list_price for row in self.rows)
+
+    def __getitem__(self, title: str) -> Row:
+        """The row of this title."""
+        return next(row for row in self.rows if row.title == title)
+
+
+def bill_of(items: Iterable[Item]) -> Bill:
+    """What these things cost; what is free of something counts once."""
+    prices = price_list().prices
+    rows = []
+    for item in items:
+        price = prices[item.price]
+        charged = (price.charge if item.has_free else price.list_price)(item.amount)
+        whole = price.list_price(item.amount)
+        rows.append(Row(item.title, item.amount.month, price.unit, charged, whole))
+    return Bill(rows)

@@ -1,7 +1,4 @@
-"""What three ways of using Carrel take: the figures of `docs/scale.md`.
-
-`python -m infra.costs.scale` writes them there, between its marks.
-"""
+"""What three ways of using Carrel take: the tables of `docs/scale.md`."""
 
 from __future__ import annotations
 
@@ -9,9 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from infra.costs.bill import line, monthly, plan_of
-from infra.costs.prices import DAYS, price_list
-from infra.costs.usage import (
+from benchmarks.costs.prices import DAYS, price_list
+from benchmarks.costs.usage import (
     BASE_IMAGE,
     BUILD_MINUTES,
     DAY,
@@ -25,20 +21,20 @@ from infra.costs.usage import (
     calls_of,
     index_reads,
     instances,
+    monthly,
+    plan_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from infra.costs.bill import Bill
-    from infra.costs.usage import Plan
+    from benchmarks.costs.measured import Work
+    from benchmarks.costs.prices import Bill
+    from benchmarks.costs.usage import Plan
 
 HOUR: Final = 60 * 60
 RAMP: Final = 500
 """Operations a second with which a collection may begin, and half as much again every 5 minutes."""
-TOKENS_A_MINUTE: Final = 5_000_000
-PREDICTIONS_A_MINUTE: Final = 30_000
-"""Quotas of Vertex AI for gemini-embedding-001, of a project in a region."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,17 +190,9 @@ def _assumed() -> list[str]:
     ]
 
 
-def _a_call(use: Use) -> _Call:
+def _a_call(use: Use) -> Work:
     """What a call of the mix takes on average."""
-    day = calls_of(use.plan).times(1 / use.calls_a_day)
-    return _Call(day.reads, day.written, day.embedded)
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    reads: float
-    written: float
-    embedded: float
+    return calls_of(use.plan).times(1 / use.calls_a_day)
 
 
 def _embeds(use: Use) -> float:
@@ -268,13 +256,18 @@ def _per_thousand(use: Use, bill: Bill) -> str:
     return f"{1000 * bill.cost / (use.calls_a_day * DAYS):.2f}"
 
 
+def table_row(title: str, cells: Iterable[str]) -> str:
+    """A row of a table in Markdown."""
+    return f"| {' | '.join([title, *cells])} |"
+
+
 def _head(title: str) -> str:
     rule = "|---|" + "---:|" * len(USES)
     return f"| {' | '.join([title, *(use.title for use in USES)])} |\n{rule}"
 
 
 def _rows(*rows: tuple[str, Callable[[Use], str]]) -> Iterable[str]:
-    return [line(title, [tell(use) for use in USES]) for title, tell in rows]
+    return [table_row(title, [cell(use) for use in USES]) for title, cell in rows]
 
 
 def _short(number: float) -> str:
@@ -287,7 +280,7 @@ def _short(number: float) -> str:
 
 
 def _dollars(amount: float) -> str:
-    return f"{amount:,.2f}" if amount < 100 else f"{amount:,.0f}"  # noqa: PLR2004 - cents say nothing
+    return f"{amount:,.2f}" if amount < 100 else f"{amount:,.0f}"
 
 
 def _percent(share: float) -> str:

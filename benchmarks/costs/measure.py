@@ -1,10 +1,10 @@
-"""What calls and jobs take of what the cloud bills; `infra/costs/bill.py` makes dollars of it.
+"""Measure what calls and jobs take of what the cloud bills, for the tables of `docs/costs.md`.
 
-Usage: python -m benchmarks.costs [SMALL LARGE [FILE]]
+Usage: python -m benchmarks.costs.measure [SMALL LARGE [FILE]]
 
 SciFact's abstracts, 1,000 and 4,000 of them unless told otherwise, go through every job, are asked
 for in the usual mix of calls, and through every job once more, which then finds nothing new. The
-figures go to a file, `infra/costs/measured.json` by default. Documents are counted as the
+figures go to a file, `measured.json` beside this one by default. Documents are counted as the
 receipts of calls count them; the entries of vector indexes that queries read, which no emulator
 counts, by asking how many documents there are for each; storage by Firestore's rules for sizes,
 with vectors of the cloud's length. Nothing is computed for meaning: vectors are of hashed words,
@@ -31,13 +31,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import SecretStr
 
-from benchmarks.costs_functions import (
+from benchmarks.costs.measure_functions import (
     gateway_operations,
     gateway_seconds,
     image_megabytes,
     start_seconds,
 )
-from benchmarks.costs_set import (
+from benchmarks.costs.storage import document_bytes, index_bytes, rules_of
+from benchmarks.costs.workload import (
     MATERIALS,
     MIX,
     CountingWords,
@@ -49,7 +50,6 @@ from benchmarks.costs_set import (
 )
 from benchmarks.jobs_set import SCIFACT, abstracts
 from infra.build.discovery import ROOT, jobs, tools
-from infra.costs.storage import document_bytes, index_bytes, rules_of
 from infra.local.emulator import EmulatorMissing, run_emulator
 from infra.local.sample.solved import SOLVED
 from shared.core.caller import Caller
@@ -65,10 +65,10 @@ from tests.support.tool_calls import request_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from benchmarks.costs_set import Figures
+    from benchmarks.costs.workload import Figures
     from shared.runtime.job import Job
 
-OUTPUT: Final = ROOT / "infra" / "deploy" / "measured.json"
+OUTPUT: Final = Path(__file__).with_name("measured.json")
 INDEXES: Final = ROOT / "firestore.indexes.json"
 SIZES: Final = (1_000, 4_000)
 ROUNDS: Final = 5
@@ -147,7 +147,7 @@ class Base:
             report = await run_job(job, backend, seconds=math.inf)
         if not isinstance(report, Report) or report.failures:
             raise RuntimeError(f"{job.name}: {report}")
-        told(f"{self.project}: {job.name}, {dict(report.counts)}")
+        log_progress(f"{self.project}: {job.name}, {dict(report.counts)}")
         seconds, own = time.perf_counter() - began, time.process_time() - began_own
         cost = report.cost
         return {
@@ -157,8 +157,8 @@ class Base:
             "seconds": round(seconds, 3),
             "processor": round(own, 3),
             "embedded": self.embedder.tokens - tokens,
-            "given": cost.input_tokens,
-            "told": cost.output_tokens,
+            "input_tokens": cost.input_tokens,
+            "output_tokens": cost.output_tokens,
         }
 
     async def _call(self, tool: Any, arguments: Mapping[str, Any]) -> Figures:
@@ -257,8 +257,8 @@ def _columns(rows: Sequence[Figures]) -> dict[str, list[float]]:
     return {name: [round(row[name], 4) for row in rows] for name in rows[0]}
 
 
-def told(text: str) -> None:
-    """Say how far it has come."""
+def log_progress(text: str) -> None:
+    """Print how far the measurement has come."""
     print(text, file=sys.stderr)  # noqa: T201 - a benchmark prints
 
 

@@ -1,125 +1,89 @@
-"""What Carrel costs in the cloud: measured documents per call, times published prices.
+"""Write the tables of `docs/costs.md` and `docs/scale.md`: measured usage times published prices.
 
-What was measured comes from `measured.json` (`benchmarks/costs.py`), prices from `prices.json`,
-the number of functions and their schedules from the declarations. Nothing here asks anybody.
+Usage: python -m benchmarks.costs.tables
+
+Usage comes from `measured.json` (`python -m benchmarks.costs.measure`), prices from `prices.json`,
+the number of functions and their schedules from the declarations. Nothing else writes these tables,
+and no test compares them with the code: each page says on which day they were computed.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
 
+from benchmarks.costs.prices import price_list
+from benchmarks.costs.scale import scale_tables, table_row
+from benchmarks.costs.usage import (
+    CALLS_A_DAY,
+    GIB,
+    NEW_CHUNKS,
+    Plan,
+    first_filling,
+    index_reads,
+    monthly,
+    plan_of,
+    runs_of,
+)
 from infra.build.discovery import ROOT
-from infra.build.functions import functions
-from infra.costs.measured import measured_at
-from infra.costs.prices import price_list
-from infra.costs.schedules import runs_of
-from infra.costs.usage import GIB, NEW_CHUNKS, Plan, filling, index_reads, month
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping, Sequence
+    from datetime import date
+    from pathlib import Path
 
     from infra.build.functions import Function
-    from infra.costs.usage import Item
 
+COSTS: Final = ROOT / "docs" / "costs.md"
+SCALE: Final = ROOT / "docs" / "scale.md"
 SIZES: Final = (1_000, 10_000, 100_000)
-CALLS_A_DAY: Final = 100
 _ALERT: Final = re.compile(r"^ {4}\w+ = \{\n {6}title = ", re.MULTILINE)
 _CENT: Final = 0.005
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of a bill.
+def main() -> None:
+    """Write the tables into both pages, with today's date."""
+    today = datetime.now(UTC).date()
+    write(COSTS, costs_tables(), today)
+    write(SCALE, scale_tables(), today)
 
-    Attributes:
-        title: What it is for.
-        amount: How much of it a month takes.
-        unit: Of what.
-        cost: Dollars, with what is free.
-        list_price: Dollars, as if nothing were.
+
+def write(page: Path, tables: Mapping[str, str], computed: date) -> None:
+    """Replace the tables of a page, each between the comments with its name, and their date.
+
+    Raises:
+        ValueError: The page has no place for one of them.
     """
-
-    title: str
-    amount: float
-    unit: str
-    cost: float
-    list_price: float
-
-
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """What something costs, row by row."""
-
-    rows: Sequence[Row]
-
-    @property
-    def cost(self) -> float:
-        """Dollars, with what is free."""
-        return sum(row.cost for row in self.rows)
-
-    @property
-    def list_price(self) -> float:
-        """Dollars, as if nothing were free."""
-        return sum(row.list_price for row in self.rows)
-
-    def __getitem__(self, title: str) -> Row:
-        """The row of this title."""
-        return next(row for row in self.rows if row.title == title)
+    text = page.read_text("utf-8")
+    for name, table in {**tables, "computed": _computed(computed)}.items():
+        pattern = rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)"
+        text, count = re.subn(pattern, table.replace("\\", r"\\"), text, flags=re.DOTALL)
+        if count != 1:
+            raise ValueError(f"{page} has {count} places for the table {name!r} instead of one")
+    page.write_text(text, "utf-8")
 
 
-def plan_of(chunks: int, calls_a_day: float = CALLS_A_DAY, **more: Any) -> Plan:
-    """Carrel as it is declared, with a base of so many passages and so many calls a day."""
-    return Plan(
-        functions=functions(),
-        measured=measured_at(chunks),
-        chunks=chunks,
-        calls_a_day=calls_a_day,
-        **more,
+def _computed(day: date) -> str:
+    prices = price_list()
+    return (
+        f"Computed on {day} by `python -m benchmarks.costs.tables`, from what was measured on"
+        f" {plan_of(SIZES[0]).measured.on}\non the emulator and prices of {prices.region} as read"
+        f" on {prices.read} (`benchmarks/costs`). Not certain:\n"
+        f"{', '.join(prices.doubtful).lower()}.\n"
     )
 
 
-def monthly(plan: Plan) -> Bill:
-    """What a month costs."""
-    return bill_of(month(plan))
-
-
-def first_filling(plan: Plan) -> Bill:
-    """What it costs once to bring all passages in."""
-    return bill_of(filling(plan))
-
-
-def bill_of(items: Iterable[Item]) -> Bill:
-    """What these things cost; what is free of something counts once."""
-    prices = price_list().prices
-    rows = []
-    for item in items:
-        price = prices[item.price]
-        charged = (price.charge if item.has_free else price.list_price)(item.amount)
-        whole = price.list_price(item.amount)
-        rows.append(Row(item.title, item.amount.month, price.unit, charged, whole))
-    return Bill(rows)
-
-
-def alerts() -> int:
-    """How many alerts Terraform makes where somebody is to be told."""
-    return len(_ALERT.findall((ROOT / "infra" / "terraform" / "monitoring.tf").read_text("utf-8")))
-
-
-def costs_table() -> str:
-    """The README's tables, and what is to be known of them, in Markdown."""
+def costs_tables() -> dict[str, str]:
+    """The tables of `docs/costs.md`, in Markdown, by name."""
     plans = [plan_of(size) for size in SIZES]
-    return "\n".join(
-        [
-            *_month_table(plans),
-            "",
-            *_filling_table(plans),
-            "",
-            *(f"- {line}" for line in _remarks(plans)),
-            "",
-        ]
-    )
+    tables = {
+        "month": _month_table(plans),
+        "filling": _filling_table(plans),
+        "remarks": [f"- {remark}" for remark in _remarks(plans)],
+    }
+    return {name: "\n".join(lines) + "\n" for name, lines in tables.items()}
 
 
 def _month_table(plans: Sequence[Plan]) -> list[str]:
@@ -127,12 +91,12 @@ def _month_table(plans: Sequence[Plan]) -> list[str]:
     without = [monthly(replace(plan, model=False)) for plan in plans]
     head = f"a month, {CALLS_A_DAY} calls a day"
     amounts = [
-        line(title, (_number(bill[title].amount) for bill in bills))
+        table_row(title, (_number(bill[title].amount) for bill in bills))
         for title in ("Firestore reads", "Firestore writes", "requests", "processors", "memory")
     ]
     amounts.insert(
         1,
-        line(
+        table_row(
             "of these, entries of vector indexes",
             (_number(index_reads(plan).month) for plan in plans),
         ),
@@ -145,15 +109,18 @@ def _month_table(plans: Sequence[Plan]) -> list[str]:
         if any(bill[title].cost >= _CENT for bill in bills)
     ]
     return [
-        line(head, (f"{plan.chunks:,} chunks" for plan in plans)),
-        line("---", ("---:" for _ in plans)),
+        table_row(head, (f"{plan.chunks:,} chunks" for plan in plans)),
+        table_row("---", ("---:" for _ in plans)),
         *(_titled(line) for line in amounts),
-        line("GiB stored", stored),
-        line("tokens embedded", tokens),
-        *(line(f"{title}, $", (_cents(bill[title].cost) for bill in bills)) for title in costly),
-        line("together without a language model, $", (_cents(bill.cost) for bill in without)),
-        line("**together, $**", (f"**{_cents(bill.cost)}**" for bill in bills)),
-        line("if nothing were free, $", (_cents(bill.list_price) for bill in bills)),
+        table_row("GiB stored", stored),
+        table_row("tokens embedded", tokens),
+        *(
+            table_row(f"{title}, $", (_cents(bill[title].cost) for bill in bills))
+            for title in costly
+        ),
+        table_row("together without a language model, $", (_cents(bill.cost) for bill in without)),
+        table_row("**together, $**", (f"**{_cents(bill.cost)}**" for bill in bills)),
+        table_row("if nothing were free, $", (_cents(bill.list_price) for bill in bills)),
     ]
 
 
@@ -168,12 +135,14 @@ def _filling_table(plans: Sequence[Plan]) -> list[str]:
     without = [first_filling(replace(plan, model=False)) for plan in plans]
     with_model = [first_filling(plan) for plan in plans]
     return [
-        line("filling it, once", (f"{plan.chunks:,} chunks" for plan in plans)),
-        line("---", ("---:" for _ in plans)),
-        line("Firestore writes", (_number(bill["Firestore writes"].amount) for bill in without)),
-        line("tokens embedded", (_number(bill["embedding"].amount) for bill in without)),
-        line("without a language model, $", (_cents(bill.cost) for bill in without)),
-        line(
+        table_row("filling it, once", (f"{plan.chunks:,} chunks" for plan in plans)),
+        table_row("---", ("---:" for _ in plans)),
+        table_row(
+            "Firestore writes", (_number(bill["Firestore writes"].amount) for bill in without)
+        ),
+        table_row("tokens embedded", (_number(bill["embedding"].amount) for bill in without)),
+        table_row("without a language model, $", (_cents(bill.cost) for bill in without)),
+        table_row(
             "with one: cards, names of topics, extractions, $",
             (_cents(bill.cost) for bill in with_model),
         ),
@@ -181,7 +150,7 @@ def _filling_table(plans: Sequence[Plan]) -> list[str]:
 
 
 def _remarks(plans: Sequence[Plan]) -> list[str]:
-    """Where the figures come from, and what would bring the sums down."""
+    """What the sums hold, and what would bring them down."""
     prices, bill, largest = price_list(), monthly(plans[0]), plans[-1]
     lean = [monthly(plan).cost - monthly(replace(plan, recovery=False)).cost for plan in plans]
     frequent = max((each for each in plans[0].functions if each.schedule), key=_runs).name
@@ -191,11 +160,6 @@ def _remarks(plans: Sequence[Plan]) -> list[str]:
     weekly_health = monthly(_rescheduled(largest, "health", "57 4 * * 0"))
     lazy = monthly(replace(plans[0], model=False))
     return [
-        (
-            f"Measured on {plans[0].measured.on} on the emulator (`benchmarks/costs.py`), prices"
-            f" of {prices.region} as read on {prices.read} (`infra/costs/prices.json`). Not"
-            f" certain: {', '.join(prices.doubtful).lower()}."
-        ),
         (
             f"{bill['schedules'].amount:.0f} schedules cost ${bill['schedules'].cost:.2f}, however"
             " often they run; three are free for all projects of a billing account. Each that is"
@@ -225,10 +189,15 @@ def _remarks(plans: Sequence[Plan]) -> list[str]:
         ),
         (
             f"Alerts (only with `alert_email`) may add ${prices.prices['alerting'].amount:.2f}"
-            f" each, {alerts()} of them. An instance of the gateway that always runs, and ends the"
+            f" each, {_alerts()} of them. An instance of the gateway that always runs, and ends the"
             " wait of a first call, is not in the sums either."
         ),
     ]
+
+
+def _alerts() -> int:
+    """How many alerts Terraform makes where somebody is to be told."""
+    return len(_ALERT.findall((ROOT / "infra" / "terraform" / "monitoring.tf").read_text("utf-8")))
 
 
 def _without_free(plan: Plan) -> float:
@@ -252,11 +221,6 @@ def _rescheduled(plan: Plan, name: str, schedule: str) -> Plan:
     )
 
 
-def line(title: str, cells: Iterable[str]) -> str:
-    """A row of a table in Markdown."""
-    return f"| {' | '.join([title, *cells])} |"
-
-
 def _number(amount: float) -> str:
     """A number with three digits that say something."""
     digits = max(0, len(f"{amount:.0f}") - 3)
@@ -270,3 +234,7 @@ def _cents(dollars: float) -> str:
 def _listed(dollars: Sequence[float]) -> str:
     *others, last = (f"${each:.2f}" for each in dollars)
     return f"{', '.join(others)} and {last}"
+
+
+if __name__ == "__main__":
+    main()

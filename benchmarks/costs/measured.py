@@ -1,4 +1,4 @@
-"""What was measured of calls and jobs (`benchmarks/costs.py`), for a knowledge base of any size.
+"""What `measure.py` measured of calls and jobs, for a knowledge base of any size.
 
 Documents that a call reads and writes do not depend on the base's size by design (`docs/scale.md`):
 those of the largest base that was measured count for all larger ones. Everything else, among it the
@@ -35,8 +35,8 @@ class Work:
         seconds: From its begin to its end.
         processor: Seconds of a processor.
         embedded: Tokens of texts that were turned into vectors.
-        given: Tokens that a language model was given.
-        told: Tokens that it wrote.
+        input_tokens: Tokens that a language model was given.
+        output_tokens: Tokens that it wrote.
     """
 
     read: float = 0.0
@@ -45,8 +45,8 @@ class Work:
     seconds: float = 0.0
     processor: float = 0.0
     embedded: float = 0.0
-    given: float = 0.0
-    told: float = 0.0
+    input_tokens: float = 0.0
+    output_tokens: float = 0.0
 
     @property
     def reads(self) -> float:
