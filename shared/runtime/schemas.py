@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -37,6 +37,16 @@ class Result(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def of(cls, record: object, **given: Any) -> Self:
+        """The result that shows a record: a field is what is given, or the record's attribute.
+
+        Raises:
+            AttributeError: A field is neither given nor an attribute of the record.
+        """
+        shown = {name: getattr(record, name) for name in cls.model_fields if name not in given}
+        return cls(**shown, **given)
 
 
 DocumentId = Annotated[

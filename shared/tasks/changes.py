@@ -58,7 +58,7 @@ class Step:
         after = self.decide(before, now)
         fields = changed_fields(before, after)
         undo = self.reverse(before, after) if fields else None
-        changed = Changed(task=TaskView.of(after), changed=fields, undo=undo)
+        changed = Changed(task=TaskView.of_task(after), changed=fields, undo=undo)
         return changed, after if fields else None
 
 

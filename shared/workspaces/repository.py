@@ -25,8 +25,9 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.core.errors import Conflict
+from shared.firestore.codec import Codec
 from shared.firestore.database import Stale
-from shared.firestore.writes import known, put
+from shared.firestore.writes import put
 from shared.index.vector_index import (
     MAX_ANY,
     Documents,
@@ -52,16 +53,12 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
 
 
+_CODEC: Final = Codec(Material, read={"status": Status, "making": Codec(Making).load})
+
+
 def to_material(snapshot: DocumentSnapshot[Any]) -> Material:
     """Read what is known of materials."""
-    fields = known(Material, snapshot.to_dict())
-    made = {"status": Status(fields["status"]), "making": Making(**known(Making, fields["making"]))}
-    return Material(**(fields | made))
-
-
-def of_material(material: Material) -> dict[str, Any]:
-    """What is known of materials, as fields."""
-    return asdict(material) | {"status": material.status.value}
+    return _CODEC.load(snapshot.to_dict() or {})
 
 
 def part_names(material: Material) -> list[str]:
@@ -276,7 +273,7 @@ class Materials:
             material = replace(material, prepaid=record.material.prepaid)
         writes = [
             put(record.task.snapshot, task),
-            put(record.snapshot, of_material(material)),
+            put(record.snapshot, _CODEC.write(material)),
             lambda batch: batch.create(proof, {"kept_at": now}),
         ]
         if record.material:  # made otherwise: whoever still works on that stops

@@ -141,7 +141,9 @@ def _task(wanted: Wanted, number: int, now: datetime) -> Task:
 
 def _added(task: Task) -> Changed:
     fields = [name for name in CHANGEABLE if getattr(task, name) is not None]
-    return Changed(task=TaskView.of(task), changed=fields, undo=undo_by("delete_task", task.number))
+    return Changed(
+        task=TaskView.of_task(task), changed=fields, undo=undo_by("delete_task", task.number)
+    )
 
 
 def _in_order(items: Sequence[NewTask | ItemResult], added: Iterable[Changed]) -> list[ItemResult]:

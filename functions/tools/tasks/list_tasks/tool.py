@@ -149,7 +149,7 @@ async def list_tasks(args: In, deps: Deps) -> Out:
     zone = args.time_zone or deps.settings.time_zone
     today = deps.clock().astimezone(time_zone(zone)).date()
     found, end = await _walk(args, today, deps)
-    shown = fitting([ListedTask.of(each, overdue=each.is_overdue(today)) for each in found])
+    shown = fitting([ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in found])
     if len(shown) < len(found):
         end = found[len(shown) - 1].number
     return Out(
