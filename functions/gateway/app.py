@@ -24,7 +24,7 @@ from functions.gateway.body_limits import BodyLimit, json_problem
 from functions.gateway.http_errors import ErrorMiddleware, json_rpc_error
 from functions.gateway.mcp.messages import CheckedMessages
 from functions.gateway.mcp.server import mcp_server
-from functions.gateway.oauth.doors import doors
+from functions.gateway.oauth.routes import sign_in_routes
 from functions.gateway.rate_limits import AddressRateLimit
 from shared.core.log import traced
 
@@ -90,7 +90,7 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
         transport_security=_security(settings),
         custom_starlette_routes=[
             Route("/health", health.answer, methods=["GET"]),
-            *([] if settings.local_user else doors(access)),
+            *([] if settings.local_user else sign_in_routes(access)),
         ],
     )
     app.add_exception_handler(404, partial(_not_found, needs_sign_in=not settings.local_user))

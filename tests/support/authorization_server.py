@@ -16,9 +16,8 @@ from pydantic import SecretStr
 from starlette.applications import Starlette
 
 from functions.gateway.access import Access
-from functions.gateway.oauth.approval import Approvals
-from functions.gateway.oauth.authorization import unseal
-from functions.gateway.oauth.routes import routes
+from functions.gateway.oauth.authorization import Approvals, unseal
+from functions.gateway.oauth.routes import program_routes
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING
@@ -100,7 +99,7 @@ class House:
     def __post_init__(self) -> None:
         """Open the doors."""
         self.app = Starlette(
-            routes=routes(
+            routes=program_routes(
                 self.access, self.documents, self.still_allowed, self.limit, seconds=self.seconds
             )
         )

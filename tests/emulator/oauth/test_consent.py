@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from functions.gateway.oauth.tickets import grant_of_code
+from functions.gateway.oauth.authorization import grant_of_code
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING, Scope
 from tests.support.sign_in_app import ASKED, USER, Doorway, asking, hidden_in

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.gateway.oauth.google import Google
-from functions.gateway.oauth.google_endpoints import GoogleEndpoints
+from functions.gateway.oauth.google import Google, GoogleEndpoints
 from shared.core.errors import Unavailable
 from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
 from tests.support.google_sign_in import (

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
+from functions.gateway.oauth.authorization import grant_of_code
 from functions.gateway.oauth.google import Google
-from functions.gateway.oauth.tickets import grant_of_code
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.gateway.auth.access_tokens import LIFETIME
-from functions.gateway.oauth.tickets import refresh_token_of
+from functions.gateway.oauth.provider import refresh_token_of
 from shared.accounts.grant import TOKENS_OUTLIVE
 from shared.core.caller import EVERYTHING
 from tests.support.authorization_server import (

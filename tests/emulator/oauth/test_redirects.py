@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.gateway.oauth.client_documents import client_in
-from functions.gateway.oauth.destination import Destination
-from functions.gateway.oauth.redirects import allowed, matches
-from functions.gateway.oauth.refused import Refused
+from functions.gateway.oauth.client_id_metadata import client_in
+from functions.gateway.oauth.redirect_uris import Destination, allowed, matches
+from functions.gateway.oauth.safe_fetch import DocumentRefused
 from shared.core.errors import InvalidInput
 from tests.support.authorization_server import REDIRECT, error_in, house
 from tests.support.https_server import URL
@@ -121,7 +120,7 @@ async def test_an_unsafe_address_can_be_neither_registered_nor_published_nor_sho
     answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT, uri]})
     assert 400 == error_in(answer)[0]
     document = {"client_id": URL, "redirect_uris": [REDIRECT, uri]}
-    with pytest.raises(Refused):
+    with pytest.raises(DocumentRefused):
         client_in(json.dumps(document).encode(), URL)
     with pytest.raises(InvalidInput):
         Destination.of(uri)

@@ -8,8 +8,8 @@ import pytest
 from starlette.requests import Request
 
 from functions.gateway.http_errors import error_response
-from functions.gateway.oauth.failing import refuse
-from functions.gateway.oauth.page import message_page
+from functions.gateway.oauth.consent_page import message_page
+from functions.gateway.oauth.http import oauth_error_response
 from shared.core.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ANSWERS = {
     "MCP": error_response,
-    "OAuth": lambda error: refuse(Request({"type": "http"}), error),
+    "OAuth": lambda error: oauth_error_response(Request({"type": "http"}), error),
     "a page": lambda error: message_page("Sign in", error),
 }
 

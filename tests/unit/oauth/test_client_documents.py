@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.gateway.oauth.client_documents import MOST_AT_ONCE, MOST_KEPT, ClientDocuments
-from functions.gateway.oauth.public_addresses import Endpoint
-from functions.gateway.oauth.safe_fetch import SafeFetch
+from functions.gateway.oauth.client_id_metadata import MAX_CACHED, MAX_CONCURRENT, ClientDocuments
+from functions.gateway.oauth.safe_fetch import Endpoint, SafeFetch
 from shared.core.errors import Unavailable
 from tests.support.clock import SettableClock
 from tests.support.https_server import (
@@ -187,7 +186,7 @@ async def test_too_many_fetches_at_once_turn_the_next_away_for_now(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
     server.gate.clear()
-    asking = [asyncio.create_task(documents.get(f"{URL}?{n}")) for n in range(MOST_AT_ONCE)]
+    asking = [asyncio.create_task(documents.get(f"{URL}?{n}")) for n in range(MAX_CONCURRENT)]
     await asyncio.sleep(0)
     [refused] = await asyncio.gather(documents.get(URL), return_exceptions=True)
     server.gate.set()
@@ -302,10 +301,10 @@ async def test_an_unknown_host_is_a_reason_to_check_the_address(
 async def test_only_so_many_documents_are_kept_and_the_oldest_goes_first(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
-    for number in range(MOST_KEPT + 1):
+    for number in range(MAX_CACHED + 1):
         with pytest.raises(Unavailable):
             await documents.get(f"https://nobody{number}.example/c")
     await documents.get(URL)
     await documents.get(URL)
     assert 1 == len(server.asked)
-    assert MOST_KEPT == len(documents._kept)  # noqa: SLF001 - memory is what is tested
+    assert MAX_CACHED == len(documents._cache)  # noqa: SLF001 - memory is what is tested

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.gateway.oauth.page import LONGEST_NAME, plain
+from functions.gateway.oauth.consent_page import MAX_NAME_LENGTH, plain
 from shared.core.caller import Scope
 from tests.support.sign_in_app import Doorway, asking
 
@@ -116,7 +116,7 @@ async def test_a_name_is_text_and_nothing_else(settings: Settings, name: str) ->
         ("\u2066evil\u2069", "evil"),
         ("Käse & チーズ", "Käse & チーズ"),
         ("Z" + "\u0335" * 50, "Z\u0335\u0335"),
-        ("x" * 10_000, "x" * LONGEST_NAME + "…"),
+        ("x" * 10_000, "x" * MAX_NAME_LENGTH + "…"),
         ("\x00\x1b[31m", "[31m"),
         ("\u202e", ""),
         ("\ud800", ""),

@@ -6,16 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from functions.gateway.oauth.tickets import (
+from functions.gateway.oauth.authorization import code_of, grant_of_code
+from functions.gateway.oauth.clients import (
     client_id_of,
     client_secret_of,
-    code_of,
-    grant_of_code,
-    grant_of_refresh_token,
     is_client_id,
-    refresh_token_of,
     with_newest_secret,
 )
+from functions.gateway.oauth.provider import grant_of_refresh_token, refresh_token_of
 from shared.accounts.keyring import Keyring
 from tests.support.authorization_server import changed
 

@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.gateway.oauth.public_addresses import (
+from functions.gateway.oauth.safe_fetch import (
+    MAX_BYTES,
+    DocumentRefused,
     Endpoint,
+    PublicUrl,
+    SafeFetch,
     is_public,
+    public_endpoints,
     resolve_public,
-    vetted,
 )
-from functions.gateway.oauth.refused import Refused
-from functions.gateway.oauth.safe_fetch import MOST_BYTES, PublicUrl, SafeFetch
 from tests.support.faulty_tool_server import write_certificate
 from tests.support.https_server import (
     HOST,
@@ -174,7 +176,7 @@ def server(certificate: Path) -> Iterator[DocumentServer]:
 
 
 async def why_refused(fetch: SafeFetch) -> str:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(DocumentRefused) as refused:
         await fetch.get(PublicUrl.parse(URL))
     return refused.value.reason
 
@@ -204,36 +206,36 @@ def test_no_address_is_public_that_python_calls_private_or_special(address: obje
 
 
 def test_one_bad_address_among_good_ones_condemns_the_host() -> None:
-    with pytest.raises(Refused, match="address_not_public"):
-        vetted(["8.8.8.8", "10.0.0.1", "1.1.1.1"])
+    with pytest.raises(DocumentRefused, match="address_not_public"):
+        public_endpoints(["8.8.8.8", "10.0.0.1", "1.1.1.1"])
 
 
 def test_a_host_without_an_address_is_unknown() -> None:
-    with pytest.raises(Refused, match="host_unknown"):
-        vetted([])
+    with pytest.raises(DocumentRefused, match="host_unknown"):
+        public_endpoints([])
 
 
 def test_addresses_are_tried_once_each_and_those_of_ipv4_first() -> None:
-    found = vetted(["2606:4700::1", "8.8.8.8", "2606:4700::1", "1.1.1.1"])
+    found = public_endpoints(["2606:4700::1", "8.8.8.8", "2606:4700::1", "1.1.1.1"])
     assert [("8.8.8.8", 443), ("1.1.1.1", 443), ("2606:4700::1", 443)] == found
     assert ["8.8.8.8:443", "1.1.1.1:443", "[2606:4700::1]:443"] == [e.authority for e in found]
 
 
 @pytest.mark.anyio
 async def test_a_name_of_this_machine_is_not_public() -> None:
-    with pytest.raises(Refused, match="address_not_public"):
+    with pytest.raises(DocumentRefused, match="address_not_public"):
         await resolve_public("localhost")
 
 
 @pytest.mark.anyio
 async def test_a_name_that_nobody_has_is_unknown() -> None:
-    with pytest.raises(Refused, match="host_unknown"):
+    with pytest.raises(DocumentRefused, match="host_unknown"):
         await resolve_public("nobody.invalid")
 
 
 @pytest.mark.parametrize("text", URLS)
 def test_a_url_that_is_not_plain_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="url"):
+    with pytest.raises(DocumentRefused, match="url"):
         PublicUrl.parse(text)
 
 
@@ -360,10 +362,10 @@ async def test_what_is_packed_is_refused_since_it_may_unpack_to_anything(
 async def test_a_document_may_be_as_large_as_the_limit_and_not_larger(
     server: DocumentServer, certificate: Path
 ) -> None:
-    server.page = Page(b" " * MOST_BYTES)
+    server.page = Page(b" " * MAX_BYTES)
     fetch = fetching(server, certificate)
-    assert MOST_BYTES == len((await fetch.get(PublicUrl.parse(URL))).body)
-    server.page = Page(b" " * (MOST_BYTES + 1))
+    assert MAX_BYTES == len((await fetch.get(PublicUrl.parse(URL))).body)
+    server.page = Page(b" " * (MAX_BYTES + 1))
     assert "too_large" == await why_refused(fetch)
     server.page = Page(b" " * 1000, endless=True)
     assert "too_large" == await why_refused(fetch)
