@@ -62,7 +62,7 @@ async def test_a_stranger_who_calls_what_costs_is_asked_to_sign_in(
     assert [] == desk.asked
 
 
-async def test_who_has_signed_in_and_cannot_pay_is_not_asked_to_sign_in(
+async def test_who_is_signed_in_but_cannot_pay_is_not_asked_again(
     access: Access, desk: Desk
 ) -> None:
     anna = Visitor(Caller.of("anna"), None)

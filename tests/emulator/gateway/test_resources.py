@@ -64,7 +64,7 @@ async def test_a_resource_is_what_its_tool_answers_as_compact_json(mode: str) ->
     assert 7 == (read.meta or {})[RECEIPT]["documents_read"]
 
 
-async def test_a_resource_may_be_kept_for_a_while_by_the_one_who_read_it() -> None:
+async def test_a_resource_may_be_cached_by_the_one_who_read_it() -> None:
     async with Client(served(Desk(lambda *_: {})), mode=MODERN) as client:
         read = await client.read_resource("carrel://book/b-1")
     assert (300_000, "private") == (read.ttl_ms, read.cache_scope)
@@ -93,7 +93,7 @@ async def test_a_uri_of_nothing_is_not_found_and_asks_no_tool(mode: str, uri: st
 
 
 @both_eras
-async def test_what_its_tool_does_not_find_is_not_found_in_the_tools_words(mode: str) -> None:
+async def test_what_its_tool_does_not_find_is_not_found_in_its_words(mode: str) -> None:
     desk = Desk(lambda *_: NotFound("There is no book b-1: list_books has those there are."))
     error = await refused(desk, "carrel://book/b-1", mode)
     assert (NOT_FOUND[mode], {"uri": "carrel://book/b-1"}) == (error.code, error.data)

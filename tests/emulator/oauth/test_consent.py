@@ -180,7 +180,7 @@ async def test_an_answer_that_is_neither_is_none(
     assert (400, 0) == (answer.status_code, await doorway.grants())
 
 
-async def test_each_try_is_counted_by_its_address_and_too_many_have_to_wait(
+async def test_tries_are_counted_by_address_and_limited(
     doorway: Doorway, browser: httpx2.AsyncClient
 ) -> None:
     doorway.tries.most = 1

@@ -110,7 +110,7 @@ async def test_clocks_may_differ_by_a_minute(
 
 @pytest.mark.parametrize("path", [DISCOVERY, KEYS])
 @pytest.mark.parametrize("body", [None, b"<html>down</html>", b"[]", b"{}"])
-async def test_while_google_is_down_the_page_says_so_and_nothing_of_its_insides(
+async def test_while_google_is_down_the_page_says_only_that(
     with_google: Settings, google: FakeGoogle, path: str, body: bytes | None
 ) -> None:
     if body is None:

@@ -60,7 +60,7 @@ async def test_who_is_on_the_list_comes_in_as_their_address(with_google: Setting
     assert Proof(user_id=ADA, kind="google", email=ADA) == grant.proof
 
 
-async def test_google_is_asked_for_the_address_only_and_for_the_account_each_time(
+async def test_google_is_asked_for_the_email_and_to_select_an_account(
     with_google: Settings, google: FakeGoogle
 ) -> None:
     await sign_in(with_google)
@@ -146,7 +146,7 @@ async def test_who_is_not_on_the_list_reads_which_account_was_refused(
     assert '<a href="/consent?request=' in answer.text
 
 
-async def test_without_a_list_nobody_comes_in_and_the_owner_reads_what_to_set(
+async def test_without_a_list_nobody_signs_in_and_is_told_what_to_set(
     with_google: Settings, google: FakeGoogle
 ) -> None:
     async with opened(with_google.model_copy(update={"allowed_emails": ()})) as (doorway, browser):

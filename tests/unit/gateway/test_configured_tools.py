@@ -74,7 +74,7 @@ def test_a_setting_for_a_tool_that_there_is_not_is_refused(
         Catalog([declaration]).configured(Settings(**{setting: value}))
 
 
-async def test_a_tool_that_is_off_is_not_listed_and_unknown_to_whoever_calls_it() -> None:
+async def test_a_tool_that_is_off_is_neither_listed_nor_known() -> None:
     catalog = without("get_book")
     async with Client(served(Desk(unused), catalog), mode="2026-07-28") as client:
         listed = [tool.name for tool in (await client.list_tools()).tools]

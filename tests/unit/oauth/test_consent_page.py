@@ -39,7 +39,7 @@ def policy_of(page: httpx2.Response) -> dict[str, str]:
     return dict(part.split(" ", 1) for part in parts)
 
 
-async def test_the_page_names_the_program_where_the_access_goes_and_what_it_allows(
+async def test_the_page_names_program_destination_and_scopes(
     settings: Settings,
 ) -> None:
     page = await shown(settings)
@@ -122,9 +122,7 @@ async def test_a_name_is_text_and_nothing_else(settings: Settings, name: str) ->
         ("\ud800", ""),
     ],
 )
-def test_a_name_neither_hides_nor_turns_nor_covers_what_is_beside_it(
-    name: str, expected: str
-) -> None:
+def test_a_name_neither_hides_nor_turns_nor_covers_anything(name: str, expected: str) -> None:
     assert expected == plain(name)
 
 

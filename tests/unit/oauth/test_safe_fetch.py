@@ -192,14 +192,14 @@ def test_no_other_address_is_public(address: str) -> None:
 
 
 @given(st.ip_addresses(v=4))
-def test_an_address_within_another_is_never_more_public_than_itself(inner: IPv4Address) -> None:
+def test_an_embedded_address_is_no_more_public_than_itself(inner: IPv4Address) -> None:
     assert is_public(f"64:ff9b::{inner}") == is_public(str(inner))
     assert not is_public(f"::ffff:{inner}")
     assert is_public(str(inner)) <= inner.is_global
 
 
 @given(st.ip_addresses(v=6))
-def test_no_address_is_public_that_python_calls_private_or_special(address: object) -> None:
+def test_no_address_is_public_that_python_calls_special(address: object) -> None:
     text = str(address)
     if not text.startswith("64:ff9b:"):
         assert is_public(text) <= getattr(address, "is_global", False)
@@ -276,7 +276,7 @@ async def test_a_certificate_for_the_address_is_not_enough(tmp_path: Path) -> No
 
 
 @pytest.mark.anyio
-async def test_a_name_is_resolved_once_so_that_it_cannot_change_its_mind(
+async def test_a_name_is_resolved_once_so_it_cannot_be_rebound(
     server: DocumentServer, certificate: Path
 ) -> None:
     answers = [[server.endpoint], [Endpoint("127.0.0.1", free_port())]]
@@ -296,7 +296,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_enough(server: Docum
 
 
 @pytest.mark.anyio
-async def test_a_host_whose_first_address_is_dead_is_reached_at_another(
+async def test_a_host_with_a_dead_first_address_is_reached_at_another(
     server: DocumentServer, certificate: Path
 ) -> None:
     dead = Endpoint("127.0.0.1", free_port())
@@ -308,7 +308,7 @@ async def test_a_host_whose_first_address_is_dead_is_reached_at_another(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [201, 204, 301, 302, 307, 404, 500, 503])
-async def test_what_is_not_simply_there_is_refused_and_no_redirect_is_followed(
+async def test_any_other_status_is_refused_and_no_redirect_followed(
     server: DocumentServer, certificate: Path, status: int
 ) -> None:
     server.page = Page(status=status, headers={"Location": f"https://{HOST}/other"})
@@ -351,9 +351,7 @@ async def test_only_json_is_taken(
 
 
 @pytest.mark.anyio
-async def test_what_is_packed_is_refused_since_it_may_unpack_to_anything(
-    server: DocumentServer, certificate: Path
-) -> None:
+async def test_a_compressed_body_is_refused(server: DocumentServer, certificate: Path) -> None:
     server.page = Page(headers={"Content-Encoding": "gzip"})
     assert "content_encoding" == await why_refused(fetching(server, certificate))
 

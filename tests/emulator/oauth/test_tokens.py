@@ -97,7 +97,7 @@ async def test_nothing_stored_opens_anything(
         ),
     ],
 )
-async def test_a_code_brought_wrongly_is_good_for_nothing_but_stays_good(
+async def test_a_code_brought_wrongly_opens_nothing_and_stays_valid(
     server: House, client: OAuthClientInformationFull, change: dict[str, str], error: str
 ) -> None:
     code = await server.code(client.client_id)
@@ -127,7 +127,7 @@ async def test_a_code_that_comes_twice_ends_the_sign_in_at_once(
     assert not await server.lets_in(tokens.access_token)
 
 
-async def test_of_many_who_bring_one_code_one_gets_tokens_that_end_at_once(
+async def test_a_code_used_at_once_by_many_gives_tokens_that_end(
     server: House, client: OAuthClientInformationFull
 ) -> None:
     code = await server.code(client.client_id)
@@ -149,7 +149,7 @@ async def test_codes_and_tokens_belong_to_one_program(
     tokens_in(await server.refresh(client, tokens.refresh_token))
 
 
-async def test_what_was_changed_on_its_way_opens_nothing_and_ends_nothing(
+async def test_a_changed_code_or_token_opens_and_ends_nothing(
     server: House, client: OAuthClientInformationFull
 ) -> None:
     code = await server.code(client.client_id)
@@ -227,7 +227,7 @@ async def test_sessions_that_refresh_at_once_all_get_the_same_token(
     assert await server.lets_in(late.access_token)
 
 
-async def test_a_rotated_token_that_comes_after_a_minute_ends_the_sign_in(
+async def test_a_rotated_token_after_a_minute_ends_the_sign_in(
     server: House, client: OAuthClientInformationFull
 ) -> None:
     token = (await server.signed_in(client)).refresh_token
@@ -238,7 +238,7 @@ async def test_a_rotated_token_that_comes_after_a_minute_ends_the_sign_in(
     assert not await server.lets_in(newest.access_token)
 
 
-async def test_a_token_before_the_last_ends_the_sign_in_even_within_the_minute(
+async def test_a_token_before_the_last_ends_the_sign_in_at_once(
     server: House, client: OAuthClientInformationFull
 ) -> None:
     first = await server.signed_in(client)
@@ -288,7 +288,7 @@ async def test_a_sign_in_that_nobody_uses_for_thirty_days_is_over(
     assert INVALID == error_in(await server.refresh(client, token))
 
 
-async def test_a_request_that_says_a_thing_twice_or_is_no_form_is_refused(
+async def test_a_repeated_parameter_or_no_form_is_refused(
     server: House, client: OAuthClientInformationFull
 ) -> None:
     code = await server.code(client.client_id)

@@ -66,7 +66,7 @@ async def test_a_program_learns_how_to_authenticate(server: House, asked: str, g
 
 
 @pytest.mark.anyio
-async def test_a_program_learns_what_it_is_given_in_place_of_what_it_wanted(server: House) -> None:
+async def test_a_program_learns_what_it_is_given_instead(server: House) -> None:
     wanted = ["authorization_code", "implicit", "client_credentials"]
     client = await server.register(grant_types=wanted, scope="openid", response_types=["code", "x"])
     assert ["authorization_code", "refresh_token"] == client.grant_types
@@ -120,7 +120,7 @@ async def test_registering_is_limited_by_address(server: House) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_registration_without_a_sign_in_is_forgotten_after_a_day(server: House) -> None:
+async def test_an_unused_registration_is_forgotten_after_a_day(server: House) -> None:
     client = await server.register()
     server.time.advance(hours=23, minutes=59)
     await server.asked(client.client_id)

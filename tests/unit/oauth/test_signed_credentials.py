@@ -85,7 +85,7 @@ def test_a_generation_cannot_be_raised(mine: int, wanted: int) -> None:
     assert read == ((GRANT, mine) if mine == wanted else None)
 
 
-def test_what_was_made_before_a_rotation_holds_until_the_old_secret_goes() -> None:
+def test_a_rotation_keeps_all_valid_until_the_old_secret_goes() -> None:
     code, token = code_of(KEYRING, GRANT, "c"), refresh_token_of(KEYRING, GRANT, 3, "c")
     client_id = client_id_of(KEYRING, NAME)
     for keyring, holds in ((Keyring([NEW, OLD]), True), (Keyring([NEW]), False)):

@@ -122,7 +122,7 @@ async def test_a_revoked_person_is_out_whatever_the_owners_clock_says(
             await server.access.callers.identify(Credential(tokens.access_token), "")
 
 
-async def test_a_code_by_a_key_that_is_unknown_or_anothers_is_good_for_nothing(
+async def test_a_code_by_an_unknown_or_foreign_key_opens_nothing(
     server: House, client: OAuthClientInformationFull
 ) -> None:
     _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON)

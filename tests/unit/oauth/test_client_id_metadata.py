@@ -150,7 +150,7 @@ async def test_what_is_no_json_object_introduces_nobody(
 
 
 @pytest.mark.anyio
-async def test_what_is_no_url_of_a_document_is_not_asked_for_nor_quoted(
+async def test_what_is_no_document_url_is_neither_fetched_nor_quoted(
     documents: ClientDocuments, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert None is await documents.get("https://169.254.169.254/secret")
@@ -212,7 +212,7 @@ async def test_too_many_fetches_at_once_turn_the_next_away_for_now(
         ("max-age=-1", 900),
     ],
 )
-async def test_a_document_is_believed_as_long_as_its_server_says_but_an_hour_at_most(
+async def test_a_document_is_cached_as_its_server_says_up_to_an_hour(
     server: DocumentServer,
     documents: ClientDocuments,
     clock: SettableClock,
@@ -298,7 +298,7 @@ async def test_an_unknown_host_is_a_reason_to_check_the_address(
 
 
 @pytest.mark.anyio
-async def test_only_so_many_documents_are_kept_and_the_oldest_goes_first(
+async def test_the_cache_is_bounded_and_drops_the_oldest_document(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
     for number in range(MAX_CACHED + 1):

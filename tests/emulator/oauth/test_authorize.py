@@ -117,7 +117,7 @@ async def test_another_resource_is_not_ours(server: House, resource: str) -> Non
     assert "invalid_target" == told_at(answer.headers["location"])["error"]
 
 
-async def test_an_unknown_program_is_told_so_and_nobody_is_sent_anywhere(server: House) -> None:
+async def test_an_unknown_program_is_told_so_without_a_redirect(server: House) -> None:
     known = await server.register()
     unknown = ["x", "0b0e9f3c-8d5c-4a52-a2b6-0d2d1a6b3a5e.AAAAAAAA", f"{known.client_id}a", "a/b"]
     for client_id in ["", *unknown]:
@@ -228,7 +228,7 @@ async def test_only_those_are_counted_who_have_us_look_at_a_document(server: Hou
     assert ("60", []) == (answer.headers["retry-after"], server.documents.asked)
 
 
-async def test_a_published_client_that_could_be_anything_has_safe_redirects_only(
+async def test_a_published_client_has_safe_redirects_only(
     server: House,
 ) -> None:
     server.documents.add(PUBLISHED, "http://program.example/back", "data:text/html,x", REDIRECT)
