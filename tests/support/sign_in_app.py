@@ -63,7 +63,7 @@ class TriesByAddress:
             raise RateLimited("Too many tries. Wait a minute.", retry_after=60)
 
 
-class Doorway:
+class SignInApp:
     """The pages of sign-in, with what they stand on.
 
     Attributes:

@@ -15,7 +15,7 @@ from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.prompts import Argument, Prompt
 from shared.core.errors import InvalidInput, Unavailable
-from tests.support.fake_catalog import BOOK, SHELF, Desk, declared, served
+from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, declared, served
 from tests.support.faulty_tool_server import Reply, ToolServer
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ async def test_while_the_tool_is_down_there_is_nothing_to_complete_to() -> None:
 
 
 async def test_without_a_completing_tool_nothing_is_completed() -> None:
-    server = served(Desk(lambda *_: {}), Catalog([declared("try_out")]), [PRAISE])
+    server = served(FakeDispatcher(lambda *_: {}), Catalog([declared("try_out")]), [PRAISE])
     async with Client(server) as client:
         result = await client.complete(PROMPT, {"name": "by", "value": ""})
     assert [] == result.completion.values

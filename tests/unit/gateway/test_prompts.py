@@ -18,7 +18,7 @@ from functions.gateway.mcp.server import INSTRUCTIONS, instructions
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
-from tests.support.fake_catalog import Desk, served
+from tests.support.fake_catalog import FakeDispatcher, served
 
 INVALID_PARAMS = -32602
 TOOLS = {tool.name: tool for tool in Catalog.load().open_to(Caller.of("anna"))}
@@ -173,7 +173,7 @@ def test_an_unknown_period_is_refused_with_the_known_ones() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_bad_prompts_and_arguments_are_invalid_parameters(mode: str) -> None:
-    server = served(Desk(lambda *_: {}), prompts=PROMPTS[:2])
+    server = served(FakeDispatcher(lambda *_: {}), prompts=PROMPTS[:2])
     async with Client(server, mode=mode) as client:
         with pytest.raises(MCPError) as unknown:
             await client.get_prompt("x" * 5_000)

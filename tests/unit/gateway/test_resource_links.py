@@ -11,7 +11,7 @@ from functions.gateway.mcp.resource_links import expand, match, variable
 from functions.gateway.mcp.results import to_result
 from shared.runtime.messages import CallAnswer, WireError
 from shared.runtime.tool import Links
-from tests.support.fake_catalog import BOOK, Desk, declared, served
+from tests.support.fake_catalog import BOOK, FakeDispatcher, declared, served
 
 TOOL = declared("list_books")
 LINKS = Links(items="like", uri=BOOK.uri, name="title")
@@ -72,9 +72,9 @@ def test_an_error_has_no_links() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_a_link_that_came_with_an_answer_can_be_read(mode: str) -> None:
-    desk = Desk(lambda *_: BOOKS)
-    async with Client(served(desk), mode=mode) as client:
+    dispatcher = FakeDispatcher(lambda *_: BOOKS)
+    async with Client(served(dispatcher), mode=mode) as client:
         _, link, _ = (await client.call_tool("get_book", {"book_id": "x"})).content
         assert "resource_link" == link.type
         await client.read_resource(link.uri)
-    assert ("get_book", {"book_id": "a"}) == desk.asked[-1]
+    assert ("get_book", {"book_id": "a"}) == dispatcher.asked[-1]

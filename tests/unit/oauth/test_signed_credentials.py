@@ -15,7 +15,7 @@ from functions.gateway.oauth.clients import (
 )
 from functions.gateway.oauth.provider import grant_of_refresh_token, refresh_token_of
 from shared.accounts.keyring import Keyring
-from tests.support.authorization_server import changed
+from tests.support.authorization_server import corrupted
 
 OLD, NEW = SecretStr("o" * 32), SecretStr("n" * 32)
 KEYRING = Keyring([OLD])
@@ -69,11 +69,11 @@ def test_nothing_passes_from_one_program_to_another(
 
 
 def test_what_was_changed_cut_or_extended_says_nothing() -> None:
-    for text in changed(code_of(KEYRING, GRANT, "client")):
+    for text in corrupted(code_of(KEYRING, GRANT, "client")):
         assert grant_of_code(KEYRING, text, "client") is None
-    for text in changed(refresh_token_of(KEYRING, GRANT, 12, "client")):
+    for text in corrupted(refresh_token_of(KEYRING, GRANT, 12, "client")):
         assert grant_of_refresh_token(KEYRING, text, "client") is None
-    for text in changed(client_id_of(KEYRING, NAME)):
+    for text in corrupted(client_id_of(KEYRING, NAME)):
         assert not is_client_id(KEYRING, text)
 
 
