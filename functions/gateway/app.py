@@ -211,7 +211,7 @@ class Health:
     ) -> None:
         """Look through this dispatcher, and keep good and bad news for so many seconds."""
         self._dispatcher = dispatcher
-        self._kept = {True: good, False: bad}
+        self._lifetimes = {True: good, False: bad}
         self._fresh_until = -math.inf
         self._parts: dict[str, str] = {}
         self._one_look = asyncio.Lock()
@@ -221,7 +221,7 @@ class Health:
         async with self._one_look:
             if time.monotonic() > self._fresh_until:
                 self._parts = await self._dispatcher.health()
-                self._fresh_until = time.monotonic() + self._kept[self._is_well()]
+                self._fresh_until = time.monotonic() + self._lifetimes[self._is_well()]
             well = self._is_well()
         body = {"status": "ok" if well else "degraded", "parts": self._parts}
         return JSONResponse(body, status_code=200 if well else 503)
