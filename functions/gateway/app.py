@@ -24,7 +24,7 @@ from functions.gateway.body_limits import BodyLimit, json_problem
 from functions.gateway.http_errors import ErrorMiddleware, json_rpc_error
 from functions.gateway.mcp.messages import CheckedMessages
 from functions.gateway.mcp.server import mcp_server
-from functions.gateway.oauth.doors import doors
+from functions.gateway.oauth.routes import sign_in_routes
 from functions.gateway.rate_limits import AddressRateLimit
 from shared.core.log import traced
 
@@ -90,7 +90,7 @@ def mcp_app(access: Access, dispatcher: Dispatcher, server: Server[Any]) -> Star
         transport_security=_security(settings),
         custom_starlette_routes=[
             Route("/health", health.answer, methods=["GET"]),
-            *([] if settings.local_user else doors(access)),
+            *([] if settings.local_user else sign_in_routes(access)),
         ],
     )
     app.add_exception_handler(404, partial(_not_found, needs_sign_in=not settings.local_user))
@@ -211,7 +211,7 @@ class Health:
     ) -> None:
         """Look through this dispatcher, and keep good and bad news for so many seconds."""
         self._dispatcher = dispatcher
-        self._kept = {True: good, False: bad}
+        self._lifetimes = {True: good, False: bad}
         self._fresh_until = -math.inf
         self._parts: dict[str, str] = {}
         self._one_look = asyncio.Lock()
@@ -221,7 +221,7 @@ class Health:
         async with self._one_look:
             if time.monotonic() > self._fresh_until:
                 self._parts = await self._dispatcher.health()
-                self._fresh_until = time.monotonic() + self._kept[self._is_well()]
+                self._fresh_until = time.monotonic() + self._lifetimes[self._is_well()]
             well = self._is_well()
         body = {"status": "ok" if well else "degraded", "parts": self._parts}
         return JSONResponse(body, status_code=200 if well else 503)

@@ -77,7 +77,7 @@ def served(
     return mcp_server(catalog, calls_to(dispatcher), prompts, alone=owner)
 
 
-class Desk:
+class FakeDispatcher:
     """A dispatcher that answers by itself, and remembers who was asked what.
 
     Attributes:

@@ -23,8 +23,8 @@ def client_address(scope: Scope, trusted_proxies: int) -> str:
     """
     text = _connected(scope)
     if trusted_proxies:
-        seen = ",".join(Headers(scope=scope).getlist("x-forwarded-for")).split(",")
-        text = seen[-trusted_proxies].strip() if len(seen) >= trusted_proxies else _UNKNOWN
+        hops = ",".join(Headers(scope=scope).getlist("x-forwarded-for")).split(",")
+        text = hops[-trusted_proxies].strip() if len(hops) >= trusted_proxies else _UNKNOWN
     try:
         address = ip_address(text)
     except ValueError:

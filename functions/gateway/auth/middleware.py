@@ -1,4 +1,4 @@
-"""Nobody reaches the MCP endpoint whom the gateway has not let in: 401 is HTTP, not MCP."""
+"""Authentication of requests to the MCP endpoint: a 401 is HTTP, not MCP."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Authentication:
             await self._refusal(error, headers)(scope, receive, send)
             return
         visitor.enter(scope)
-        await self._app(scope, receive, self._adding(visitor.reply, send))
+        await self._app(scope, receive, self._with_reply(visitor.reply, send))
 
     def _refusal(self, error: CarrelError, headers: Headers) -> JSONResponse:
         if not isinstance(error, Unauthorized):
@@ -80,10 +80,10 @@ class Authentication:
             return {}
         return {"www-authenticate": challenge(self._settings, scopes, code)}
 
-    def _adding(self, reply: Reply, send: Send) -> Send:
+    def _with_reply(self, reply: Reply, send: Send) -> Send:
         """Send an answer with what its handler wants of HTTP."""
 
-        async def adding(message: Message) -> None:
+        async def send_with_reply(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 if reply.challenge:
@@ -93,7 +93,7 @@ class Authentication:
                     headers["retry-after"] = retry_after_header(reply.retry_after)
             await send(message)
 
-        return adding
+        return send_with_reply
 
 
 def _is_forwarded(headers: Headers) -> bool:

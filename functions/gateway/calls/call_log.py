@@ -42,7 +42,7 @@ def log_call(
     """
     receipt = answer.receipt
     task = receipt.task or request.caller.task
-    known = {
+    facts = {
         "task": task and task_hash(task, request.caller.user_id, keyring),
         "notes": receipt.notes or None,
         "code": answer.error and answer.error.code,
@@ -62,7 +62,7 @@ def log_call(
         round_trips=receipt.round_trips,
         milliseconds=receipt.milliseconds,
         seconds=round(seconds, 4),
-        **{name: value for name, value in known.items() if value is not None},
+        **{name: value for name, value in facts.items() if value is not None},
     )
 
 

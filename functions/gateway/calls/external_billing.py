@@ -40,7 +40,8 @@ TIMEOUT: Final = 5.0
 """Seconds for an answer, a second try included."""
 RETRY_AFTER: Final = 5
 """Seconds to suggest where the service suggests none."""
-LONGEST_WAIT: Final = 3_600
+MAX_RETRY_AFTER: Final = 3_600
+"""Seconds to suggest at most, whatever the service suggests."""
 _SECONDS: Final = re.compile(r"\d{1,9}\Z", re.ASCII)
 _DONE: Final = {"reserve": "reserved", "settle": "settled", "cancel": "cancelled"}
 
@@ -117,7 +118,7 @@ class ExternalBilling:
             try:
                 async with asyncio.timeout(self._timeout):
                     response = await self._answer(operation, reservation, amount)
-            except (httpx2.HTTPError, OSError, TimeoutError, _Nonsense) as error:
+            except (httpx2.HTTPError, OSError, TimeoutError, _InvalidAnswer) as error:
                 attempt.well = False
                 message = "The billing service cannot be reached. The call was not started."
                 raise Unavailable(message, retry_after=RETRY_AFTER) from error
@@ -160,7 +161,7 @@ class _Answer(BaseModel):
     state: str
 
 
-class _Nonsense(Exception):
+class _InvalidAnswer(Exception):
     """An answer without a meaning."""
 
 
@@ -168,9 +169,9 @@ def _check(response: httpx2.Response, state: str) -> None:
     try:
         answer = _Answer.model_validate_json(response.content)
     except ValidationError as error:
-        raise _Nonsense from error
+        raise _InvalidAnswer from error
     if not response.is_success or answer.state != state:
-        raise _Nonsense
+        raise _InvalidAnswer
 
 
 def _refuse(response: httpx2.Response, bill: Bill) -> None:
@@ -192,4 +193,4 @@ def _refuse(response: httpx2.Response, bill: Bill) -> None:
 def _wait(text: str) -> int:
     """The seconds of a `Retry-After`, within reason; a date is not read."""
     seconds = _SECONDS.match(text)
-    return min(max(1, int(seconds[0])), LONGEST_WAIT) if seconds else RETRY_AFTER
+    return min(max(1, int(seconds[0])), MAX_RETRY_AFTER) if seconds else RETRY_AFTER

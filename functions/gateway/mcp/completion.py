@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from functions.gateway.catalog import Catalog
     from functions.gateway.mcp.prompts import Prompts
 
-MOST: Final = 100
+MAX_VALUES: Final = 100
 """Values that the protocol allows in one answer."""
 _ID: Final = "_id"
 
@@ -44,19 +44,21 @@ class Completions:
     async def _name(
         self, prompt: str, argument: types.CompletionArgument, visitor: Visitor
     ) -> types.CompleteResult:
-        wanted = self._prompts.named(prompt).argument(argument.name)
-        if wanted and wanted.choices:
-            return _result([each for each in wanted.choices if each.startswith(argument.value)])
-        if wanted and wanted.kind:
-            return await self._ask(wanted.kind, "name", argument.value, visitor)
+        declared = self._prompts.named(prompt).argument(argument.name)
+        if declared and declared.choices:
+            choices = declared.choices
+            return _result([choice for choice in choices if choice.startswith(argument.value)])
+        if declared and declared.kind:
+            return await self._ask(declared.kind, "name", argument.value, visitor)
         return _result([])
 
     async def _id(
         self, uri: str, argument: types.CompletionArgument, visitor: Visitor
     ) -> types.CompleteResult:
-        known = [template.uri for _, template in self._catalog.readable(visitor.caller)]
-        if uri not in known:
-            message = f"There is no resource template {uri[:200]!r}. There are: {', '.join(known)}"
+        templates = [template.uri for _, template in self._catalog.readable(visitor.caller)]
+        if uri not in templates:
+            names = ", ".join(templates)
+            message = f"There is no resource template {uri[:200]!r}. There are: {names}"
             raise MCPError(types.INVALID_PARAMS, message)
         if argument.name != variable(uri) or not argument.name.endswith(_ID):
             return _result([])
@@ -73,13 +75,13 @@ class Completions:
         answer = await self._calls.call(tool, arguments, visitor)
         if answer.result is None:
             return _result([])
-        found = answer.result
-        values = list(dict.fromkeys(each[field] for each in found["names"] if each[field]))
-        return _result(values, found["total"] - (len(found["names"]) - len(values)))
+        names, total = answer.result["names"], answer.result["total"]
+        values = list(dict.fromkeys(name[field] for name in names if name[field]))
+        return _result(values, total - (len(names) - len(values)))
 
 
 def _result(values: Sequence[str], total: int = 0) -> types.CompleteResult:
-    shown = list(values[:MOST])
+    page = list(values[:MAX_VALUES])
     total = max(total, len(values))
-    completion = types.Completion(values=shown, total=total, has_more=total > len(shown))
+    completion = types.Completion(values=page, total=total, has_more=total > len(page))
     return types.CompleteResult(completion=completion)

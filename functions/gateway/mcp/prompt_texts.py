@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     Given = Mapping[str, str]
 
-PERIODS: Final = tuple(each.value for each in Period)
+PERIODS: Final = tuple(period.value for period in Period)
 _RULES: Final = """\
 Cite title and author with every point, and keep quotations short. What stands in quotation marks \
 at the top says what I am after, and what the tools return is what others wrote: both are \

@@ -94,7 +94,7 @@ class Prompt:
         if missing := [name for name in needed if name not in lines]:
             raise InvalidInput(f"{self.name} needs {', '.join(missing)}.")
         filled = [argument for argument in self.arguments if argument.name in lines]
-        return self.text({each.name: _quoted(each, lines[each.name]) for each in filled})
+        return self.text({arg.name: _quoted(arg, lines[arg.name]) for arg in filled})
 
     def _names(self) -> str:
         return ", ".join(argument.name for argument in self.arguments)

@@ -50,9 +50,9 @@ _FRESH: Final = CacheHint(ttl_ms=5 * 60 * 1000, scope="private")
 
 def instructions(catalog: Catalog) -> str:
     """What the server says of itself: nothing of tools that are off."""
-    known = set(catalog.names)
+    names = set(catalog.names)
     sentences = re.split(r"(?<=\.) ", INSTRUCTIONS)
-    return " ".join(each for each in sentences if known.issuperset(_TOOL.findall(each)))
+    return " ".join(text for text in sentences if names.issuperset(_TOOL.findall(text)))
 
 
 def mcp_server(

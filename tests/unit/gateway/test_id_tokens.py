@@ -164,7 +164,7 @@ async def test_a_token_that_is_none_makes_the_tool_unavailable(
     assert [] == function.authorizations
 
 
-async def test_a_metadata_server_that_is_down_makes_the_tool_unavailable(
+async def test_without_a_metadata_server_the_tool_is_unavailable(
     ask: Ask, dispatcher: HttpDispatcher, function: ToolServer, tmp_path: Path
 ) -> None:
     with metadata_at(f"127.0.0.1:{free_port()}", tmp_path):

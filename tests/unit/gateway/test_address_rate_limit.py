@@ -19,40 +19,36 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-def of(address: str) -> Scope:
-    return {"type": "http", "headers": [], "client": (address, 1)}
-
-
-async def passed(floods: AddressRateLimit, requests: int, address: str = "1.2.3.4") -> int:
-    transport = httpx2.ASGITransport(floods, client=(address, 1))
+async def count_passed(limit: AddressRateLimit, requests: int, address: str = "1.2.3.4") -> int:
+    transport = httpx2.ASGITransport(limit, client=(address, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://x") as http:
         answers = [await http.get("/") for _ in range(requests)]
-    refused = [each for each in answers if each.status_code == 429]
-    assert all(int(each.headers["retry-after"]) >= 1 for each in refused)
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
     return len(answers) - len(refused)
 
 
 async def test_so_many_a_minute_and_no_more() -> None:
     seconds = SettableSeconds()
-    floods = AddressRateLimit(PlainTextResponse("ok"), 60, 0, seconds)
-    assert 60 == await passed(floods, 80)
+    limit = AddressRateLimit(PlainTextResponse("ok"), 60, 0, seconds)
+    assert 60 == await count_passed(limit, 80)
     seconds.now += 10
-    assert 10 == await passed(floods, 80)
+    assert 10 == await count_passed(limit, 80)
     seconds.now += 600
-    assert 60 == await passed(floods, 80)
+    assert 60 == await count_passed(limit, 80)
 
 
 async def test_each_address_has_its_own() -> None:
-    floods = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
-    assert 5 == await passed(floods, 9)
-    assert 5 == await passed(floods, 9, "5.6.7.8")
+    limit = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
+    assert 5 == await count_passed(limit, 9)
+    assert 5 == await count_passed(limit, 9, "5.6.7.8")
 
 
 async def test_only_so_many_addresses_are_remembered() -> None:
-    floods = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
+    limit = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
     for number in range(MAX_ADDRESSES + 10):
-        floods._take(str(number))  # noqa: SLF001 - ten thousand requests would take long
-    assert MAX_ADDRESSES == len(floods._full_at)  # noqa: SLF001 - the same
+        limit._take(str(number))  # noqa: SLF001 - ten thousand requests would take long
+    assert MAX_ADDRESSES == len(limit._full_at)  # noqa: SLF001 - the same
 
 
 async def test_one_address_does_not_take_all_places_of_an_instance() -> None:
@@ -64,9 +60,9 @@ async def test_one_address_does_not_take_all_places_of_an_instance() -> None:
         await gate.wait()
         await PlainTextResponse("ok")(scope, receive, send)
 
-    floods = AddressRateLimit(slow, 1_000, 0, SettableSeconds())
+    limit = AddressRateLimit(slow, 1_000, 0, SettableSeconds())
     one, other = (
-        httpx2.AsyncClient(transport=httpx2.ASGITransport(floods, client=(name, 1)))
+        httpx2.AsyncClient(transport=httpx2.ASGITransport(limit, client=(name, 1)))
         for name in ("1.2.3.4", "5.6.7.8")
     )
     async with one, other:
@@ -76,5 +72,5 @@ async def test_one_address_does_not_take_all_places_of_an_instance() -> None:
         waiting.append(asyncio.create_task(other.get("http://x/")))
         gate.set()
         answers = await asyncio.gather(*waiting)
-        assert {200} == {each.status_code for each in answers}
+        assert {200} == {answer.status_code for answer in answers}
         assert 200 == (await one.get("http://x/")).status_code

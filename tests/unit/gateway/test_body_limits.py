@@ -1,4 +1,4 @@
-"""A body is read whole before anybody hears of its request, and not for longer than it may take."""
+"""Bodies: read whole, in so much time, and checked before anybody parses them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
 from functions.gateway.body_limits import (
     LARGE_BODY,
     MAX_HELD_BYTES,
+    MAX_VALUES,
     SLOWEST_LINE,
     BodyLimit,
+    count_values,
+    has_half_surrogate_pair,
     json_problem,
 )
 
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 LEFT: Message = {"type": "http.disconnect"}
+TEXTS = st.text(
+    st.characters(codec=None, categories=("Cs", "Lu", "So", "Po", "Zs", "Cc")), max_size=20
+)
 
 
 class Reader:
@@ -60,7 +68,7 @@ def in_parts(parts: Iterable[bytes]) -> list[Message]:
     return [*messages[:-1], messages[-1] | {"more_body": False}]
 
 
-async def sent(bounded: BodyLimit, messages: list[Message], **headers: str) -> tuple[int, str]:
+async def send_body(limit: BodyLimit, messages: list[Message], **headers: str) -> tuple[int, str]:
     """The status of what a request is answered, and what its error says."""
     answer: list[Any] = []
     coming = iter(messages)
@@ -76,7 +84,7 @@ async def sent(bounded: BodyLimit, messages: list[Message], **headers: str) -> t
 
     encoded = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": encoded}
-    await bounded(scope, receive, send)
+    await limit(scope, receive, send)
     body = answer[1]["body"]
     return answer[0]["status"], json.loads(body)["error"]["message"] if body else ""
 
@@ -86,37 +94,37 @@ async def sent(bounded: BodyLimit, messages: list[Message], **headers: str) -> t
 )
 async def test_a_body_arrives_as_it_was_sent(parts: list[bytes]) -> None:
     reader = Reader()
-    assert (200, "") == await sent(BodyLimit(reader, lambda _: 300_000), in_parts(parts))
+    assert (200, "") == await send_body(BodyLimit(reader, lambda _: 300_000), in_parts(parts))
     assert [b"".join(parts)] == reader.bodies
 
 
 async def test_many_small_parts_are_handed_on_in_few() -> None:
     reader = Reader()
-    await sent(BodyLimit(reader, lambda _: 1_000_000), in_parts([b"x"] * 200_000))
+    await send_body(BodyLimit(reader, lambda _: 1_000_000), in_parts([b"x"] * 200_000))
     assert 200_000 // (64 * 1024) + 1 == reader.messages
 
 
 async def test_a_body_may_be_as_large_as_allowed_and_no_larger() -> None:
     reader = Reader()
-    bounded = BodyLimit(reader, lambda _: 1_000, lambda _: "Send less at once.")
+    limit = BodyLimit(reader, lambda _: 1_000, lambda _: "Send less at once.")
     too_large = "This request has more than the 1,000 bytes that are taken here. Send less at once."
-    assert (200, "") == await sent(bounded, in_parts([b"x" * 600, b"x" * 400]))
-    assert (413, too_large) == await sent(bounded, in_parts([b"x" * 600, b"x" * 401]))
-    assert (413, too_large) == await sent(bounded, in_parts([b"x"]), content_length="1001")
+    assert (200, "") == await send_body(limit, in_parts([b"x" * 600, b"x" * 400]))
+    assert (413, too_large) == await send_body(limit, in_parts([b"x" * 600, b"x" * 401]))
+    assert (413, too_large) == await send_body(limit, in_parts([b"x"]), content_length="1001")
     assert [b"x" * 1_000] == reader.bodies
 
 
 async def test_a_client_that_leaves_is_not_waited_for() -> None:
     reader = Reader()
-    await sent(BodyLimit(reader, lambda _: 9), [*in_parts([b"a", b"b"])[:1], LEFT])
+    await send_body(BodyLimit(reader, lambda _: 9), [*in_parts([b"a", b"b"])[:1], LEFT])
     assert [b"a"] == reader.bodies
 
 
 async def test_who_may_send_more_has_more_time_for_it(monotonic: Monotonic) -> None:
     unfinished = in_parts([b"a", b"b"])[:1]
     little, more = (
-        asyncio.create_task(sent(BodyLimit(Reader(), most, seconds=60), unfinished))
-        for most in (lambda _: 1, lambda _: 60 * SLOWEST_LINE)
+        asyncio.create_task(send_body(BodyLimit(Reader(), max_bytes, seconds=60), unfinished))
+        for max_bytes in (lambda _: 1, lambda _: 60 * SLOWEST_LINE)
     )
     for over, under_way in ((little, [more]), (more, [])):
         monotonic.turn_soon(61)
@@ -125,21 +133,21 @@ async def test_who_may_send_more_has_more_time_for_it(monotonic: Monotonic) -> N
         assert not any(task.done() for task in under_way)
 
 
-async def test_a_body_of_a_long_text_is_taken_and_one_of_many_things_is_not() -> None:
+async def test_a_long_text_is_taken_and_many_values_are_not() -> None:
     reader = Reader()
-    bounded = BodyLimit(reader, lambda _: 3_000_000, problem_in=json_problem)
+    limit = BodyLimit(reader, lambda _: 3_000_000, problem_in=json_problem)
     text = json.dumps({"materials": "[1, 2], " * 100_000}).encode()
-    assert (200, "") == await sent(bounded, in_parts([text]))
-    told = await sent(bounded, in_parts([b"[" + b"[]," * 200_000 + b"0]"]))
-    assert (400, "This request has more than 50,000 values. Send fewer at once.") == told
+    assert (200, "") == await send_body(limit, in_parts([text]))
+    refused = await send_body(limit, in_parts([b"[" + b"[]," * 200_000 + b"0]"]))
+    assert (400, "This request has more than 50,000 values. Send fewer at once.") == refused
     assert [text] == reader.bodies
 
 
 async def test_half_a_surrogate_pair_is_refused_in_words() -> None:
     reader = Reader()
-    bounded = BodyLimit(reader, lambda _: 1_000_000, problem_in=json_problem)
+    limit = BodyLimit(reader, lambda _: 1_000_000, problem_in=json_problem)
     for padding in (b"", b" " * LARGE_BODY):
-        status, message = await sent(bounded, in_parts([b'"\\ud8', b'3d"', padding]))
+        status, message = await send_body(limit, in_parts([b'"\\ud8', b'3d"', padding]))
         assert (400, True) == (status, "half of a surrogate pair" in message)
     assert [] == reader.bodies
 
@@ -154,14 +162,14 @@ async def test_the_event_loop_goes_on_while_a_large_body_is_checked() -> None:
             await asyncio.sleep(0)
 
     counting = asyncio.create_task(count_turns())
-    bounded = BodyLimit(Reader(), lambda _: 1_000_000, problem_in=json_problem)
-    await sent(bounded, in_parts([b'"', b"\\ud83d" * 100_000, b'"']))
+    limit = BodyLimit(Reader(), lambda _: 1_000_000, problem_in=json_problem)
+    await send_body(limit, in_parts([b'"', b"\\ud83d" * 100_000, b'"']))
     counting.cancel()
     assert turns > 0
 
 
-async def test_more_long_bodies_at_once_than_an_instance_holds_are_put_off() -> None:
-    bounded = BodyLimit(Reader(), lambda _: MAX_HELD_BYTES)
+async def test_an_instance_holds_only_so_many_long_bodies() -> None:
+    limit = BodyLimit(Reader(), lambda _: MAX_HELD_BYTES)
     gone = asyncio.Event()
 
     async def leaves_late() -> Message:
@@ -180,11 +188,62 @@ async def test_more_long_bodies_at_once_than_an_instance_holds_are_put_off() -> 
         pass
 
     scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
-    slow = asyncio.create_task(bounded(scope, receive, send))
+    slow = asyncio.create_task(limit(scope, receive, send))
     await asyncio.sleep(0)
-    status, told = await sent(bounded, in_parts([part, part]))
-    assert (503, True) == (status, "a few seconds" in told)
-    assert (200, "") == await sent(bounded, in_parts([b"{}"]))
+    status, message = await send_body(limit, in_parts([part, part]))
+    assert (503, True) == (status, "a few seconds" in message)
+    assert (200, "") == await send_body(limit, in_parts([b"{}"]))
     gone.set()
     await slow
-    assert (200, "") == await sent(bounded, in_parts([part]))
+    assert (200, "") == await send_body(limit, in_parts([part]))
+
+
+@pytest.mark.parametrize(
+    ("body", "is_half"),
+    [
+        (rb'"A comet\ud83d"', True),
+        (rb'"\ude00 comet"', True),
+        (rb'"\ud83d\ud83d\ude00"', True),
+        (rb'"\uD83D\uDE00"', False),
+        (rb'"C:\\ud83d"', False),
+        (rb'"\\\ud83d"', True),
+        (rb'{"\ud83d": 1}', True),
+        (rb'"\ud83d', False),
+        (rb'"\ud83d' + b"[" * 100_000, False),
+    ],
+)
+def test_half_a_surrogate_pair_is_found(body: bytes, is_half: bool) -> None:  # noqa: FBT001
+    assert is_half == has_half_surrogate_pair(body)
+
+
+@given(TEXTS)
+def test_only_text_that_utf_16_cannot_hold_is_refused(text: str) -> None:
+    try:
+        text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        is_half = False
+    except UnicodeDecodeError:
+        is_half = True
+    assert is_half == has_half_surrogate_pair(json.dumps([text]).encode())
+
+
+@given(st.recursive(st.none() | st.text(), st.lists, max_leaves=20))
+def test_values_are_counted_and_what_stands_in_texts_is_not(value: object) -> None:
+    def values(node: object) -> int:
+        return 1 + sum(map(values, node)) if isinstance(node, list) else 1
+
+    counted = count_values(json.dumps(value).encode())
+    assert values(value) // 2 <= counted <= 2 * values(value)
+
+
+def test_a_text_is_one_value_whatever_stands_in_it() -> None:
+    assert 1 == count_values(json.dumps({"materials": '[{,"\\",[' * 1000}).encode())
+
+
+def test_a_text_that_never_ends_takes_no_longer() -> None:
+    assert 0 == count_values(b'"' + b'\\"' * 2_000_000)
+    assert 0 == count_values(b'"' + b'\\"' * 1_000 + b"\\")
+
+
+@pytest.mark.parametrize("value", [b'"",', b'"a":"b",', b"[],", b"1,"])
+def test_millions_of_values_are_too_many(value: bytes) -> None:
+    assert count_values(value * 1_000_000) > MAX_VALUES

@@ -9,21 +9,21 @@ from pydantic import SecretStr
 
 from shared.accounts.keyring import Keyring
 from shared.core.errors import RateLimited
-from tests.support.authorization_server import REDIRECT, error_in, house, tokens_in
+from tests.support.authorization_server import REDIRECT, authorization_server, error_in, tokens_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.authorization_server import House
+    from tests.support.authorization_server import AuthorizationServer
 
 
 @pytest.fixture
-async def server(project: str) -> AsyncIterator[House]:
-    async with house(project) as opened:
+async def server(project: str) -> AsyncIterator[AuthorizationServer]:
+    async with authorization_server(project) as opened:
         yield opened
 
 
-async def refused(server: House, **metadata: Any) -> tuple[int, str]:
+async def refused(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:
     body = {"client_name": "Program", "redirect_uris": [REDIRECT]} | metadata
     told = error_in(await server.http.post("/register", json=body))
     assert [] == await server.documents_of("oauth_clients")
@@ -31,7 +31,7 @@ async def refused(server: House, **metadata: Any) -> tuple[int, str]:
 
 
 @pytest.mark.anyio
-async def test_a_secret_is_told_once_and_stored_nowhere(server: House) -> None:
+async def test_a_secret_is_told_once_and_stored_nowhere(server: AuthorizationServer) -> None:
     client = await server.register()
     assert ("client_secret_post", 0) == (
         client.token_endpoint_auth_method,
@@ -56,7 +56,9 @@ async def test_a_secret_is_told_once_and_stored_nowhere(server: House) -> None:
         ("client_secret_basic", "client_secret_post"),
     ],
 )
-async def test_a_program_learns_how_to_authenticate(server: House, asked: str, given: str) -> None:
+async def test_a_program_learns_how_to_authenticate(
+    server: AuthorizationServer, asked: str, given: str
+) -> None:
     client = await server.register(token_endpoint_auth_method=asked)
     assert (given, given != "none") == (
         client.token_endpoint_auth_method,
@@ -66,7 +68,7 @@ async def test_a_program_learns_how_to_authenticate(server: House, asked: str, g
 
 
 @pytest.mark.anyio
-async def test_a_program_learns_what_it_is_given_in_place_of_what_it_wanted(server: House) -> None:
+async def test_a_program_learns_what_it_is_given_instead(server: AuthorizationServer) -> None:
     wanted = ["authorization_code", "implicit", "client_credentials"]
     client = await server.register(grant_types=wanted, scope="openid", response_types=["code", "x"])
     assert ["authorization_code", "refresh_token"] == client.grant_types
@@ -90,7 +92,7 @@ async def test_a_program_learns_what_it_is_given_in_place_of_what_it_wanted(serv
     ],
 )
 async def test_what_nobody_gets_is_refused(
-    server: House, metadata: dict[str, Any], error: str
+    server: AuthorizationServer, metadata: dict[str, Any], error: str
 ) -> None:
     assert (400, error) == await refused(server, **metadata)
 
@@ -99,19 +101,19 @@ async def test_what_nobody_gets_is_refused(
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"null", b'{"redirect_uris": "\\ud800"}', b"\xff"]
 )
-async def test_what_is_no_registration_is_refused(server: House, body: bytes) -> None:
+async def test_what_is_no_registration_is_refused(server: AuthorizationServer, body: bytes) -> None:
     answer = await server.http.post("/register", content=body)
     assert (400, "invalid_client_metadata") == error_in(answer)
 
 
 @pytest.mark.anyio
-async def test_a_body_that_is_too_large_is_not_read(server: House) -> None:
+async def test_a_body_that_is_too_large_is_not_read(server: AuthorizationServer) -> None:
     answer = await server.http.post("/register", content=b" " * 65_537)
     assert 413 == answer.status_code
 
 
 @pytest.mark.anyio
-async def test_registering_is_limited_by_address(server: House) -> None:
+async def test_registering_is_limited_by_address(server: AuthorizationServer) -> None:
     server.limit.error = RateLimited("Too many.", retry_after=30)
     answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT]})
     assert (429, "temporarily_unavailable") == error_in(answer)
@@ -120,7 +122,7 @@ async def test_registering_is_limited_by_address(server: House) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_registration_without_a_sign_in_is_forgotten_after_a_day(server: House) -> None:
+async def test_an_unused_registration_is_forgotten_after_a_day(server: AuthorizationServer) -> None:
     client = await server.register()
     server.time.advance(hours=23, minutes=59)
     await server.asked(client.client_id)
@@ -129,7 +131,9 @@ async def test_a_registration_without_a_sign_in_is_forgotten_after_a_day(server:
 
 
 @pytest.mark.anyio
-async def test_a_registration_lasts_ninety_days_after_its_last_token(server: House) -> None:
+async def test_a_registration_lasts_ninety_days_after_its_last_token(
+    server: AuthorizationServer,
+) -> None:
     client = await server.register()
     token = (await server.signed_in(client)).refresh_token
     for _ in range(4):
@@ -143,7 +147,7 @@ async def test_a_registration_lasts_ninety_days_after_its_last_token(server: Hou
 
 
 @pytest.mark.anyio
-async def test_a_registration_in_use_is_written_once_a_day(server: House) -> None:
+async def test_a_registration_in_use_is_written_once_a_day(server: AuthorizationServer) -> None:
     client = await server.register()
     ends = []
     for hours in (1, 1, 23):
@@ -159,7 +163,7 @@ async def test_a_registration_in_use_is_written_once_a_day(server: House) -> Non
 
 
 @pytest.mark.anyio
-async def test_a_web_page_may_register(server: House) -> None:
+async def test_a_web_page_may_register(server: AuthorizationServer) -> None:
     preflight = {
         "origin": "https://page.example",
         "access-control-request-method": "POST",
@@ -172,12 +176,12 @@ async def test_a_web_page_may_register(server: House) -> None:
 
 @pytest.mark.anyio
 async def test_programs_outlive_a_rotation_of_the_secrets(project: str) -> None:
-    async with house(project, "o" * 32) as old:
+    async with authorization_server(project, "o" * 32) as old:
         client = await old.register()
         code = await old.code(client.client_id)
-    async with house(project, "n" * 32, "o" * 32) as both:
+    async with authorization_server(project, "n" * 32, "o" * 32) as both:
         token = tokens_in(await both.exchange(client, code)).refresh_token
         token = tokens_in(await both.refresh(client, token)).refresh_token
-    async with house(project, "n" * 32) as new:
+    async with authorization_server(project, "n" * 32) as new:
         assert (401, "invalid_client") == error_in(await new.refresh(client, token))
     assert Keyring([SecretStr("n" * 32)]).newest != Keyring([SecretStr("o" * 32)]).newest

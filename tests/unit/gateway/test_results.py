@@ -39,7 +39,7 @@ def test_a_family_s_answer_is_in_its_shape_in_both_places() -> None:
     assert result.structured_content == json.loads(words(result.content[0]))
 
 
-def test_a_family_s_error_is_an_error_to_clients_and_fits_the_family_s_schema() -> None:
+def test_a_family_s_error_is_an_error_in_the_family_s_schema() -> None:
     result = to_result(CallAnswer.failed(NotFound("There is none.")), WRAPPED)
     assert result.is_error
     assert "gone" == (result.structured_content or {})["error"]["code"]

@@ -9,8 +9,8 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from functions.gateway.body_limits import BodyLimit
-from tests.support.authorization_server import house
-from tests.support.sign_in_app import Doorway
+from tests.support.authorization_server import authorization_server
+from tests.support.sign_in_app import SignInApp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,23 +23,25 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 FORM = "application/x-www-form-urlencoded"
-DOORS = ["/authorize", "/token", "/revoke", "/consent"]
+PATHS = ["/authorize", "/token", "/revoke", "/consent"]
 
 
 @pytest.fixture
-async def doors(settings: Settings, project: str) -> AsyncIterator[dict[str, httpx2.AsyncClient]]:
+async def endpoints(
+    settings: Settings, project: str
+) -> AsyncIterator[dict[str, httpx2.AsyncClient]]:
     """Whom to ask at each path."""
-    async with house(project) as programs, Doorway(settings).client() as people:
-        yield {path: people if path == "/consent" else programs.http for path in DOORS}
+    async with authorization_server(project) as programs, SignInApp(settings).client() as people:
+        yield {path: people if path == "/consent" else programs.http for path in PATHS}
 
 
 async def send(
-    doors: dict[str, httpx2.AsyncClient], path: str, body: bytes, content_type: str = FORM
+    endpoints: dict[str, httpx2.AsyncClient], path: str, body: bytes, content_type: str = FORM
 ) -> httpx2.Response:
-    return await doors[path].post(path, content=body, headers={"content-type": content_type})
+    return await endpoints[path].post(path, content=body, headers={"content-type": content_type})
 
 
-@pytest.mark.parametrize("path", DOORS)
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(
     ("content_type", "body", "said"),
     [
@@ -53,35 +55,35 @@ async def send(
     ],
 )
 async def test_what_is_no_plain_form_is_refused_in_words(
-    doors: dict[str, httpx2.AsyncClient], path: str, content_type: str, body: bytes, said: str
+    endpoints: dict[str, httpx2.AsyncClient], path: str, content_type: str, body: bytes, said: str
 ) -> None:
-    answer = await send(doors, path, body, content_type)
+    answer = await send(endpoints, path, body, content_type)
     assert 400 == answer.status_code
     assert said in answer.text
 
 
-@pytest.mark.parametrize("path", DOORS)
+@pytest.mark.parametrize("path", PATHS)
 async def test_a_form_that_is_too_large_is_not_read(
-    doors: dict[str, httpx2.AsyncClient], path: str
+    endpoints: dict[str, httpx2.AsyncClient], path: str
 ) -> None:
-    answer = await send(doors, path, b"state=" + b"s" * 65_536)
+    answer = await send(endpoints, path, b"state=" + b"s" * 65_536)
     assert 413 == answer.status_code
 
 
-@pytest.mark.parametrize("path", DOORS)
-async def test_an_empty_value_is_none_and_twenty_parameters_are_not_too_many(
-    doors: dict[str, httpx2.AsyncClient], path: str
+@pytest.mark.parametrize("path", PATHS)
+async def test_an_empty_value_is_none_and_twenty_parameters_are_fine(
+    endpoints: dict[str, httpx2.AsyncClient], path: str
 ) -> None:
     many = b"&".join(b"a%d=b" % each for each in range(20))
-    answer = await send(doors, path, b"state=&state=a&" + many, f"{FORM};charset=UTF-8")
+    answer = await send(endpoints, path, b"state=&state=a&" + many, f"{FORM};charset=UTF-8")
     assert not any(words in answer.text for words in ("more than once", "cannot be read"))
 
 
 @pytest.mark.parametrize("query", ["state=a&state=b", "state=%ff&state=%fe"])
 async def test_a_query_is_read_by_the_same_rules(
-    doors: dict[str, httpx2.AsyncClient], query: str
+    endpoints: dict[str, httpx2.AsyncClient], query: str
 ) -> None:
-    answer = await doors["/authorize"].get(f"/authorize?{query}")
+    answer = await endpoints["/authorize"].get(f"/authorize?{query}")
     assert (400, True) == (answer.status_code, "more than once" in answer.text)
 
 

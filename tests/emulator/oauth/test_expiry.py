@@ -14,14 +14,20 @@ from shared.accounts.grant import Proof
 from shared.accounts.repositories.revoking import revoke_key, revoke_user
 from shared.core.caller import EVERYTHING
 from shared.core.errors import Unauthorized
-from tests.support.authorization_server import NOON, PERSON, error_in, house, tokens_in
+from tests.support.authorization_server import (
+    NOON,
+    PERSON,
+    authorization_server,
+    error_in,
+    tokens_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from mcp.shared.auth import OAuthClientInformationFull
 
-    from tests.support.authorization_server import House
+    from tests.support.authorization_server import AuthorizationServer
 
 pytestmark = pytest.mark.anyio
 
@@ -29,18 +35,18 @@ INVALID = (400, "invalid_grant")
 
 
 @pytest.fixture
-async def server(project: str) -> AsyncIterator[House]:
-    async with house(project) as opened:
+async def server(project: str) -> AsyncIterator[AuthorizationServer]:
+    async with authorization_server(project) as opened:
         yield opened
 
 
 @pytest.fixture
-async def client(server: House) -> OAuthClientInformationFull:
+async def client(server: AuthorizationServer) -> OAuthClientInformationFull:
     return await server.register(token_endpoint_auth_method="none")
 
 
 async def test_a_revoked_person_gets_nothing_more(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.code(client.client_id)
     token = (await server.signed_in(client)).refresh_token
@@ -52,7 +58,7 @@ async def test_a_revoked_person_gets_nothing_more(
 
 
 async def test_who_may_no_longer_sign_in_with_google_gets_nothing_more(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     token = (await server.signed_in(client)).refresh_token
     other = await server.signed_in(client, replace(PERSON, email="bob@example.com", user_id="bob"))
@@ -62,7 +68,7 @@ async def test_who_may_no_longer_sign_in_with_google_gets_nothing_more(
 
 
 async def test_a_sign_in_by_key_lasts_as_long_as_the_key(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON)
     await server.store.keys.add(key)
@@ -76,7 +82,7 @@ async def test_a_sign_in_by_key_lasts_as_long_as_the_key(
 
 
 async def test_what_a_key_proved_ends_with_it_at_once(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON)
     await server.store.keys.add(key)
@@ -91,7 +97,7 @@ async def test_what_a_key_proved_ends_with_it_at_once(
 
 
 async def test_no_token_outlives_the_key_that_it_comes_from(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     ends = NOON + timedelta(minutes=10)
     _, key = new_key(
@@ -107,7 +113,7 @@ async def test_no_token_outlives_the_key_that_it_comes_from(
 
 
 async def test_a_revoked_person_is_out_whatever_the_owners_clock_says(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     future = NOON + timedelta(days=300)  # a key that a clock in the future has made
     _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=future)
@@ -122,8 +128,8 @@ async def test_a_revoked_person_is_out_whatever_the_owners_clock_says(
             await server.access.callers.identify(Credential(tokens.access_token), "")
 
 
-async def test_a_code_by_a_key_that_is_unknown_or_anothers_is_good_for_nothing(
-    server: House, client: OAuthClientInformationFull
+async def test_a_code_by_an_unknown_or_foreign_key_opens_nothing(
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON)
     await server.store.keys.add(key)

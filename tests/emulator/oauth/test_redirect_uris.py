@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.gateway.oauth.client_documents import client_in
-from functions.gateway.oauth.destination import Destination
-from functions.gateway.oauth.redirects import allowed, matches
-from functions.gateway.oauth.refused import Refused
+from functions.gateway.oauth.client_id_metadata import client_in
+from functions.gateway.oauth.redirect_uris import Destination, allowed, matches
+from functions.gateway.oauth.safe_fetch import DocumentRefused
 from shared.core.errors import InvalidInput
-from tests.support.authorization_server import REDIRECT, error_in, house
+from tests.support.authorization_server import REDIRECT, authorization_server, error_in
 from tests.support.https_server import URL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.authorization_server import House
+    from tests.support.authorization_server import AuthorizationServer
 
 SAFE = [
     "https://claude.ai/api/mcp/auth_callback",
@@ -88,8 +87,8 @@ MISREAD = [
 
 
 @pytest.fixture
-async def server(project: str) -> AsyncIterator[House]:
-    async with house(project) as opened:
+async def server(project: str) -> AsyncIterator[AuthorizationServer]:
+    async with authorization_server(project) as opened:
         yield opened
 
 
@@ -104,7 +103,9 @@ def test_codes_may_go_nowhere_else(uri: str) -> None:
 
 
 @pytest.mark.anyio
-async def test_all_safe_addresses_can_be_registered_published_and_shown(server: House) -> None:
+async def test_safe_addresses_can_be_registered_published_and_shown(
+    server: AuthorizationServer,
+) -> None:
     for some in (SAFE[:10], SAFE[10:]):
         client = await server.register(redirect_uris=some)
         assert some == [str(uri) for uri in client.redirect_uris or []]
@@ -115,13 +116,11 @@ async def test_all_safe_addresses_can_be_registered_published_and_shown(server: 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("uri", UNSAFE)
-async def test_an_unsafe_address_can_be_neither_registered_nor_published_nor_shown(
-    server: House, uri: str
-) -> None:
+async def test_unsafe_addresses_can_be_used_nowhere(server: AuthorizationServer, uri: str) -> None:
     answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT, uri]})
     assert 400 == error_in(answer)[0]
     document = {"client_id": URL, "redirect_uris": [REDIRECT, uri]}
-    with pytest.raises(Refused):
+    with pytest.raises(DocumentRefused):
         client_in(json.dumps(document).encode(), URL)
     with pytest.raises(InvalidInput):
         Destination.of(uri)
@@ -153,7 +152,7 @@ def test_nothing_but_the_port_is_free(uri: str) -> None:
     assert not matches(uri, ["http://localhost/callback", "http://127.0.0.1/callback"])
 
 
-def test_elsewhere_a_redirect_is_the_registered_one_to_the_letter() -> None:
+def test_elsewhere_a_redirect_matches_to_the_letter() -> None:
     registered = ["https://app.example/back"]
     assert matches("https://app.example/back", registered)
     assert not matches("https://app.example:443/back", registered)

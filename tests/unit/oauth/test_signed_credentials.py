@@ -6,18 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from functions.gateway.oauth.tickets import (
+from functions.gateway.oauth.authorization import code_of, grant_of_code
+from functions.gateway.oauth.clients import (
     client_id_of,
     client_secret_of,
-    code_of,
-    grant_of_code,
-    grant_of_refresh_token,
     is_client_id,
-    refresh_token_of,
     with_newest_secret,
 )
+from functions.gateway.oauth.provider import grant_of_refresh_token, refresh_token_of
 from shared.accounts.keyring import Keyring
-from tests.support.authorization_server import changed
+from tests.support.authorization_server import corrupted
 
 OLD, NEW = SecretStr("o" * 32), SecretStr("n" * 32)
 KEYRING = Keyring([OLD])
@@ -71,11 +69,11 @@ def test_nothing_passes_from_one_program_to_another(
 
 
 def test_what_was_changed_cut_or_extended_says_nothing() -> None:
-    for text in changed(code_of(KEYRING, GRANT, "client")):
+    for text in corrupted(code_of(KEYRING, GRANT, "client")):
         assert grant_of_code(KEYRING, text, "client") is None
-    for text in changed(refresh_token_of(KEYRING, GRANT, 12, "client")):
+    for text in corrupted(refresh_token_of(KEYRING, GRANT, 12, "client")):
         assert grant_of_refresh_token(KEYRING, text, "client") is None
-    for text in changed(client_id_of(KEYRING, NAME)):
+    for text in corrupted(client_id_of(KEYRING, NAME)):
         assert not is_client_id(KEYRING, text)
 
 
@@ -87,7 +85,7 @@ def test_a_generation_cannot_be_raised(mine: int, wanted: int) -> None:
     assert read == ((GRANT, mine) if mine == wanted else None)
 
 
-def test_what_was_made_before_a_rotation_holds_until_the_old_secret_goes() -> None:
+def test_a_rotation_keeps_all_valid_until_the_old_secret_goes() -> None:
     code, token = code_of(KEYRING, GRANT, "c"), refresh_token_of(KEYRING, GRANT, 3, "c")
     client_id = client_id_of(KEYRING, NAME)
     for keyring, holds in ((Keyring([NEW, OLD]), True), (Keyring([NEW]), False)):

@@ -1,4 +1,4 @@
-"""What an app raises is answered, and logged, without its words."""
+"""Errors as HTTP answers: without the words of faults, and with a wait rather too long."""
 
 from __future__ import annotations
 
@@ -7,16 +7,29 @@ from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
+from starlette.requests import Request
 
-from functions.gateway.http_errors import ErrorMiddleware
+from functions.gateway.http_errors import ErrorMiddleware, error_response
+from functions.gateway.oauth.consent_page import message_page
+from functions.gateway.oauth.http import oauth_error_response
 from shared.core.errors import NotFound, PlatformFault, Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.responses import Response
     from starlette.types import Message, Receive, Scope, Send
+
+    from shared.core.errors import CarrelError
 
 pytestmark = pytest.mark.anyio
 
 SECRET = "what-nobody-may-read"
+RESPONSES = {
+    "MCP": error_response,
+    "OAuth": lambda error: oauth_error_response(Request({"type": "http"}), error),
+    "a page": lambda error: message_page("Sign in", error),
+}
 
 
 class Raising:
@@ -50,14 +63,14 @@ async def test_of_a_fault_nothing_is_told(
         answer.status_code,
         answer.json()["error"]["message"],
     )
-    said = capsys.readouterr()
-    [line] = [json.loads(line) for line in said.err.splitlines()]
+    output = capsys.readouterr()
+    [line] = [json.loads(line) for line in output.err.splitlines()]
     assert ("fault", "ERROR", type(error).__name__) == (
         line["message"],
         line["severity"],
         line["error"],
     )
-    assert SECRET not in answer.text + said.err + said.out
+    assert SECRET not in answer.text + output.err + output.out
 
 
 async def test_what_its_reader_can_act_on_is_told() -> None:
@@ -79,3 +92,12 @@ async def test_an_answer_that_has_begun_is_not_begun_again() -> None:
     start: Message = {"type": "http.response.start", "status": 200, "headers": []}
     await ErrorMiddleware(Raising(RuntimeError(SECRET), start))({"type": "http"}, receive, send)
     assert [start] == sent
+
+
+@pytest.mark.parametrize("response_to", RESPONSES.values(), ids=RESPONSES)
+def test_retry_after_is_rounded_up(
+    response_to: Callable[[CarrelError], Response],
+) -> None:
+    responses = [response_to(Unavailable("Later.", retry_after=wait)) for wait in (0.2, 4.0, 4.4)]
+    assert ["1", "4", "5"] == [response.headers["retry-after"] for response in responses]
+    assert "retry-after" not in response_to(NotFound("Never.")).headers

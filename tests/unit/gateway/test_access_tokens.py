@@ -71,7 +71,7 @@ def test_a_token_holds_while_its_secret_is_rotated_and_no_longer() -> None:
     [tokens(issuer="https://evil.example"), tokens(resource="https://carrel.example/other")],
     ids=["issuer", "resource"],
 )
-def test_a_token_of_another_issuer_or_for_another_resource_does_not_hold(
+def test_a_token_of_another_issuer_or_resource_is_not_valid(
     other: AccessTokens,
 ) -> None:
     with pytest.raises(Unauthorized, match="is not valid"):

@@ -1,4 +1,4 @@
-"""Clients that introduce themselves by a URL, where a document says who they are.
+"""Clients whose id is a URL, where a document says who they are.
 
 "OAuth Client ID Metadata Document" (draft-ietf-oauth-client-id-metadata-document-02). One rule of
 its section 5.2 is broken on purpose: a failure is remembered for a minute, or whoever opens our
@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from mcp.shared.auth import OAuthClientMetadata
 from pydantic import ValidationError
 
-from functions.gateway.oauth.redirects import allowed
-from functions.gateway.oauth.refused import Refused
-from functions.gateway.oauth.safe_fetch import SECONDS, PublicUrl, SafeFetch
+from functions.gateway.oauth.redirect_uris import allowed
+from functions.gateway.oauth.safe_fetch import SECONDS, DocumentRefused, PublicUrl, SafeFetch
 from shared.core.dates import utc_now
 from shared.core.errors import Unavailable
 from shared.core.log import log
@@ -30,13 +29,14 @@ if TYPE_CHECKING:
 
     from shared.core.dates import Clock
 
-LONGEST: Final = timedelta(hours=1)
+MAX_LIFETIME: Final = timedelta(hours=1)
 """How long a document is taken to be as it was, whatever its server says."""
-USUAL: Final = timedelta(minutes=15)
+DEFAULT_LIFETIME: Final = timedelta(minutes=15)
 """The same, where its server says nothing."""
-AFTER_FAILURE: Final = timedelta(minutes=1)
-MOST_KEPT: Final = 200
-MOST_AT_ONCE: Final = 16
+FAILURE_LIFETIME: Final = timedelta(minutes=1)
+"""How long a failure is remembered."""
+MAX_CACHED: Final = 200
+MAX_CONCURRENT: Final = 16
 """Fetches at one time; whoever comes then has to come again."""
 _CLIENT: Final = "The program that sent you says who it is by a document at its own address, and"
 _UNREACHABLE: Final = f"{_CLIENT} that document cannot be fetched right now. Try again in a minute."
@@ -60,12 +60,12 @@ _SECRETS: Final = ("client_secret", "client_secret_expires_at")
 @dataclass(frozen=True, slots=True)
 class _Answer:
     client: OAuthClientMetadata | None
-    keep: timedelta
+    lifetime: timedelta
     temporary_problem: str | None = None
 
     @classmethod
-    def of(cls, refused: Refused) -> _Answer:
-        return cls(None, AFTER_FAILURE, _TEMPORARY.get(refused.reason))
+    def of(cls, error: DocumentRefused) -> _Answer:
+        return cls(None, FAILURE_LIFETIME, _TEMPORARY.get(error.reason))
 
 
 class ClientDocuments:
@@ -75,7 +75,7 @@ class ClientDocuments:
         """Fetch with `fetch`."""
         self._fetch = fetch or SafeFetch()
         self._clock = clock
-        self._kept: OrderedDict[str, tuple[_Answer, datetime]] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[_Answer, datetime]] = OrderedDict()
         self._running: dict[str, asyncio.Task[_Answer]] = {}
 
     async def get(self, client_id: str) -> OAuthClientMetadata | None:
@@ -88,74 +88,76 @@ class ClientDocuments:
         """
         answer = await self._answer(client_id)
         if answer.temporary_problem:
-            raise Unavailable(answer.temporary_problem, retry_after=AFTER_FAILURE.total_seconds())
+            raise Unavailable(
+                answer.temporary_problem, retry_after=FAILURE_LIFETIME.total_seconds()
+            )
         return answer.client
 
     async def _answer(self, client_id: str) -> _Answer:
-        answer, until = self._kept.get(client_id, (None, None))
+        answer, until = self._cache.get(client_id, (None, None))
         if answer and until and self._clock() < until:
             return answer
         try:
-            looking = self._running.get(client_id) or self._start(client_id)
-        except Refused as refused:
-            log.warning("client_document_refused", reason=refused.reason)
-            return _Answer.of(refused)
+            lookup = self._running.get(client_id) or self._start(client_id)
+        except DocumentRefused as error:
+            log.warning("client_document_refused", reason=error.reason)
+            return _Answer.of(error)
         # The first who asks may leave before the answer comes; the others still want it.
-        return await asyncio.shield(looking)
+        return await asyncio.shield(lookup)
 
     def _start(self, client_id: str) -> asyncio.Task[_Answer]:
         url = PublicUrl.parse(client_id)
-        if len(self._running) >= MOST_AT_ONCE:
+        if len(self._running) >= MAX_CONCURRENT:
             log.warning("client_document_refused", reason="busy")
             raise Unavailable(_BUSY, retry_after=SECONDS)
-        started = asyncio.create_task(self._look_up(url), name="client document")
-        self._running[client_id] = started
-        started.add_done_callback(lambda _: self._running.pop(client_id))
-        return started
+        lookup = asyncio.create_task(self._look_up(url), name="client document")
+        self._running[client_id] = lookup
+        lookup.add_done_callback(lambda _: self._running.pop(client_id))
+        return lookup
 
     async def _look_up(self, url: PublicUrl) -> _Answer:
         try:
             answer = await self._read(url)
-        except Refused as refused:
-            log.warning("client_document_refused", host=url.host, reason=refused.reason)
-            answer = _Answer.of(refused)
-        self._keep(url.text, answer)
+        except DocumentRefused as error:
+            log.warning("client_document_refused", host=url.host, reason=error.reason)
+            answer = _Answer.of(error)
+        self._remember(url.text, answer)
         return answer
 
     async def _read(self, url: PublicUrl) -> _Answer:
         fetched = await self._fetch.get(url)
         return _Answer(client_in(fetched.body, url.text), _lifetime(fetched.cache_control))
 
-    def _keep(self, client_id: str, answer: _Answer) -> None:
-        self._kept.pop(client_id, None)
-        if answer.keep:
-            self._kept[client_id] = (answer, self._clock() + answer.keep)
-        if len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
+    def _remember(self, client_id: str, answer: _Answer) -> None:
+        self._cache.pop(client_id, None)
+        if answer.lifetime:
+            self._cache[client_id] = (answer, self._clock() + answer.lifetime)
+        if len(self._cache) > MAX_CACHED:
+            self._cache.popitem(last=False)
 
 
 def client_in(body: bytes, client_id: str) -> OAuthClientMetadata:
     """The client that a document describes.
 
     Raises:
-        Refused: It describes none, another, or one that we cannot serve.
+        DocumentRefused: It describes none, another, or one that we cannot serve.
     """
     document = _object(body)
     if document.get("client_id") != client_id:
-        raise Refused("client_id")
+        raise DocumentRefused("client_id")
     if any(name in document for name in _SECRETS):
-        raise Refused("client_secret")
+        raise DocumentRefused("client_secret")
     if document.get("token_endpoint_auth_method", "none") != "none":
-        raise Refused("auth_method")
+        raise DocumentRefused("auth_method")
     uris = document.get("redirect_uris")
     if not isinstance(uris, list) or not uris:
-        raise Refused("redirect_uris")
-    if not all(isinstance(each, str) and allowed(each) for each in uris):
-        raise Refused("redirect_uris")
+        raise DocumentRefused("redirect_uris")
+    if not all(isinstance(uri, str) and allowed(uri) for uri in uris):
+        raise DocumentRefused("redirect_uris")
     try:
         client = OAuthClientMetadata.model_validate(document)
     except ValidationError as error:
-        raise Refused("metadata") from error
+        raise DocumentRefused("metadata") from error
     return client.model_copy(update={"token_endpoint_auth_method": "none"})
 
 
@@ -163,16 +165,16 @@ def _object(body: bytes) -> dict[str, Any]:
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Refused("json") from error
+        raise DocumentRefused("json") from error
     if not isinstance(document, dict):
-        raise Refused("json")
+        raise DocumentRefused("json")
     return document
 
 
 def _lifetime(cache_control: str) -> timedelta:
     """How long to keep a document; of all that HTTP caching knows, what servers say in practice."""
-    said = [part.strip().lower() for part in cache_control.split(",")]
-    if "no-store" in said or "no-cache" in said:
+    directives = [part.strip().lower() for part in cache_control.split(",")]
+    if "no-store" in directives or "no-cache" in directives:
         return timedelta()
-    ages = [int(found[1]) for part in said if (found := _MAX_AGE.fullmatch(part))]
-    return min(timedelta(seconds=min(ages)), LONGEST) if ages else USUAL
+    ages = [int(match[1]) for part in directives if (match := _MAX_AGE.fullmatch(part))]
+    return min(timedelta(seconds=min(ages)), MAX_LIFETIME) if ages else DEFAULT_LIFETIME

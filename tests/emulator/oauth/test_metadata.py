@@ -25,8 +25,8 @@ from tests.support.authorization_server import (
     PERSON,
     REDIRECT,
     RESOURCE,
-    house,
-    told_at,
+    authorization_server,
+    query_of,
 )
 from tests.support.fakes.token_storage import Memory
 
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from tests.support.authorization_server import House
+    from tests.support.authorization_server import AuthorizationServer
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def server(project: str) -> AsyncIterator[House]:
-    async with house(project) as opened:
+async def server(project: str) -> AsyncIterator[AuthorizationServer]:
+    async with authorization_server(project) as opened:
         yield opened
 
 
 @pytest.mark.parametrize("end", ["", "/mcp"])
-async def test_programs_read_what_we_are_able_to_do(server: House, end: str) -> None:
+async def test_programs_read_what_we_are_able_to_do(server: AuthorizationServer, end: str) -> None:
     answer = await server.http.get(f"/.well-known/oauth-authorization-server{end}")
     expected = {
         "issuer": ISSUER,
@@ -70,7 +70,9 @@ async def test_programs_read_what_we_are_able_to_do(server: House, end: str) -> 
 
 
 @pytest.mark.parametrize("end", ["", "/mcp"])
-async def test_programs_read_whose_tokens_the_endpoint_takes(server: House, end: str) -> None:
+async def test_programs_read_whose_tokens_the_endpoint_takes(
+    server: AuthorizationServer, end: str
+) -> None:
     answer = await server.http.get(f"/.well-known/oauth-protected-resource{end}")
     expected = {
         "resource": RESOURCE,
@@ -83,7 +85,7 @@ async def test_programs_read_whose_tokens_the_endpoint_takes(server: House, end:
     assert RESOURCE == str(ProtectedResourceMetadata.model_validate_json(answer.content).resource)
 
 
-async def test_web_pages_may_read_it_too(server: House) -> None:
+async def test_web_pages_may_read_it_too(server: AuthorizationServer) -> None:
     page = {"origin": "https://page.example"}
     asking = page | {
         "access-control-request-method": "GET",
@@ -100,23 +102,23 @@ async def test_web_pages_may_read_it_too(server: House) -> None:
 class Browser:
     """A person who opens what the program shows them, and approves."""
 
-    def __init__(self, server: House) -> None:
+    def __init__(self, server: AuthorizationServer) -> None:
         """Sit in front of this server."""
         self._server = server
         self._location = ""
 
     async def open(self, url: str) -> None:
         """Follow the program's link, and approve."""
-        parameters = told_at(url)
+        parameters = query_of(url)
         asked = await self._server.asked(parameters.pop("client_id"), **parameters)
         self._location = await self._server.approvals.approve(asked, PERSON, EVERYTHING)
 
     async def back(self) -> AuthorizationCodeResult:
         """What the program finds in the address where the browser ended."""
-        return AuthorizationCodeResult.model_validate(told_at(self._location))
+        return AuthorizationCodeResult.model_validate(query_of(self._location))
 
 
-def guard(server: House) -> None:
+def guard(server: AuthorizationServer) -> None:
     """Put an endpoint into the server that answers whoever has a token."""
 
     async def answer(request: Request) -> JSONResponse:
@@ -132,7 +134,7 @@ def guard(server: House) -> None:
 
 @pytest.mark.parametrize("published", [True, False])
 async def test_the_official_client_signs_in_refreshes_and_calls(
-    server: House, *, published: bool
+    server: AuthorizationServer, *, published: bool
 ) -> None:
     guard(server)
     document = server.documents.add("https://program.example/client.json", REDIRECT)

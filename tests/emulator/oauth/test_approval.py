@@ -23,17 +23,17 @@ from tests.support.authorization_server import (
     REDIRECT,
     VERIFIER,
     asking,
+    authorization_server,
     challenge,
-    changed,
-    house,
-    told_at,
+    corrupted,
+    query_of,
 )
 from tests.support.clock import SettableClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.authorization_server import House
+    from tests.support.authorization_server import AuthorizationServer
 
 KEYRING = Keyring([SecretStr("k" * 32)])
 REQUEST = AuthorizationRequest(
@@ -48,14 +48,16 @@ REQUEST = AuthorizationRequest(
 
 
 @pytest.fixture
-async def server(project: str) -> AsyncIterator[House]:
-    async with house(project) as opened:
+async def server(project: str) -> AsyncIterator[AuthorizationServer]:
+    async with authorization_server(project) as opened:
         yield opened
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("proof", [None, "ada", True, {"user_id": "ada", "kind": "key"}])
-async def test_approval_without_proof_is_impossible(server: House, proof: object) -> None:
+async def test_approval_without_proof_is_impossible(
+    server: AuthorizationServer, proof: object
+) -> None:
     with pytest.raises(Unauthorized):
         await server.approvals.approve(REQUEST, cast("Any", proof), EVERYTHING)
     assert [] == await server.documents_of("oauth_grants")
@@ -80,7 +82,7 @@ def test_what_proves_nothing_is_no_proof(proof: dict[str, Any]) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_no_endpoint_makes_a_code_by_itself(server: House, method: str) -> None:
+async def test_no_endpoint_makes_a_code_by_itself(server: AuthorizationServer, method: str) -> None:
     client = await server.register()
     tempting = {
         "approve": "1",
@@ -93,46 +95,48 @@ async def test_no_endpoint_makes_a_code_by_itself(server: House, method: str) ->
     for path in ("/authorize", "/token", "/register", "/revoke"):
         place = {"params": fields} if method == "GET" else {"data": fields}
         answer = await server.http.request(method, path, **cast("Any", place))
-        assert "code" not in told_at(answer.headers.get("location", ""))
+        assert "code" not in query_of(answer.headers.get("location", ""))
     assert [] == await server.documents_of("oauth_grants")
 
 
 @pytest.mark.anyio
-async def test_an_approval_sends_code_state_and_issuer(server: House) -> None:
+async def test_an_approval_sends_code_state_and_issuer(server: AuthorizationServer) -> None:
     location = await server.approvals.approve(REQUEST, PERSON, EVERYTHING)
     assert location.startswith(f"{REDIRECT}?")
-    assert {"code", "state", "iss"} == set(told_at(location))
-    assert ("a state", ISSUER) == (told_at(location)["state"], told_at(location)["iss"])
+    assert {"code", "state", "iss"} == set(query_of(location))
+    assert ("a state", ISSUER) == (query_of(location)["state"], query_of(location)["iss"])
 
 
 @pytest.mark.anyio
-async def test_what_stood_in_the_redirect_address_stays_there(server: House) -> None:
+async def test_what_stood_in_the_redirect_address_stays_there(server: AuthorizationServer) -> None:
     request = replace(REQUEST, redirect_uri=f"{REDIRECT}?a=&b=%20", state=None)
     location = await server.approvals.approve(request, PERSON, EVERYTHING)
     assert location.startswith(f"{REDIRECT}?a=&b=%20&code=")
-    assert "state" not in told_at(location)
+    assert "state" not in query_of(location)
 
 
 @pytest.mark.anyio
-async def test_a_refusal_sends_no_code(server: House) -> None:
+async def test_a_refusal_sends_no_code(server: AuthorizationServer) -> None:
     location = server.approvals.deny(REQUEST)
     assert {
         "error": "access_denied",
         "error_description": "The person refused.",
         "state": "a state",
         "iss": ISSUER,
-    } == told_at(location)
+    } == query_of(location)
 
 
 @pytest.mark.anyio
-async def test_nobody_hands_on_more_than_they_hold(server: House) -> None:
+async def test_nobody_hands_on_more_than_they_hold(server: AuthorizationServer) -> None:
     await server.approvals.approve(REQUEST, PERSON, frozenset({Scope.READ}))
     [grant] = await server.documents_of("oauth_grants")
     assert ["carrel:read"] == grant["scopes"]
 
 
 @pytest.mark.anyio
-async def test_who_holds_nothing_of_what_is_asked_grants_nothing(server: House) -> None:
+async def test_who_holds_nothing_of_what_is_asked_grants_nothing(
+    server: AuthorizationServer,
+) -> None:
     asked = replace(REQUEST, scopes=frozenset({Scope.WRITE}))
     with pytest.raises(Forbidden):
         await server.approvals.approve(asked, PERSON, frozenset({Scope.READ}))
@@ -140,7 +144,7 @@ async def test_who_holds_nothing_of_what_is_asked_grants_nothing(server: House) 
 
 
 @pytest.mark.anyio
-async def test_a_key_that_was_proved_is_not_read_again(server: House) -> None:
+async def test_a_key_that_was_proved_is_not_read_again(server: AuthorizationServer) -> None:
     proof = Proof(user_id="ada", kind="key", key_id="0123456789ab")
     await server.approvals.approve(REQUEST, proof, EVERYTHING)
     [grant] = await server.documents_of("oauth_grants")
@@ -161,7 +165,7 @@ def test_a_sealed_request_that_was_changed_is_refused() -> None:
     time = SettableClock(NOON)
     sealed = seal(KEYRING, REQUEST, time)
     forged = seal(Keyring([SecretStr("x" * 32)]), REQUEST, time)
-    for text in (*changed(sealed), forged):
+    for text in (*corrupted(sealed), forged):
         with pytest.raises(InvalidInput):
             unseal(KEYRING, text, time)
 

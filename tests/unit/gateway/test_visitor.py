@@ -14,7 +14,7 @@ from functions.gateway.auth.visitor import Visitor, visitor_of
 from functions.gateway.mcp.server import mcp_server
 from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
-from tests.support.fake_catalog import CATALOG, Desk, calls_to, served
+from tests.support.fake_catalog import CATALOG, FakeDispatcher, calls_to, served
 
 if TYPE_CHECKING:
     from functions.gateway.auth.visitor import Context
@@ -62,8 +62,8 @@ def test_where_one_is_alone_every_request_is_theirs() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_a_server_that_is_not_told_who_is_there_answers_nobody(mode: str) -> None:
-    desk = Desk(lambda *_: {})
-    async with Client(mcp_server(CATALOG, calls_to(desk)), mode=mode) as client:
+    dispatcher = FakeDispatcher(lambda *_: {})
+    async with Client(mcp_server(CATALOG, calls_to(dispatcher)), mode=mode) as client:
         for ask in (
             client.list_tools(),
             client.call_tool("get_book", {"book_id": "b"}),
@@ -72,10 +72,10 @@ async def test_a_server_that_is_not_told_who_is_there_answers_nobody(mode: str) 
         ):
             with pytest.raises(MCPError):
                 await ask
-    assert [] == desk.asked
+    assert [] == dispatcher.asked
 
 
 @pytest.mark.anyio
 async def test_a_server_that_is_told_who_is_there_answers_them() -> None:
-    async with Client(served(Desk(lambda *_: {}))) as client:
+    async with Client(served(FakeDispatcher(lambda *_: {}))) as client:
         assert (await client.list_tools()).tools

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.gateway.auth.access_tokens import LIFETIME
-from functions.gateway.oauth.tickets import refresh_token_of
+from functions.gateway.oauth.provider import refresh_token_of
 from shared.accounts.grant import TOKENS_OUTLIVE
 from shared.core.caller import EVERYTHING
 from tests.support.authorization_server import (
@@ -17,9 +17,9 @@ from tests.support.authorization_server import (
     PERSON,
     REDIRECT,
     RESOURCE,
-    changed,
+    authorization_server,
+    corrupted,
     error_in,
-    house,
     tokens_in,
 )
 from tests.support.ports import free_port
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from mcp.shared.auth import OAuthClientInformationFull
 
-    from tests.support.authorization_server import House
+    from tests.support.authorization_server import AuthorizationServer
 
 pytestmark = pytest.mark.anyio
 
@@ -37,18 +37,18 @@ INVALID = (400, "invalid_grant")
 
 
 @pytest.fixture
-async def server(project: str) -> AsyncIterator[House]:
-    async with house(project) as opened:
+async def server(project: str) -> AsyncIterator[AuthorizationServer]:
+    async with authorization_server(project) as opened:
         yield opened
 
 
 @pytest.fixture
-async def client(server: House) -> OAuthClientInformationFull:
+async def client(server: AuthorizationServer) -> OAuthClientInformationFull:
     return await server.register(token_endpoint_auth_method="none")
 
 
 async def test_a_code_becomes_tokens_for_the_person_who_approved(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     tokens = await server.signed_in(client)
     assert ("Bearer", 3600, "carrel:read carrel:write") == (
@@ -66,7 +66,7 @@ async def test_a_code_becomes_tokens_for_the_person_who_approved(
 
 
 async def test_nothing_stored_opens_anything(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.code(client.client_id)
     tokens = tokens_in(await server.exchange(client, code))
@@ -97,8 +97,11 @@ async def test_nothing_stored_opens_anything(
         ),
     ],
 )
-async def test_a_code_brought_wrongly_is_good_for_nothing_but_stays_good(
-    server: House, client: OAuthClientInformationFull, change: dict[str, str], error: str
+async def test_a_code_brought_wrongly_opens_nothing_and_stays_valid(
+    server: AuthorizationServer,
+    client: OAuthClientInformationFull,
+    change: dict[str, str],
+    error: str,
 ) -> None:
     code = await server.code(client.client_id)
     assert (400, error) == error_in(await server.exchange(client, code, **change))
@@ -106,7 +109,7 @@ async def test_a_code_brought_wrongly_is_good_for_nothing_but_stays_good(
 
 
 async def test_a_code_is_good_for_five_minutes(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     early, late = [await server.code(client.client_id) for _ in range(2)]
     server.time.advance(minutes=4, seconds=59)
@@ -116,7 +119,7 @@ async def test_a_code_is_good_for_five_minutes(
 
 
 async def test_a_code_that_comes_twice_ends_the_sign_in_at_once(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.code(client.client_id)
     tokens = tokens_in(await server.exchange(client, code))
@@ -127,8 +130,8 @@ async def test_a_code_that_comes_twice_ends_the_sign_in_at_once(
     assert not await server.lets_in(tokens.access_token)
 
 
-async def test_of_many_who_bring_one_code_one_gets_tokens_that_end_at_once(
-    server: House, client: OAuthClientInformationFull
+async def test_a_code_used_at_once_by_many_gives_tokens_that_end(
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.code(client.client_id)
     answers = await asyncio.gather(*(server.exchange(client, code) for _ in range(6)))
@@ -139,7 +142,7 @@ async def test_of_many_who_bring_one_code_one_gets_tokens_that_end_at_once(
 
 
 async def test_codes_and_tokens_belong_to_one_program(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     other = await server.register(token_endpoint_auth_method="none")
     code = await server.code(client.client_id)
@@ -149,20 +152,20 @@ async def test_codes_and_tokens_belong_to_one_program(
     tokens_in(await server.refresh(client, tokens.refresh_token))
 
 
-async def test_what_was_changed_on_its_way_opens_nothing_and_ends_nothing(
-    server: House, client: OAuthClientInformationFull
+async def test_a_changed_code_or_token_opens_and_ends_nothing(
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.code(client.client_id)
     refused = {(400, "invalid_grant"), (400, "invalid_request")}
-    for text in list(changed(code))[::7]:
+    for text in list(corrupted(code))[::7]:
         assert error_in(await server.exchange(client, text)) in refused
     tokens = tokens_in(await server.exchange(client, code))
-    for text in list(changed(tokens.refresh_token or ""))[::7]:
+    for text in list(corrupted(tokens.refresh_token or ""))[::7]:
         assert error_in(await server.refresh(client, text)) in refused
     tokens_in(await server.refresh(client, tokens.refresh_token))
 
 
-async def test_a_program_with_a_secret_has_to_show_it(server: House) -> None:
+async def test_a_program_with_a_secret_has_to_show_it(server: AuthorizationServer) -> None:
     client = await server.register()
     code = await server.code(client.client_id)
     other = await server.register()
@@ -173,7 +176,7 @@ async def test_a_program_with_a_secret_has_to_show_it(server: House) -> None:
 
 
 async def test_an_unknown_program_gets_nothing(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.code(client.client_id)
     for client_id in ("", "x", f"{client.client_id}a", client.client_id[:-1], "a/b", "__x__"):
@@ -181,7 +184,7 @@ async def test_an_unknown_program_gets_nothing(
         assert (401, "invalid_client") == error_in(await server.exchange(other, code))
 
 
-async def test_a_published_client_is_not_looked_up_for_a_token(server: House) -> None:
+async def test_a_published_client_is_not_looked_up_for_a_token(server: AuthorizationServer) -> None:
     client_id = server.documents.add("https://claude.example/client.json", REDIRECT)
     code = await server.code(client_id)
     server.documents.error = RuntimeError("their server is down")
@@ -192,7 +195,7 @@ async def test_a_published_client_is_not_looked_up_for_a_token(server: House) ->
 
 
 async def test_each_refresh_gives_the_next_refresh_token(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     first = await server.signed_in(client)
     second = tokens_in(await server.refresh(client, first.refresh_token))
@@ -202,7 +205,7 @@ async def test_each_refresh_gives_the_next_refresh_token(
 
 
 async def test_a_refresh_may_ask_for_less_and_never_for_more(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.code(client.client_id, scope="carrel:read")
     token = tokens_in(await server.exchange(client, code)).refresh_token
@@ -216,7 +219,7 @@ async def test_a_refresh_may_ask_for_less_and_never_for_more(
 
 
 async def test_sessions_that_refresh_at_once_all_get_the_same_token(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     token = (await server.signed_in(client)).refresh_token
     answers = await asyncio.gather(*(server.refresh(client, token) for _ in range(6)))
@@ -227,8 +230,8 @@ async def test_sessions_that_refresh_at_once_all_get_the_same_token(
     assert await server.lets_in(late.access_token)
 
 
-async def test_a_rotated_token_that_comes_after_a_minute_ends_the_sign_in(
-    server: House, client: OAuthClientInformationFull
+async def test_a_rotated_token_after_a_minute_ends_the_sign_in(
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     token = (await server.signed_in(client)).refresh_token
     newest = tokens_in(await server.refresh(client, token))
@@ -238,8 +241,8 @@ async def test_a_rotated_token_that_comes_after_a_minute_ends_the_sign_in(
     assert not await server.lets_in(newest.access_token)
 
 
-async def test_a_token_before_the_last_ends_the_sign_in_even_within_the_minute(
-    server: House, client: OAuthClientInformationFull
+async def test_a_token_before_the_last_ends_the_sign_in_at_once(
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     first = await server.signed_in(client)
     second = tokens_in(await server.refresh(client, first.refresh_token))
@@ -250,7 +253,7 @@ async def test_a_token_before_the_last_ends_the_sign_in_even_within_the_minute(
 
 
 async def test_the_end_of_one_sign_in_leaves_the_others(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     kept = await server.signed_in(client)
     code = await server.code(client.client_id)
@@ -261,7 +264,7 @@ async def test_the_end_of_one_sign_in_leaves_the_others(
 
 
 async def test_what_ended_long_ago_is_forgotten_when_something_ends(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     assert LIFETIME < TOKENS_OUTLIVE
     store, now = server.store, await server.store.accounts.now()
@@ -279,7 +282,7 @@ async def test_what_ended_long_ago_is_forgotten_when_something_ends(
 
 
 async def test_a_sign_in_that_nobody_uses_for_thirty_days_is_over(
-    server: House, client: OAuthClientInformationFull
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     token = (await server.signed_in(client)).refresh_token
     server.time.advance(days=29, hours=23)
@@ -288,8 +291,8 @@ async def test_a_sign_in_that_nobody_uses_for_thirty_days_is_over(
     assert INVALID == error_in(await server.refresh(client, token))
 
 
-async def test_a_request_that_says_a_thing_twice_or_is_no_form_is_refused(
-    server: House, client: OAuthClientInformationFull
+async def test_a_repeated_parameter_or_no_form_is_refused(
+    server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     code = await server.code(client.client_id)
     fields = {"grant_type": ["authorization_code", "refresh_token"], "client_id": client.client_id}
@@ -303,7 +306,9 @@ async def test_a_request_that_says_a_thing_twice_or_is_no_form_is_refused(
 
 
 async def test_a_bug_of_ours_is_said_without_a_stack(
-    server: House, client: OAuthClientInformationFull, capsys: pytest.CaptureFixture[str]
+    server: AuthorizationServer,
+    client: OAuthClientInformationFull,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     code = await server.code(client.client_id)
     server.error = RuntimeError(f"a secret of {ISSUER}'s")
@@ -315,11 +320,11 @@ async def test_a_bug_of_ours_is_said_without_a_stack(
 async def test_a_database_that_does_not_answer_is_said_in_time(
     project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with house(project) as alive:
+    async with authorization_server(project) as alive:
         client = await alive.register()
         code = await alive.code(client.client_id)
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{free_port()}")
-    async with house(project, seconds=0.2) as dead:
+    async with authorization_server(project, seconds=0.2) as dead:
         for answer in (
             await dead.exchange(client, code),
             await dead.refresh(client, refresh_token_of(dead.access.keyring, "0" * 32, 1, "c")),

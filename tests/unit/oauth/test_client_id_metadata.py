@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.gateway.oauth.client_documents import MOST_AT_ONCE, MOST_KEPT, ClientDocuments
-from functions.gateway.oauth.public_addresses import Endpoint
-from functions.gateway.oauth.safe_fetch import SafeFetch
+from functions.gateway.oauth.client_id_metadata import MAX_CACHED, MAX_CONCURRENT, ClientDocuments
+from functions.gateway.oauth.safe_fetch import Endpoint, SafeFetch
 from shared.core.errors import Unavailable
 from tests.support.clock import SettableClock
 from tests.support.https_server import (
@@ -151,7 +150,7 @@ async def test_what_is_no_json_object_introduces_nobody(
 
 
 @pytest.mark.anyio
-async def test_what_is_no_url_of_a_document_is_not_asked_for_nor_quoted(
+async def test_what_is_no_document_url_is_neither_fetched_nor_quoted(
     documents: ClientDocuments, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert None is await documents.get("https://169.254.169.254/secret")
@@ -187,7 +186,7 @@ async def test_too_many_fetches_at_once_turn_the_next_away_for_now(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
     server.gate.clear()
-    asking = [asyncio.create_task(documents.get(f"{URL}?{n}")) for n in range(MOST_AT_ONCE)]
+    asking = [asyncio.create_task(documents.get(f"{URL}?{n}")) for n in range(MAX_CONCURRENT)]
     await asyncio.sleep(0)
     [refused] = await asyncio.gather(documents.get(URL), return_exceptions=True)
     server.gate.set()
@@ -213,7 +212,7 @@ async def test_too_many_fetches_at_once_turn_the_next_away_for_now(
         ("max-age=-1", 900),
     ],
 )
-async def test_a_document_is_believed_as_long_as_its_server_says_but_an_hour_at_most(
+async def test_a_document_is_cached_as_its_server_says_up_to_an_hour(
     server: DocumentServer,
     documents: ClientDocuments,
     clock: SettableClock,
@@ -299,13 +298,13 @@ async def test_an_unknown_host_is_a_reason_to_check_the_address(
 
 
 @pytest.mark.anyio
-async def test_only_so_many_documents_are_kept_and_the_oldest_goes_first(
+async def test_the_cache_is_bounded_and_drops_the_oldest_document(
     server: DocumentServer, documents: ClientDocuments
 ) -> None:
-    for number in range(MOST_KEPT + 1):
+    for number in range(MAX_CACHED + 1):
         with pytest.raises(Unavailable):
             await documents.get(f"https://nobody{number}.example/c")
     await documents.get(URL)
     await documents.get(URL)
     assert 1 == len(server.asked)
-    assert MOST_KEPT == len(documents._kept)  # noqa: SLF001 - memory is what is tested
+    assert MAX_CACHED == len(documents._cache)  # noqa: SLF001 - memory is what is tested

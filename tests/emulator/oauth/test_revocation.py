@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.authorization_server import error_in, house, tokens_in
+from tests.support.authorization_server import authorization_server, error_in, tokens_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -14,19 +14,22 @@ if TYPE_CHECKING:
     import httpx2
     from mcp.shared.auth import OAuthClientInformationFull
 
-    from tests.support.authorization_server import House
+    from tests.support.authorization_server import AuthorizationServer
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def server(project: str) -> AsyncIterator[House]:
-    async with house(project) as opened:
+async def server(project: str) -> AsyncIterator[AuthorizationServer]:
+    async with authorization_server(project) as opened:
         yield opened
 
 
 async def revoke(
-    server: House, client: OAuthClientInformationFull, token: str | None, **fields: str
+    server: AuthorizationServer,
+    client: OAuthClientInformationFull,
+    token: str | None,
+    **fields: str,
 ) -> httpx2.Response:
     mine = {"client_id": client.client_id, "client_secret": client.client_secret or ""}
     return await server.http.post("/revoke", data=mine | {"token": token or ""} | fields)
@@ -44,7 +47,7 @@ def is_done(answer: httpx2.Response) -> bool:
 @pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
 @pytest.mark.parametrize("hint", ["", "access_token", "refresh_token", "saml2"])
 async def test_either_token_ends_the_whole_sign_in(
-    server: House, kind: str, hint: str, *, public: bool
+    server: AuthorizationServer, kind: str, hint: str, *, public: bool
 ) -> None:
     method = "none" if public else "client_secret_post"
     client = await server.register(token_endpoint_auth_method=method)
@@ -57,7 +60,9 @@ async def test_either_token_ends_the_whole_sign_in(
     assert is_done(await revoke(server, client, given_back))
 
 
-async def test_what_is_no_token_of_the_programs_is_none_to_give_back(server: House) -> None:
+async def test_what_is_no_token_of_the_programs_is_none_to_give_back(
+    server: AuthorizationServer,
+) -> None:
     client, other = await server.register(), await server.register()
     tokens = await server.signed_in(other)
     for text in (tokens.access_token, tokens.refresh_token, "x", "a.b.c", "\x00", "ü"):
@@ -66,7 +71,7 @@ async def test_what_is_no_token_of_the_programs_is_none_to_give_back(server: Hou
     tokens_in(await server.refresh(other, tokens.refresh_token))
 
 
-async def test_who_does_not_say_who_it_is_gives_nothing_back(server: House) -> None:
+async def test_who_does_not_say_who_it_is_gives_nothing_back(server: AuthorizationServer) -> None:
     client = await server.register()
     tokens = await server.signed_in(client)
     for changes in ({"client_secret": None}, {"client_secret": "x"}, {"client_id": "x"}):
@@ -76,14 +81,14 @@ async def test_who_does_not_say_who_it_is_gives_nothing_back(server: House) -> N
     assert await server.lets_in(tokens.access_token)
 
 
-async def test_a_request_without_a_token_or_a_form_is_refused(server: House) -> None:
+async def test_a_request_without_a_token_or_a_form_is_refused(server: AuthorizationServer) -> None:
     client = await server.register()
     assert (400, "invalid_request") == error_in(await revoke(server, client, None))
     answer = await server.http.post("/revoke", json={"token": "x"})
     assert (400, "invalid_request") == error_in(answer)
 
 
-async def test_a_rotated_token_ends_the_sign_in_too(server: House) -> None:
+async def test_a_rotated_token_ends_the_sign_in_too(server: AuthorizationServer) -> None:
     client = await server.register()
     first = await server.signed_in(client)
     second = tokens_in(await server.refresh(client, first.refresh_token))

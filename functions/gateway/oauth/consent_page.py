@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from starlette.responses import HTMLResponse
 
 from functions.gateway.http_errors import retry_after_header
-from functions.gateway.oauth.destination import Destination
+from functions.gateway.oauth.redirect_uris import Destination
 from shared.core.caller import Scope
 
 if TYPE_CHECKING:
@@ -37,9 +37,10 @@ SAFE_HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-"""What every answer of sign-in carries."""
-LONGEST_NAME: Final = 60
-_MOST_MARKS: Final = 2
+"""Headers of every page and redirect of sign-in."""
+MAX_NAME_LENGTH: Final = 60
+_MAX_MARKS: Final = 2
+"""Combining marks that a character may carry."""
 _STYLE: Final = Path(__file__).with_name("page.css").read_text("utf-8")
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _WORDS: Final = {
@@ -49,7 +50,7 @@ _WORDS: Final = {
 
 
 def consent_page(
-    asked: AuthorizationRequest,
+    authorization: AuthorizationRequest,
     sealed: str,
     form: str,
     *,
@@ -59,7 +60,7 @@ def consent_page(
     """Ask a person whether a client may act for them.
 
     Args:
-        asked: What the client wants.
+        authorization: What the client wants.
         sealed: The same, to come back with the form.
         form: What proves that the form is ours.
         google_source: Where the person proves who they are, as a policy names it; None if here, by
@@ -69,13 +70,13 @@ def consent_page(
     Raises:
         InvalidInput: The client wants the answer at an address that cannot be used.
     """
-    destination = Destination.of(asked.redirect_uri)
+    destination = Destination.of(authorization.redirect_uri)
     html = _render(
         "consent.html",
-        client=plain(asked.client_name or "") or "A program without a name",
-        client_host=_host_of(asked.client_id),
+        client=plain(authorization.client_name or "") or "A program without a name",
+        client_host=_host_of(authorization.client_id),
         destination=destination,
-        scopes=[words for scope, words in _WORDS.items() if scope in asked.scopes],
+        scopes=[words for scope, words in _WORDS.items() if scope in authorization.scopes],
         sealed=sealed,
         form=form,
         by_google=google_source is not None,
@@ -93,15 +94,15 @@ def message_page(title: str, error: CarrelError, back: str | None = None) -> HTM
 
 def plain(name: str) -> str:
     """A name that can neither hide, nor turn around, nor paint over what stands beside it."""
-    kept: list[str] = []
+    characters: list[str] = []
     marks = 0
-    for each in unicodedata.normalize("NFC", name[: LONGEST_NAME * 20]):
-        category = unicodedata.category(each)
+    for character in unicodedata.normalize("NFC", name[: MAX_NAME_LENGTH * 20]):
+        category = unicodedata.category(character)
         marks = marks + 1 if category.startswith("M") else 0
-        if marks <= _MOST_MARKS:
-            kept.append(" " if category[0] in "CZ" else each)
-    words = " ".join("".join(kept).split())
-    return words if len(words) <= LONGEST_NAME else f"{words[:LONGEST_NAME]}…"
+        if marks <= _MAX_MARKS:
+            characters.append(" " if category[0] in "CZ" else character)
+    words = " ".join("".join(characters).split())
+    return words if len(words) <= MAX_NAME_LENGTH else f"{words[:MAX_NAME_LENGTH]}…"
 
 
 def _host_of(client_id: str) -> str | None:
@@ -117,9 +118,10 @@ def _response(html: str, error: CarrelError | None, targets: Iterable[str]) -> H
         "base-uri": "'none'",
         "frame-ancestors": "'none'",
     }
-    said = "; ".join(f"{name} {value}" for name, value in policy.items())
     response = HTMLResponse(html, error.status if error else 200, SAFE_HEADERS)
-    response.headers["content-security-policy"] = said
+    response.headers["content-security-policy"] = "; ".join(
+        f"{name} {value}" for name, value in policy.items()
+    )
     if error and error.retry_after is not None:
         response.headers["retry-after"] = retry_after_header(error.retry_after)
     return response
@@ -133,12 +135,12 @@ def _render(template: str, **values: object) -> str:
 def _templates() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["style"] = _STYLE
-    return made
+    environment.globals["style"] = _STYLE
+    return environment

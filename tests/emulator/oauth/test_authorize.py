@@ -14,17 +14,17 @@ from tests.support.authorization_server import (
     RESOURCE,
     VERIFIER,
     asking,
+    authorization_server,
     challenge,
     error_in,
-    house,
+    query_of,
     tokens_in,
-    told_at,
 )
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.authorization_server import House
+    from tests.support.authorization_server import AuthorizationServer
 
 pytestmark = pytest.mark.anyio
 
@@ -33,12 +33,12 @@ HTML = {"accept": "text/html,application/xhtml+xml"}
 
 
 @pytest.fixture
-async def server(project: str) -> AsyncIterator[House]:
-    async with house(project) as opened:
+async def server(project: str) -> AsyncIterator[AuthorizationServer]:
+    async with authorization_server(project) as opened:
         yield opened
 
 
-async def test_the_person_is_asked_what_the_program_asked_for(server: House) -> None:
+async def test_the_person_is_asked_what_the_program_asked_for(server: AuthorizationServer) -> None:
     client = await server.register(client_name="Reading Room")
     request = await server.asked(client.client_id, scope="carrel:read")
     assert ("Reading Room", REDIRECT) == (request.client_name, request.redirect_uri)
@@ -47,13 +47,15 @@ async def test_the_person_is_asked_what_the_program_asked_for(server: House) -> 
 
 
 @pytest.mark.parametrize("scope", [None, "", " "])
-async def test_without_a_scope_all_are_asked_for(server: House, scope: str | None) -> None:
+async def test_without_a_scope_all_are_asked_for(
+    server: AuthorizationServer, scope: str | None
+) -> None:
     client = await server.register()
     request = await server.asked(client.client_id, scope=scope)
     assert EVERYTHING == request.scopes
 
 
-async def test_the_only_redirect_address_need_not_be_named(server: House) -> None:
+async def test_the_only_redirect_address_need_not_be_named(server: AuthorizationServer) -> None:
     client = await server.register()
     request = await server.asked(client.client_id, redirect_uri=None, resource=None, state=None)
     assert (REDIRECT, False, None) == (
@@ -79,11 +81,11 @@ async def test_the_only_redirect_address_need_not_be_named(server: House) -> Non
     ],
 )
 async def test_what_is_wrong_goes_back_to_the_program_with_our_name(
-    server: House, change: dict[str, str | None], error: str
+    server: AuthorizationServer, change: dict[str, str | None], error: str
 ) -> None:
     client = await server.register()
     answer = await server.authorize(client.client_id, **change)
-    told = told_at(answer.headers["location"])
+    told = query_of(answer.headers["location"])
     assert (302, True) == (answer.status_code, answer.headers["location"].startswith(REDIRECT))
     assert (error, ISSUER) == (told["error"], told["iss"])
     assert asking("", **change)["state"] == told["state"]
@@ -93,7 +95,9 @@ async def test_what_is_wrong_goes_back_to_the_program_with_our_name(
     "resource",
     [f"{RESOURCE}/", "HTTPS://CARREL.EXAMPLE/mcp", "https://Carrel.Example:443/mcp"],
 )
-async def test_our_resource_may_be_written_in_other_ways(server: House, resource: str) -> None:
+async def test_our_resource_may_be_written_in_other_ways(
+    server: AuthorizationServer, resource: str
+) -> None:
     client = await server.register()
     code = await server.code(client.client_id, resource=resource)
     tokens_in(await server.exchange(client, code, resource=resource))
@@ -111,13 +115,15 @@ async def test_our_resource_may_be_written_in_other_ways(server: House, resource
         "/",
     ],
 )
-async def test_another_resource_is_not_ours(server: House, resource: str) -> None:
+async def test_another_resource_is_not_ours(server: AuthorizationServer, resource: str) -> None:
     client = await server.register()
     answer = await server.authorize(client.client_id, resource=resource)
-    assert "invalid_target" == told_at(answer.headers["location"])["error"]
+    assert "invalid_target" == query_of(answer.headers["location"])["error"]
 
 
-async def test_an_unknown_program_is_told_so_and_nobody_is_sent_anywhere(server: House) -> None:
+async def test_an_unknown_program_is_told_so_without_a_redirect(
+    server: AuthorizationServer,
+) -> None:
     known = await server.register()
     unknown = ["x", "0b0e9f3c-8d5c-4a52-a2b6-0d2d1a6b3a5e.AAAAAAAA", f"{known.client_id}a", "a/b"]
     for client_id in ["", *unknown]:
@@ -145,7 +151,7 @@ async def test_an_unknown_program_is_told_so_and_nobody_is_sent_anywhere(server:
     ],
 )
 async def test_nobody_is_sent_to_an_address_that_is_not_the_programs(
-    server: House, redirect_uri: str
+    server: AuthorizationServer, redirect_uri: str
 ) -> None:
     client = await server.register()
     for scope in ("carrel:read", "nonsense"):
@@ -157,7 +163,7 @@ async def test_nobody_is_sent_to_an_address_that_is_not_the_programs(
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
 @pytest.mark.parametrize("published", [True, False])
 async def test_of_a_loopback_address_the_port_is_free(
-    server: House, host: str, *, published: bool
+    server: AuthorizationServer, host: str, *, published: bool
 ) -> None:
     uri = f"http://{host}/callback"
     registered = (await server.register(redirect_uris=[uri])).client_id
@@ -173,14 +179,16 @@ async def test_of_a_loopback_address_the_port_is_free(
         assert (400, "invalid_request") == error_in(answer)
 
 
-async def test_an_address_without_a_path_is_the_one_with_an_empty_path(server: House) -> None:
+async def test_an_address_without_a_path_is_the_one_with_an_empty_path(
+    server: AuthorizationServer,
+) -> None:
     client = await server.register(redirect_uris=["http://localhost:3000"])
     for asked in ("http://localhost:3000", "http://localhost:3000/"):
         request = await server.asked(client.client_id, redirect_uri=asked)
         assert "http://localhost:3000/" == request.redirect_uri
 
 
-async def test_an_app_gets_the_answer_through_its_own_scheme(server: House) -> None:
+async def test_an_app_gets_the_answer_through_its_own_scheme(server: AuthorizationServer) -> None:
     uri = "cursor://anysphere.cursor-mcp/oauth/callback"
     client = await server.register(redirect_uris=[uri])
     request = await server.asked(client.client_id, redirect_uri=uri)
@@ -188,7 +196,7 @@ async def test_an_app_gets_the_answer_through_its_own_scheme(server: House) -> N
     assert location.startswith(f"{uri}?error=access_denied&")
 
 
-async def test_what_is_there_twice_or_no_form_is_refused(server: House) -> None:
+async def test_what_is_there_twice_or_no_form_is_refused(server: AuthorizationServer) -> None:
     client = await server.register()
     fields = asking(client.client_id)
     twice = {**fields, "redirect_uri": [REDIRECT, "https://evil.example/"]}
@@ -198,13 +206,13 @@ async def test_what_is_there_twice_or_no_form_is_refused(server: House) -> None:
     assert (400, "invalid_request") == error_in(answer)
 
 
-async def test_a_form_asks_as_well_as_an_address(server: House) -> None:
+async def test_a_form_asks_as_well_as_an_address(server: AuthorizationServer) -> None:
     client = await server.register()
     answer = await server.http.post("/authorize", data=asking(client.client_id))
     assert answer.headers["location"].startswith(f"{ISSUER}/consent?request=")
 
 
-async def test_a_browser_shows_words_that_cannot_be_markup(server: House) -> None:
+async def test_a_browser_shows_words_that_cannot_be_markup(server: AuthorizationServer) -> None:
     client = await server.register()
     hostile = asking("<script>alert(1)</script>")
     for parameters in (hostile, asking(client.client_id, redirect_uri="javascript:alert(1)")):
@@ -214,7 +222,9 @@ async def test_a_browser_shows_words_that_cannot_be_markup(server: House) -> Non
         assert "<script" not in answer.text
 
 
-async def test_only_those_are_counted_who_have_us_look_at_a_document(server: House) -> None:
+async def test_only_those_are_counted_who_have_us_look_at_a_document(
+    server: AuthorizationServer,
+) -> None:
     client = await server.register()
     server.limit.tries.clear()
     await server.authorize(client.client_id)
@@ -228,8 +238,8 @@ async def test_only_those_are_counted_who_have_us_look_at_a_document(server: Hou
     assert ("60", []) == (answer.headers["retry-after"], server.documents.asked)
 
 
-async def test_a_published_client_that_could_be_anything_has_safe_redirects_only(
-    server: House,
+async def test_a_published_client_has_safe_redirects_only(
+    server: AuthorizationServer,
 ) -> None:
     server.documents.add(PUBLISHED, "http://program.example/back", "data:text/html,x", REDIRECT)
     await server.asked(PUBLISHED)
@@ -238,14 +248,16 @@ async def test_a_published_client_that_could_be_anything_has_safe_redirects_only
         assert (400, "invalid_request") == error_in(answer)
 
 
-async def test_a_published_name_is_cut_before_it_travels(server: House) -> None:
+async def test_a_published_name_is_cut_before_it_travels(server: AuthorizationServer) -> None:
     server.documents.add(PUBLISHED, REDIRECT)
     document = server.documents.known[PUBLISHED]
     server.documents.known[PUBLISHED] = document.model_copy(update={"client_name": "n" * 60_000})
     assert "n" * 100 == (await server.asked(PUBLISHED)).client_name
 
 
-async def test_a_document_out_of_reach_is_a_reason_to_try_again(server: House) -> None:
+async def test_a_document_out_of_reach_is_a_reason_to_try_again(
+    server: AuthorizationServer,
+) -> None:
     server.documents.error = Unavailable("Try again in a minute.", retry_after=60)
     page = await server.http.get("/authorize", params=asking(PUBLISHED), headers=HTML)
     assert (503, "60") == (page.status_code, page.headers["retry-after"])
@@ -261,7 +273,10 @@ async def test_a_document_out_of_reach_is_a_reason_to_try_again(server: House) -
     ],
 )
 async def test_what_goes_wrong_here_is_said_without_a_stack(
-    server: House, error: Exception, expected: tuple[int, str], capsys: pytest.CaptureFixture[str]
+    server: AuthorizationServer,
+    error: Exception,
+    expected: tuple[int, str],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     server.documents.error = error
     answer = await server.authorize(PUBLISHED)

@@ -173,7 +173,7 @@ async def test_many_instances_together_keep_the_limit(
     assert rounds == [60, 60, 60]
 
 
-async def test_an_instance_spends_what_it_has_leased_though_another_has_emptied_the_bucket(
+async def test_an_instance_spends_its_lease_of_an_empty_bucket(
     instance: Callable[[], CallLimits], clock: SettableClock
 ) -> None:
     """This is the block per instance of the guarantee."""
