@@ -56,4 +56,5 @@ JOB = Job(
     run=purge,
     total=waiting,
     schedule="17 4 * * *",
+    settings=("materials_days",),
 )

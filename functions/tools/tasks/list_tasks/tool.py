@@ -217,4 +217,5 @@ TOOL = Tool(
     effect=Effect.READ,
     tier=Tier.REGISTERED,
     envelope=ENVELOPE,
+    settings=("time_zone",),
 )
