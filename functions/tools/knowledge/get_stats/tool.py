@@ -187,4 +187,5 @@ TOOL = Tool(
     run=get_stats,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
+    settings=("generation_provider",),
 )
