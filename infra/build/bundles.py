@@ -15,7 +15,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from infra.build.discovery import ROOT
-from infra.build.function_settings import settings_read
 from infra.build.functions import functions
 from infra.build.imports import reach
 from infra.build.requirements import locked, requirements_of
@@ -35,12 +34,13 @@ _BUNDLES: Final = "bundles"
 _REQUIREMENTS: Final = "requirements"
 _OTHERS: Final = (_REQUIREMENTS, "laptop", "last-good*")
 """Folders that are no earlier run's."""
-_PROVIDERS: Final = {
+PROVIDERS: Final = {
     "shared.ai.vertex_embedding": Need.EMBEDDING,
     "shared.ai.openai_embedding": Need.EMBEDDING,
     "shared.ai.local_embedding": Need.EMBEDDING,
     "shared.ai.vertex_generation": Need.GENERATION,
 }
+"""Modules that the composition root imports for whoever declares the need, and for nobody else."""
 _LAPTOP: Final = "shared.ai.local_embedding"
 _LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 """The time that archives know of files: their content alone decides what an archive is called."""
@@ -73,11 +73,10 @@ def _staged(target: Path, only: Sequence[str] | None, *, laptop: bool) -> dict[s
     manifest = {}
     for function in wanted:
         folder = target / function.key
-        found = reach(function.main, _withheld(function, laptop=laptop))
+        found = reach(function.main, withheld(function, laptop=laptop))
         _write(function, found, folder, target / _REQUIREMENTS)
         archive = pack(folder, bundles, function.key)
-        read = settings_read(function, found)
-        manifest[function.key] = function.entry_in_manifest(f"{_BUNDLES}/{archive.name}", read)
+        manifest[function.key] = function.entry_in_manifest(f"{_BUNDLES}/{archive.name}")
     content = {"functions": manifest}
     fresh = target / f"{MANIFEST}.new"
     fresh.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
@@ -107,9 +106,9 @@ def _write(function: Function, found: Reach, folder: Path, kept: Path) -> None:
         about.write_text(f"Name: carrel\nVersion: {version('carrel')}\n", "utf-8")
 
 
-def _withheld(function: Function, *, laptop: bool) -> set[str]:
+def withheld(function: Function, *, laptop: bool = False) -> set[str]:
     """Providers that it does not need, or that only a laptop has."""
-    unneeded = {module for module, need in _PROVIDERS.items() if need not in function.needs}
+    unneeded = {module for module, need in PROVIDERS.items() if need not in function.needs}
     return unneeded if laptop else {*unneeded, _LAPTOP}
 
 

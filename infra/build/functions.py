@@ -49,6 +49,32 @@ from {module} import {declaration}
 handle = {serve}({declaration})
 '''
 
+SETTINGS_OF_GATEWAY: Final = (
+    *("google_cloud_project", "access_database", "public_url", "tool_urls", "trusted_proxies"),
+    *("local_user", "public_access", "allowed_origins", "max_request_bytes"),
+    *("requests_per_minute", "reads_per_minute", "writes_per_minute", "anonymous_per_minute"),
+    *("sign_ins_per_ten_minutes", "registrations_per_hour"),
+    *("google_client_id", "google_issuer", "allowed_emails", "allowed_domains"),
+    *("billing_url", "disabled_tools", "tool_timeouts", "tool_prices"),
+    *("embedding_provider", "openai_key_of_caller"),  # whether tools embed with callers' keys
+)
+"""Fields of `Settings`, without secrets, as in what follows."""
+SETTINGS_OF_TOOLS: Final = ("google_cloud_project", "firestore_database")
+SETTINGS_OF_JOBS: Final = (*SETTINGS_OF_TOOLS, "lease_seconds")
+SETTINGS_OF_NEEDS: Final = {
+    Need.EMBEDDING: (
+        "embedding_provider",
+        *("vertex_model", "vertex_dimension", "vertex_location", "vertex_base_url"),
+        *("openai_base_url", "openai_model", "openai_dimension", "openai_shortens"),
+        "openai_key_of_caller",
+    ),
+    Need.GENERATION: (
+        *("generation_provider", "generation_model", "generation_location", "vertex_base_url"),
+    ),
+    Need.READWISE: ("readwise_url",),
+    Need.INGEST_BUCKET: ("ingest_bucket",),
+    Need.BULK_BUCKET: ("bulk_bucket", "bulk_from"),
+}
 _SECRETS: Final = {Need.EMBEDDING: "OPENAI_API_KEY", Need.READWISE: "READWISE_TOKEN"}
 _ROLES: Final = {Need.EMBEDDING: "roles/aiplatform.user", Need.GENERATION: "roles/aiplatform.user"}
 _BUCKETS: Final = {
@@ -68,6 +94,8 @@ class Function:
         needs: What it reaches beside a database.
         effect: What a tool does to data.
         databases: The role that it has on each database that it opens.
+        settings: The settings that it reads, as environment variables: a change of another does
+            not touch it.
         secrets: The settings that it takes from Secret Manager, where they are in use.
         memory: MiB of an instance.
         concurrency: Requests that an instance takes at once.
@@ -82,6 +110,7 @@ class Function:
     needs: frozenset[Need] = frozenset()
     effect: Effect | None = None
     databases: Mapping[str, str]
+    settings: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     memory: int
     concurrency: int
@@ -94,12 +123,11 @@ class Function:
         """Its name in the cloud, where no underscore may stand."""
         return self.name.replace("_", "-")
 
-    def entry_in_manifest(self, bundle: str, settings: Iterable[str]) -> dict[str, Any]:
+    def entry_in_manifest(self, bundle: str) -> dict[str, Any]:
         """What Terraform reads of it.
 
         Args:
             bundle: The path of its bundle in the bucket of deployments.
-            settings: The settings that it reads: a change of another does not touch it.
         """
         return {
             "kind": self.kind,
@@ -115,7 +143,7 @@ class Function:
             "min_instances": 0,
             "max_instances": self.max_instances,
             "ingress": "ALLOW_INTERNAL_ONLY" if self.kind == "job" else "ALLOW_ALL",
-            "settings": sorted(settings),
+            "settings": sorted(self.settings),
             "secrets": sorted(self.secrets),
             "databases": dict(self.databases),
             "project_roles": sorted({_ROLES[need] for need in self.needs if need in _ROLES}),
@@ -135,6 +163,7 @@ def _gateway() -> Function:
         kind="gateway",
         main=_GATEWAY_MAIN,
         databases={ACCESS: USER},
+        settings=_variables(SETTINGS_OF_GATEWAY),
         secrets=("ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"),
         memory=1024,  # long bodies alone may take 256 of it
         concurrency=40,
@@ -153,6 +182,7 @@ def _of_tool(tool: Tool[Any, Any]) -> Function:
         needs=tool.needs,
         effect=tool.effect,
         databases={KNOWLEDGE: VIEWER if tool.effect is Effect.READ else USER},
+        settings=_variables(SETTINGS_OF_TOOLS, *_of_needs(tool.needs), tool.settings),
         secrets=_secrets(tool.needs),
         memory=tool.memory,
         concurrency=tool.concurrency,
@@ -173,6 +203,7 @@ def _of_job(job: Job) -> Function:
         ),
         needs=job.needs,
         databases={KNOWLEDGE: USER},
+        settings=_variables(SETTINGS_OF_JOBS, *_of_needs(job.needs), job.settings),
         secrets=_secrets(job.needs),
         memory=job.memory,
         concurrency=1,
@@ -180,6 +211,14 @@ def _of_job(job: Job) -> Function:
         max_instances=1,  # a second run would only hear that one is under way
         schedule=job.schedule,
     )
+
+
+def _variables(*settings: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({name.upper() for names in settings for name in names}))
+
+
+def _of_needs(needs: frozenset[Need]) -> list[tuple[str, ...]]:
+    return [SETTINGS_OF_NEEDS[need] for need in needs]
 
 
 def _secrets(needs: frozenset[Need]) -> tuple[str, ...]:

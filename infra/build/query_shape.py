@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -98,6 +98,14 @@ class QueryShape:
     nearest: Nearest | None = None
     aggregates: frozenset[Aggregate] = frozenset()
     database: str = DEFAULT_DATABASE
+
+    @classmethod
+    def of_request(cls, request: dict[str, Any]) -> QueryShape:
+        """The shape of a request as google-cloud-firestore builds it."""
+        database = request["parent"].split("/")[3]  # projects/P/databases/D/documents...
+        if "structured_aggregation_query" in request:
+            return cls.of_aggregation(request["structured_aggregation_query"], database)
+        return cls.of_query(request["structured_query"], database)
 
     @classmethod
     def of_query(cls, query: StructuredQuery, database: str = DEFAULT_DATABASE) -> QueryShape:

@@ -107,6 +107,7 @@ class Job:
         renew: Lets all wait again that another model made than the one that would make it now, and
             tells how much that is.
         needs: What it reaches beside the database.
+        settings: Fields of `Settings` that it reads beside those that follow from its needs.
         memory: MiB of an instance of its function.
     """
 
@@ -120,6 +121,7 @@ class Job:
     parking: Parking | None = None
     renew: Callable[[Deps], Awaitable[int]] | None = None
     needs: frozenset[Need] = frozenset()
+    settings: tuple[str, ...] = ()
     memory: int = 1024
 
 

@@ -104,6 +104,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
         completes: The kinds of names it completes. Such a tool takes `kind` and `prefix`, and
             returns `names`, each with `name` and `id`, and their `total`.
         needs: What it reaches beside the database.
+        settings: Fields of `Settings` that it reads beside those that follow from its needs.
         memory: MiB of an instance of its function.
         concurrency: Calls that an instance takes at once.
     """
@@ -126,6 +127,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
     internal: bool = False
     completes: tuple[str, ...] = ()
     needs: frozenset[Need] = frozenset()
+    settings: tuple[str, ...] = ()
     memory: int = 512
     concurrency: int = 16
 

@@ -76,7 +76,7 @@ def test_each_secret_goes_to_who_uses_it() -> None:
 @every_function
 def test_who_asks_no_model_has_no_right_to(function: Function) -> None:
     asks = function.needs & {Need.EMBEDDING, Need.GENERATION}
-    roles = function.entry_in_manifest("", ())["project_roles"]
+    roles = function.entry_in_manifest("")["project_roles"]
     assert (["roles/aiplatform.user"] if asks else []) == roles
 
 

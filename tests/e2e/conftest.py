@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.build.discovery import tools
-from infra.local.cloud import cloud
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
 from tests.e2e.access.conftest import CLOUD
+from tests.support.cloud_run.cloud import cloud
 from tests.support.gateway_process import INLINE, MARK, Library, run_deployed_gateway, run_gateway
 from tests.support.knowledge import BAKING, SAILING, put_in
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from infra.local.cloud import Cloud
     from shared.ai.local_embedding import LocalEmbedder
+    from tests.support.cloud_run.cloud import Cloud
     from tests.support.gateway_process import Running
 
 FEW = ("get_chunk", "search_kb")

@@ -15,7 +15,7 @@ import pytest
 
 from infra.build.discovery import ROOT
 from tests.support.gateway_process import run_deployed_gateway
-from tests.support.mcp_wire import HEADERS, message
+from tests.support.mcp_wire import HEADERS, call, message, post
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
@@ -113,6 +113,16 @@ def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
         assert "ARGS=--sign-in" in said
         assert 200 == listing(port)
         assert 403 == listing(port, x_api_key="carrel_nonsense")
+
+
+@pytest.mark.slow
+def test_a_run_of_functions_answers_calls(tmp_path: Path) -> None:
+    """Each tool is a process of its own there; nothing is packed or installed for it."""
+    port = free_port()
+    with up(port, machine(tmp_path), "--topology", "functions") as said:
+        assert "Starting each tool as a function of its own" in said
+        response = post(f"http://localhost:{port}/mcp", call("list_sources", {}))
+        assert [] == response.json()["result"]["structuredContent"]["sources"]
 
 
 @pytest.mark.slow

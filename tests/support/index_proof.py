@@ -16,7 +16,8 @@ import pytest
 
 from infra.build.index_check import Verdict
 from infra.build.index_proof import listed_shapes, verdicts
-from infra.build.query_recorder import DIRECTORY_VARIABLE, record_to_directory, shapes_in
+from infra.local import processes
+from tests.support.query_recorder import DIRECTORY_VARIABLE, record_to_directory, shapes_in
 
 _VERDICTS: Final = pytest.StashKey[dict[str, Verdict]]()
 
@@ -28,6 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(directory.cleanup)
         os.environ[DIRECTORY_VARIABLE] = directory.name
     record_to_directory()
+    processes.launcher = Path(__file__).with_name("recorded_function.py")
 
 
 @pytest.hookimpl(trylast=True)

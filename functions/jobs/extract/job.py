@@ -64,4 +64,5 @@ JOB = Job(
     schedule="25 * * * *",
     parking=parked_chunks(STEP),
     needs=frozenset({Need.EMBEDDING, Need.GENERATION}),
+    settings=("topic_aliases",),
 )

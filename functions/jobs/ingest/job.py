@@ -92,4 +92,5 @@ JOB = Job(
     schedule="0 4 * * *",
     parking=PARKING,
     needs=frozenset({Need.READWISE, Need.INGEST_BUCKET}),
+    settings=("ingest_path",),
 )

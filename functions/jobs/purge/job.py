@@ -55,4 +55,5 @@ JOB = Job(
     run=purge,
     total=waiting,
     schedule="17 4 * * *",
+    settings=("materials_days",),
 )

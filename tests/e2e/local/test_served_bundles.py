@@ -15,14 +15,14 @@ import pytest
 
 from functions.tools.knowledge.search_kb.tool import TOOL as SEARCH_KB
 from infra.build.bundles import stage
-from infra.local.bundles import LAPTOP
-from infra.local.cloud import GATEWAY
-from infra.local.environments import environment
 from infra.local.file_lock import locked
 from infra.local.processes import LOOPBACK, Program, Served, await_answer, run, serve
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.knowledge.ingestion import Ingestion
+from tests.support.cloud_run.bundles import LAPTOP
+from tests.support.cloud_run.cloud import GATEWAY
+from tests.support.cloud_run.environments import environment
 from tests.support.fakes.openai import MODEL, FakeOpenAI
 from tests.support.fakes.vertex import FakeVertex
 from tests.support.gateway_process import SECRET

@@ -14,11 +14,11 @@ import pytest
 
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
-from infra.local.bundles import LAPTOP, bundles
-from infra.local.cloud import deployed
-from infra.local.environments import environment
-from infra.local.pruning import USED_FOR
 from shared.core.errors import InvalidInput
+from tests.support.cloud_run.bundles import LAPTOP, bundles
+from tests.support.cloud_run.cloud import deployed
+from tests.support.cloud_run.environments import environment
+from tests.support.cloud_run.pruning import USED_FOR
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.build.query_recorder import recording
 from shared.core.dates import Span
 from shared.index.facets import Kind, named
 from shared.index.posting_changes import LongLists
@@ -21,6 +20,7 @@ from shared.search.hybrid import rank
 from shared.search.listing import newest
 from tests.support.fakes.embedder import WordEmbedder, cosine
 from tests.support.knowledge import put_in
+from tests.support.query_recorder import recording
 from tests.support.search_brute_force import many, one
 from tests.support.second_corpus import NAMES, NOON, Jotting, corpus, forget, jot, jottings
 

@@ -13,7 +13,7 @@ from google.cloud.firestore_v1.vector import Vector
 
 from infra.build.index_check import check
 from infra.build.index_file import IndexFile
-from infra.build.query_recorder import shapes_of
+from infra.build.index_proof import shapes_of
 
 if TYPE_CHECKING:
     from google.cloud.firestore_v1.base_query import BaseQuery

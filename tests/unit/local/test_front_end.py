@@ -12,10 +12,10 @@ import httpx2
 import jwt
 import pytest
 
-from infra.local.front_end import LARGEST, UNSIGNED, FrontEnd, Service
-from infra.local.google_accounts import LIFETIME, Accounts
 from shared.core.dates import utc_now
 from tests.support.clock import SettableClock
+from tests.support.cloud_run.front_end import LARGEST, UNSIGNED, FrontEnd, Service
+from tests.support.cloud_run.google_accounts import LIFETIME, Accounts
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.ports import free_port
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx2
 import pytest
 
-from infra.local.google_accounts import Accounts, MetadataServers, email
+from tests.support.cloud_run.google_accounts import Accounts, MetadataServers, email
 
 pytestmark = pytest.mark.anyio
 

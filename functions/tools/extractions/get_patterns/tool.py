@@ -51,4 +51,5 @@ TOOL = Tool(
     tier=Tier.PUBLIC,
     links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="name"),
     needs=frozenset({Need.EMBEDDING}),
+    settings=("topic_aliases",),
 )

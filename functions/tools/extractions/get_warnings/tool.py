@@ -50,4 +50,5 @@ TOOL = Tool(
     tier=Tier.PUBLIC,
     links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="title"),
     needs=frozenset({Need.EMBEDDING}),
+    settings=("topic_aliases",),
 )

@@ -131,4 +131,5 @@ TOOL = Tool(
     run=list_topics,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
+    settings=("topic_aliases",),
 )

@@ -188,4 +188,5 @@ TOOL = Tool(
     run=get_stats,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
+    settings=("generation_provider",),
 )

@@ -218,4 +218,5 @@ TOOL = Tool(
     effect=Effect.READ,
     tier=Tier.REGISTERED,
     envelope=ENVELOPE,
+    settings=("time_zone",),
 )

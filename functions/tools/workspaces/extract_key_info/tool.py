@@ -170,6 +170,10 @@ TOOL = Tool(
     timeout=50.0,
     idempotent=True,
     needs=frozenset({Need.EMBEDDING}),
+    settings=(
+        *("extract_top_k", "extract_top_k_limit", "extract_semantic_weight"),
+        *("extract_passage_characters", "extract_materials_characters"),
+    ),
     memory=1024,
     concurrency=2,
 )

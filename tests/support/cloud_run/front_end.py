@@ -21,14 +21,14 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 
-from infra.local.google_accounts import email
+from tests.support.cloud_run.google_accounts import email
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.types import Receive, Scope, Send
 
-    from infra.local.google_accounts import Accounts
+    from tests.support.cloud_run.google_accounts import Accounts
 
 LARGEST: Final = 32 * 1024 * 1024
 """Bytes of a request over HTTP/1."""

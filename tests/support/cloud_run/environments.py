@@ -52,7 +52,7 @@ def key_of(requirements: bytes) -> str:
 
 
 def _uv(*arguments: str, given: bytes = b"") -> None:
-    done = subprocess.run(  # noqa: S603 - uv
+    done = subprocess.run(
         [sys.executable, "-m", "uv", *arguments, "--quiet"],
         input=given,
         capture_output=True,

@@ -1,7 +1,7 @@
 """Cloud Run in front of functions, on this machine, with the accounts of those who call them.
 
-Usage: python -m infra.local.cloud_run, with a `Plan` as the first line of the standard input, which
-stays open: when it is closed, however that comes, this process ends.
+Usage: python -m tests.support.cloud_run.server, with a `Plan` as the first line of the standard
+input, which stays open: when it is closed, however that comes, this process ends.
 
 Each function has an address with TLS, and each service account a metadata server that issues its ID
 tokens, signed with a key that lives as long as this process.
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 from pydantic import BaseModel
 
-from infra.local.front_end import FrontEnd, Service
-from infra.local.google_accounts import Accounts, MetadataServers
 from infra.local.serve_function import end_with_parent
+from tests.support.cloud_run.front_end import FrontEnd, Service
+from tests.support.cloud_run.google_accounts import Accounts, MetadataServers
 
 if TYPE_CHECKING:
     from collections.abc import Generator

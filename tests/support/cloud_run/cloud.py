@@ -13,10 +13,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from infra.build.discovery import ROOT
-from infra.local.bundles import bundles
-from infra.local.certificates import certificates
-from infra.local.cloud_run import Plan
-from infra.local.front_end import Service
 from infra.local.processes import (
     START_SECONDS,
     NotStarted,
@@ -29,14 +25,18 @@ from infra.local.processes import (
     run,
     start,
 )
+from tests.support.cloud_run.bundles import bundles
+from tests.support.cloud_run.certificates import certificates
+from tests.support.cloud_run.front_end import Service
+from tests.support.cloud_run.server import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from socket import socket
     from subprocess import Popen
 
-    from infra.local.bundles import Bundle
     from infra.local.processes import Served
+    from tests.support.cloud_run.bundles import Bundle
 
 GATEWAY: Final = "gateway"
 SCHEDULER: Final = "carrel-scheduler"
@@ -181,7 +181,7 @@ def _play(
     Raises:
         NotStarted: It died, or takes too long.
     """
-    command = [sys.executable, "-P", "-m", "infra.local.cloud_run"]
+    command = [sys.executable, "-P", "-m", "tests.support.cloud_run.server"]
     environment = {name: os.environ[name] for name in _MACHINE if name in os.environ}
     environment["PYTHONPATH"] = str(ROOT)
     process = run(stack, command, environment=environment, folder=ROOT, sockets=sockets, log=log)

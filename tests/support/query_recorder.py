@@ -1,7 +1,6 @@
 """Record the shape of every query that this process sends through google-cloud-firestore.
 
 Sync, async and transactional calls all build their request in `_prep_stream`, which is wrapped.
-For the test suite: nothing under shared/ or functions/ knows of it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from google.cloud.firestore_v1.base_vector_query import BaseVectorQuery
 from infra.build.query_shape import QueryShape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
 DIRECTORY_VARIABLE: Final = "CARREL_RECORD_QUERIES"
 """Names the directory in which processes leave their shapes."""
@@ -73,19 +72,6 @@ def shapes_in(directory: Path) -> frozenset[QueryShape]:
     )
 
 
-def shapes_of(queries: Iterable[Any]) -> frozenset[QueryShape]:
-    """The shapes of query objects that have not been run.
-
-    Raises:
-        ValueError: One is limited to the last results; such a query runs with its order reversed,
-            so list it that way.
-    """
-    with recording() as shapes:
-        for query in queries:
-            getattr(query, _METHOD)()
-    return frozenset(shapes)
-
-
 def _observe(observer: Callable[[QueryShape], None]) -> None:
     for kind in _KINDS:
         setattr(kind, _METHOD, _observed(unwrap(vars(kind)[_METHOD]), observer))
@@ -97,14 +83,7 @@ def _observed(
     @wraps(method)
     def prepare(*args: Any, **kwargs: Any) -> Any:
         prepared = method(*args, **kwargs)
-        observer(_shape(prepared[0]))
+        observer(QueryShape.of_request(prepared[0]))
         return prepared
 
     return prepare
-
-
-def _shape(request: dict[str, Any]) -> QueryShape:
-    database = request["parent"].split("/")[3]  # projects/P/databases/D/documents...
-    if "structured_aggregation_query" in request:
-        return QueryShape.of_aggregation(request["structured_aggregation_query"], database)
-    return QueryShape.of_query(request["structured_query"], database)

@@ -6,7 +6,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Final
 
-from infra.local.environments import key_of
+from tests.support.cloud_run.environments import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection

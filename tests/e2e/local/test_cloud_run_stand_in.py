@@ -8,11 +8,11 @@ import sys
 from urllib.parse import urlsplit
 
 from infra.build.discovery import ROOT
-from infra.local.cloud import cloud
 from infra.local.processes import answers
+from tests.support.cloud_run.cloud import cloud
 
 STARTED = """
-from infra.local.cloud import cloud
+from tests.support.cloud_run.cloud import cloud
 
 with cloud(["get_chunk"], {}) as running:
     print(running.urls["get_chunk"], running.functions["get_chunk"].url, flush=True)

@@ -19,10 +19,10 @@ import click
 
 from infra.build.bundles import DIST, MANIFEST, stage
 from infra.build.discovery import ROOT
-from infra.local.archives import unpack
-from infra.local.environments import environment
 from infra.local.file_lock import locked
-from infra.local.pruning import prune
+from tests.support.cloud_run.archives import unpack
+from tests.support.cloud_run.environments import environment
+from tests.support.cloud_run.pruning import prune
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
