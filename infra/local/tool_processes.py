@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from functions.gateway.calls.dispatch import IdTokens
-
 from infra.build.functions import functions
 from infra.local.processes import LOOPBACK, await_answer, end_soon, in_checkout, start
 from infra.local.serve_function import REQUIRED_SECRET

@@ -136,7 +136,7 @@ def well(
     deployment = Deployment(
         project=project, embedding_dimension=DIMENSION, secrets=("READWISE_TOKEN",)
     )
-    storage.buckets.add(deployment.bucket)
+    storage.buckets[deployment.bucket] = {}
     released = {"manifest": MANIFEST, "deployment": json.loads(deployment.to_json())}
     storage.put(deployment.bucket, LAST_GOOD, json.dumps(released))
     google.projects[project] = _project(project)
