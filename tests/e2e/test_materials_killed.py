@@ -20,6 +20,7 @@ from shared.core.dates import utc_now
 from shared.runtime.context import Backend
 from shared.runtime.job import Report, run_job
 from shared.workspaces.model import Status, id_of
+from tests.support.commit_hooks import SOME_OR_ALL
 from tests.support.fakes.openai import FakeOpenAI
 from tests.support.killable_children import killable_children
 from tests.support.materials import READER, extracted
@@ -104,8 +105,9 @@ async def status(backend: Backend) -> Status | None:
     return Status(found["status"]) if found else None
 
 
+@SOME_OR_ALL
 async def test_a_call_killed_after_any_commit_is_made_again_as_if_it_were_the_first(
-    dying: KillableChildren, fake: FakeOpenAI, project: str
+    dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with opened(fake, f"{project}-calm") as calm:
         answer = await asked(calm, ASKED)
@@ -113,7 +115,7 @@ async def test_a_call_killed_after_any_commit_is_made_again_as_if_it_were_the_fi
         whole = await contents(calm)
     assert PARAGRAPHS == answer["considered"]
     order = {"user": READER.user_id, "arguments": ASKED}
-    for commits in count():
+    for commits in range(0, 20, step):
         there = f"{project}-{commits}"
         fields = fields_with(fake, there)
         if await survives(dying, fields, commits, **order):
@@ -131,8 +133,9 @@ async def test_a_call_killed_after_any_commit_is_made_again_as_if_it_were_the_fi
     assert commits > 5
 
 
+@SOME_OR_ALL
 async def test_a_call_that_leaves_the_rest_to_a_job_is_killed_after_any_commit(
-    dying: KillableChildren, fake: FakeOpenAI, project: str
+    dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
         assert "pending" == (await asked(calm, ASKED))["status"]
@@ -141,7 +144,7 @@ async def test_a_call_that_leaves_the_rest_to_a_job_is_killed_after_any_commit(
         answer = await asked(calm, BY_ID)
         whole = await contents(calm)
     order = {"user": READER.user_id, "arguments": ASKED}
-    for commits in count():
+    for commits in range(0, 20, step):
         there = f"{project}-{commits}"
         fields = fields_with(fake, there, **SHORT)
         if await survives(dying, fields, commits, **order):
@@ -162,15 +165,16 @@ async def test_a_call_that_leaves_the_rest_to_a_job_is_killed_after_any_commit(
     assert commits > 5
 
 
+@SOME_OR_ALL
 async def test_who_goes_on_embedding_what_waits_is_killed_after_any_commit(
-    dying: KillableChildren, fake: FakeOpenAI, project: str
+    dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
         await asked(calm, ASKED)
         answer = await asked(calm, BY_ID)
         whole = await contents(calm)
     order = {"user": READER.user_id, "arguments": BY_ID}
-    for commits in count():
+    for commits in range(0, 20, step):
         there = f"{project}-{commits}"
         async with opened(fake, there, **SHORT) as backend:
             await asked(backend, ASKED)
@@ -185,15 +189,16 @@ async def test_who_goes_on_embedding_what_waits_is_killed_after_any_commit(
     assert commits > 3
 
 
+@SOME_OR_ALL
 async def test_the_job_is_killed_after_any_commit_and_the_next_run_goes_on(
-    dying: KillableChildren, fake: FakeOpenAI, project: str
+    dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
         await asked(calm, ASKED)
         await ingested(calm)
         whole = await contents(calm)
         answer = await asked(calm, BY_ID)
-    for commits in count():
+    for commits in range(0, 20, step):
         there = f"{project}-{commits}"
         async with opened(fake, there, **SHORT) as backend:
             await asked(backend, ASKED)

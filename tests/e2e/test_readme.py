@@ -139,6 +139,7 @@ async def test_the_url_to_paste_is_that_of_the_endpoint(running: Running) -> Non
         assert "search_kb" in [tool.name for tool in (await client.list_tools()).tools]
 
 
+@pytest.mark.slow
 def test_the_call_to_paste_finds_something_about_its_question(running: Running) -> None:
     found = json.loads(running.paste("carrel call").stdout)
     assert len(found["results"]) == 3

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from google.cloud.firestore import AsyncClient, AsyncWriteBatch
 
 from shared.firestore.database import Connection
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     Send = Callable[[], Awaitable[Results]]
     Around = Callable[[int, Send], Awaitable[Results]]
     """Given the number of a commit, from 1, and what sends it: returns what the server says."""
+
+
+SOME_OR_ALL: Final = pytest.mark.parametrize(
+    "step", [3, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"]
+)
+"""For tests that stop work after commits: every third in `make test`, each in `make test-slow`."""
 
 
 async def plainly(_commit: int, send: Send) -> Results:

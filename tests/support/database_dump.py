@@ -1,4 +1,4 @@
-"""All that stands in the database, wherever it stands."""
+"""All that stands in a database, and how to write it into another."""
 
 from __future__ import annotations
 
@@ -21,6 +21,24 @@ async def everything(client: AsyncClient) -> Contents:
     """Every document, also those whose parents do not exist."""
     collections = [each async for each in client.collections()]
     return _merged(await asyncio.gather(*map(_below_collection, collections)))
+
+
+async def top_level(client: AsyncClient) -> Contents:
+    """The documents of the collections at the root, a query for each collection."""
+    collections = [each async for each in client.collections()]
+    return {
+        snapshot.reference.path: snapshot
+        for collection in collections
+        async for snapshot in collection.stream()
+    }
+
+
+async def copy_into(client: AsyncClient, contents: Contents) -> None:
+    """Write what stood in another database."""
+    batch = client.batch()
+    for path, snapshot in contents.items():
+        batch.set(client.document(path), snapshot.to_dict() or {})
+    await batch.commit()
 
 
 def orphans(contents: Contents) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
@@ -18,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.support.fakes.http_server import LoopbackServer
 
 if TYPE_CHECKING:
+    import threading
     from pathlib import Path
 
 WELL = b'{"result": {"well": true}, "receipt": {"documents_read": 3}}'
@@ -86,8 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.authorizations.append(self.headers["Authorization"])
         self.server.traces.append(self.headers["traceparent"])
         if self.server.both:
-            with contextlib.suppress(threading.BrokenBarrierError):
-                self.server.both.wait(timeout=5)
+            self.server.both.wait(60)
         self.server.pause(reply.pause)
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
             self._send(reply)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from infra.build.discovery import ROOT
+from tests.support.process_end import PATIENCE, await_end
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from infra.local.emulator_daemon import StateFolder
 
-PATIENCE: Final = 60.0
 SHARE_AND_WAIT: Final = """
 import sys
 from infra.local.local_database import database
@@ -72,9 +71,8 @@ class Machine:
         return [pid for pid, args in self.processes().items() if "java" in args.split()[0]]
 
     def await_nothing(self) -> None:
-        deadline = time.monotonic() + PATIENCE
         while left := self.processes():
-            assert time.monotonic() < deadline, left
+            await_end(*left)
 
 
 def host_of(client: subprocess.Popen[str]) -> str:

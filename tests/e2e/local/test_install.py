@@ -14,7 +14,7 @@ from infra.build.discovery import ROOT
 from infra.build.requirements import requirements_of
 from infra.local.install import progress
 from infra.local.lock import CONSTRAINTS, count, layout
-from tests.support.local_machine import PATIENCE
+from tests.support.process_end import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

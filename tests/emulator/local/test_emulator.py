@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +21,7 @@ from infra.local.emulator import (
     run_emulator,
 )
 from infra.local.saving import load, save
+from tests.support.process_end import await_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 ROOT: Final = Path(__file__).parents[3]
-PATIENCE: Final = 15.0
 JAVA_17: Final = """echo 'openjdk version "17.0.15" 2025-04-15' >&2"""
 RUN_AND_WAIT: Final = """
 import sys
@@ -145,8 +144,9 @@ def test_two_emulators_run_side_by_side_and_leave_no_process(
     with run_emulator() as second:
         connect(host, "first").document("papers/a").set({"title": "one"})
         assert not connect(second, "first").document("papers/a").get().exists
-        assert _processes(second)
-    assert _becomes_true(lambda: not _processes(second))
+        processes = _processes(second)
+        assert processes
+    await_end(*processes)
 
 
 @pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -161,9 +161,10 @@ def test_an_emulator_does_not_outlive_its_parent(death: signal.Signals) -> None:
     ) as parent:
         assert parent.stdout
         host = parent.stdout.readline().strip()
-        assert _processes(host)
+        processes = _processes(host)
+        assert processes
         parent.send_signal(death)
-    assert _becomes_true(lambda: not _processes(host))
+    await_end(*processes)
 
 
 def test_data_are_there_in_the_next_run(tmp_path: Path, connect: Callable[..., Client]) -> None:
@@ -229,16 +230,8 @@ def _firebase_archive(folder: Path) -> Path:
     return archive
 
 
-def _processes(host: str) -> list[str]:
-    """The commands that serve a host: the emulator, and the shell that watches over it."""
-    listing = subprocess.check_output(["ps", "-A", "-ww", "-o", "args="], text=True)
+def _processes(host: str) -> list[int]:
+    """The processes that serve a host: the emulator, and the shell that watches over it."""
+    listing = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
     port = f"--port={host.rpartition(':')[2]}"
-    return [command for command in listing.splitlines() if command.endswith(port)]
-
-
-def _becomes_true(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-    return True
+    return [int(line.split()[0]) for line in listing.splitlines() if line.endswith(port)]

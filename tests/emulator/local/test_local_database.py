@@ -6,15 +6,15 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from infra.local.emulator import export_data, import_data
-from tests.support.local_machine import CARREL, PATIENCE, Machine, end, host_of
+from tests.support.local_machine import CARREL, Machine, end, host_of
 from tests.support.ports import free_port
+from tests.support.process_end import PATIENCE, await_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,10 +92,9 @@ def test_when_the_database_dies_the_next_client_brings_it_back_for_all(
     host = host_of(machine.share())
     connect(host).document("papers/a").set({"title": "at risk"})
     [pid] = whose(machine)
+    keepers = machine.keepers()
     os.kill(pid, death)
-    deadline = time.monotonic() + PATIENCE
-    while machine.state.serving():
-        assert time.monotonic() < deadline
+    await_end(*keepers)
     assert host == host_of(machine.share())
     assert kept == connect(host).document("papers/a").get().exists
 

@@ -22,9 +22,8 @@ from shared.knowledge.cluster_repository import CentredCluster, Clusters
 from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
-from tests.support.knowledge import put_in
-from tests.support.stored_documents import ample, documents
-from tests.support.topic_chunks import standing
+from tests.support.stored_documents import ample, chunks, documents
+from tests.support.topic_chunks import put_in, standing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -159,10 +158,11 @@ async def test_an_edited_card_replaces_the_old_one_and_nothing_else(
 
 async def own_note(deps: Deps, *cluster_ids: str) -> str:
     """A note that is not the sample's, among these topics; its id."""
-    [chunk] = await put_in(deps, Source("own", "Own", sections=(Section("My own note."),)))
+    await put_in(deps, Source("own", "Own", sections=(Section("My own note."),)))
+    [chunk_id] = [name for name, data in (await chunks(deps)).items() if data["source_id"] == "own"]
     change = {"cluster_id": list(cluster_ids), "pending.cluster": NOON}
-    await deps.database.document("chunks", chunk.chunk_id).update(change)
-    return chunk.chunk_id
+    await deps.database.document("chunks", chunk_id).update(change)
+    return chunk_id
 
 
 async def test_loading_again_leaves_notes_of_others_in_the_topics_of_the_sample(

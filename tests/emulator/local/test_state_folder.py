@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.support.local_machine import CARREL, PATIENCE, Machine, end, host_of
+from tests.support.local_machine import CARREL, Machine, end, host_of
 from tests.support.ports import free_port
+from tests.support.process_end import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

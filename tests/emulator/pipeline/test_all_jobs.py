@@ -21,7 +21,7 @@ import pytest
 from pydantic import SecretStr
 
 from functions.jobs.index.job import JOB as INDEX
-from functions.jobs.ingest.job import JOB as INGEST
+from functions.jobs.ingest.readers.reading import read
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.repair.job import JOB as REPAIR
 from infra.build.discovery import ROOT, jobs
@@ -30,6 +30,7 @@ from shared.core.dates import utc_now
 from shared.core.settings import Settings
 from shared.firestore.runs import Runs, RunState
 from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Source
 from shared.runtime.context import Backend
 from shared.runtime.job import Busy, Report, run_job
 from shared.workspaces.model import id_of
@@ -178,10 +179,11 @@ async def test_repair_killed_after_any_commit_and_run_again_mends_all_lists(
     settings: Settings,
 ) -> None:
     chance = random.Random(7)  # noqa: S311 - no secret
-    async with opened(settings.model_copy(update={"ingest_path": str(SAMPLE)}), utc_now) as backend:
+    async with opened(settings, utc_now) as backend:
         deps = of_job(backend)
-        for job in (INGEST, INDEX):
-            await completed(job, backend)
+        sources = [each for each in read(SAMPLE) if isinstance(each, Source)]
+        await Ingestion(deps.database).save([in_chunks(each) for each in sources[:3]], deps.clock())
+        await completed(INDEX, backend)
         for _ in range(4):
             await damage(deps, chance)
         fields = {"google_cloud_project": settings.google_cloud_project, "lease_seconds": 0.001}

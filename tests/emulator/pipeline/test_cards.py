@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.runtime.context import Deps
+
+PATIENCE: Final = 60.0
+"""Seconds that only a hang takes."""
 
 pytestmark = pytest.mark.anyio
 
@@ -201,12 +204,12 @@ async def test_a_chunk_that_is_rewritten_meanwhile_waits_for_the_card_of_what_it
 
     def slowly(text: str) -> object:
         asked.set()
-        rewritten.wait(5)
+        assert rewritten.wait(PATIENCE)
         return LONG | {"summary": "New." if "says now" in text else "Old."}
 
     server.answers["Card"] = slowly
     running = asyncio.create_task(cards(deps, ample()))
-    await asyncio.to_thread(asked.wait, 5)
+    assert await asyncio.to_thread(asked.wait, PATIENCE)
     new = f"This is what it says now. {passage(0)}"
     await write(deps, f"chunks/{name}", {"content": new, "content_hash": "new"})
     rewritten.set()

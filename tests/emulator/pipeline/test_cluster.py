@@ -23,6 +23,7 @@ from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.source import Source
 from shared.runtime.context import Backend
 from shared.runtime.job import Busy, Report, run_job
+from tests.support.database_dump import copy_into, top_level
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, chunks, documents, nothing, one_step
 from tests.support.topic_chunks import (
@@ -40,32 +41,34 @@ from tests.support.topic_chunks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from shared.core.settings import Settings
     from shared.runtime.context import Deps
+    from tests.emulator.conftest import NewBase
     from tests.support.clock import SettableClock
+    from tests.support.database_dump import Contents
 
 pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
-@pytest.fixture
-async def backend(settings: Settings, clock: SettableClock) -> AsyncIterator[Backend]:
-    opened = Backend(settings, clock=clock, embedder=WordEmbedder())
-    yield opened
-    await opened.aclose()
-
-
 async def run(deps: Deps) -> Report:
     return await cluster(deps, ample())
 
 
-async def five_topics(deps: Deps) -> None:
-    """Seventy-five passages about five things, and three about nothing."""
+@pytest.fixture(scope="module")
+async def stored_topics(new_base: NewBase) -> Contents:
+    """What is stored of `five_topics`."""
+    deps = new_base(None)
     await put_in(deps, *map(about, THEMES), loners(3))
     await run(deps)
+    return await top_level(deps.database.client)
+
+
+@pytest.fixture
+async def five_topics(deps: Deps, stored_topics: Contents) -> None:
+    """Seventy-five passages about five things, and three about nothing."""
+    await copy_into(deps.database.client, stored_topics)
 
 
 async def topic_of(deps: Deps, theme: str) -> str:
@@ -75,20 +78,20 @@ async def topic_of(deps: Deps, theme: str) -> str:
     return found[0]
 
 
+@pytest.mark.usefixtures("five_topics")
 async def test_passages_about_one_thing_become_a_topic_and_strays_stay_outside(deps: Deps) -> None:
-    await five_topics(deps)
     assert [{theme} for theme in sorted(THEMES)] == sorted((await topics(deps)).values(), key=str)
 
 
+@pytest.mark.usefixtures("five_topics")
 async def test_every_topic_has_a_name_of_three_to_six_words_that_no_other_has(deps: Deps) -> None:
-    await five_topics(deps)
     found = (await documents(deps, "clusters")).values()
     assert {True} == {3 <= len(data["name"].split()) <= 6 for data in found}
     assert len(THEMES) == len({data["name"] for data in found})
 
 
+@pytest.mark.usefixtures("five_topics")
 async def test_a_topic_is_described_by_words_of_its_passages(deps: Deps) -> None:
-    await five_topics(deps)
     cluster_id = await topic_of(deps, "bees")
     found = await Clusters(deps.database).get(cluster_id)
     assert found
@@ -96,18 +99,18 @@ async def test_a_topic_is_described_by_words_of_its_passages(deps: Deps) -> None
     assert (found.cluster.description or "").endswith("from On bees.")
 
 
+@pytest.mark.usefixtures("five_topics")
 async def test_sizes_are_true_and_nothing_waits_but_the_index(deps: Deps) -> None:
-    await five_topics(deps)
     said, counted = await sizes(deps)
     assert (counted, 0) == (said, await waiting(deps))
     members = [data for data in (await chunks(deps)).values() if data.get("cluster_id")]
     assert {True} == {"index" in data["pending"] for data in members}
 
 
+@pytest.mark.usefixtures("five_topics")
 async def test_a_run_with_nothing_to_do_costs_four_reads_and_no_write(
-    deps: Deps, backend: Backend
+    backend: Backend,
 ) -> None:
-    await five_topics(deps)
     meter = Meter()
     assert Report() == await run(backend.deps(Caller(), meter))
     assert (4, 0) == (meter.documents_read, meter.documents_written)
@@ -132,8 +135,8 @@ async def test_few_passages_become_topics_once_there_are_enough(deps: Deps) -> N
     assert 3 == len(await topics(deps))
 
 
+@pytest.mark.usefixtures("five_topics")
 async def test_a_new_passage_joins_its_topic_and_a_stray_joins_none(deps: Deps) -> None:
-    await five_topics(deps)
     before = await topic_of(deps, "boats")
     await put_in(deps, about("boats", range(SIZE + 1)), loners(4))
     report = await run(deps)
@@ -143,16 +146,16 @@ async def test_a_new_passage_joins_its_topic_and_a_stray_joins_none(deps: Deps) 
     assert 0 == report.counts["topics"]
 
 
+@pytest.mark.usefixtures("five_topics")
 async def test_a_passage_that_left_a_topic_no_longer_counts(deps: Deps) -> None:
-    await five_topics(deps)
     await put_in(deps, about("boats", range(SIZE - 2)))
     await run(deps)
     said, counted = await sizes(deps)
     assert counted == said
 
 
+@pytest.mark.usefixtures("five_topics")
 async def test_a_topic_that_lost_all_its_passages_goes(deps: Deps) -> None:
-    await five_topics(deps)
     gone = await topic_of(deps, "clouds")
     await put_in(deps, about("clouds", range(3)))
     await run(deps)
@@ -178,10 +181,10 @@ async def test_many_new_passages_make_new_topics_and_the_old_ones_keep_their_ids
         assert {key: data[key] for key in kept} == {key: after[name][key] for key in kept}
 
 
+@pytest.mark.usefixtures("five_topics")
 async def test_without_time_to_read_all_passages_the_new_ones_find_their_topics_all_the_same(
     deps: Deps,
 ) -> None:
-    await five_topics(deps)
     before = await topic_of(deps, "boats")
     await put_in(deps, about("boats", range(SIZE + 12)))
     report = await cluster(deps, hasty())
@@ -211,10 +214,10 @@ async def test_a_chunk_whose_index_was_given_up_waits_for_it_again(deps: Deps) -
     assert (True, {}, {}) == ("index" in data["pending"], data["tries"], data["parked"])
 
 
+@pytest.mark.usefixtures("five_topics")
 async def test_after_a_week_any_change_makes_the_topics_anew(
     deps: Deps, clock: SettableClock
 ) -> None:
-    await five_topics(deps)
     await put_in(deps, about("boats", range(SIZE + 1)))
     assert 0 == (await run(deps)).counts["topics"]
     clock.now += timedelta(days=7)
@@ -223,10 +226,10 @@ async def test_after_a_week_any_change_makes_the_topics_anew(
     assert Report() == await run(deps)
 
 
+@pytest.mark.usefixtures("five_topics")
 async def test_making_topics_again_of_the_same_passages_moves_nothing(
     deps: Deps, clock: SettableClock
 ) -> None:
-    await five_topics(deps)
     before = {name: data.get("cluster_id") for name, data in (await chunks(deps)).items()}
     await deps.database.document("meta", "clustering").update({"changed": 1})
     clock.now += timedelta(days=7)
@@ -235,10 +238,10 @@ async def test_making_topics_again_of_the_same_passages_moves_nothing(
     assert (before, 0) == (after, report.counts["placed"])
 
 
+@pytest.mark.usefixtures("five_topics")
 async def test_the_order_in_which_passages_came_makes_no_difference(
     deps: Deps, settings: Settings, clock: SettableClock
 ) -> None:
-    await five_topics(deps)
     other = settings.model_copy(
         update={"google_cloud_project": f"{settings.google_cloud_project}-b"}
     )
@@ -268,10 +271,10 @@ async def test_without_time_it_changes_nothing(deps: Deps) -> None:
     assert (False, {}) == (report.finished, await documents(deps, "clusters"))
 
 
+@pytest.mark.usefixtures("five_topics")
 async def test_while_the_base_moves_to_another_model_topics_stay_what_they_are(
     deps: Deps,
 ) -> None:
-    await five_topics(deps)
     await put_in(deps, about("boats", range(2 * SIZE)))
     before = await standing(deps)
     there = await EmbeddingSpace(deps.database).standing()
@@ -280,10 +283,10 @@ async def test_while_the_base_moves_to_another_model_topics_stay_what_they_are(
     assert {**before, "meta/embedding": ...} == {**await standing(deps), "meta/embedding": ...}
 
 
+@pytest.mark.usefixtures("five_topics")
 async def test_once_the_base_has_another_model_topics_are_made_anew_and_keep_their_ids(
     deps: Deps,
 ) -> None:
-    await five_topics(deps)
     before = await topics(deps)
     meta = deps.database.document("meta", "embedding")
     await meta.update({"model": "other words"})

@@ -11,7 +11,8 @@ from functions.jobs.cluster.job import cluster
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.context import Backend
-from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedBackend, after
+from tests.support.database_dump import copy_into, top_level
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.killable_children import killable_children
 from tests.support.stored_documents import ample
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.runtime.context import Deps
+    from tests.support.database_dump import Contents
 
     Prepare = Callable[[Deps], Awaitable[None]]
 
@@ -72,11 +74,11 @@ async def a_few_more(deps: Deps) -> None:
     await put_in(deps, about("boats", range(SIZE + 2)))
 
 
-async def undisturbed(prepare: Prepare, settings: Settings) -> tuple[dict[str, Any], int]:
+async def undisturbed(prepared: Contents, settings: Settings) -> tuple[dict[str, Any], int]:
     """What a base ends up as, and after how many commits."""
     async with opened(settings, "calm") as backend:
         deps = backend.deps(Caller(), Meter())
-        await prepare(deps)
+        await copy_into(deps.database.client, prepared)
         before = backend.commits
         await cluster(deps, ample())
         return await standing(deps), backend.commits - before
@@ -97,18 +99,23 @@ class opened:  # noqa: N801 - used as a function
         await self._backend.aclose()
 
 
+@SOME_OR_ALL
 @pytest.mark.parametrize("prepare", [three_topics, another_topic, a_few_more])
 async def test_killed_after_any_commit_the_next_run_completes_it(
-    prepare: Prepare, settings: Settings
+    prepare: Prepare, settings: Settings, step: int
 ) -> None:
-    expected, commits = await undisturbed(prepare, settings)
-    for number in range(1, commits):
+    async with opened(settings, "prepared") as backend:
+        deps = backend.deps(Caller(), Meter())
+        await prepare(deps)
+        prepared = await top_level(deps.database.client)
+    expected, commits = await undisturbed(prepared, settings)
+    for number in range(1, commits, step):
         async with (
             opened(settings, str(number)) as backend,
             opened(settings, str(number), around=after(number, kill)) as dying,
         ):
             deps = backend.deps(Caller(), Meter())
-            await prepare(deps)
+            await copy_into(deps.database.client, prepared)
             with pytest.raises(KilledError):
                 await cluster(dying.deps(Caller(), Meter()), ample())
             await cluster(deps, ample())

@@ -20,6 +20,7 @@ from shared.runtime.context import Backend
 from shared.runtime.job import Budget, Report, run_job
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend
+from tests.support.database_dump import copy_into, top_level
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 from tests.support.stored_documents import ample, chunks, documents, nothing
@@ -29,7 +30,9 @@ from tests.support.workspaces import of_job
 if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.runtime.context import Deps
+    from tests.emulator.conftest import NewBase
     from tests.support.commit_hooks import Results, Send
+    from tests.support.database_dump import Contents
 
 pytestmark = pytest.mark.anyio
 
@@ -46,13 +49,29 @@ def deps(backend: Backend) -> Deps:
     return of_job(backend)
 
 
-def shelf(count: int) -> Source:
-    """A source of chunks that all say something else."""
-    told = [
-        f"The {NUMBERS[each % 10]} sailor of boat {each} mended net {each * 7} beside pier {each}."
-        for each in range(count)
-    ]
-    return Source("shelf", "Logbook", sections=tuple(map(Section, told)))
+LOGBOOK: Final = Source(
+    "logbook",
+    "Logbook",
+    sections=tuple(
+        Section(f"The {NUMBERS[n % 10]} sailor of boat {n} mended net {n * 7} beside pier {n}.")
+        for n in range(30)
+    ),
+)
+"""A source of chunks that all say something else."""
+
+
+@pytest.fixture(scope="module")
+async def stored_logbook(new_base: NewBase) -> Contents:
+    """What is stored of it."""
+    deps = new_base(NOON)
+    await put_in(deps, LOGBOOK)
+    return await top_level(deps.database.client)
+
+
+@pytest.fixture
+async def logbook(deps: Deps, stored_logbook: Contents) -> None:
+    """A base that holds it."""
+    await copy_into(deps.database.client, stored_logbook)
 
 
 async def queries(deps: Deps) -> tuple[Golden, ...]:
@@ -92,34 +111,34 @@ async def test_without_a_card_it_is_asked_for_by_a_sentence_of_its_own(deps: Dep
     assert (wanted,) == await queries(deps)
 
 
+@pytest.mark.usefixtures("logbook")
 async def test_the_queries_stay_the_same_while_their_chunks_are_there(
     deps: Deps, clock: SettableClock
 ) -> None:
-    await put_in(deps, shelf(40))
     await health(deps, ample())
     chosen = await queries(deps)
     assert WANTED == len({each.chunk_id for each in chosen})
     await put_in(deps, BAKING, SAILING)
     await write(deps, f"chunks/{chosen[0].chunk_id}", {"knowledge_card": {"summary": "New."}})
-    for _ in range(3):
+    for _ in range(2):
         clock.advance(days=1)
         await health(deps, ample())
     assert chosen == await queries(deps)
     nights = await Health(deps.database).nights()
-    assert [nights[0].ranks] * 4 == [night.ranks for night in nights]
+    assert [nights[0].ranks] * 3 == [night.ranks for night in nights]
 
 
+@pytest.mark.usefixtures("logbook")
 async def test_a_query_whose_chunk_is_gone_is_replaced_and_no_other(
     deps: Deps, clock: SettableClock
 ) -> None:
-    await put_in(deps, shelf(40))
     await health(deps, ample())
     before = await queries(deps)
     gone = {each.chunk_id for each in before[:2]}
     kept = [
         Section(data["content"]) for name, data in (await chunks(deps)).items() if name not in gone
     ]
-    await put_in(deps, replace(shelf(0), sections=tuple(kept)))
+    await put_in(deps, replace(LOGBOOK, sections=tuple(kept)))
     clock.advance(days=1)
     await health(deps, ample())
     after = await queries(deps)
@@ -129,25 +148,28 @@ async def test_a_query_whose_chunk_is_gone_is_replaced_and_no_other(
     assert 0.0 == latter.gained(former)
 
 
-async def test_the_sample_is_the_same_for_the_same_base(settings: Settings) -> None:
+async def test_the_sample_is_the_same_for_the_same_base(
+    settings: Settings, stored_logbook: Contents
+) -> None:
     samples = []
     for number in range(2):
         project = f"{settings.google_cloud_project}-{number}"
         own = settings.model_copy(update={"google_cloud_project": project})
         backend = Backend(own, embedder=WordEmbedder())
-        await put_in(of_job(backend), shelf(40))
+        await copy_into(of_job(backend).database.client, stored_logbook)
         await health(of_job(backend), ample())
         samples.append(await queries(of_job(backend)))
         await backend.aclose()
     assert samples[0] == samples[1]
 
 
+@pytest.mark.usefixtures("logbook")
 async def test_what_somebody_gave_is_asked_too_and_never_overwritten(deps: Deps) -> None:
-    first, second, *_ = await put_in(deps, shelf(40))
+    first, second, *_ = sorted(await chunks(deps))
     given = [
-        {"query": "whose net was it?", "chunk_id": first.chunk_id},
+        {"query": "whose net was it?", "chunk_id": first},
         {"query": "nobody knows", "chunk_id": "gone"},
-        *({"query": f"{number} nets", "chunk_id": second.chunk_id} for number in range(8)),
+        *({"query": f"{number} nets", "chunk_id": second} for number in range(8)),
     ]
     await write(deps, "meta/golden_queries", {"given": given})
     assert MOST == (await health(deps, ample())).counts["queries"]
@@ -160,10 +182,10 @@ def said(printed: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
 
 
+@pytest.mark.usefixtures("logbook")
 async def test_it_warns_with_numbers_alone_where_search_finds_less(
     deps: Deps, clock: SettableClock, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    await put_in(deps, shelf(40))
     for _ in range(3):
         await health(deps, ample())
         clock.advance(days=1)
@@ -255,9 +277,9 @@ async def test_an_empty_base_costs_a_handful_of_reads(backend: Backend) -> None:
     assert (0, True) == (meter.documents_written, meter.documents_read <= 5)
 
 
+@pytest.mark.usefixtures("logbook")
 async def test_a_night_costs_what_its_searches_cost(backend: Backend, clock: SettableClock) -> None:
     deps = of_job(backend)
-    await put_in(deps, shelf(40))
     await health(deps, ample())
     clock.advance(days=1)
     meter = Meter()
@@ -266,6 +288,7 @@ async def test_a_night_costs_what_its_searches_cost(backend: Backend, clock: Set
     assert meter.documents_read < WANTED * (50 + 30 + 20)
 
 
+@pytest.mark.usefixtures("logbook")
 async def test_killed_after_any_commit_the_next_run_measures_the_same(
     settings: Settings, backend: Backend, clock: SettableClock
 ) -> None:
@@ -276,7 +299,6 @@ async def test_killed_after_any_commit_the_next_run_measures_the_same(
         await send()
         raise DiedError
 
-    await put_in(of_job(backend), shelf(30))
     for _ in range(3):
         dying = WatchedBackend(settings, die, clock=clock, embedder=WordEmbedder())
         with pytest.raises(DiedError):

@@ -221,8 +221,8 @@ async def test_a_popular_trace_that_does_not_fit_never_beats_one_that_does(
     made = await shelf(backend, 0, 1, 2, 3, 6)
     fitting, *others = made[1], made[0], made[2], made[3], made[4]
     for other in others:
-        await asyncio.gather(*(vote(backend, other, f"friend{each}") for each in range(12)))
-    await asyncio.gather(*(vote(backend, fitting, f"foe{each}", **DOWN) for each in range(7)))
+        await asyncio.gather(*(vote(backend, other, f"friend{each}") for each in range(6)))
+    await asyncio.gather(*(vote(backend, fitting, f"foe{each}", **DOWN) for each in range(4)))
     backend.clock = lambda: NOON + timedelta(days=4_000)
     for query in (
         "asyncio background task disappears without an error",

@@ -112,7 +112,9 @@ class History:
         )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
+)
 async def test_after_any_history_the_sums_are_those_of_the_votes(
     backend: Backend, seed: int
 ) -> None:
@@ -136,21 +138,21 @@ async def test_a_vote_weighs_what_its_voter_s_record_says(backend: Backend) -> N
     assert {"ben": Record(up=4, down=1).weight, "carl": Record().weight} == weights
 
 
-async def test_thirty_who_vote_at_once_are_all_counted(backend: Backend) -> None:
+async def test_fifteen_who_vote_at_once_are_all_counted(backend: Backend) -> None:
     trace_id = await contribute(backend)
-    how = [({"vote_type": "up"}, DOWN, SPAM)[each % 3] for each in range(30)]
+    how = [({"vote_type": "up"}, DOWN, SPAM)[each % 3] for each in range(15)]
     answers = await asyncio.gather(
         *(
             call(backend, "vote_trace", f"voter{number}", trace_id=trace_id, **each)
             for number, each in enumerate(how)
         )
     )
-    assert [None] * 30 == [answer.error for answer in answers]
+    assert [None] * 15 == [answer.error for answer in answers]
     read = await call_result(backend, "get_trace", STRANGER, trace_id=trace_id)
-    assert (10, 20) == (read["upvotes"], read["downvotes"])
-    assert 30 == len(await ballots(backend, trace_id))
+    assert (5, 10) == (read["upvotes"], read["downvotes"])
+    assert 15 == len(await ballots(backend, trace_id))
     heads = [each.result["upvotes"] + each.result["downvotes"] for each in answers if each.result]
-    assert list(range(1, 31)) == sorted(heads)
+    assert list(range(1, 16)) == sorted(heads)
     await assert_sums(backend)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -18,7 +17,7 @@ from shared.core.settings import Settings
 from shared.runtime.job import run_job
 from shared.workspaces.model import id_of
 from shared.workspaces.repository import Materials
-from tests.support.commit_hooks import WatchedBackend, after, answer_lost, plainly
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedBackend, after, answer_lost, plainly
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER
 from tests.support.stored_materials import asked, contents, pages
@@ -125,10 +124,12 @@ async def test_what_was_paid_for_once_is_answered_for_nothing_once_however_many_
     assert [("ready", FREE)] == [each for each in answers if each != ("ready", ITS_PRICE)]
 
 
+@SOME_OR_ALL
 async def test_who_is_overtaken_while_going_on_does_not_bring_back_what_was_spent(
     opened: Open,
+    step: int,
 ) -> None:
-    for commits in count(1):
+    for commits in range(1, 20, step):
         other = opened(commits)
         assert ("pending", ITS_PRICE) == await paid(other, materials=TEXT)
         answers: list[tuple[str, int | None]] = []
@@ -143,10 +144,12 @@ async def test_who_is_overtaken_while_going_on_does_not_bring_back_what_was_spen
     assert commits > 3
 
 
+@SOME_OR_ALL
 async def test_a_call_that_is_overtaken_while_it_brings_materials_leaves_them_found_and_spent(
     opened: Open,
+    step: int,
 ) -> None:
-    for commits in range(2, 20):
+    for commits in range(2, 20, step):
         other = opened(commits)
         bringing = opened(commits, after(commits, partial(bring_and_ask, other)))
         await paid(bringing, materials=TEXT)
@@ -157,8 +160,9 @@ async def test_a_call_that_is_overtaken_while_it_brings_materials_leaves_them_fo
     assert commits > 4
 
 
-async def test_an_answer_that_never_came_is_still_paid_for(opened: Open) -> None:
-    for commits in count(1):
+@SOME_OR_ALL
+async def test_an_answer_that_never_came_is_still_paid_for(opened: Open, step: int) -> None:
+    for commits in range(1, 20, step):
         other = opened(commits)
         assert ("pending", ITS_PRICE) == await paid(other, materials=TEXT)
         await run_job(INGEST_MATERIALS, other)
@@ -172,14 +176,16 @@ async def test_an_answer_that_never_came_is_still_paid_for(opened: Open) -> None
     assert commits > 1
 
 
+@SOME_OR_ALL
 async def test_a_commit_whose_answer_was_lost_and_is_sent_again_changes_nothing(
     opened: Open,
+    step: int,
 ) -> None:
     """Google's client does so by itself."""
     calm = opened(-1)
     costs = [await paid(calm, materials=TEXT), await paid(calm, document=ID)]
     whole = await contents(calm)
-    for commits in count(1):
+    for commits in range(1, 20, step):
         backend = opened(commits, answer_lost(commits))
         told = [await paid(backend, materials=TEXT), await paid(backend, document=ID)]
         assert (commits, costs) == (commits, told)

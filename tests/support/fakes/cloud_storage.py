@@ -102,6 +102,7 @@ class FakeCloudStorage(LoopbackServer):
         page_size: The most objects in one page of a listing.
         tells_sizes: Whether a listing says how large objects are.
         calls: How often each operation was asked for.
+        failed_downloads: How many downloads were answered with a fault.
     """
 
     def __init__(self, *buckets: str, page_size: int = 1_000) -> None:
@@ -114,18 +115,19 @@ class FakeCloudStorage(LoopbackServer):
         self.page_size = page_size
         self.tells_sizes = True
         self.calls: Counter[Operation] = Counter()
+        self.failed_downloads = 0
         self.sessions: dict[str, _Session] = {}
         self._generation = FIRST_GENERATION
         self._lock = threading.RLock()
 
     def __exit__(self, *_: object) -> None:
-        """Stop, and have the client's sockets closed.
+        """Stop, and have the sockets closed that the client left to the collector.
 
-        It leaves those of downloads that fail to the collector, which warns of them: a test of such
-        is marked with `CLIENT_LEAVES_SOCKETS`.
+        It leaves those of downloads that fail, and the collector warns of them: a test of such is
+        marked with `CLIENT_LEAVES_SOCKETS`.
         """
         super().__exit__()
-        if self.calls["download"]:
+        if self.failed_downloads:
             gc.collect()
 
     @property
@@ -214,6 +216,8 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.server.arrive(operation)
         self.server.pause(fault.pause)
         answer = self._do(operation, body) if fault.status == 200 else _refusal(fault.status)
+        if operation == "download" and (fault.missing or fault.pause or answer.status >= 400):
+            self.server.failed_downloads += 1
         with contextlib.suppress(ConnectionError):  # the client may have stopped waiting
             self._send(answer, fault)
 

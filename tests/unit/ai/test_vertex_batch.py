@@ -83,10 +83,15 @@ async def files(
     storage: FakeCloudStorage,  # noqa: ARG001 - stands where Google's client looks
     monotonic: Monotonic,
     monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> AsyncIterator[BatchFiles]:
-    """Files below a prefix; what hangs is given up soon, and tried again at once and for long."""
+    """Files below a prefix; what hangs is given up soon, and tried again at once and for long.
+
+    A parameter is the seconds after which an attempt is given up.
+    """
+    attempt = getattr(request, "param", 10)
     monkeypatch.setattr(time, "sleep", monotonic.turn)
-    opened = BatchFiles("gs://bulk/work/", "p", attempt_seconds=1, retry_seconds=600)
+    opened = BatchFiles("gs://bulk/work/", "p", attempt_seconds=attempt, retry_seconds=600)
     yield opened
     await opened.aclose()
 
@@ -304,7 +309,11 @@ async def test_nothing_is_left_of_a_file_whose_writing_fails(
     assert storage.names("bulk") == []
 
 
-@pytest.mark.parametrize("fault", [STORAGE_THROTTLED, STORAGE_BROKEN, STORAGE_HANGS, CUT])
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [(10, STORAGE_THROTTLED), (10, STORAGE_BROKEN), (0.2, STORAGE_HANGS), (10, CUT)],
+    indirect=["files"],
+)
 async def test_what_fails_for_now_is_tried_again(
     files: BatchFiles, storage: FakeCloudStorage, fault: Any
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +12,7 @@ from functions.gateway.app import Health
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
     from shared.runtime.messages import CallAnswer, CallRequest
+    from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio
 
@@ -39,11 +39,25 @@ async def test_good_news_is_told_again_without_a_look() -> None:
     assert ([each.status_code for each in answers], dispatcher.looks) == ([200, 200, 200], 1)
 
 
-async def test_a_part_that_died_is_noticed_however_often_somebody_asks() -> None:
-    health = Health(Dying(), good=0.2)
-    deadline = time.monotonic() + 60
-    while (await health.answer(REQUEST)).status_code == 200:
-        assert time.monotonic() < deadline
+async def test_a_part_that_died_is_noticed_however_often_somebody_asks(
+    monotonic: Monotonic,
+) -> None:
+    health = Health(Dying(), good=60)
+    statuses = []
+    for _ in range(4):
+        statuses.append((await health.answer(REQUEST)).status_code)
+        monotonic.turn(25)
+    assert statuses == [200, 200, 200, 503]
+
+
+async def test_a_part_that_came_back_is_noticed(monotonic: Monotonic) -> None:
+    dispatcher = Dying()
+    dispatcher.looks = 1
+    health = Health(dispatcher)
+    assert (await health.answer(REQUEST)).status_code == 503
+    dispatcher.looks = 0
+    monotonic.turn(2)
+    assert (await health.answer(REQUEST)).status_code == 200
 
 
 async def test_bad_news_is_told_again_without_a_look_too() -> None:

@@ -1,0 +1,39 @@
+"""Waiting for the end of processes that are no children of this one."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from contextlib import suppress
+from typing import Final
+
+PATIENCE: Final = 60.0
+"""Seconds that only a process takes to end that hangs."""
+
+
+def await_end(*pids: int) -> None:
+    """Return once all have ended.
+
+    Raises:
+        TimeoutError: One has not.
+    """
+    for pid in pids:
+        with suppress(ProcessLookupError):  # it has ended
+            if not _ends(pid):
+                raise TimeoutError(f"Process {pid} goes on.")
+
+
+def _ends(pid: int) -> bool:
+    if sys.platform == "linux":
+        descriptor = os.pidfd_open(pid)
+        try:
+            return bool(select.select([descriptor], [], [], PATIENCE)[0])
+        finally:
+            os.close(descriptor)
+    queue = select.kqueue()
+    exits = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
+    try:
+        return bool(queue.control([exits], 1, PATIENCE))
+    finally:
+        queue.close()
