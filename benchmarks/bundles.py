@@ -22,8 +22,8 @@ import httpx2
 
 from benchmarks.measuring import print_table
 from infra.build.bundles import stage
+from infra.file_lock import locked
 from infra.local.emulator import EmulatorMissing, run_emulator
-from infra.local.file_lock import locked
 from infra.local.processes import Program, start
 from tests.support.cloud_run.archives import unpack
 from tests.support.cloud_run.bundles import LAPTOP

@@ -14,11 +14,11 @@ from hashlib import sha256
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
+from infra import file_lock
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
 from infra.build.imports import reach
 from infra.build.requirements import locked, requirements_of
-from infra.local import file_lock
 from shared.runtime.capabilities import Need
 
 if TYPE_CHECKING:

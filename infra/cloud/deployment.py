@@ -142,7 +142,7 @@ def checked(text: str | bytes, place: str) -> Deployment:
         NotDone: It describes none, or functions could not start with its settings.
     """
     deployment = parsed(text, place)
-    expect_valid_settings(deployment, place)
+    expect_valid_settings(deployment.settings, deployment.secrets, deployment.public_url, place)
     return deployment
 
 

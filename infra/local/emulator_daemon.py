@@ -20,8 +20,8 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
+from infra.file_lock import is_free, locked
 from infra.local.emulator import LOOPBACK, EmulatorError, PortTaken, run_emulator
-from infra.local.file_lock import is_free, locked
 from infra.local.processes import answers
 from infra.local.saving import RETRY_SECONDS, SAVE_SECONDS, load, save, saving
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.build.discovery import ROOT
+from infra.file_lock import locked
 from infra.local.emulator import LOOPBACK, PROJECT, EmulatorError
 from infra.local.emulator_daemon import StateFolder
-from infra.local.file_lock import locked
 from infra.local.processes import answers
 from infra.local.saving import RETRY_SECONDS, save
 from infra.local.secret import local_secret

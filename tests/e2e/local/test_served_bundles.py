@@ -15,7 +15,7 @@ import pytest
 
 from functions.tools.knowledge.search_kb.tool import TOOL as SEARCH_KB
 from infra.build.bundles import stage
-from infra.local.file_lock import locked
+from infra.file_lock import locked
 from infra.local.processes import LOOPBACK, Program, Served, await_answer, run, serve
 from shared.core.caller import Caller
 from shared.core.dates import utc_now

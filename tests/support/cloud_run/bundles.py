@@ -19,7 +19,7 @@ import click
 
 from infra.build.bundles import DIST, MANIFEST, stage
 from infra.build.discovery import ROOT
-from infra.local.file_lock import locked
+from infra.file_lock import locked
 from tests.support.cloud_run.archives import unpack
 from tests.support.cloud_run.environments import environment
 from tests.support.cloud_run.pruning import prune
