@@ -26,6 +26,7 @@ from functions.gateway.mcp.messages import CheckedMessages
 from functions.gateway.mcp.server import mcp_server
 from functions.gateway.oauth.routes import sign_in_routes
 from functions.gateway.rate_limits import AddressRateLimit
+from shared.core.http import media_type
 from shared.core.log import traced
 
 if TYPE_CHECKING:
@@ -189,8 +190,7 @@ def _refusal(scope: Scope) -> JSONResponse | None:
     if scope["method"] != "POST":
         message = "This is an MCP endpoint: add its URL to an MCP client. It takes POST only."
         return json_rpc_error(405, message, {"allow": "POST"})
-    content_type = Headers(scope=scope).get("content-type", "")
-    if content_type.partition(";")[0].strip().lower() != "application/json":
+    if media_type(Headers(scope=scope).get("content-type")) != "application/json":
         return json_rpc_error(415, "Send the JSON-RPC message with Content-Type: application/json.")
     return None
 

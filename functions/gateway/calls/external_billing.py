@@ -14,7 +14,7 @@ what is neither settled nor cancelled: where that fails it is logged, and not tr
 from __future__ import annotations
 
 import asyncio
-import re
+import math
 from typing import TYPE_CHECKING, Final, Literal
 
 import httpx2
@@ -23,7 +23,9 @@ from pydantic import BaseModel, ValidationError
 from functions.gateway.calls.billing import LedgerBilling, not_failing
 from shared.accounts.account import dollars
 from shared.core.circuit_breaker import Breaker
+from shared.core.dates import utc_now
 from shared.core.errors import PaymentRequired, PlatformFault, Unavailable
+from shared.core.http import retry_after
 from shared.core.log import log
 
 if TYPE_CHECKING:
@@ -40,9 +42,6 @@ TIMEOUT: Final = 5.0
 """Seconds for an answer, a second try included."""
 RETRY_AFTER: Final = 5
 """Seconds to suggest where the service suggests none."""
-MAX_RETRY_AFTER: Final = 3_600
-"""Seconds to suggest at most, whatever the service suggests."""
-_SECONDS: Final = re.compile(r"\d{1,9}\Z", re.ASCII)
 _DONE: Final = {"reserve": "reserved", "settle": "settled", "cancel": "cancelled"}
 
 
@@ -183,14 +182,9 @@ def _refuse(response: httpx2.Response, bill: Bill) -> None:
             details={"price": bill.price},
         )
     if response.status_code == httpx2.codes.TOO_MANY_REQUESTS:
-        wait = _wait(response.headers.get("retry-after", ""))
+        asked = retry_after(response.headers.get("retry-after", ""), utc_now())
+        wait = RETRY_AFTER if asked is None else max(1, math.ceil(asked))
         raise Unavailable(f"The billing service is busy. Try again in {wait} s.", retry_after=wait)
     if response.is_client_error:
         log.error("billing_refused", tool=bill.tool, status=response.status_code)
         raise PlatformFault("The billing service refused our request.")
-
-
-def _wait(text: str) -> int:
-    """The seconds of a `Retry-After`, within reason; a date is not read."""
-    seconds = _SECONDS.match(text)
-    return min(max(1, int(seconds[0])), MAX_RETRY_AFTER) if seconds else RETRY_AFTER

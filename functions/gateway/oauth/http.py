@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse
 from functions.gateway.body_limits import BodyLimit
 from functions.gateway.http_errors import retry_after_header
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, RateLimited, Unavailable
+from shared.core.http import media_type
 from shared.core.log import describe, log
 
 if TYPE_CHECKING:
@@ -111,8 +112,7 @@ def guarded(
 
 
 async def _form_of(request: Request) -> bytes:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != _FORM:
+    if media_type(request.headers.get("content-type")) != _FORM:
         raise InvalidInput(f"Send the parameters as {_FORM}.")
     return await request.body()
 

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import httpx2
 
+from shared.core.http import media_type, read_at_most
+
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -278,14 +280,12 @@ def _check(response: httpx2.Response) -> None:
         raise DocumentRefused("status")
     if response.headers.get("content-encoding", "identity") != "identity":
         raise DocumentRefused("content_encoding")
-    if not _JSON.fullmatch(response.headers.get("content-type", "").partition(";")[0].strip()):
+    if not _JSON.fullmatch(media_type(response.headers.get("content-type"))):
         raise DocumentRefused("content_type")
 
 
 async def _body(response: httpx2.Response) -> bytes:
-    body = bytearray()
-    async for part in response.aiter_raw():
-        body += part
-        if len(body) > MAX_BYTES:
-            raise DocumentRefused("too_large")
-    return bytes(body)
+    body = await read_at_most(MAX_BYTES, response.aiter_raw())
+    if body is None:
+        raise DocumentRefused("too_large")
+    return body
