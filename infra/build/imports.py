@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 OURS: Final = ("functions", "shared")
 DATA: Final = {
     "functions.gateway.catalog": ("catalog.json",),
-    "functions.gateway.oauth.page": ("*.css", "*.html"),
+    "functions.gateway.oauth.consent_page": ("*.css", "*.html"),
     "shared.ai._minilm": ("data/*",),
     "shared.extractions.topic_names": ("data/*",),
     "shared.text.terms": ("data/*",),

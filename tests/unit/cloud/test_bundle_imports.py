@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
-from infra.build.imports import reach
+from infra.build.imports import DATA, OURS, reach
 
 
 def main_of(name: str) -> str:
@@ -50,6 +50,13 @@ def test_files_that_a_module_reads_come_along() -> None:
     } <= of_gateway
     assert "shared/text/data/stop-words.german.txt" in reached(main_of("search_kb"))
     assert "shared/text/data/stop-words.german.txt" not in of_gateway
+
+
+def test_every_module_that_reads_files_declares_them() -> None:
+    paths = [path for package in OURS for path in (ROOT / package).rglob("*.py")]
+    reading = {path for path in paths if "__file__" in path.read_text("utf-8")}
+    declaring = {ROOT.joinpath(*module.split(".")).with_suffix(".py") for module in DATA}
+    assert declaring == reading
 
 
 def test_what_is_withheld_is_not_followed() -> None:
