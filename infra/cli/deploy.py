@@ -100,18 +100,18 @@ def destroy(*, delete_data: bool) -> None:
 @click.argument("url")
 def smoke(url: str) -> None:
     """Call the gateway at URL as a client does, with the key in CARREL_KEY, and say what came."""
-    from infra.cloud.smoke import smoke as tested
+    from infra.cloud.smoke import smoke as run_smoke_test
 
     key = os.environ.get("CARREL_KEY", "").strip()
     if not key:
         raise click.ClickException(
             "CARREL_KEY holds no key. `carrel keys create --user YOU --name terminal` makes one."
         )
-    found = asyncio.run(tested(url, key))
-    for line in found.said:
-        click.echo(line, err=not found.well)
-    click.echo("It works." if found.well else "It does not work.", err=not found.well)
-    sys.exit(not found.well)
+    outcome = asyncio.run(run_smoke_test(url, key))
+    for line in outcome.said:
+        click.echo(line, err=not outcome.well)
+    click.echo("It works." if outcome.well else "It does not work.", err=not outcome.well)
+    sys.exit(not outcome.well)
 
 
 def opened(chosen: Deployment) -> Cloud:
