@@ -65,16 +65,16 @@ def stage(
 
 
 def _staged(target: Path, only: Sequence[str] | None, *, laptop: bool) -> dict[str, Any]:
-    wanted = [each for each in functions() if only is None or each.name in only]
+    selected = [function for function in functions() if only is None or function.name in only]
     bundles = target / _BUNDLES
     (target / MANIFEST).unlink(missing_ok=True)
     _sweep(target)
     bundles.mkdir()
     manifest = {}
-    for function in wanted:
+    for function in selected:
         folder = target / function.key
-        found = reach(function.main, withheld(function, laptop=laptop))
-        _write(function, found, folder, target / _REQUIREMENTS)
+        imports = reach(function.main, withheld(function, laptop=laptop))
+        _write(function, imports, folder, target / _REQUIREMENTS)
         archive = pack(folder, bundles, function.key)
         manifest[function.key] = function.entry_in_manifest(f"{_BUNDLES}/{archive.name}")
     content = {"functions": manifest}
@@ -92,15 +92,15 @@ def _sweep(target: Path) -> None:
             shutil.rmtree(folder)
 
 
-def _write(function: Function, found: Reach, folder: Path, kept: Path) -> None:
-    for path in found.files:
+def _write(function: Function, imports: Reach, folder: Path, cache: Path) -> None:
+    for path in imports.files:
         place = folder / path.relative_to(ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)
     (folder / "main.py").write_text(function.main, "utf-8")
-    text = locked(requirements_of(found.others), kept)
+    text = locked(requirements_of(imports.others), cache)
     (folder / "requirements.txt").write_text(text, "utf-8")
-    if "importlib.metadata" in found.others:  # it asks for the version, and nobody installs us
+    if "importlib.metadata" in imports.others:  # it asks for the version, and nobody installs us
         about = folder / "carrel.dist-info" / "METADATA"
         about.parent.mkdir()
         about.write_text(f"Name: carrel\nVersion: {version('carrel')}\n", "utf-8")

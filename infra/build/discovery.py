@@ -33,5 +33,5 @@ def jobs() -> list[Job]:
 
 
 def _modules(pattern: str) -> list[str]:
-    found = sorted(ROOT.glob(pattern))
-    return [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in found]
+    paths = sorted(ROOT.glob(pattern))
+    return [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]

@@ -45,20 +45,20 @@ def reach(program: str, withheld: Collection[str] = ()) -> Reach:
         program: Its text.
         withheld: Modules of ours that are not followed.
     """
-    found, waiting, seen = Reach(), [*_imported(program)], set(withheld)
+    imports, waiting, seen = Reach(), [*_imported(program)], set(withheld)
     while waiting:
         module = waiting.pop()
         if module in seen:
             continue
         seen.add(module)
         if module.partition(".")[0] not in OURS:
-            found.others.add(module)
+            imports.others.add(module)
             continue
         for path in _files(module):
-            found.files.add(path)
+            imports.files.add(path)
             waiting += _imported_by(path)
-        found.files.update(data_of(module))
-    return found
+        imports.files.update(data_of(module))
+    return imports
 
 
 def data_of(module: str) -> set[Path]:

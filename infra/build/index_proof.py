@@ -63,10 +63,10 @@ def shapes_of(queries: Iterable[Any]) -> frozenset[QueryShape]:
 
 def verdicts(shapes: Iterable[QueryShape], root: Path = ROOT) -> dict[str, Verdict]:
     """Hold query shapes against each file of indexes, by the file's name."""
-    asked = list(shapes)
+    queried = list(shapes)
     return {
         name: check(
-            [shape for shape in asked if declares(shape.database)],
+            [shape for shape in queried if declares(shape.database)],
             _parse(root / name),
             CLOUD_DIMENSION,
         )

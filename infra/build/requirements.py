@@ -40,46 +40,46 @@ def requirements_of(
     Raises:
         InvalidInput: A module's distribution is not named there, or there is none.
     """
-    declared, found = _declared(extras), set[str]()
+    declared, requirements = _declared(extras), set[str]()
     for module in modules:
         name = _distribution_of(module)
         if name is None:
             continue
         if name not in declared:
             raise InvalidInput(f"{module} is imported, but pyproject.toml does not name {name}.")
-        found.add(declared[name])
-    return frozenset(found)
+        requirements.add(declared[name])
+    return frozenset(requirements)
 
 
-def locked(requirements: Collection[str], kept: Path) -> str:
+def locked(requirements: Collection[str], cache: Path) -> str:
     """The text of a `requirements.txt`: each distribution in one version, with its hashes.
 
     Args:
         requirements: What is needed; the versions are those of constraints.txt.
-        kept: A folder in which texts are kept, so that nothing is resolved twice.
+        cache: A folder in which texts are kept, so that nothing is resolved twice.
 
     Raises:
         InvalidInput: uv cannot resolve them, or comes upon one that constraints.txt lacks.
     """
-    wanted = "".join(f"{each}\n" for each in sorted(requirements))
-    key = sha256(f"{_TARGET}{wanted}{CONSTRAINTS.read_text()}".encode()).hexdigest()[:16]
-    path = kept / f"{key}.txt"
+    lines = "".join(f"{requirement}\n" for requirement in sorted(requirements))
+    key = sha256(f"{_TARGET}{lines}{CONSTRAINTS.read_text()}".encode()).hexdigest()[:16]
+    path = cache / f"{key}.txt"
     if not path.exists():
-        text = _resolved(wanted)
+        text = _resolved(lines)
         _require_pins(text)
-        kept.mkdir(parents=True, exist_ok=True)
-        unfinished = kept / f"{key}.unfinished"
+        cache.mkdir(parents=True, exist_ok=True)
+        unfinished = cache / f"{key}.unfinished"
         unfinished.write_text(text)
         unfinished.replace(path)
     return path.read_text()
 
 
-def _resolved(wanted: str) -> str:
+def _resolved(lines: str) -> str:
     command = [sys.executable, "-m", "uv", "pip", "compile", "-", *_TARGET]
     options = ["--generate-hashes", "--no-header", "--no-annotate", "-c", str(CONSTRAINTS)]
     done = subprocess.run(  # noqa: S603 - uv
         [*command, *options, "--quiet"],
-        input=wanted,
+        input=lines,
         capture_output=True,
         text=True,
         check=False,
@@ -138,9 +138,9 @@ def _packages() -> frozenset[str]:
 def _owners() -> dict[str, str]:
     """The distribution of each installed module: to ask Python itself would import packages."""
     owners: dict[str, str] = {}
-    for each in distributions():
-        name = canonicalize_name(each.name)  # which is read from a file, each time anew
-        for file in each.files or ():
+    for distribution in distributions():
+        name = canonicalize_name(distribution.name)  # which is read from a file, each time anew
+        for file in distribution.files or ():
             if file.suffix in {".py", ".so"}:
                 parts = (*file.parts[:-1], file.name.partition(".")[0])
                 owners[".".join(parts).removesuffix(".__init__")] = name

@@ -43,7 +43,7 @@ def show(user: str) -> None:
     """Show what USER has."""
     from shared.core.dates import utc_now
 
-    click.echo(_told(look(lambda store: store.accounts.get(user)), utc_now()))
+    click.echo(_summary(look(lambda store: store.accounts.get(user)), utc_now()))
 
 
 @accounts.command(context_settings={"ignore_unknown_options": True})  # or -5 would be one
@@ -82,13 +82,13 @@ def revoke(user: str) -> None:
         click.echo(f"{user}: {counted(keys, 'key')} and {counted(sign_ins, 'sign-in')} ended.")
 
 
-def _told(account: Account, now: datetime) -> str:
-    held = account.balance - account.available(now)
+def _summary(account: Account, now: datetime) -> str:
+    reserved = account.balance - account.available(now)
     spent = account.spent if account.month == f"{now:%Y-%m}" else 0
     budget, ended = account.monthly_budget, account.revoked_before
     lines = {
         "user": account.user_id,
-        "balance": f"{dollars(account.balance)}, of which {dollars(held)} are held for calls",
+        "balance": f"{dollars(account.balance)}, of which {dollars(reserved)} are held for calls",
         "spent": f"{dollars(spent)} in {now:%Y-%m}",
         "monthly limit": _NO_LIMIT if budget is None else dollars(budget),
         "revoked": f"whatever was made before {minute(ended)} UTC" if ended else "nothing",

@@ -1,8 +1,10 @@
-"""`carrel deploy` and `carrel destroy`: to the cloud, and down again."""
+"""`carrel deploy`, `destroy` and `smoke`: to the cloud, down again, and whether it answers."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 from typing import Final
 
 import click
@@ -90,6 +92,24 @@ def destroy(*, delete_data: bool) -> None:
     take_down(cloud, data=delete_data)
     number = project_number(cloud.api, chosen.project)
     click.echo(_LEFT.format(bucket=chosen.bucket, number=number, region=chosen.region))
+
+
+@click.command()
+@click.argument("url")
+def smoke(url: str) -> None:
+    """Call the gateway at URL as a client does, with the key in CARREL_KEY, and say what came."""
+    from infra.cloud.smoke import smoke as run_smoke_test
+
+    key = os.environ.get("CARREL_KEY", "").strip()
+    if not key:
+        raise click.ClickException(
+            "CARREL_KEY holds no key. `carrel keys create --user YOU --name terminal` makes one."
+        )
+    outcome = asyncio.run(run_smoke_test(url, key))
+    for line in outcome.said:
+        click.echo(line, err=not outcome.well)
+    click.echo("It works." if outcome.well else "It does not work.", err=not outcome.well)
+    sys.exit(not outcome.well)
 
 
 def opened(chosen: Deployment) -> Cloud:

@@ -42,16 +42,16 @@ def doctor(ctx: click.Context, port: int) -> None:
 def tell(checks: Iterable[Check[SubjectT]], subject: SubjectT) -> bool:
     """Print what each check finds; tell whether nothing is wrong."""
     well = True
-    for check, found in findings(checks, subject):
-        click.echo(_line(check.name, found))
-        well = well and found.state is not State.WRONG
+    for check, finding in findings(checks, subject):
+        click.echo(_line(check.name, finding))
+        well = well and finding.state is not State.WRONG
     click.echo("All is well." if well else "Something is wrong: run what stands after `next`.")
     return well
 
 
-def _line(name: str, found: Finding) -> str:
-    line = f"{found.state.value:<10}{name:<{_WIDTH}}{found.said}"
-    then = [f"{'':<10}{'':<{_WIDTH}}next: {each}" for each in found.next.splitlines()]
+def _line(name: str, finding: Finding) -> str:
+    line = f"{finding.state.value:<10}{name:<{_WIDTH}}{finding.said}"
+    then = [f"{'':<10}{'':<{_WIDTH}}next: {step}" for step in finding.next.splitlines()]
     return "\n".join([line, *then])
 
 

@@ -84,13 +84,13 @@ def list_keys(user: str | None) -> None:
     """List keys, the newest first; not their texts, which are kept nowhere."""
     from shared.core.dates import utc_now
 
-    found = look(lambda store: _with_accounts(store, user))
-    if not found:
+    keys_and_accounts = look(lambda store: _with_accounts(store, user))
+    if not keys_and_accounts:
         click.echo("There is no key. `carrel keys create` makes one.")
         return
     now = utc_now()
     head = ("ID", "NAME", "USER", "SCOPES", "CREATED", "EXPIRES", "LAST USED", "STATE")
-    click.echo(table(head, [_row(key, account, now) for key, account in found]))
+    click.echo(table(head, [_row(key, account, now) for key, account in keys_and_accounts]))
 
 
 @keys.command()
@@ -105,9 +105,9 @@ def revoke(key_id: str) -> None:
     if not re.fullmatch("[0-9a-f]{12}", key_id):
         raise click.ClickException("A key's id has 12 characters: `carrel keys list` shows it.")
     key, sign_ins = change(lambda store: revoke_key(store, key_id))
-    told = f" {counted(sign_ins, 'sign-in')} ended with it." if sign_ins else ""
+    ended = f" {counted(sign_ins, 'sign-in')} ended with it." if sign_ins else ""
     click.echo(
-        f"The key {key_id} of {key.user_id}, named {key.name!r}, opens nothing any more.{told}"
+        f"The key {key_id} of {key.user_id}, named {key.name!r}, opens nothing any more.{ended}"
     )
 
 
@@ -118,11 +118,11 @@ def _checked_name(name: str) -> str:
 
 
 async def _with_accounts(store: AccessStore, user: str | None) -> list[tuple[AccessKey, Account]]:
-    found = await store.keys.all(user)
-    users = sorted({key.user_id for key in found})
-    accounts = await asyncio.gather(*(store.accounts.get(each) for each in users))
+    all_keys = await store.keys.all(user)
+    users = sorted({key.user_id for key in all_keys})
+    accounts = await asyncio.gather(*(store.accounts.get(name) for name in users))
     by_user = dict(zip(users, accounts, strict=True))
-    return [(key, by_user[key.user_id]) for key in found]
+    return [(key, by_user[key.user_id]) for key in all_keys]
 
 
 def _row(key: AccessKey, account: Account, now: datetime) -> Sequence[str]:

@@ -12,13 +12,12 @@ from pathlib import Path
 import click
 
 from infra.cli.accounts import accounts
-from infra.cli.deploy import deploy, destroy
+from infra.cli.deploy import deploy, destroy, smoke
 from infra.cli.doctor import doctor
 from infra.cli.formatting import PORT
 from infra.cli.jobs import jobs
 from infra.cli.keys import keys
 from infra.cli.materials import materials
-from infra.cli.smoke import smoke
 from infra.cloud.place import share_secrets_of_jobs, work_in_the_cloud
 from infra.local import local_database
 from infra.local.emulator import EmulatorError

@@ -6,8 +6,10 @@ import errno
 import fcntl
 import json
 import os
+import secrets
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -22,7 +24,6 @@ from infra.local.emulator import LOOPBACK, PROJECT, EmulatorError
 from infra.local.emulator_daemon import StateFolder
 from infra.local.processes import answers
 from infra.local.saving import RETRY_SECONDS, save
-from infra.local.secret import local_secret
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ WATCH_SECONDS: Final = 1.0
 END_SECONDS: Final = 60.0
 """How long whoever ends the database waits until its contents are on disk."""
 LONGEST_MESSAGE: Final = 4000
+_SECRET_BYTES: Final = 32
 _STATE: Final = StateFolder(STATE)
 
 
@@ -86,6 +88,29 @@ def share_secret() -> None:
     """Have this process sign and hash as all local runs do, unless it is told its secrets."""
     if not os.environ.get("ACCESS_SECRETS"):
         os.environ["ACCESS_SECRETS"] = json.dumps([local_secret(STATE)])
+
+
+def local_secret(folder: Path) -> str:
+    """The secret of local runs, in `folder`: keys and sign-ins outlive a run by it.
+
+    It is made at random if need be, for this machine's user alone to read.
+
+    Of several processes that start at once, all get the same. A crash leaves it whole or absent.
+    """
+    path = folder / "secret"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        _make_secret(path)
+    return path.read_text("ascii").strip()
+
+
+def _make_secret(path: Path) -> None:
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".secret-") as file:  # mode 0600
+        file.write(secrets.token_urlsafe(_SECRET_BYTES) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+        with suppress(FileExistsError):  # another process was faster: its secret is the one
+            os.link(file.name, path)
 
 
 @contextmanager

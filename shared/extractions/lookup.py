@@ -72,6 +72,7 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
         tier=Tier.PUBLIC,
         links=Links(items="results", uri="carrel://chunk/{chunk_id}", name=item_name),
         needs=frozenset({Need.EMBEDDING}),
+        settings=("topic_aliases",),
     )
 
 

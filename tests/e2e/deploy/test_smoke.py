@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from pydantic import SecretStr
 
 from infra.build.discovery import ROOT, tools
-from infra.cli.smoke import smoke as command
+from infra.cli.deploy import smoke as command
 from infra.cloud.failures import NotDone
 from infra.cloud.smoke import smoke
 from infra.local.emulator import LOOPBACK

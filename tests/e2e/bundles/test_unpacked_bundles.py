@@ -15,10 +15,9 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
 from shared.core.errors import InvalidInput
-from tests.support.cloud_run.bundles import LAPTOP, bundles
+from tests.support.cloud_run.bundles import LAPTOP, USED_FOR, bundles
 from tests.support.cloud_run.cloud import deployed
 from tests.support.cloud_run.environments import environment
-from tests.support.cloud_run.pruning import USED_FOR
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from zipfile import ZipFile
 import pytest
 
 from tests.support.cloud_run.archives import unpack
+from tests.support.cloud_run.bundles import USED_FOR, prune
 from tests.support.cloud_run.environments import environment, key_of
-from tests.support.cloud_run.pruning import USED_FOR, prune
 
 if TYPE_CHECKING:
     from pathlib import Path
