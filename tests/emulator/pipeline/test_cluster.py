@@ -323,9 +323,9 @@ async def test_topics_that_came_with_the_sample_stay_until_enough_has_changed(de
     assert before == await documents(deps, "clusters")
 
 
-async def test_a_topic_of_the_sample_keeps_its_name_while_it_has_its_passages(deps: Deps) -> None:
+@pytest.mark.usefixtures("five_topics")
+async def test_a_topic_of_the_sample_keeps_name_and_passages(deps: Deps) -> None:
     """It has `named_by: "hand"`, and no central passages are stored of it."""
-    await five_topics(deps)
     bread = await topic_of(deps, "bread")
     stored = deps.database.document("clusters", bread)
     await stored.update({"name": "Bread at home", "named_by": "hand", "central": []})
