@@ -33,7 +33,7 @@ from benchmarks.base import SCIFACT, Remembering, known_vectors
 from benchmarks.extract_set import TRAIN, Beside, Case, cases
 from benchmarks.extract_steps import taken
 from benchmarks.measuring import print_table
-from functions.tools.workspaces.extract_key_info.corpus import in_memory
+from functions.tools.workspaces.extract_key_info.corpus import corpus_in_memory
 from functions.tools.workspaces.extract_key_info.intake import cut
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from infra.local.emulator import EmulatorMissing, run_emulator
@@ -109,7 +109,7 @@ class Ways:
         """Where the passages start that each way finds, the best first."""
         cuts = cut(case.materials, self.deps.settings.extract_passage_characters)
         of = await taken(case.materials, cuts, self.deps)
-        brought = in_memory(of.material, of.parts, of.texts, of.vectors)
+        brought = corpus_in_memory(of.material, of.parts, of.texts, of.vectors)
         found = {
             OURS: await _hybrid(case, brought, self.deps),
             VECTORS: await _leg(case, brought, Mode.SEMANTIC, self.deps),

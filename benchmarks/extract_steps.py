@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from benchmarks.extract_set import claims
-from functions.tools.workspaces.extract_key_info.corpus import in_memory, stored
+from functions.tools.workspaces.extract_key_info.corpus import corpus_in_memory, stored_corpus
 from functions.tools.workspaces.extract_key_info.intake import Intake, current_making, cut
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from shared.ai.embedding import Purpose
@@ -137,9 +137,9 @@ async def _rank(materials: Intake, store: Materials, deps: Deps, watch: Watch) -
     query = next(claims())
     vector = await deps.query_vector(query)
     material = replace(materials.material, status=Status.READY)
-    held = in_memory(material, materials.parts, materials.texts, materials.vectors)
+    held = corpus_in_memory(material, materials.parts, materials.texts, materials.vectors)
     await watch.waiting("rank in memory", lambda: rank_passages(query, held, TOP, deps))
-    kept = stored([material], store)
+    kept = stored_corpus([material], store)
     await watch.waiting("rank from the store", lambda: rank_passages(query, kept, TOP, deps))
     await watch.waiting("from the store: read the parts", lambda: store.parts([material]))
     passages, others = store.searched([material]), list(materials.texts)[-LEXICAL_POOL:]

@@ -1,4 +1,4 @@
-"""What a program needs to run: the modules of ours that it imports, and those of others."""
+"""What a program needs to run: our own modules that it imports, and third-party ones."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ DATA: Final = {
     "shared.extractions.topic_names": ("data/*",),
     "shared.text.terms": ("data/*",),
 }
-"""The files that a module of ours reads, from its folder on: no import names them."""
+"""Data files that each module reads, relative to its folder. No import reveals them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What is imported from a program on.
+    """Everything that a program imports, directly or indirectly.
 
     Attributes:
-        files: The files of ours, Python and data.
-        others: The modules of others, by their full names; what is imported from these may be a
-            module too, so it is named here as if it were.
+        files: Our own files, Python and data.
+        others: Full names of all other modules, the standard library's included. For `from a
+            import b`, `a.b` is listed too, since `b` may be a module.
     """
 
     files: set[Path] = field(default_factory=set)
@@ -42,35 +42,37 @@ def reach(program: str, withheld: Collection[str] = ()) -> Reach:
     """Follow the imports of a program, those inside functions too.
 
     Args:
-        program: Its text.
-        withheld: Modules of ours that are not followed.
+        program: Its source code.
+        withheld: Our own modules that are left out.
     """
-    imports, waiting, seen = Reach(), [*_imported(program)], set(withheld)
-    while waiting:
-        module = waiting.pop()
-        if module in seen:
+    imports = Reach()
+    to_visit = [*_imported(program)]
+    visited = set(withheld)
+    while to_visit:
+        module = to_visit.pop()
+        if module in visited:
             continue
-        seen.add(module)
+        visited.add(module)
         if module.partition(".")[0] not in OURS:
             imports.others.add(module)
             continue
         for path in _files(module):
             imports.files.add(path)
-            waiting += _imported_by(path)
+            to_visit += _imported_by(path)
         imports.files.update(data_of(module))
     return imports
 
 
 def data_of(module: str) -> set[Path]:
-    """The files that a module of ours reads."""
+    """The data files that one of our modules reads."""
     folder = ROOT.joinpath(*module.split(".")[:-1])
     return {path for pattern in DATA.get(module, ()) for path in folder.glob(pattern)}
 
 
 def _files(module: str) -> list[Path]:
-    """The files that importing a module runs: its own, and those of packages around it.
+    """The files that Python runs on import: the module's and those of its packages.
 
-    None where the name is not a module's, but stands in one.
+    A name that is defined inside a module adds no file of its own.
     """
     parts = module.split(".")
     around = [ROOT.joinpath(*parts[:end], "__init__.py") for end in range(1, len(parts) + 1)]
@@ -84,7 +86,7 @@ def _imported_by(path: Path) -> frozenset[str]:
 
 
 def _imported(text: str) -> frozenset[str]:
-    """What a text imports when it runs. A name that is imported from a module may be one itself."""
+    """The modules that source code imports; imported names are included, as they may be modules."""
     imports = _Imports()
     imports.visit(ast.parse(text))
     return frozenset(imports.modules)
@@ -102,7 +104,7 @@ class _Imports(ast.NodeVisitor):
         self.modules |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
 
     def visit_If(self, node: ast.If) -> None:
-        """Leave out what is imported for types alone."""
+        """Leave out imports that only type checkers see."""
         if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             for statement in node.orelse:
                 self.visit(statement)

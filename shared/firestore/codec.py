@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 RecordT = TypeVar("RecordT")
 ADDED: Final = MappingProxyType({"added": True})
-"""Metadata of an optional field that came after the first layout of its documents. While it is
-None it is not written, so that documents without it stay as they are: no layout version rises."""
+"""Marks an optional field that was added after its documents were first laid out. It is left out
+while it is None, so existing documents stay as they are and no layout version is raised."""
 _COLLECTIONS: Final = MappingProxyType({"tuple": tuple, "frozenset": frozenset})
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -24,8 +24,7 @@ class Codec(Generic[RecordT]):
     """Reads and writes documents of one kind.
 
     Attributes:
-        names: The stored name of each field, by the field's name; not of the id, nor of what is
-            inline.
+        names: The stored name of each field, by field name, without the id and inline fields.
     """
 
     def __init__(
@@ -34,25 +33,26 @@ class Codec(Generic[RecordT]):
         id_field: str | None = None,
         *,
         stored_as: Mapping[str, str] = _NOTHING,
-        read: Mapping[str, Callable[[Any], Any]] = _NOTHING,
+        readers: Mapping[str, Callable[[Any], Any]] = _NOTHING,
         inline: Mapping[str, Codec[Any]] = _NOTHING,
     ) -> None:
         """Declare how records are stored.
 
         Args:
-            kind: Their dataclass. What is annotated as a tuple or a frozenset is stored as a list.
-            id_field: The field that holds a document's id, and is not stored in it; None: the id is
-                no field, or is stored like any other.
-            stored_as: Stored names that differ from the fields' names.
-            read: What makes a field's value of the stored one, where that is no plain value.
-            inline: Fields that hold a record whose own fields stand beside the others.
+            kind: The dataclass of the records. Tuple and frozenset fields are stored as lists.
+            id_field: The field that holds the document's id and is not stored in the document. None
+                if the id is not a field, or is stored like any other field.
+            stored_as: Stored names, by field name, where the two differ.
+            readers: Functions that make a field's value of the stored value, by field name, where
+                the stored value is not used as it is.
+            inline: Codecs of nested records whose fields are stored flat, next to the outer ones.
 
         Raises:
-            ValueError: A name is no field of the dataclass.
+            ValueError: A name is not a field of the dataclass.
         """
         stored: dict[str, Field[Any]] = {field.name: field for field in _fields(kind)}
-        named = {*stored_as, *read, *inline, *([id_field] if id_field else [])}
-        if unknown := named - stored.keys():
+        mentioned = {*stored_as, *readers, *inline, *([id_field] if id_field else [])}
+        if unknown := mentioned - stored.keys():
             raise ValueError(f"{kind.__name__} has no field {', '.join(sorted(unknown))}")
         for name in (*inline, *([id_field] if id_field else [])):
             del stored[name]
@@ -60,7 +60,9 @@ class Codec(Generic[RecordT]):
         self._id_field = id_field
         self._inline = inline
         self._fields = stored
-        self._readers = {name: _collection(field) for name, field in stored.items()} | dict(read)
+        self._readers = {name: _collection_type(field) for name, field in stored.items()} | dict(
+            readers
+        )
         self.names = {name: stored_as.get(name, name) for name in stored}
 
     @property
@@ -70,17 +72,17 @@ class Codec(Generic[RecordT]):
         return (*inline, *self.names.values())
 
     def read(self, document_id: str, data: Mapping[str, Any]) -> RecordT:
-        """Read a record with its id. See `load`."""
+        """Read a record from a document. See `load`."""
         return self.load(data, **({self._id_field: document_id} if self._id_field else {}))
 
     def load(self, data: Mapping[str, Any], **given: Any) -> RecordT:
-        """Read a record; what is missing or null takes the field's default, if it has one.
+        """Read a record from fields. Unknown fields, written by a newer version, are ignored.
 
-        What a newer version of Carrel wrote beside it is passed over.
+        A field that is missing or null takes its default. Without a default, null stays None.
 
         Args:
             data: The fields as they are stored.
-            given: Fields that are not stored there.
+            given: Values of fields that are not stored there.
 
         Raises:
             KeyError: A field without a default is missing.
@@ -120,8 +122,8 @@ def _fields(kind: type[Any]) -> tuple[Field[Any], ...]:
     return fields(kind)
 
 
-def _collection(field: Field[Any]) -> Callable[[Any], Any] | None:
-    """What makes a collection of a list, by the annotation, which is a string at run time."""
+def _collection_type(field: Field[Any]) -> Callable[[Any], Any] | None:
+    """The type to make of a stored list, by the annotation, which is a string at run time."""
     return _COLLECTIONS.get(str(field.type).partition("[")[0])
 
 
@@ -129,8 +131,8 @@ def _has_default(field: Field[Any]) -> bool:
     return field.default is not MISSING or field.default_factory is not MISSING
 
 
-def _plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
-    """A value as Firestore takes it."""
+def _plain(value: Any) -> Any:  # noqa: PLR0911 - one return for each kind of value
+    """A value in a form that Firestore accepts."""
     match value:
         case Enum():
             return value.value

@@ -85,7 +85,7 @@ def new_run_id(job: str, now: datetime) -> str:
     return f"{job}.{now.astimezone(UTC):{_TIME}}.{uuid.uuid4().hex[:8]}"
 
 
-_CODEC: Final = Codec(Run, "run_id", read={"state": RunState})
+_CODEC: Final = Codec(Run, "run_id", readers={"state": RunState})
 
 
 class Runs:

@@ -52,7 +52,7 @@ def _card(data: dict[str, Any]) -> KnowledgeCard:
 
 
 _CODEC: Final = Codec(
-    Chunk, "chunk_id", stored_as={"origin": "source"}, read={"knowledge_card": _card}
+    Chunk, "chunk_id", stored_as={"origin": "source"}, readers={"knowledge_card": _card}
 )
 READ_FIELDS: Final = _CODEC.stored_names
 """What a reader sees of a chunk: everything but its vector and the jobs' bookkeeping."""

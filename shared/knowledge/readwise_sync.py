@@ -84,7 +84,7 @@ def _missed(data: Mapping[str, Any]) -> dict[str, Missed]:
     return {book_id: Codec(Missed).load(book) for book_id, book in data.items()}
 
 
-_CODEC: Final = Codec(Progress, read={"missed": _missed, "under_way": Codec(UnderWay).load})
+_CODEC: Final = Codec(Progress, readers={"missed": _missed, "under_way": Codec(UnderWay).load})
 
 
 class ReadwiseSync:

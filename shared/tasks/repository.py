@@ -110,7 +110,7 @@ class Tasks:
         return lambda batch: batch.create(reference, _fields(task))
 
 
-_CODEC: Final = Codec(Task, read={"priority": Priority, "due_date": date.fromisoformat})
+_CODEC: Final = Codec(Task, readers={"priority": Priority, "due_date": date.fromisoformat})
 
 
 def _fields(task: Task) -> dict[str, Any]:

@@ -45,7 +45,7 @@ COLLECTION: Final = "traces"
 
 _WRITING: Final = Codec(Writing)
 TRACE: Final = Codec(
-    Trace, "trace_id", read={"tally": Codec(Tally).load}, inline={"writing": _WRITING}
+    Trace, "trace_id", readers={"tally": Codec(Tally).load}, inline={"writing": _WRITING}
 )
 READ_FIELDS: Final = TRACE.stored_names
 """All of a trace but its vector and what the index knows of it."""

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
 
 
-_CODEC: Final = Codec(Material, read={"status": Status, "making": Codec(Making).load})
+_CODEC: Final = Codec(Material, readers={"status": Status, "making": Codec(Making).load})
 
 
 def to_material(snapshot: DocumentSnapshot[Any]) -> Material:

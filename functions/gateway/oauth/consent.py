@@ -1,7 +1,7 @@
-"""The person decides: the consent page, what they answer, and their way over Google and back.
+"""Consent: the page, the person's answer, and the round trip to Google.
 
-Nothing here makes a code. `Approvals` does, for whoever brings a proof, and a proof comes from two
-places only: a key that `Callers` found valid, or a person whom `Google` let in.
+Nothing here issues an authorization code. `Approvals` does, for a proof of identity, and a proof
+has two sources only: a key that `Callers` found valid, or a sign-in with `Google`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 _FORM_PURPOSE: Final = "consent form"
 _COOKIE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
-_SAME_SITE: Final = ("same-origin", "none")
-"""What `Sec-Fetch-Site` says of a form on our page, and of what a person reloads."""
+_TRUSTED_FETCH_SITES: Final = ("same-origin", "none")
+"""Values of `Sec-Fetch-Site` for a form on our page, and for a page that the user reloads."""
 _OTHER_BROWSER: Final = (
     "This answer does not come from the page that you were shown in this browser. Allow cookies for"
     " this site, and start again from the program that sent you here."
@@ -52,13 +52,13 @@ class Consent:
     """Answers a person's browser, and keeps nothing between its requests.
 
     Attributes:
-        settings: The public address, and how many proxies stand before it.
+        settings: The public address, and how many proxies stand in front of it.
         keyring: Signs forms, and verifies requests.
         callers: Knows keys.
         approvals: Makes codes.
         clock: What time it is.
-        login_limit: Is told of each try; going to Google and coming back are two.
-        google: Where people prove who they are; without it they do so here, by access key.
+        login_limit: Counts sign-in attempts; leaving for Google and returning count separately.
+        google: Sign-in with Google; None: people sign in here, with an access key.
     """
 
     _: KW_ONLY
@@ -84,12 +84,12 @@ class Consent:
     async def ask(self, request: Request) -> Response:
         """Show who asks for what."""
         try:
-            return self._page(request, _one(request, "request"))
+            return self._page(request, _single_parameter(request, "request"))
         except CarrelError as error:
             return message_page("There is nothing to decide here", error)
 
     async def answer(self, request: Request) -> Response:
-        """Do as the person decided, once it is sure that they did."""
+        """Do as the person decided, once the form is verified."""
         try:
             fields = await parameters_of(request)
             self._browser_check.verify_form(request, fields)
@@ -97,27 +97,30 @@ class Consent:
         except CarrelError as error:
             return message_page("Your answer was not taken", error)
         try:
-            return _redirect(await self._decided(request, fields, authorization))
+            return _redirect(await self._next_url(request, fields, authorization))
         except CarrelError as error:
             _log_refusal(error)
             return self._page(request, fields["request"], error)
 
     async def callback(self, google: Google, request: Request) -> Response:
         """Approve for whoever comes back from Google, if they left from here."""
-        back = None
+        retry_url = None
         try:
-            state, browser_id = _one(request, "state"), self._browser_check.known_id(request)
+            state, browser_id = (
+                _single_parameter(request, "state"),
+                self._browser_check.known_id(request),
+            )
             sealed = google.request_in(state, browser_id)
             authorization = self._unsealed(sealed)
-            back = f"{CONSENT_PATH}?request={sealed}"
-            await self._count_try(request)
+            retry_url = f"{CONSENT_PATH}?request={sealed}"
+            await self._count_attempt(request)
             proof = await google.proof(_code(request), state, browser_id)
             return _redirect(await self.approvals.approve(authorization, proof, EVERYTHING))
         except CarrelError as error:
             _log_refusal(error)
-            return message_page("You are not signed in", error, back)
+            return message_page("You are not signed in", error, retry_url)
 
-    async def _decided(
+    async def _next_url(
         self, request: Request, fields: dict[str, str], authorization: AuthorizationRequest
     ) -> str:
         """Where the browser goes next."""
@@ -125,23 +128,23 @@ class Consent:
             case "deny":
                 return self.approvals.deny(authorization)
             case "allow":
-                await self._count_try(request)
+                await self._count_attempt(request)
             case _:
                 raise InvalidInput("Press one of the buttons.")
         if self.google:
             return await self.google.address(
                 fields["request"], self._browser_check.browser_id(request)
             )
-        return await self._by_key(fields.get("key", "").strip(), authorization)
+        return await self._approve_by_key(fields.get("key", "").strip(), authorization)
 
-    async def _by_key(self, text: str, authorization: AuthorizationRequest) -> str:
+    async def _approve_by_key(self, text: str, authorization: AuthorizationRequest) -> str:
         key, account = await self.callers.key(text)
         proof = Proof(
             user_id=account.user_id, kind="key", key_id=key.key_id, expires_at=key.expires_at
         )
         return await self.approvals.approve(authorization, proof, key.scopes)
 
-    async def _count_try(self, request: Request) -> None:
+    async def _count_attempt(self, request: Request) -> None:
         await self.login_limit(client_address(request.scope, self.settings.proxies))
 
     def _page(self, request: Request, sealed: str, error: CarrelError | None = None) -> Response:
@@ -164,25 +167,24 @@ class Consent:
 class _BrowserCheck:
     """Makes sure that the browser that was shown a page is the one that answers (CSRF, login CSRF).
 
-    Whoever lures a person's browser into sending a form, or into coming back from Google, does not
-    know the random value that this browser keeps in a cookie, and so cannot make what belongs to
-    it.
+    An attacker who lures a browser into sending a form, or into coming back from Google, lacks
+    the random value in its cookie, and so cannot forge the token that is bound to it.
     """
 
     def __init__(self, settings: Settings, keyring: Keyring) -> None:
-        """Speak for the public address; over plain HTTP, which stays on a laptop, more weakly."""
+        """Set up for the public address. Plain HTTP, used on a laptop only, is protected less."""
         self._secure = issuer_of(settings).lower().startswith("https:")
-        # Of this prefix, browsers take no cookie that a neighbouring host or plain HTTP set.
+        # Browsers reject a cookie with this prefix if another host or plain HTTP set it.
         self._cookie = "__Host-carrel" if self._secure else "carrel"
         self._origins = origins_of(settings)
         self._keyring = keyring
 
     def browser_id(self, request: Request) -> str:
-        """What tells this browser from others; a new one gets a new id."""
+        """The id of this browser; a new browser gets a new one."""
         return self.known_id(request) or secrets.token_urlsafe(32)
 
     def known_id(self, request: Request) -> str:
-        """The same if the browser was here before, else nothing."""
+        """The id in the cookie; empty if there is none, or it is malformed."""
         value = request.cookies.get(self._cookie, "")
         return value if _COOKIE.fullmatch(value) else ""
 
@@ -208,7 +210,7 @@ class _BrowserCheck:
         if (
             not browser_id
             or (origin is not None and origin not in self._origins)
-            or site not in _SAME_SITE
+            or site not in _TRUSTED_FETCH_SITES
             or not self._keyring.verifies(
                 _FORM_PURPOSE, f"{browser_id}.{sealed}", fields.get("form", "")
             )
@@ -216,7 +218,7 @@ class _BrowserCheck:
             raise Forbidden(_OTHER_BROWSER)
 
 
-def _one(request: Request, name: str) -> str:
+def _single_parameter(request: Request, name: str) -> str:
     values = request.query_params.getlist(name)
     if len(values) != 1:
         raise InvalidInput("Start from the program that wants access to Carrel: it leads you here.")
@@ -226,7 +228,7 @@ def _one(request: Request, name: str) -> str:
 def _code(request: Request) -> str:
     if "error" in request.query_params:
         raise Forbidden("You did not finish signing in at Google.")
-    return _one(request, "code")
+    return _single_parameter(request, "code")
 
 
 def _redirect(address: str) -> Response:

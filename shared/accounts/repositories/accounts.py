@@ -105,7 +105,7 @@ def _holds(data: Mapping[str, Any]) -> dict[str, Hold]:
     return {call_id: Codec(Hold).load(hold) for call_id, hold in data.items()}
 
 
-_CODEC: Final = Codec(Account, "user_id", read={"held": _holds})
+_CODEC: Final = Codec(Account, "user_id", readers={"held": _holds})
 
 
 def to_account(snapshot: DocumentSnapshot[Any]) -> Account:

@@ -110,7 +110,7 @@ class CallRecords:
 
 
 _BILL: Final = Codec(Bill, inline={"entry": Codec(CallEntry)})
-_CODEC: Final = Codec(CallRecord, read={"state": State}, inline={"bill": _BILL})
+_CODEC: Final = Codec(CallRecord, readers={"state": State}, inline={"bill": _BILL})
 
 
 def _fields(record: CallRecord, now: datetime) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def _scopes(names: Iterable[str]) -> frozenset[Scope]:
     return frozenset(map(Scope, names))
 
 
-_CODEC: Final = Codec(Grant, "grant_id", read={"scopes": _scopes, "proof": Codec(Proof).load})
+_CODEC: Final = Codec(Grant, "grant_id", readers={"scopes": _scopes, "proof": Codec(Proof).load})
 
 
 def holding_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:

@@ -96,7 +96,7 @@ def _scopes(names: Iterable[str]) -> frozenset[Scope]:
     return frozenset(map(Scope, names))
 
 
-_CODEC: Final = Codec(AccessKey, read={"scopes": _scopes})
+_CODEC: Final = Codec(AccessKey, readers={"scopes": _scopes})
 
 
 def _key(snapshot: DocumentSnapshot[Any]) -> AccessKey:

@@ -69,7 +69,7 @@ class BulkState:
     failures: int = 0
 
 
-_STATE: Final = Codec(BulkState, read={"task": Codec(BulkTask).load})
+_STATE: Final = Codec(BulkState, readers={"task": Codec(BulkTask).load})
 
 
 class BulkEmbedding:

@@ -50,7 +50,7 @@ CODEC = Codec(
     Volume,
     "volume_id",
     stored_as={"origin": "source"},
-    read={
+    readers={
         "kind": Kind,
         "scopes": lambda names: frozenset(map(Kind, names)),
         "due": date.fromisoformat,
@@ -133,7 +133,7 @@ def test_a_record_without_an_id_is_loaded() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"id_field": "id"}, {"stored_as": {"from": "source"}}, {"read": {"sort": Kind}}]
+    "options", [{"id_field": "id"}, {"stored_as": {"from": "source"}}, {"readers": {"sort": Kind}}]
 )
 def test_a_name_that_is_no_field_fails_at_import(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="Page has no field"):

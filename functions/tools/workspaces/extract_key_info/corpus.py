@@ -128,7 +128,7 @@ class PassagesInMemory:
         return sorted(neighbours, key=by_distance)
 
 
-def in_memory(
+def corpus_in_memory(
     material: Material,
     parts: Sequence[Part],
     texts: Mapping[str, str],
@@ -142,7 +142,7 @@ def in_memory(
     return SearchedMaterials([material], PassagesInMemory(texts, vectors), contents)
 
 
-def stored(
+def stored_corpus(
     materials: Sequence[Material],
     store: Materials,
     *,

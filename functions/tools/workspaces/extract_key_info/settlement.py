@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from shared.workspaces.model import Material
     from shared.workspaces.repository import MaterialRecord
 
-SOON: Final = 10
-"""Seconds after which asking again makes sense, at least."""
-LATE: Final = 60
-"""Seconds after which it makes sense in any case: who asks goes on with the work."""
+MIN_RETRY_SECONDS: Final = 10
+"""The shortest wait to suggest before a caller asks again."""
+MAX_RETRY_SECONDS: Final = 60
+"""The longest wait to suggest: each further call goes on with the embedding."""
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """The materials that a call names.
+class NamedMaterial:
+    """The material that a call names, if it names one.
 
     Attributes:
-        record: What was stored of them when the call came; None where it names none.
-        material: What is known of them by now.
-        known: Whether they had been brought before.
+        record: The record as it was stored when the call arrived.
+        material: The material as it is by now.
+        known: Whether it had been stored before this call. None if the call names no material.
     """
 
     record: MaterialRecord | None = None
@@ -45,9 +45,9 @@ class Named:
 
 
 async def answer(
-    ranked: Ranked, note: str | None, named: Named, request: Request, deps: Deps
+    ranked: Ranked, note: str | None, named: NamedMaterial, request: Request, deps: Deps
 ) -> Outcome[Out]:
-    """The passages that were found. Who was already charged for these materials pays nothing."""
+    """The answer to a call. A caller who has already paid for the material is not charged."""
     messages = [ranked.message, note]
     document = named.material.document_id if named.material else None
     out = Out(
@@ -68,44 +68,46 @@ async def answer(
         "scores": [round(hit.score, 4) for hit, _, _ in ranked.hits],
     }
     outcome = _outcome(out, facts | ({"document": document} if document else {}), request)
-    return await _settled(outcome, ranked, named.record, request, deps)
+    return await _settle(outcome, ranked, named.record, request, deps)
 
 
-async def _settled(
+async def _settle(
     outcome: Outcome[Out],
     ranked: Ranked,
     record: MaterialRecord | None,
     request: Request,
     deps: Deps,
 ) -> Outcome[Out]:
-    """Let an answer that was prepaid cost nothing, once; store it only while what it quotes is."""
+    """Make a prepaid answer free, once. Store the answer only while the quoted materials exist."""
     quoted = {location.material.document_id: location.material for _, location, _ in ranked.hits}
     materials = list(quoted.values())
     if record and record.material and record.material.prepaid:
         free = replace(outcome, price=0)
-        if await _is_stored(free, materials, request, deps, prepaid=record):
+        if await _try_commit(free, materials, request, deps, prepaid=record):
             return free
     guard = deps.idempotency
-    if guard and guard.has_key and not await _is_stored(outcome, materials, request, deps):
+    if guard and guard.has_key and not await _try_commit(outcome, materials, request, deps):
         return replace(outcome, repeatable=False)
     return outcome
 
 
-async def _is_stored(
+async def _try_commit(
     outcome: Outcome[Out],
     quoted: Sequence[Material],
     request: Request,
     deps: Deps,
     prepaid: MaterialRecord | None = None,
 ) -> bool:
-    """Commit an answer; False if what it quotes was erased, or what was prepaid is spent."""
+    """Commit an answer; False if a quoted material was erased, or the prepayment is used up."""
     store, latest = request.store, prepaid
 
     async def attempt() -> bool:
         nonlocal latest
         writes = [store.still_there(material) for material in quoted]
         if prepaid and prepaid.material:
-            record, latest = latest or await store.look(prepaid.material.document_id), None
+            # The record at hand serves the first attempt; after a lost race it is read again.
+            record = latest or await store.look(prepaid.material.document_id)
+            latest = None
             if not record.material or record.material.prepaid != prepaid.material.prepaid:
                 return False
             writes.append(store.answered(record))
@@ -113,22 +115,24 @@ async def _is_stored(
             await deps.commit(writes, outcome)
         except Stale:
             if await store.are_there(quoted):
-                raise  # only somebody else at the same time: again
+                raise  # lost a race with another writer: try again
             return False
         return True
 
     return await deps.database.until_it_holds(attempt)
 
 
-async def defer(intake: Intake, named: Named, request: Request, deps: Deps) -> Outcome[Out] | None:
-    """Leave the rest to a job, and say when to ask again; None where it is embedded by now.
+async def defer(
+    intake: Intake, named: NamedMaterial, request: Request, deps: Deps
+) -> Outcome[Out] | None:
+    """Leave the remaining passages to a job; None if they are embedded by now.
 
-    One commit says that the materials wait, and which call is paid for them. The call that leaves
-    them pays, and is answered once for nothing. Another that brought them at the same time pays
-    nothing.
+    One commit marks the material as waiting and records which call has paid. The call that leaves
+    it to the job pays, and one later answer is free. A call that brought the same material at the
+    same time pays nothing.
 
     Raises:
-        Erased: They were, meanwhile.
+        Erased: The material was erased during the call.
     """
     outcome = pending(intake, named, request)
 
@@ -141,16 +145,18 @@ async def defer(intake: Intake, named: Named, request: Request, deps: Deps) -> O
             return None
         if material.status is Status.WAITING:
             return replace(outcome, price=0)
-        # Somebody may have paid for these before, and not have been answered yet.
+        # A caller may have paid before without having received an answer.
         settled = replace(outcome, price=0) if material.prepaid else outcome
-        call = material.prepaid or secrets.token_hex(8)
-        return await deps.commit([request.store.left_to_a_job(record, call, deps.clock())], settled)
+        payment = material.prepaid or secrets.token_hex(8)
+        return await deps.commit(
+            [request.store.left_to_a_job(record, payment, deps.clock())], settled
+        )
 
     return await deps.database.until_it_holds(attempt)
 
 
-def pending(intake: Intake, named: Named, request: Request) -> Outcome[Out]:
-    """When to ask again."""
+def pending(intake: Intake, named: NamedMaterial, request: Request) -> Outcome[Out]:
+    """The outcome that tells the caller when to ask again."""
     material = intake.material
     facts = {"pending": True, "passages": material.passages, "document": material.document_id}
     out = Out(
@@ -162,7 +168,7 @@ def pending(intake: Intake, named: Named, request: Request) -> Outcome[Out]:
         document=material.document_id,
         considered=0,
         known=named.known,
-        ask_again_after=min(SOON + math.ceil(intake.seconds_left), LATE),
+        ask_again_after=min(MIN_RETRY_SECONDS + math.ceil(intake.seconds_left), MAX_RETRY_SECONDS),
         message=f"The materials are stored, {material.passages:,} passages. They are embedded by a"
         " job, and whenever somebody asks: send nothing more, but ask again with document, and with"
         " the same task_id.",

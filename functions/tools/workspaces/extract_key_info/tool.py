@@ -7,11 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from functions.tools.workspaces.extract_key_info.arguments import In, Scope, invalid, read_request
-from functions.tools.workspaces.extract_key_info.corpus import in_memory, stored
+from functions.tools.workspaces.extract_key_info.corpus import corpus_in_memory, stored_corpus
 from functions.tools.workspaces.extract_key_info.intake import current_making, resume, take_in
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from functions.tools.workspaces.extract_key_info.results import Out
-from functions.tools.workspaces.extract_key_info.settlement import Named, answer, defer, pending
+from functions.tools.workspaces.extract_key_info.settlement import (
+    NamedMaterial,
+    answer,
+    defer,
+    pending,
+)
 from shared.core.caller import Tier
 from shared.core.errors import NotFound, ToolFailure
 from shared.runtime.capabilities import Need
@@ -28,22 +33,22 @@ if TYPE_CHECKING:
     from shared.workspaces.repository import MaterialRecord, TaskRecord
 
 MAX_SEARCHED: Final = 200
-"""Materials of a task that are searched at once, the latest."""
-_CROWDED: Final = f"The task holds more: only the latest {MAX_SEARCHED} materials were searched."
+"""The most materials of a task that one call searches: the latest."""
+_TRUNCATED: Final = f"The task holds more: only the latest {MAX_SEARCHED} materials were searched."
 
 
 async def extract_key_info(args: In, deps: Deps) -> Outcome[Out]:
     """Load what is stored, take in what is new, rank, and settle what it costs.
 
-    Stored materials take two or three round trips: their record; their words, and beside these the
-    nearest passages; the passages that only words found. Scope task takes one or two more. New
-    materials take about seven, and one for each 32 passages, most of them while passages are being
-    embedded; they are ranked in memory.
+    Round trips for stored material: its record; its words and, beside them, the nearest passages;
+    the text of passages that only words found. Scope task takes one or two more. New material takes
+    about seven, and one for each 32 passages, most of them while passages are being embedded; it is
+    ranked in memory.
 
     Raises:
         InvalidInput: There is nothing to look in, or no text in it.
         NotFound: The document was never brought to this task, or was erased.
-        Conflict: The task was erased meanwhile, or the base is embedded with another model.
+        Conflict: The task was erased during the call, or the base is embedded with another model.
         Unavailable: The embedding model or the database is down.
     """
     request = read_request(args, deps)
@@ -53,7 +58,9 @@ async def extract_key_info(args: In, deps: Deps) -> Outcome[Out]:
         if args.document:
             return await _from_document(args.document, request, deps)
         task = await request.store.task()
-        return await _ranked(await _task_past(request, task, deps), Named(), request, deps)
+        return await _ranked(
+            await _task_corpus(request, task, deps), NamedMaterial(), request, deps
+        )
     except ToolFailure as failure:
         failure.task, failure.facts = request.task_id, {"scope": args.scope.value}
         raise
@@ -62,24 +69,24 @@ async def extract_key_info(args: In, deps: Deps) -> Outcome[Out]:
 async def _from_text(text: str, request: Request, deps: Deps) -> Outcome[Out]:
     """Answer from materials that came with the call, stored or new."""
     record = await request.store.look(id_of(text))
-    if _is_cut_alike(record.material, deps) and (
+    if _is_reusable(record.material, deps) and (
         outcome := await _from_stored(record, request, deps)
     ):
         return outcome
     intake = await take_in(text, record, request.store, deps)
-    named = Named(record, intake.material, known=False)
+    named = NamedMaterial(record, intake.material, known=False)
     if not intake.is_whole:
         deferred = await defer(intake, named, request, deps)
         return deferred or await _from_document(intake.material.document_id, request, deps)
     if request.scope is Scope.TASK:
-        searched = await _task_past(request, await request.store.task(), deps)
+        searched = await _task_corpus(request, await request.store.task(), deps)
     else:
-        searched = in_memory(intake.material, intake.parts, intake.texts, intake.vectors)
+        searched = corpus_in_memory(intake.material, intake.parts, intake.texts, intake.vectors)
     return await _ranked(searched, named, request, deps)
 
 
-def _is_cut_alike(material: Material | None, deps: Deps) -> bool:
-    """Whether stored materials may do; with the text at hand, failed ones are tried anew."""
+def _is_reusable(material: Material | None, deps: Deps) -> bool:
+    """Whether the stored copy can be used. A failed one is retried, as the text is at hand."""
     if material is None or material.status is Status.FAILED:
         return False
     characters = deps.settings.extract_passage_characters
@@ -97,7 +104,7 @@ async def _from_document(document_id: str, request: Request, deps: Deps) -> Outc
 
 
 async def _from_stored(record: MaterialRecord, request: Request, deps: Deps) -> Outcome[Out] | None:
-    """Answer from materials that are stored, or say that they wait; None where they are not."""
+    """Answer from stored material, or report it pending; None if it is missing or out of date."""
     material = record.material
     if record.task.erasing or material is None or material.making != current_making(deps):
         return None
@@ -106,48 +113,48 @@ async def _from_stored(record: MaterialRecord, request: Request, deps: Deps) -> 
     if material.status is Status.WAITING:
         intake = await resume(record, request.store, deps)
         if intake.material.status is Status.WAITING:
-            named = Named(record, material, known=True)
+            named = NamedMaterial(record, material, known=True)
             return replace(pending(intake, named, request), price=0)
         record = await request.store.look(material.document_id)
     elif material.status is not Status.READY:
         return None
     if request.scope is Scope.TASK:
-        searched = await _task_past(request, record.task, deps)
+        searched = await _task_corpus(request, record.task, deps)
     else:
-        searched = stored([material], request.store)
-        await _touch(record.task, request, deps)
-    return await _ranked(searched, Named(record, material, known=True), request, deps)
+        searched = stored_corpus([material], request.store)
+        await _mark_in_use(record.task, request, deps)
+    return await _ranked(searched, NamedMaterial(record, material, known=True), request, deps)
 
 
 async def _ranked(
-    searched: SearchedMaterials, named: Named, request: Request, deps: Deps
+    searched: SearchedMaterials, named: NamedMaterial, request: Request, deps: Deps
 ) -> Outcome[Out]:
     ranked = await rank_passages(request.query, searched, request.top_k, deps)
     return await answer(ranked, searched.note, named, request, deps)
 
 
-async def _touch(task: TaskRecord, request: Request, deps: Deps) -> None:
+async def _mark_in_use(task: TaskRecord, request: Request, deps: Deps) -> None:
     """Note that the task is in use."""
     await deps.database.commit_what_holds(request.store.touch(task, deps.clock()))
 
 
-async def _task_past(request: Request, task: TaskRecord, deps: Deps) -> SearchedMaterials:
-    """Everything that was brought to the task."""
+async def _task_corpus(request: Request, task: TaskRecord, deps: Deps) -> SearchedMaterials:
+    """Everything that was brought to the task, which is marked as in use."""
     materials, waiting = await asyncio.gather(
         request.store.ready(current_making(deps), MAX_SEARCHED + 1), request.store.waiting()
     )
     if task.erasing:
         materials, waiting = [], 0
-    late = f"{waiting} of its materials are still being taken in." if waiting else ""
-    crowded = _CROWDED if len(materials) > MAX_SEARCHED else ""
+    waiting_note = f"{waiting} of its materials are still being taken in." if waiting else ""
+    truncation_note = _TRUNCATED if len(materials) > MAX_SEARCHED else ""
     if not materials:
         problem = f"the task {request.task_id} has no materials that can be searched"
-        advice = f"{late} Ask again in a minute." if late else "Send materials."
+        advice = f"{waiting_note} Ask again in a minute." if waiting_note else "Send materials."
         message = f"extract_key_info found nothing to look in: {problem}. {advice}"
         raise NotFound(message, details={"task_id": problem})
-    await _touch(task, request, deps)
-    note = " ".join(sentence for sentence in (crowded, late) if sentence) or None
-    return stored(materials[:MAX_SEARCHED], request.store, note=note)
+    await _mark_in_use(task, request, deps)
+    note = " ".join(sentence for sentence in (truncation_note, waiting_note) if sentence) or None
+    return stored_corpus(materials[:MAX_SEARCHED], request.store, note=note)
 
 
 TOOL = Tool(
