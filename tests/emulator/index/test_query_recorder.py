@@ -6,8 +6,10 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
 from google.cloud.firestore import (
     AsyncClient,
@@ -29,7 +31,8 @@ from infra.build.query_shape import (
     QueryShape,
     Scope,
 )
-from tests.support.query_recorder import recording, shapes_in
+from infra.local.tool_processes import serve_tools
+from tests.support.query_recorder import DIRECTORY_VARIABLE, recording, shapes_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +43,7 @@ OLD_PEOPLE = QueryShape("people", disjuncts=WHERE_OLD)
 
 RUN_IN_ANOTHER_PROCESS = """
 import sys
+import time
 from google.cloud.firestore import Client
 from tests.support.query_recorder import record_to_directory
 record_to_directory()
@@ -158,3 +162,17 @@ def test_another_process_leaves_its_shapes_in_a_directory(project: str, tmp_path
     assert shapes_in(tmp_path) == {
         QueryShape("people", orders=(Order("age", Direction.ASCENDING),))
     }
+
+
+def test_a_function_that_tests_serve_leaves_its_shapes_too(project: str, tmp_path: Path) -> None:
+    """The launcher that records stands in the place of the product's."""
+    variables = {"GOOGLE_CLOUD_PROJECT": project, DIRECTORY_VARIABLE: str(tmp_path)}
+    with serve_tools(["get_recent"], variables) as running:
+        caller = {"user_id": None, "tier": "public"}
+        request = {"call_id": "c", "arguments": {}, "caller": caller, "deadline": time.time() + 60}
+        url, headers = (
+            running.served["get_recent"].url,
+            {"authorization": f"Bearer {running.secret}"},
+        )
+        assert 200 == httpx2.post(url, json=request, headers=headers, timeout=60).status_code
+    assert shapes_in(tmp_path)
