@@ -93,8 +93,8 @@ async def test_a_tag_of_one_highlight_finds_its_source(deps: Deps) -> None:
 
 
 async def test_titles_that_differ_only_in_case_stand_together(deps: Deps) -> None:
-    shelf = [source("a", title="apple"), source("b", title="Banana"), source("c", title="APPLE")]
-    await shelve(deps, *shelf)
+    sources = [source("a", title="apple"), source("b", title="Banana"), source("c", title="APPLE")]
+    await shelve(deps, *sources)
     assert await ids(deps, order="title") == ["a", "c", "b"]
 
 

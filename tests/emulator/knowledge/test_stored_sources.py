@@ -73,8 +73,8 @@ async def test_a_source_says_when_it_changed(deps: Deps) -> None:
 
 
 async def test_sources_are_found_by_how_their_titles_begin(deps: Deps) -> None:
-    shelf = [source("a", title="Bread"), source("b", title="BREAKING"), source("c", title="Brie")]
-    await shelve(deps, *shelf)
+    sources = [source("a", title="Bread"), source("b", title="BREAKING"), source("c", title="Brie")]
+    await shelve(deps, *sources)
     found = await Sources(deps.database).titled(" BREA", 5)
     assert [each.source_id for each in found] == ["a", "b"]
     assert len(await Sources(deps.database).titled("Brea", 1)) == 1

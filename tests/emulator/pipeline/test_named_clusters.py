@@ -14,8 +14,6 @@ from infra.local.places import SAMPLE
 from infra.local.sample.load import add_knowledge
 from shared.knowledge.cluster_repository import BY_HAND, Clusters
 from shared.knowledge.source import Source
-from shared.runtime.context import Backend
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, chunks, documents
 from tests.support.topic_chunks import (
     SIZE,
@@ -31,9 +29,6 @@ from tests.support.topic_chunks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.settings import Settings
     from shared.runtime.context import Deps
     from shared.runtime.job import Report
 
@@ -41,13 +36,6 @@ pytestmark = pytest.mark.anyio
 
 SAID = ("name", "description", "keywords", "named_by", "created_at", "centroid", "reach")
 """What a run leaves as it is of a topic that somebody named."""
-
-
-@pytest.fixture
-async def backend(settings: Settings) -> AsyncIterator[Backend]:
-    opened = Backend(settings, embedder=WordEmbedder())
-    yield opened
-    await opened.aclose()
 
 
 async def run(deps: Deps) -> Report:

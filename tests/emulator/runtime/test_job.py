@@ -43,8 +43,8 @@ def job(run: Callable[[Deps, Budget], Awaitable[Report]], timeout: float = 60.0)
 
 
 async def dust(deps: Deps, name: str) -> None:
-    shelf = deps.database.document("shelves", name)
-    await deps.database.commit([lambda batch: batch.set(shelf, {})])
+    document = deps.database.document("shelves", name)
+    await deps.database.commit([lambda batch: batch.set(document, {})])
 
 
 async def test_a_run_reports_and_leaves_no_lease(deps: Deps, backend: Backend) -> None:

@@ -62,8 +62,7 @@ def sources(listings: list[Listing[Chunk]]) -> list[str]:
 
 
 async def test_a_date_that_the_lists_do_not_know_yet_neither_repeats_nor_loses(deps: Deps) -> None:
-    shelf = [dated(day, f"s{day}", tags=("sea",)) for day in range(6)]
-    await put_in(deps, *shelf)
+    await put_in(deps, *(dated(day, f"s{day}", tags=("sea",)) for day in range(6)))
     first = await newest(Selection((SEA,)), 2, None, deps)
     for number, day in ((2, 50), (4, -50)):
         later = in_chunks(dated(day, f"s{number}", tags=("sea",)))
