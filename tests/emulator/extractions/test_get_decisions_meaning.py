@@ -111,7 +111,7 @@ async def test_a_walk_ends_at_the_most_that_are_compared(
     assert not any("message" in page["metadata"] for page in walked[:-1])
 
 
-async def test_a_search_by_meaning_reads_what_it_shows_and_what_was_shown(
+async def test_a_search_by_meaning_reads_what_is_and_was_shown(
     backend: Backend, many: list[Extraction]
 ) -> None:
     assert len(many) > 20
@@ -127,7 +127,7 @@ async def test_a_search_by_meaning_reads_what_it_shows_and_what_was_shown(
     assert (3, 10 + one_more + sources + stamp) == await cost(backend, "get_decisions", **asked)
 
 
-async def test_a_provider_that_is_down_is_an_outage_and_no_empty_answer(
+async def test_a_provider_that_is_down_is_no_empty_answer(
     backend: Backend, many: list[Extraction], embedder: WordEmbedder
 ) -> None:
     assert many

@@ -125,7 +125,7 @@ async def run(backend: Backend, budget: Budget | None = None) -> Report:
     return await embed(backend.deps(Caller(), Meter()), budget or ample())
 
 
-async def test_vectors_are_of_unit_length_and_nothing_waits_for_one_any_more(
+async def test_vectors_are_of_unit_length_and_nothing_waits_for_one(
     deps: Deps, notes: Deps
 ) -> None:
     report = await embed(notes, ample())
@@ -352,7 +352,7 @@ async def test_an_outage_is_held_against_no_text(
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
 
-async def test_a_provider_that_refuses_everything_is_held_against_no_text(
+async def test_a_provider_that_refuses_everything_blames_no_text(
     notes: Deps, opened: Callable[..., Backend]
 ) -> None:
     async def refusing(_texts: Sequence[str]) -> None:
@@ -364,7 +364,7 @@ async def test_a_provider_that_refuses_everything_is_held_against_no_text(
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
 
-async def test_texts_that_always_fail_do_not_block_the_queue_when_they_are_alone(
+async def test_texts_that_always_fail_do_not_block_the_queue_alone(
     deps: Deps, opened: Callable[..., Backend]
 ) -> None:
     odd = tuple(Section(f"{ODD} {number}") for number in range(4))

@@ -144,7 +144,7 @@ async def lists(deps: Deps) -> object:
     return (await documents(deps, "meta")).get("lexicon", {}).get("documents")
 
 
-async def test_what_was_killed_at_any_moment_is_completed_by_the_next_run(
+async def test_a_run_killed_at_any_moment_is_completed_by_the_next(
     deps: Deps,
     project: str,
     local_embedder: LocalEmbedder,

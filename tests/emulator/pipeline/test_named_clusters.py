@@ -75,7 +75,7 @@ async def members(deps: Deps) -> dict[str, list[str]]:
     return {name: data["cluster_id"] for name, data in found.items() if data.get("cluster_id")}
 
 
-async def test_topics_that_came_with_the_sample_stay_until_enough_has_changed(deps: Deps) -> None:
+async def test_topics_of_the_sample_stay_until_enough_has_changed(deps: Deps) -> None:
     await put_in(deps, *(each for each in read(SAMPLE) if isinstance(each, Source)))
     await add_knowledge(deps)
     before = {each.cluster.cluster_id for each in await Clusters(deps.database).every()}
@@ -84,7 +84,7 @@ async def test_topics_that_came_with_the_sample_stay_until_enough_has_changed(de
     assert before == (await documents(deps, "clusters")).keys()
 
 
-async def test_a_dozen_notes_on_something_else_get_a_topic_beside_those_of_the_sample(
+async def test_a_dozen_notes_get_a_topic_beside_those_of_the_sample(
     deps: Deps,
 ) -> None:
     await sample(deps)
@@ -112,7 +112,7 @@ async def test_what_is_made_of_them_again_is_the_same(deps: Deps) -> None:
     assert before == await members(deps)
 
 
-async def test_many_passages_about_what_somebody_named_join_it_and_found_no_other_topic(
+async def test_many_passages_about_a_named_topic_join_it(
     deps: Deps,
 ) -> None:
     cluster_id = await bread_at_home(deps)
@@ -125,9 +125,7 @@ async def test_many_passages_about_what_somebody_named_join_it_and_found_no_othe
 
 
 @pytest.mark.parametrize("budget", [ample, hasty])
-async def test_a_passage_that_belongs_to_it_stays_even_where_it_is_embedded_anew(
-    deps: Deps, budget: Any
-) -> None:
+async def test_a_member_stays_though_it_is_embedded_anew(deps: Deps, budget: Any) -> None:
     cluster_id = await bread_at_home(deps)
     kept = {name for name, found in (await members(deps)).items() if found == [cluster_id]}
     bees = {
@@ -150,7 +148,7 @@ async def test_it_goes_once_its_passages_are_gone(deps: Deps) -> None:
     assert cluster_id not in await documents(deps, "clusters")
 
 
-async def test_of_few_passages_beside_it_none_is_lost_and_the_near_ones_join(deps: Deps) -> None:
+async def test_of_few_passages_beside_it_the_near_ones_join(deps: Deps) -> None:
     cluster_id = await bread_at_home(deps)
     for theme in ("boats", "bees", "chess"):
         await take_out(deps, about(theme))
@@ -161,7 +159,7 @@ async def test_of_few_passages_beside_it_none_is_lost_and_the_near_ones_join(dep
     assert counted[cluster_id] > SIZE
 
 
-async def test_after_a_move_to_another_model_it_stays_and_is_compared_by_the_new_vectors(
+async def test_after_a_move_it_stays_and_is_compared_by_new_vectors(
     deps: Deps,
 ) -> None:
     cluster_id = await bread_at_home(deps)

@@ -73,7 +73,7 @@ async def prepared(project: str, clock: SettableClock) -> Settings:
     return settings
 
 
-async def test_killed_after_each_commit_a_move_ends_as_an_undisturbed_one(
+async def test_a_move_killed_after_each_commit_ends_as_if_undisturbed(
     project: str, clock: SettableClock
 ) -> None:
     calm, wild = await prepared(f"{project}-calm", clock), await prepared(project, clock)
@@ -127,7 +127,7 @@ def moving(project: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.slow
-async def test_killed_by_the_system_a_move_is_completed_by_the_next_run(
+async def test_a_move_killed_by_the_system_is_completed_by_the_next(
     project: str,
     local_embedder: LocalEmbedder,
     tmp_path: Path,

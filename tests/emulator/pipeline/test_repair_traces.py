@@ -131,7 +131,7 @@ async def test_a_run_without_time_goes_on_where_the_last_one_ended(
     await assert_exact(backend)
 
 
-async def test_what_a_trace_writes_before_a_list_is_mended_is_not_undone(
+async def test_what_is_written_before_a_list_is_mended_is_not_undone(
     settings: Settings, backend: Backend, deps: Deps
 ) -> None:
     """Whatever is told to be wrong was, before the trace came; what it changed is left to it."""
@@ -183,7 +183,7 @@ async def test_repair_among_many_who_write_leaves_exact_lists(backend: Backend, 
     await assert_exact(backend)
 
 
-async def test_killed_after_any_commit_the_next_run_ends_in_the_same_state(
+async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
     settings: Settings, backend: Backend, deps: Deps
 ) -> None:
     class DiedError(Exception):

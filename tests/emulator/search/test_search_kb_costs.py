@@ -49,7 +49,7 @@ async def test_a_search_by_meaning_is_one_round_trip(deps: Deps, backend: Backen
     assert (1, TOTALS + DENSE_POOL) == await cost(backend, **asked)
 
 
-async def test_a_search_by_words_reads_a_list_for_each_and_then_its_page(
+async def test_a_search_by_words_reads_a_list_for_each_and_a_page(
     deps: Deps, backend: Backend
 ) -> None:
     await store_anchors(deps)
@@ -93,7 +93,7 @@ async def test_a_filter_that_leaves_many_reads_the_nearest(deps: Deps, backend: 
     assert (2 + 1, TOTALS + 1 + 1 + DENSE_POOL + WAITING) == await cost(backend, **asked)
 
 
-async def test_filters_that_leave_many_read_all_that_the_narrowest_leaves(
+async def test_filters_that_leave_many_read_what_the_narrowest_leaves(
     deps: Deps, backend: Backend
 ) -> None:
     await store_anchors(deps, FEW + 20)
@@ -102,7 +102,7 @@ async def test_filters_that_leave_many_read_all_that_the_narrowest_leaves(
     assert (2 + 1, TOTALS + 1 + 2 + FEW + 20 + WAITING) == await cost(backend, **asked)
 
 
-async def test_two_broad_filters_read_the_nearest_where_enough_of_these_pass(
+async def test_two_broad_filters_read_the_nearest_where_enough_pass(
     deps: Deps, backend: Backend
 ) -> None:
     both, more = [f"anchor {number}" for number in range(FEW + 10)], ["anchor"] * 40
@@ -116,7 +116,7 @@ async def test_two_broad_filters_read_the_nearest_where_enough_of_these_pass(
     assert (2 + 1, TOTALS + 1 + 2 + FILTERED_POOL + WAITING) == await cost(backend, **asked)
 
 
-async def test_two_broad_filters_read_all_that_passes_where_what_is_near_does_not(
+async def test_two_broad_filters_read_all_where_the_near_do_not_pass(
     deps: Deps, backend: Backend
 ) -> None:
     both, more = (
@@ -170,7 +170,7 @@ async def test_a_list_by_days_alone_is_one_round_trip(deps: Deps, backend: Backe
     assert (1, 7 + 1) == await cost(backend, **asked)
 
 
-async def test_one_filter_is_listed_by_the_server_where_its_list_was_cut(
+async def test_one_filter_of_a_cut_list_is_listed_by_the_server(
     deps: Deps, backend: Backend
 ) -> None:
     await store_anchors(deps)

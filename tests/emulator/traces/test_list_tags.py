@@ -124,7 +124,7 @@ async def test_pages_go_on_past_tags_that_nobody_bears_any_more(backend: Backend
     assert ["a", "z"] == [tag["name"] for page in pages for tag in page["tags"]]
 
 
-async def test_a_thousand_tags_that_nobody_bears_any_more_do_not_break_the_list(
+async def test_a_thousand_tags_of_nobody_do_not_break_the_list(
     backend: Backend,
 ) -> None:
     """Anybody can make them: contribute, withdraw, again."""

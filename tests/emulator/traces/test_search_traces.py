@@ -215,7 +215,7 @@ async def test_trust_breaks_a_tie(backend: Backend, embedder: WordEmbedder) -> N
     assert [made[2], made[3], made[1], made[0]] == await found(backend, query="c b")
 
 
-async def test_a_popular_trace_that_does_not_fit_never_beats_one_that_does(
+async def test_a_popular_trace_never_beats_one_that_fits(
     backend: Backend,
 ) -> None:
     made = await contribute_all(backend, 0, 1, 2, 3, 6)

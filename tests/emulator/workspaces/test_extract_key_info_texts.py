@@ -178,7 +178,7 @@ async def test_words_alone_bring_what_answers_first_in_any_language(
     # Of Korean the local model knows so little that its noise is louder than the words.
     [pytest.param(*each[1:], id=each[0]) for each in SPOKEN if each[0] != "Korean"],
 )
-async def test_a_model_that_knows_little_but_english_leaves_what_answers_first(
+async def test_a_model_of_little_but_english_leaves_the_answer_first(
     backend: Backend, query: str, answer: str, others: tuple[str, ...]
 ) -> None:
     result = await twice(backend, query, among(answer, others))
@@ -359,7 +359,7 @@ async def test_one_character_is_a_text(quick: Backend) -> None:
         assert [text] == (await twice(quick, "x", text))["contexts"]
 
 
-async def test_more_passages_than_can_be_taken_in_are_refused_with_a_way_out(
+async def test_too_many_passages_are_refused_with_a_way_out(
     quick: Backend,
 ) -> None:
     text = "\n\n".join(str(number) for number in range(20_001))
@@ -370,7 +370,7 @@ async def test_more_passages_than_can_be_taken_in_are_refused_with_a_way_out(
     assert 0 == answer.receipt.documents_written
 
 
-async def test_a_text_of_the_same_tiny_paragraph_over_and_over_is_one_passage(
+async def test_a_tiny_paragraph_repeated_over_and_over_is_one_passage(
     quick: Backend,
 ) -> None:
     text = "anchor\n\n" * 50_000
