@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import random
+import time
 import uuid
 from contextlib import ExitStack
 from pathlib import Path
@@ -171,8 +172,9 @@ async def monotonic(monkeypatch: pytest.MonkeyPatch) -> Monotonic:
 
 @pytest.fixture
 def sleepless(monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `asyncio.sleep` advance `monotonic` and return at once."""
+    """Let `asyncio.sleep` and `time.sleep` advance `monotonic` and return at once."""
     monkeypatch.setattr(asyncio, "sleep", monotonic.sleep)
+    monkeypatch.setattr(time, "sleep", monotonic.turn)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Backend, Deps
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("sleepless")]
 
 BUCKET: Final = "library"
 ADDRESS: Final = f"gs://{BUCKET}/notes"

@@ -86,7 +86,9 @@ async def written(backend: Backend) -> int:
     return meter.documents_written
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
+)
 async def test_damaged_lists_become_those_made_from_scratch(
     backend: Backend, deps: Deps, seed: int
 ) -> None:

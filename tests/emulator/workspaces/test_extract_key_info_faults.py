@@ -94,6 +94,7 @@ async def calm(fake: FakeOpenAI, project: str) -> AsyncIterator[Backend]:
     await opened.aclose()
 
 
+@pytest.mark.usefixtures("sleepless")
 async def test_a_model_that_is_busy_for_a_moment_is_asked_again(
     calm: Backend, fake: FakeOpenAI, more: Open
 ) -> None:

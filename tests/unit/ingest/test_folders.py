@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers.reading import BrokenInput, list_files, read, read_files
@@ -213,6 +213,7 @@ def test_no_json_stops_the_reading_of_lines(values: list[Any]) -> None:
     assert_readable("a.jsonl", "\n".join(map(json.dumps, values)).encode())
 
 
+@settings(max_examples=50)
 @given(value=_BOOKS | _JSON, paged=st.booleans())
 def test_no_json_stops_the_reading_of_an_export(*, value: Any, paged: bool) -> None:
     assert_readable("a.json", json.dumps({"results": value} if paged else value).encode())

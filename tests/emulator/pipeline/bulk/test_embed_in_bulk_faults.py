@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from shared.pipeline.embedding.bulk import Bulk
     from shared.runtime.context import Deps
 
-pytestmark = [pytest.mark.anyio, CLIENT_LEAVES_SOCKETS]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.usefixtures("sleepless"),
+    CLIENT_LEAVES_SOCKETS,
+]
 
 
 @pytest.mark.parametrize("ending", ["JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"])
@@ -70,7 +74,6 @@ async def test_a_job_that_made_next_to_nothing_fails_and_no_text_does(
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
 
-@pytest.mark.usefixtures("sleepless")
 async def test_an_outage_while_a_job_works_fails_nothing(
     base: Deps, bulk: Bulk, vertex: FakeVertexBatch
 ) -> None:
@@ -84,7 +87,6 @@ async def test_an_outage_while_a_job_works_fails_nothing(
     await assert_all_embedded_once(base, vertex, "Note")
 
 
-@pytest.mark.usefixtures("sleepless")
 async def test_an_unconfirmed_job_is_found_by_the_next_run(
     base: Deps, bulk: Bulk, vertex: FakeVertexBatch
 ) -> None:
