@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.index.bm25 import Postings, Totals, idf
@@ -24,7 +24,6 @@ COMMON = {"bread": Postings(200, {}), "oven": Postings(20, {})}
 CALIBRATION = Calibration(similarity=0.3, together=0.4, words=0.25)
 HITS = st.builds(Evidence, st.none() | st.floats(-1, 1), st.none() | st.floats(0, 1))
 POOLS = st.lists(HITS, max_size=5)
-sampled = settings(max_examples=100)
 
 
 def matches(similarity: float | None, covered: float | None) -> bool:
@@ -108,7 +107,6 @@ def test_the_larger_the_base_the_more_words_a_hit_must_hold() -> None:
     assert sizes[-1] < 1
 
 
-@sampled
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_a_model_that_nobody_measured_is_only_spoken_against_by_both_legs_together(
     similarity: float, covered: float
@@ -118,14 +116,12 @@ def test_a_model_that_nobody_measured_is_only_spoken_against_by_both_legs_togeth
         assert covered <= 0.3  # sums of such numbers fall short of a third of 0.3 by a hair
 
 
-@sampled
 @given(POOLS, HITS)
 def test_a_further_hit_never_unsays_a_match(pool: list[Evidence], hit: Evidence) -> None:
     if anything_matches(pool, MINILM, DOCUMENTS):
         assert anything_matches([hit, *pool], MINILM, DOCUMENTS)
 
 
-@sampled
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_more_of_either_never_unsays_a_match(
     similarity: float, covered: float, nearer: float, wordier: float
