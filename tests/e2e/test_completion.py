@@ -44,7 +44,7 @@ def test_every_kind_of_name_that_readers_type_is_completed() -> None:
         ("explore_topic", "tag", BAKING.tags[0]),
     ],
 )
-async def test_authors_titles_and_tags_are_completed_as_they_are_written(
+async def test_authors_titles_and_tags_are_completed_as_written(
     client: Client, prompt: str, argument: str, name: str
 ) -> None:
     value = {"name": argument, "value": name[:3].lower()}

@@ -135,7 +135,7 @@ async def test_an_app_is_opened_by_its_own_scheme(browser: Browser, doorway: Doo
     assert [] == browser.complaints
 
 
-async def test_after_a_wrong_key_the_page_says_so_and_waits_for_another(
+async def test_after_a_wrong_key_the_page_waits_for_another(
     browser: Browser, doorway: Doorway, client: str
 ) -> None:
     key, _ = await doorway.make_key()
@@ -309,7 +309,7 @@ async def test_a_request_that_is_over_says_where_to_start_again(
     assert "Start again from the program" in await browser.read()
 
 
-async def test_a_person_signs_in_with_google_and_the_program_gets_its_code(
+async def test_a_person_signs_in_by_google_and_the_program_gets_a_code(
     browsers: Browsers, settings: Settings, client: str
 ) -> None:
     with FakeGoogle() as google:

@@ -142,9 +142,7 @@ def key_for(project: str, user: str) -> dict[str, str | None]:
     return {"authorization": f"Bearer {text}"}
 
 
-def test_the_gateways_own_refusals_have_the_same_shape_and_people_are_apart(
-    project: str, log: Path
-) -> None:
+def test_the_gateways_refusals_have_the_same_shape(project: str, log: Path) -> None:
     environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project, "WRITES_PER_MINUTE": "2"}
     with run_gateway(INLINE, environment, log) as running:
         anna, ben = key_for(project, "anna@example.com"), key_for(project, "ben")

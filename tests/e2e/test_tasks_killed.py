@@ -39,7 +39,7 @@ def adding(client: int, number: int) -> tuple[str, CallRequest]:
     return ADD.name, request_of(ADD, Caller.of("anna"), arguments)
 
 
-async def test_every_call_of_a_function_that_dies_is_done_once_and_whole(
+async def test_each_call_of_a_function_that_dies_is_done_once(
     backend: Backend,
     project: str,
     tmp_path: Path,

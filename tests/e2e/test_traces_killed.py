@@ -128,7 +128,7 @@ def changing(have: list[Own]) -> Callable[[int, int], tuple[str, CallRequest]]:
     return call
 
 
-async def test_whatever_dies_while_traces_change_all_that_they_share_is_exact(
+async def test_whatever_dies_while_traces_change_their_sums_are_exact(
     backend: Backend,
     project: str,
     tmp_path: Path,

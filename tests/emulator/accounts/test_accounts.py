@@ -88,7 +88,7 @@ async def test_more_than_there_is_cannot_be_taken_back(store: AccessStore) -> No
     assert (await store.accounts.get(ANNA)).balance == 100
 
 
-async def test_what_a_call_held_that_was_never_heard_of_can_be_taken_back(
+async def test_what_a_lost_call_held_can_be_taken_back(
     store: AccessStore,
 ) -> None:
     await store.accounts.credit(ANNA, 100, NOON)

@@ -145,7 +145,7 @@ async def test_a_call_that_was_paid_long_ago_takes_money_again(store: AccessStor
     assert await money(store, later) == (50, 50)
 
 
-async def test_a_call_that_was_settled_by_its_old_answer_takes_money_again(
+async def test_a_call_settled_by_its_old_answer_takes_money_again(
     store: AccessStore,
 ) -> None:
     await store.calls.reserve(BILL, "one", NOON)
@@ -222,7 +222,7 @@ async def test_a_gateway_that_is_killed_blocks_the_money_for_an_hour(store: Acce
     assert await money(store, LATE) == (100, 70)
 
 
-async def test_an_unknown_outcome_is_settled_by_the_same_call_sent_again(
+async def test_an_unknown_outcome_is_settled_by_the_call_sent_again(
     store: AccessStore,
 ) -> None:
     unknown = replace(BILL, entry=replace(BEFORE, outcome="UNAVAILABLE"))
@@ -236,7 +236,7 @@ async def test_an_unknown_outcome_is_settled_by_the_same_call_sent_again(
     assert await money(store) == (70, 70)
 
 
-async def test_a_call_sent_again_just_before_its_hold_expires_is_charged(
+async def test_a_call_sent_again_before_its_hold_expires_is_charged(
     store: AccessStore,
 ) -> None:
     await store.calls.reserve(BILL, "one", NOON)
@@ -288,7 +288,7 @@ async def test_a_month_costs_no_more_than_its_budget(store: AccessStore) -> None
     assert (await store.accounts.get(ANNA)).spent == 0
 
 
-async def test_a_free_call_that_wrote_is_written_down_and_opens_no_account(
+async def test_a_free_call_that_wrote_is_recorded_without_an_account(
     access: Connection,
 ) -> None:
     store = AccessStore(access)
@@ -309,7 +309,7 @@ async def test_a_free_call_that_was_done_keeps_its_record(
     assert CallRecord(bill=free) == await store.calls.get("c1")
 
 
-async def test_a_free_call_of_which_nobody_knew_is_known_once_it_is_sent_again(
+async def test_a_lost_free_call_is_known_once_it_is_sent_again(
     store: AccessStore,
 ) -> None:
     free = replace(PAID, price=0)
@@ -366,7 +366,7 @@ async def test_a_cancellation_whose_answer_was_lost_gives_back_once(
     assert await money(store) == (100, 100)
 
 
-async def test_a_reservation_that_landed_unheard_is_shared_by_the_next_try(
+async def test_a_lost_reservation_is_shared_by_the_next_try(
     store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken:

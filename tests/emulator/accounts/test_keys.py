@@ -81,7 +81,7 @@ async def test_a_users_keys_are_listed_the_newest_first(store: AccessStore) -> N
     assert [made(3), made(2), made(1)] == await store.keys.all("anna")
 
 
-async def test_a_key_that_changes_at_that_moment_is_revoked_all_the_same(
+async def test_a_key_that_changes_meanwhile_is_revoked_all_the_same(
     access: Connection, store: AccessStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.keys.add(KEY)

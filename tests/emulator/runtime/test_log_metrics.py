@@ -126,7 +126,7 @@ async def test_what_a_job_sets_apart_counts(deps: Deps, capsys: pytest.CaptureFi
     assert {"set_apart_total": 1} == values_of(line)
 
 
-async def test_a_line_says_who_called_what_for_how_much_and_nothing_of_what_was_said(
+async def test_a_line_says_who_called_what_and_nothing_of_the_contents(
     backend: Backend, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await called(backend, "get_stats", {"a secret": "a secret"})

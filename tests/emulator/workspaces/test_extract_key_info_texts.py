@@ -230,7 +230,7 @@ async def test_the_same_paragraph_twice_comes_once(quick: Backend) -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-async def test_a_quote_is_exact_for_the_document_it_names_though_another_spaces_it_otherwise(
+async def test_a_quote_is_exact_though_other_texts_space_it_otherwise(
     quick: Backend, order: tuple[int, int]
 ) -> None:
     spaced = ["Rye bread.\n\nThe anchor holds.", "\n\nThe \t anchor\r\nholds.\n\nA comet."]

@@ -54,7 +54,7 @@ def test_two_topics_of_people_may_have_passages_in_common() -> None:
     assert not theirs & {row for rows in rows_of(topics) for row in rows}
 
 
-def test_what_is_near_a_topic_of_people_joins_it_and_its_fringe_is_no_topic() -> None:
+def test_what_is_near_a_topic_of_people_joins_it() -> None:
     vectors = groups(3, size=60)
     topics, [kept] = kept_among(find_topics(vectors), [made(vectors, range(20))], vectors)
     assert [{1}, {2}] == sorted({row // 60 for row in rows} for rows in rows_of(topics))
@@ -62,7 +62,7 @@ def test_what_is_near_a_topic_of_people_joins_it_and_its_fringe_is_no_topic() ->
 
 
 @pytest.mark.parametrize("held", [3, 9])
-def test_where_people_made_a_topic_of_a_few_of_many_the_others_are_their_own(held: int) -> None:
+def test_beside_a_topic_made_by_people_others_are_their_own(held: int) -> None:
     vectors = groups(3, size=60)
     few = replace(made(vectors, range(held)), reach=1.0)
     topics, [kept] = kept_among(find_topics(vectors), [few], vectors)
@@ -72,7 +72,7 @@ def test_where_people_made_a_topic_of_a_few_of_many_the_others_are_their_own(hel
 
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**16), held=st.integers(1, GROUP))
-def test_to_take_some_first_and_the_others_later_comes_to_the_same(seed: int, held: int) -> None:
+def test_taking_some_first_and_others_later_is_the_same(seed: int, held: int) -> None:
     vectors = np.concatenate([groups(4, seed), strays(20, seed + 1)])
     found, people = find_topics(vectors), [made(vectors, range(held))]
     topics, [kept] = kept_among(found, people, vectors)

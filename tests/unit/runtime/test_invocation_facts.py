@@ -57,7 +57,7 @@ async def test_a_call_that_fails_keeps_what_it_noted_before(backend: Backend) ->
     assert {"passages": 7} == (await receipt_of(backend, work, ANNA)).notes
 
 
-async def test_a_call_works_in_the_task_of_its_credential_until_its_tool_says_otherwise(
+async def test_a_call_works_in_the_task_of_its_credential(
     backend: Backend,
 ) -> None:
     def work(deps: Deps) -> None:
@@ -70,9 +70,7 @@ async def test_a_call_works_in_the_task_of_its_credential_until_its_tool_says_ot
     assert ["thesis", None, "other"] == found
 
 
-async def test_a_call_knows_until_when_somebody_waits_and_a_job_has_nobody(
-    backend: Backend, deps: Deps
-) -> None:
+async def test_a_call_knows_until_when_somebody_waits(backend: Backend, deps: Deps) -> None:
     seen: list[float | None] = []
     await receipt_of(backend, lambda own: seen.append(own.deadline), ANNA)
     [deadline] = seen
@@ -96,7 +94,7 @@ async def test_a_function_of_before_tells_neither_notes_nor_task() -> None:
     assert ({}, None) == (answer.receipt.notes, answer.receipt.task)
 
 
-async def test_a_caller_is_told_what_a_call_cost_and_nothing_that_was_noted() -> None:
+async def test_a_caller_is_told_what_a_call_cost_and_no_notes() -> None:
     receipt = Receipt(documents_read=3, price=5, task="thesis", notes={"passages": 7})
     told = {"documents_read": 3, "documents_written": 0, "round_trips": 0, "milliseconds": 0.0}
     assert told | {"price": 5} == receipt.cost()

@@ -37,7 +37,7 @@ def test_equal_candidates_are_ordered_by_id() -> None:
     assert ["a", "b", "c"] == [member for member, _ in fuse({"c": same, "a": same, "b": same})]
 
 
-def test_a_leg_that_finds_all_equal_leaves_the_order_to_the_other() -> None:
+def test_a_leg_that_finds_all_equal_leaves_order_to_the_other() -> None:
     pool = {"a": Scores(0.5, 1.0), "b": Scores(0.5, 3.0), "c": Scores(0.5, 2.0)}
     assert ["b", "c", "a"] == [member for member, _ in fuse(pool)]
 

@@ -41,7 +41,7 @@ def test_a_term_that_no_document_holds_says_most() -> None:
     assert "zeppelin" == max(said, key=said.__getitem__)
 
 
-def test_coverage_is_the_share_of_information_that_a_document_holds() -> None:
+def test_coverage_is_the_share_of_information_in_a_document() -> None:
     said = {"bread": 1.0, "oven": 2.0, "zeppelin": 5.0}
     assert [0.0, 0.125, 0.375, 1.0] == [
         coverage(said, held) for held in (set(), {"bread"}, {"bread", "oven"}, set(said))
@@ -76,7 +76,7 @@ def test_similarity_and_words_make_up_for_each_other(
     assert expected == matches(similarity, covered)
 
 
-def test_a_hit_with_all_words_of_the_query_matches_whatever_its_similarity() -> None:
+def test_a_hit_with_all_words_matches_whatever_its_similarity() -> None:
     said = information(["oven", "bread", "oven", "tin"], COMMON, TOTALS)
     assert matches(-1.0, coverage(said, ["tin", "bread", "oven"]))
 
@@ -87,7 +87,7 @@ def test_similarity_and_words_of_different_hits_do_not_add_up() -> None:
     assert anything_matches([near, wordy, Evidence(0.35, 0.9)], CALIBRATION, DOCUMENTS)
 
 
-def test_without_words_similarity_decides_by_a_constant_of_its_own() -> None:
+def test_without_words_similarity_decides_by_its_own_constant() -> None:
     assert [True, False] == [matches(similarity, None) for similarity in (0.3, 0.29)]
 
 
@@ -108,7 +108,7 @@ def test_the_larger_the_base_the_more_words_a_hit_must_hold() -> None:
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
-def test_a_model_that_nobody_measured_is_only_spoken_against_by_both_legs_together(
+def test_an_unmeasured_model_is_overruled_by_both_legs_only(
     similarity: float, covered: float
 ) -> None:
     if not anything_matches([Evidence(similarity, covered)], UNMEASURED, DOCUMENTS):

@@ -134,7 +134,7 @@ def test_a_paragraph_that_does_not_fit_is_cut_after_a_sentence() -> None:
     assert second.startswith("Sentence number 4 of")
 
 
-def test_a_paragraph_ends_a_chunk_only_when_the_chunk_is_half_full() -> None:
+def test_a_paragraph_ends_a_chunk_that_is_half_full() -> None:
     text = f"{sentences(2)}\n\n{sentences(8)}"
     assert chunks(text, Limits(50, 60, 0))[0] == f"{sentences(2)}\n\n{sentences(3)}"
 

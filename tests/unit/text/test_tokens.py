@@ -40,9 +40,7 @@ def tokens(text: str) -> list[str]:
         ("\u0600 1", ["\u0600", "1"]),
     ],
 )
-def test_a_text_falls_into_pieces_of_words_characters_and_symbols(
-    text: str, expected: list[str]
-) -> None:
+def test_a_text_splits_into_words_characters_and_symbols(text: str, expected: list[str]) -> None:
     assert expected == tokens(text)
 
 

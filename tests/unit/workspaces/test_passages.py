@@ -166,7 +166,7 @@ def test_a_paragraph_that_is_too_long_is_cut_after_a_sentence() -> None:
     assert (35, sentences(60)) == (first.count("."), f"{first} {second}")
 
 
-def test_a_sentence_that_ends_where_the_passage_is_full_belongs_to_it() -> None:
+def test_a_sentence_that_ends_as_a_passage_is_full_is_in_it() -> None:
     full = "x" * 60 + " y end."
     assert [full, full, full] == passages(" ".join([full] * 3), len(full))
 
@@ -183,12 +183,12 @@ def test_a_sentence_stays_whole_after_a_short_one() -> None:
     assert [short, long] == passages(f"{short} {long}")
 
 
-def test_an_end_that_leaves_a_passage_nearly_empty_does_not_count() -> None:
+def test_an_end_that_leaves_a_passage_nearly_empty_is_none() -> None:
     found = passages("Yes. " + "word " * 400)
     assert ("Yes. word", True) == (found[0][:9], len(found[0]) > 1490)
 
 
-def test_the_last_passage_is_a_fifth_full_where_another_sentence_allows() -> None:
+def test_the_last_passage_is_a_fifth_full_where_possible() -> None:
     found = passages(sentences(36))
     assert (29, 7) == (found[0].count("."), found[1].count("."))
 
@@ -258,7 +258,7 @@ def test_emoji_in_one_long_word_stay_whole() -> None:
     ],
     ids=["letters", "Chinese without punctuation", "base64"],
 )
-def test_one_line_of_a_million_characters_is_cut_where_passages_are_full(line: str) -> None:
+def test_a_line_of_a_million_is_cut_where_passages_are_full(line: str) -> None:
     found = passages(line)
     assert line == "".join(found)
     assert all(len(passage) > 1490 for passage in found[:-2])
