@@ -17,8 +17,6 @@ from tests.support.knowledge import BAKING, SAILING
 from tests.support.mcp_wire import MODERN, TOOL_NAMES, assert_fits
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from mcp_types import CallToolResult
 
     from tests.support.gateway_process import Library, Running
@@ -26,13 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 LATEST_HANDSHAKE = "2025-11-25"
-
-
-@pytest.fixture(params=[MODERN, "legacy"])
-async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    """A connected client."""
-    async with Client(carrel.endpoint, mode=request.param) as connected:
-        yield connected
 
 
 def text_of(result: CallToolResult) -> str:

@@ -17,24 +17,15 @@ from shared.accounts.keyring import Keyring
 from shared.core.caller import EVERYTHING
 from tests.e2e.access.conftest import CLOUD, in_access
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
-from tests.support.mcp_wire import MODERN, assert_fits, call, message, post
+from tests.support.mcp_wire import assert_fits, call, message, post
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from shared.accounts.repositories.access_store import AccessStore
-    from tests.support.gateway_process import Running
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(params=[MODERN, "legacy"])
-async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    """A connected client."""
-    async with Client(carrel.endpoint, mode=request.param) as connected:
-        yield connected
 
 
 async def answer_of(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:

@@ -12,26 +12,16 @@ from shared.accounts.account import HOLD_LASTS, Account
 from shared.accounts.call_record import Bill, CallEntry
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import InvalidInput
-from shared.firestore.database import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from shared.core.meter import Meter
+    from shared.firestore.database import Connection
 
 pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 ANNA = "anna@example.com"
 BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, entry=CallEntry(started_at=NOON))
-
-
-@pytest.fixture
-async def access(project: str) -> AsyncIterator[Connection]:
-    """The database of accounts."""
-    connection = Connection(project, "access")
-    yield connection
-    await connection.aclose()
 
 
 @pytest.fixture

@@ -16,12 +16,12 @@ from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, CallRecord, S
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.calls import CallRecords
 from shared.core.errors import PaymentRequired, Unavailable
-from shared.firestore.database import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from shared.core.meter import Meter
+    from shared.firestore.database import Connection
 
     Commit = Callable[..., Awaitable[Any]]
 
@@ -43,12 +43,10 @@ FAILED = replace(BILL, entry=REFUSED)
 
 
 @pytest.fixture
-async def access(project: str) -> AsyncIterator[Connection]:
+async def access(access: Connection) -> Connection:
     """The database of accounts and calls, where Anna has 100."""
-    connection = Connection(project, "access")
-    await AccessStore(connection).accounts.credit(ANNA, 100, NOON)
-    yield connection
-    await connection.aclose()
+    await AccessStore(access).accounts.credit(ANNA, 100, NOON)
+    return access
 
 
 @pytest.fixture

@@ -15,10 +15,9 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.keys import MOST_LISTED
 from shared.core.caller import EVERYTHING
 from shared.core.errors import NotFound
-from shared.firestore.database import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from shared.firestore.database import Connection
 
 pytestmark = pytest.mark.anyio
 
@@ -31,14 +30,6 @@ KEY = AccessKey(
     text_hash="h",
     created_at=NOON,
 )
-
-
-@pytest.fixture
-async def access(project: str) -> AsyncIterator[Connection]:
-    """The database of keys."""
-    connection = Connection(project, "access")
-    yield connection
-    await connection.aclose()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pytest
 
 from shared.core.settings import Settings
 from tests.support.extractions import cost, decision, hold, ids, of, pattern, warning
-from tests.support.knowledge import BAKING, SAILING, put_in
 from tests.support.tool_calls import call_error, call_result
 
 if TYPE_CHECKING:
@@ -22,12 +21,6 @@ pytestmark = pytest.mark.anyio
 def settings(project: str) -> Settings:
     """With a topic of the house's own."""
     return Settings(google_cloud_project=project, topic_aliases={"Brot": "bread baking"})
-
-
-@pytest.fixture
-async def chunks(deps: Deps) -> list[Chunk]:
-    """Three passages about baking, and two about sailing."""
-    return await put_in(deps, BAKING, SAILING)
 
 
 async def hold_decisions(deps: Deps, chunks: list[Chunk]) -> dict[str, str]:

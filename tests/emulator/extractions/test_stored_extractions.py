@@ -24,7 +24,7 @@ from tests.support.extractions import (
     waiting,
     warning,
 )
-from tests.support.knowledge import BAKING, SAILING, index_all, put_in, write
+from tests.support.knowledge import BAKING, index_all, put_in, write
 from tests.support.stored_documents import documents, snapshots
 
 if TYPE_CHECKING:
@@ -39,12 +39,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 DECISION, WARNING = ExtractionType.DECISION, ExtractionType.WARNING
-
-
-@pytest.fixture
-async def chunks(deps: Deps) -> list[Chunk]:
-    """Three passages about baking, and two about sailing."""
-    return await put_in(deps, BAKING, SAILING)
 
 
 async def topics(deps: Deps) -> dict[str, dict[str, int]]:
