@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import random
+import time
 import uuid
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,13 +37,16 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["tests.support.index_proof", "tests.support.browser"]
 
-# Every run tries the same examples, without a deadline: a busy machine easily exceeds the default
-# of 200 ms.
+# Every run tries the same examples, but the slow one, which explores from a seed of its own. There
+# is no deadline: a busy machine easily exceeds the default of 200 ms.
 hypothesis.settings.register_profile(
     "carrel",
     deadline=None,
     derandomize=True,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile(
+    "exploring", hypothesis.settings.get_profile("carrel"), derandomize=False, database=None
 )
 hypothesis.settings.load_profile("carrel")
 
@@ -61,8 +66,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
     A run of unit tests alone starts none.
     """
+    if _explores(config):
+        hypothesis.settings.load_profile("exploring")
     if hasattr(config, "workerinput"):
         return
+    if _explores(config):
+        os.environ.setdefault("KILL_SEED", str(_seed()))
+        config.option.hypothesis_seed = config.option.hypothesis_seed or _seed()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", _BLAS_THREADS)
     if _only_unit_tests(config):
         return
@@ -72,6 +82,14 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
     except EmulatorError as error:
         raise pytest.UsageError(str(error)) from error
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Print what chooses the moments of random kills, and the examples, before any are tried."""
+    if not _explores(config):
+        return []
+    seed = config.option.hypothesis_seed
+    return [f"to repeat it: KILL_SEED={os.environ['KILL_SEED']} ARGS=--hypothesis-seed={seed}"]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -101,6 +119,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop the emulator."""
     if _EMULATOR in config.stash:
         config.stash[_EMULATOR].close()
+
+
+def _explores(config: pytest.Config) -> bool:
+    """Whether it is a run of slow tests."""
+    return bool(config.option.markexpr == "slow")
+
+
+def _seed() -> int:
+    return random.SystemRandom().randrange(2**32)
 
 
 def _only_unit_tests(config: pytest.Config) -> bool:
@@ -145,8 +172,15 @@ async def monotonic(monkeypatch: pytest.MonkeyPatch) -> Monotonic:
 
 @pytest.fixture
 def sleepless(monotonic: Monotonic, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `asyncio.sleep` advance `monotonic` and return at once."""
+    """Let `asyncio.sleep` and `time.sleep` advance `monotonic` and return at once."""
     monkeypatch.setattr(asyncio, "sleep", monotonic.sleep)
+    monkeypatch.setattr(time, "sleep", monotonic.turn)
+
+
+@pytest.fixture
+def kill_chance() -> random.Random:
+    """Chooses the moments of kills, by `KILL_SEED`."""
+    return random.Random(int(os.environ.get("KILL_SEED", "0")))  # noqa: S311 - no secret
 
 
 @pytest.fixture

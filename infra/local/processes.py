@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from infra.build.discovery import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 START_SECONDS: Final = 60.0
 LOOPBACK: Final = "127.0.0.1"
@@ -75,9 +75,18 @@ def answers(host: str) -> bool:
     return True
 
 
-def in_checkout(source: Path, environment: Mapping[str, str]) -> Program:
-    """A function that imports whatever it likes of the checkout, with variables beside our own."""
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+def in_checkout(
+    source: Path, environment: Mapping[str, str], *, withheld: Collection[str] = ()
+) -> Program:
+    """A function that may import anything of the checkout.
+
+    Args:
+        source: Its entry point.
+        environment: Variables beside our own.
+        withheld: Variables that it is not given.
+    """
+    inherited = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    variables = {name: value for name, value in inherited.items() if name not in withheld}
     return Program(source, Path(sys.executable), variables, ROOT)
 
 

@@ -19,6 +19,7 @@ from functions.gateway.calls.dispatch import IdTokens
 from infra.build.functions import functions
 from infra.local.processes import LOOPBACK, await_answer, end_soon, in_checkout, start
 from infra.local.serve_function import REQUIRED_SECRET
+from shared.core.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 GATEWAY: Final = Path(__file__).with_name("gateway_main.py")
 FUNCTION_SECRET: Final = "CARREL_FUNCTION_SECRET"  # noqa: S105 - the variable's name
 """The environment variable with the secret that a local gateway sends to functions."""
+
+
+_SETTINGS: Final = frozenset(name.upper() for name in Settings.model_fields)
+"""Variables of which a function is given those that it declares, as in the cloud."""
 
 
 class SecretOfRun(IdTokens):
@@ -91,7 +96,11 @@ def serve_tools(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="carrel-")))
         programs = {
-            function.name: in_checkout(_written(folder / function.key, function.main), variables)
+            function.name: in_checkout(
+                _written(folder / function.key, function.main),
+                variables,
+                withheld=_SETTINGS - {*function.settings, *function.secrets},
+            )
             for function in functions()
             if function.name in names
         }

@@ -61,11 +61,9 @@ class ToolFailure(CarrelError):
     """The caller can act on it.
 
     Attributes:
-        task: The task that the call worked in, where its tool says so.
         facts: For the log and the audit, where no content may stand.
     """
 
-    task: str | None = None
     facts: Mapping[str, Any] = MappingProxyType({})
 
 

@@ -9,6 +9,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from google.cloud.firestore import DELETE_FIELD
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
@@ -97,12 +99,16 @@ class Codec(Generic[RecordT]):
                 values[name] = data[self.names[name]]
         return self._kind(**values)
 
-    def write(self, record: object, only: Collection[str] | None = None) -> dict[str, Any]:
+    def write(
+        self, record: object, only: Collection[str] | None = None, *, clear: bool = False
+    ) -> dict[str, Any]:
         """The fields of a record as they are stored, or only some of them.
 
         Args:
             record: A record, or anything that has the attributes.
             only: Names of fields; by default all.
+            clear: Whether to delete an `ADDED` field that is None, as an update or a merge must:
+                the document may still hold a value.
         """
         values = {
             name: getattr(record, name) for name in self.names if only is None or name in only
@@ -112,9 +118,12 @@ class Codec(Generic[RecordT]):
             for name, value in values.items()
             if value is not None or not self._fields[name].metadata.get("added")
         }
+        if clear:
+            left_out = {self.names[name] for name in values} - written.keys()
+            written |= dict.fromkeys(left_out, DELETE_FIELD)
         for name, codec in self._inline.items():
             if only is None or name in only:
-                written |= codec.write(getattr(record, name))
+                written |= codec.write(getattr(record, name), clear=clear)
         return written
 
 

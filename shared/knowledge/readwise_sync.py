@@ -80,8 +80,11 @@ class Progress:
         return {name: each for name, each in self.missed.items() if not each.parked}
 
 
+_MISSED: Final = Codec(Missed)
+
+
 def _missed(data: Mapping[str, Any]) -> dict[str, Missed]:
-    return {book_id: Codec(Missed).load(book) for book_id, book in data.items()}
+    return {book_id: _MISSED.load(book) for book_id, book in data.items()}
 
 
 _CODEC: Final = Codec(Progress, readers={"missed": _missed, "under_way": Codec(UnderWay).load})

@@ -76,9 +76,9 @@ _CODEC: Final = Codec(
 )
 
 
-def described(source: SourceFields) -> dict[str, Any]:
-    """What is known of a source, as it is stored."""
-    return _CODEC.write(source, SOURCE_FIELDS)
+def described(source: SourceFields, *, clear: bool = False) -> dict[str, Any]:
+    """What is known of a source, as it is stored; `clear` for a merge into what is there."""
+    return _CODEC.write(source, SOURCE_FIELDS, clear=clear)
 
 
 class Sources:

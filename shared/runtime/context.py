@@ -49,7 +49,7 @@ texts at once, and then one that any model answers, which must not be refused fo
 
 @dataclass(frozen=True)
 class Deps:
-    """What a handler may use: one per call. Only its meter and its timings change.
+    """What a handler may use: one per call. Nobody assigns to it; its meter and timings count up.
 
     Attributes:
         caller: On whose behalf it runs.

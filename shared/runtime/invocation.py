@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
+    from shared.core.caller import Caller
     from shared.runtime.context import Backend, Deps
     from shared.runtime.messages import CallRequest
     from shared.runtime.schemas import Arguments, Result
@@ -130,28 +131,37 @@ async def call(tool: Tool[Any, Any], request: CallRequest, backend: Backend) -> 
     """Run one call to its end; whatever goes wrong becomes an error on the wire."""
     started = time.perf_counter()
     deps = backend.deps_of(request, Meter(), needs=tool.needs, read_only=tool.effect is Effect.READ)
+    task = request.caller.task
     try:
-        outcome, replayed = await _run(tool, request, deps)
-        receipt = Receipt(
-            price=outcome.price,
-            replayed=replayed or None,
-            task=outcome.task or request.caller.task,
-            notes=audit_facts(outcome.facts),
-        )
+        arguments = parse(tool.input, request.arguments, tool.name)
+        task = _task_of(tool, arguments, request.caller)
+        outcome, replayed = await _run(tool, arguments, request, deps)
+        facts = audit_facts(outcome.facts)
+        receipt = Receipt(price=outcome.price, replayed=replayed or None, notes=facts)
         answer = CallAnswer(**_answered(tool, outcome.result), receipt=receipt)
     except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
         answer = _failed(error, request, tool)
     seconds = time.perf_counter() - started
-    return answer.model_copy(update={"receipt": _metered(answer.receipt, deps, seconds)})
+    receipt = answer.receipt.model_copy(update=_measured(deps, seconds) | {"task": task})
+    return answer.model_copy(update={"receipt": receipt})
 
 
-async def _run(tool: Tool[Any, Any], request: CallRequest, deps: Deps) -> tuple[Outcome[Any], bool]:
+def _task_of(tool: Tool[Any, Any], arguments: Arguments, caller: Caller) -> str | None:
+    """The task that the call works in, however it ends; the handler refuses a wrong name."""
+    try:
+        return tool.task(arguments, caller) if tool.task else caller.task
+    except InvalidInput:
+        return caller.task
+
+
+async def _run(
+    tool: Tool[Any, Any], arguments: Arguments, request: CallRequest, deps: Deps
+) -> tuple[Outcome[Any], bool]:
     """Run within the deadline, which the gateway took from the declaration or a setting.
 
     Returns:
         What the call came to, and whether it had been done before.
     """
-    arguments = parse(tool.input, request.arguments, tool.name)
     seconds = request.deadline - time.time()
     if seconds <= 0:
         problem = f"{tool.name} was not run, as its time was up"
@@ -166,7 +176,7 @@ async def _run(tool: Tool[Any, Any], request: CallRequest, deps: Deps) -> tuple[
         raise outage(tool, request, problem, _write_state(deps)) from None
     except Unavailable as error:
         failure = explained(tool, request, error, _write_state(deps))
-        failure.task, failure.facts = error.task, error.facts
+        failure.facts = error.facts
         raise failure from error
 
 
@@ -202,23 +212,26 @@ def _failed(error: Exception, request: CallRequest, tool: Tool[Any, Any]) -> Cal
     """The error as the caller may see it: of a fault of ours nothing but the call's id."""
     if isinstance(error, Unavailable):
         log.warning("unavailable", tool=tool.name, call_id=request.call_id, **describe(error))
-    if not isinstance(error, ToolFailure):
-        log.error("fault", tool=tool.name, call_id=request.call_id, **describe(error))
-        answer = CallAnswer.failed(fault(tool.name, request.call_id))
-        return answer.model_copy(update={"receipt": Receipt(task=request.caller.task)})
-    receipt = Receipt(task=error.task or request.caller.task, notes=audit_facts(error.facts))
-    return CallAnswer.failed(error).model_copy(update={"receipt": receipt})
+    if isinstance(error, ToolFailure):
+        answer = CallAnswer.failed(error)
+        try:
+            receipt = Receipt(notes=audit_facts(error.facts))
+        except (TypeError, ValueError) as refused:
+            # The caller's error stands; facts that may hold content are told to nobody.
+            log.error("facts_refused", tool=tool.name, call_id=request.call_id, **describe(refused))
+            return answer
+        return answer.model_copy(update={"receipt": receipt})
+    log.error("fault", tool=tool.name, call_id=request.call_id, **describe(error))
+    return CallAnswer.failed(fault(tool.name, request.call_id))
 
 
-def _metered(receipt: Receipt, deps: Deps, seconds: float) -> Receipt:
-    """A receipt, and what the call has taken."""
-    return receipt.model_copy(
-        update={
-            "documents_read": deps.meter.documents_read,
-            "documents_written": deps.meter.documents_written,
-            "round_trips": deps.meter.round_trips,
-            "milliseconds": round(seconds * 1000, 1),
-            "embedding_ms": deps.milliseconds.get("embedding"),
-            "bm25_ms": deps.milliseconds.get("bm25"),
-        }
-    )
+def _measured(deps: Deps, seconds: float) -> dict[str, Any]:
+    """What a call has taken, as fields of its receipt."""
+    return {
+        "documents_read": deps.meter.documents_read,
+        "documents_written": deps.meter.documents_written,
+        "round_trips": deps.meter.round_trips,
+        "milliseconds": round(seconds * 1000, 1),
+        "embedding_ms": deps.milliseconds.get("embedding"),
+        "bm25_ms": deps.milliseconds.get("bm25"),
+    }

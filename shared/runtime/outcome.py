@@ -33,7 +33,6 @@ class Outcome(Generic[ResultT]):
         result: What the caller is answered.
         price: What the call costs its caller, in millionths of a dollar; None: what its tool costs.
         facts: For the log and the audit, where no content may stand. See `audit_facts`.
-        task: The task that the call worked in; None: that of its credential.
         belongs_to: The path, below the user's, of what the answer belongs to: when that is erased,
             the stored answer goes too. None: of nothing that can be erased.
         repeatable: Whether the answer may be stored under the call's idempotency key; if not, the
@@ -43,7 +42,6 @@ class Outcome(Generic[ResultT]):
     result: ResultT
     price: int | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
-    task: str | None = None
     belongs_to: str | None = None
     repeatable: bool = True
 

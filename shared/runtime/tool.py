@@ -13,7 +13,7 @@ from shared.runtime.schemas import Arguments, Repeatable, Result
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.core.caller import Tier
+    from shared.core.caller import Caller, Tier
     from shared.runtime.capabilities import Need
     from shared.runtime.context import Deps
     from shared.runtime.envelope import Envelope
@@ -95,6 +95,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
         timeout: Seconds it may take; by default 10 to read, and 30 for anything else.
         idempotent: Whether a call that failed may be sent again, key or not: it goes on where the
             first one stopped, and does nothing twice. Those that read are so by nature.
+        task: The task that a call works in, by its arguments; by default that of the credential.
         price: The most that a call may cost its caller, in millionths of a dollar.
         text: Its result in words, for who reads; by default, clients see the result as JSON.
         envelope: The shape of answers of its family, if that is not the result itself.
@@ -119,6 +120,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
     tier: Tier
     timeout: float | None = None
     idempotent: bool = False
+    task: Callable[[ArgumentsT, Caller], str | None] | None = None
     price: int = 0
     text: Callable[[ResultT], str] | None = None
     envelope: Envelope | None = None

@@ -41,7 +41,7 @@ ONE_OF_EACH_KIND = ("gateway", "get-chunk", "index")
         for function in functions()
     ],
 )
-def test_a_function_starts_with_its_bundle_and_without_what_it_does_not_need(
+def test_a_function_starts_with_its_bundle_and_nothing_more(
     function: Function,
 ) -> None:
     code = f"""

@@ -28,7 +28,7 @@ MEMORY = {512, 1024, 2048, 4096}
 every_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.key)
 
 
-def test_there_is_one_function_for_each_tool_and_job_and_the_gateway() -> None:
+def test_there_is_one_function_for_each_tool_job_and_gateway() -> None:
     names = ["gateway", *(tool.name for tool in tools()), *(job.name for job in jobs())]
     assert names == [function.name for function in FUNCTIONS]
     assert len({function.key for function in FUNCTIONS}) == len(FUNCTIONS)

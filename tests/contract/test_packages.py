@@ -74,7 +74,7 @@ def test_there_are_files_in_every_room() -> None:
     assert all(files_of(f"{room}/") for room in ROOMS)
 
 
-def test_firestore_is_known_where_things_are_stored_and_nowhere_else() -> None:
+def test_firestore_is_known_only_where_things_are_stored() -> None:
     knowing = {
         name_of(path)
         for path in files_of(*WITHOUT_FIRESTORE)
@@ -97,7 +97,7 @@ def test_every_module_says_what_it_is_for() -> None:
     assert [name_of(path) for path in FILES if not DOCSTRING.match(path.read_text())] == []
 
 
-def test_whoever_queries_lists_every_query_for_the_proof_that_it_has_its_index() -> None:
+def test_whoever_queries_lists_every_query_for_the_index_proof() -> None:
     silent = {
         name_of(path)
         for path in files_of("shared/")

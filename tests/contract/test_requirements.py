@@ -186,7 +186,7 @@ def test_the_tools_of_traces_take_what_their_document_lists(
     assert others == {each: fields[each].get_default(call_default_factory=True) for each in others}
 
 
-def test_the_bounds_and_words_of_traces_are_those_of_their_document() -> None:
+def test_bounds_and_words_of_traces_are_those_of_their_document() -> None:
     schemas = {tool.name: tool.declaration()["inputSchema"]["properties"] for tool in tools()}
     limit, vote = schemas["search_traces"]["limit"], schemas["vote_trace"]
     assert (1, 50) == (limit["minimum"], limit["maximum"])

@@ -32,7 +32,7 @@ FORBIDDEN = {"mcp", "mcp_types", "flask", "starlette", "functions_framework", "f
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 
 
-def test_a_tool_that_writes_is_for_people_we_know_and_may_be_sent_twice() -> None:
+def test_a_tool_that_writes_is_for_known_people_and_idempotent() -> None:
     writing = [tool for tool in (*TOOLS, *NOTEBOOK) if tool.effect is not Effect.READ]
     assert writing
     assert {Tier.REGISTERED} == {tool.tier for tool in writing}
@@ -85,7 +85,7 @@ def test_a_tools_folder_holds_a_declaration_and_no_entry_point(tool: Tool[Any, A
 
 
 @every_tool
-def test_a_key_to_send_a_call_again_is_the_last_that_a_model_reads(tool: Tool[Any, Any]) -> None:
+def test_an_idempotency_key_is_the_last_that_a_model_reads(tool: Tool[Any, Any]) -> None:
     fields = list(tool.declaration()["inputSchema"]["properties"])
     assert "idempotency_key" not in fields[:-1]
 
@@ -170,7 +170,7 @@ def test_a_tool_has_time_to_answer_but_not_for_ever(tool: Tool[Any, Any]) -> Non
 
 
 @every_tool
-def test_a_resource_is_read_with_the_id_in_its_uri_and_nothing_else(tool: Tool[Any, Any]) -> None:
+def test_a_resource_is_read_with_the_id_in_its_uri_alone(tool: Tool[Any, Any]) -> None:
     if tool.resource:
         taken = tool.declaration()["inputSchema"]
         assert [variable(tool.resource.uri)] == taken["required"]
@@ -192,7 +192,7 @@ def test_a_link_leads_to_what_some_tool_says_is_a_resource(tool: Tool[Any, Any])
         assert tool.links.uri in {each.resource.uri for each in TOOLS if each.resource}
 
 
-def test_no_two_tools_are_the_same_resource_or_complete_the_same_names() -> None:
+def test_no_two_tools_share_a_resource_or_complete_a_name() -> None:
     resources = [tool.resource.uri for tool in TOOLS if tool.resource]
     kinds = [kind for tool in TOOLS for kind in tool.completes]
     assert (len(set(resources)), len(set(kinds))) == (len(resources), len(kinds))

@@ -7,6 +7,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
+from mcp import Client
 
 from infra.build.discovery import tools
 from shared.core.caller import Caller
@@ -18,9 +19,10 @@ from tests.e2e.access.conftest import CLOUD
 from tests.support.cloud_run.cloud import cloud
 from tests.support.gateway_process import INLINE, MARK, Library, run_deployed_gateway, run_gateway
 from tests.support.knowledge import BAKING, SAILING, put_in
+from tests.support.mcp_wire import MODERN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from shared.ai.local_embedding import LocalEmbedder
@@ -109,6 +111,13 @@ def carrel(request: pytest.FixtureRequest) -> Running:
     """Carrel in one way of running, then in the other."""
     running: Running = request.getfixturevalue(request.param)
     return running
+
+
+@pytest.fixture(params=[MODERN, "legacy"])
+async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    """A connected client, of the newest revision and of the handshake."""
+    async with Client(carrel.endpoint, mode=request.param) as connected:
+        yield connected
 
 
 async def _filled(project: str, local_embedder: LocalEmbedder) -> Library:

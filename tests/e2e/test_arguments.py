@@ -95,7 +95,7 @@ def test_arguments_that_are_no_object_are_a_protocol_error(
         assert INVALID_PARAMS == response.json()["error"]["code"]
 
 
-def test_an_unknown_tool_is_a_protocol_error_however_long_its_name(carrel: Running) -> None:
+def test_an_unknown_tool_of_any_length_is_a_protocol_error(carrel: Running) -> None:
     error = post(carrel.endpoint, call("x" * 5_000, {})).json()["error"]
     assert INVALID_PARAMS == error["code"]
     assert f"The tools are: {', '.join(TOOL_NAMES)}." in error["message"]

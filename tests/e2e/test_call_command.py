@@ -80,9 +80,7 @@ def test_a_key_comes_from_the_environment(closed: Running, key: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["nonsense", f"carrel_0123456789ab_{'x' * 51}", "é", "a\nb"])
-def test_a_key_that_does_not_hold_is_told_in_words_and_not_quoted(
-    closed: Running, wrong: str
-) -> None:
+def test_a_key_that_does_not_hold_is_told_and_not_quoted(closed: Running, wrong: str) -> None:
     result = CliRunner(env={"CARREL_KEY": wrong}).invoke(
         main, ["call", "get_stats", "--url", closed.endpoint]
     )

@@ -17,8 +17,6 @@ from tests.support.knowledge import BAKING, SAILING
 from tests.support.mcp_wire import MODERN, TOOL_NAMES, assert_fits
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from mcp_types import CallToolResult
 
     from tests.support.gateway_process import Library, Running
@@ -26,13 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 LATEST_HANDSHAKE = "2025-11-25"
-
-
-@pytest.fixture(params=[MODERN, "legacy"])
-async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    """A connected client."""
-    async with Client(carrel.endpoint, mode=request.param) as connected:
-        yield connected
 
 
 def text_of(result: CallToolResult) -> str:
@@ -48,14 +39,14 @@ async def searched(client: Client, **arguments: Any) -> dict[str, Any]:
     return dict(result.structured_content or {})
 
 
-async def test_a_client_that_negotiates_by_itself_speaks_the_newest_revision(
+async def test_a_client_that_negotiates_speaks_the_newest_revision(
     carrel: Running,
 ) -> None:
     async with Client(carrel.endpoint) as client:
         assert client.protocol_version == MODERN
 
 
-async def test_a_client_that_shakes_hands_speaks_the_newest_revision_with_a_handshake(
+async def test_a_handshake_leads_to_the_newest_revision_that_has_one(
     carrel: Running,
 ) -> None:
     async with Client(carrel.endpoint, mode="legacy") as client:
@@ -91,7 +82,7 @@ async def test_every_tool_says_what_it_does_to_data(client: Client) -> None:
     assert {"title": "Search the knowledge base", **reading} == hints["search_kb"]
 
 
-async def test_a_listing_may_be_kept_for_five_minutes_and_shared_with_nobody(
+async def test_a_listing_may_be_kept_five_minutes_and_is_private(
     carrel: Running,
 ) -> None:
     async with Client(carrel.endpoint, mode=MODERN) as client:
@@ -116,7 +107,7 @@ async def test_a_question_leads_to_the_passage_and_its_whole_text(
 @pytest.mark.parametrize(
     ("name", "arguments"), [("search_kb", {"query": "bread"}), ("get_chunk", {"related_limit": 2})]
 )
-async def test_a_result_fits_the_schema_that_was_listed_and_the_text_says_the_same(
+async def test_a_result_fits_its_schema_and_the_text_says_the_same(
     client: Client, library: Library, name: str, arguments: dict[str, Any]
 ) -> None:
     if name == "get_chunk":
@@ -149,7 +140,7 @@ async def test_other_scripts_and_emoji_survive_both_ways(client: Client, library
     assert "🧀" in text_of(result)
 
 
-async def test_a_failure_is_an_error_in_words_without_structured_content(client: Client) -> None:
+async def test_a_failure_is_in_words_without_structured_content(client: Client) -> None:
     result = await client.call_tool("get_chunk", {"chunk_id": "nobody"})
     error = json.loads(text_of(result))["error"]
     assert (True, None) == (result.is_error, result.structured_content)
@@ -158,7 +149,7 @@ async def test_a_failure_is_an_error_in_words_without_structured_content(client:
     assert (result.meta or {})[RECEIPT]["documents_read"] == 1
 
 
-async def test_an_unknown_tool_is_a_protocol_error_that_names_the_tools(client: Client) -> None:
+async def test_an_unknown_tool_is_an_error_that_names_the_tools(client: Client) -> None:
     with pytest.raises(MCPError, match=rf"no tool 'find_all'.*{', '.join(TOOL_NAMES)}"):
         await client.call_tool("find_all", {})
 

@@ -5,30 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from infra.build.discovery import tools
 from tests.support.knowledge import BAKING, SAILING
-from tests.support.mcp_wire import MODERN
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.support.gateway_process import Running
+    from mcp import Client
 
 pytestmark = pytest.mark.anyio
 
 INVALID_PARAMS = -32602
 KINDS = {kind for tool in tools() for kind in tool.completes}
-
-
-@pytest.fixture(params=[MODERN, "legacy"])
-async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    """A connected client."""
-    async with Client(carrel.endpoint, mode=request.param) as connected:
-        yield connected
 
 
 def test_every_kind_of_name_that_readers_type_is_completed() -> None:
@@ -44,7 +33,7 @@ def test_every_kind_of_name_that_readers_type_is_completed() -> None:
         ("explore_topic", "tag", BAKING.tags[0]),
     ],
 )
-async def test_authors_titles_and_tags_are_completed_as_they_are_written(
+async def test_authors_titles_and_tags_are_completed_as_written(
     client: Client, prompt: str, argument: str, name: str
 ) -> None:
     value = {"name": argument, "value": name[:3].lower()}

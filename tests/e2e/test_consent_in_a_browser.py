@@ -311,7 +311,7 @@ async def test_a_request_that_is_over_says_where_to_start_again(
     assert "Start again from the program" in await browser.read()
 
 
-async def test_a_person_signs_in_with_google_and_the_program_gets_its_code(
+async def test_a_person_signs_in_by_google_and_the_program_gets_a_code(
     browsers: Browsers, settings: Settings, client: str
 ) -> None:
     with FakeGoogle() as google:

@@ -33,7 +33,7 @@ SETTING = {"DISABLED_TOOLS": json.dumps(OFF)}
     [inline, pytest.param(run_deployed_gateway, marks=pytest.mark.slow)],
     ids=["inline", "functions"],
 )
-def test_nobody_can_tell_that_a_tool_is_off_from_that_there_is_none(
+def test_a_tool_that_is_off_looks_as_if_there_were_none(
     library: Library, log: Path, run: Run
 ) -> None:
     with run({**library.environment, **SETTING}, log) as running:
@@ -45,7 +45,7 @@ def test_nobody_can_tell_that_a_tool_is_off_from_that_there_is_none(
     assert f"{unknown}".replace("get_chump", OFF[0]) == f"{off}"
 
 
-def test_health_neither_misses_a_tool_that_is_off_nor_asks_its_function(log: Path) -> None:
+def test_health_neither_misses_nor_asks_a_tool_that_is_off(log: Path) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}"
     urls = {"TOOL_URLS": json.dumps(dict.fromkeys([*OFF, "search_kb"], nowhere))}
     with run_deployed_gateway(SETTING | urls, log) as running:

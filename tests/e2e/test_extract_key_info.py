@@ -24,7 +24,6 @@ from tests.support.materials import COMET, PAGES
 from tests.support.mcp_wire import MODERN, assert_fits, call, post
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     import httpx2
@@ -34,13 +33,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 NAME = "extract_key_info"
-
-
-@pytest.fixture(params=[MODERN, "legacy"])
-async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    """A connected client."""
-    async with Client(carrel.endpoint, mode=request.param) as connected:
-        yield connected
 
 
 async def answer_of(client: Client, **arguments: Any) -> dict[str, Any]:

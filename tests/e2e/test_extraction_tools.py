@@ -85,7 +85,7 @@ def test_all_pages_hold_each_once_whatever_their_size(
 
 
 @four
-def test_a_quote_stands_in_its_chunk_under_the_title_that_is_cited(ask: Ask, tool: str) -> None:
+def test_a_quote_stands_in_its_chunk_under_the_cited_title(ask: Ask, tool: str) -> None:
     for each in ask(tool, limit=3)["results"]:
         chunk = ask("get_chunk", chunk_id=each["chunk_id"], include_related=False)
         assert each["quote"] in chunk["content"]

@@ -56,7 +56,7 @@ def test_every_revision_with_a_handshake_is_spoken(inline: Running, version: str
     assert found["structuredContent"]["results"]
 
 
-def test_an_unknown_revision_is_answered_with_the_newest_one_that_has_a_handshake(
+def test_an_unknown_revision_gets_the_newest_with_a_handshake(
     inline: Running,
 ) -> None:
     opened = post(inline.endpoint, initialize("1999-01-01")).json()["result"]
@@ -225,7 +225,7 @@ def test_a_body_over_the_limit_is_refused(small: Running, version: str | None) -
 
 
 @pytest.mark.slow
-def test_a_body_over_the_limit_is_refused_even_if_it_does_not_say_its_length(
+def test_a_body_over_the_limit_without_a_length_is_refused(
     small: Running,
 ) -> None:
     parts = iter([b'{"jsonrpc": "2.0", "filler": "', b"x" * 500, b'"}'])

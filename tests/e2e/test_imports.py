@@ -28,7 +28,7 @@ def test_what_does_not_scan_does_not_import_the_scanners() -> None:
     assert "set()" == printed(code)
 
 
-def test_without_the_systems_time_zones_those_of_the_package_serve() -> None:
+def test_without_time_zones_of_the_system_a_package_serves() -> None:
     code = "from shared.core.dates import time_zone; print(time_zone('Asia/Tokyo'))"
     assert "Asia/Tokyo" == printed(code, PYTHONTZPATH="")
 

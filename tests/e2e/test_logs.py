@@ -140,7 +140,7 @@ def test_a_call_is_one_line_of_json_with_its_cost(inline: Running) -> None:
     ).keys()
 
 
-def test_a_tools_function_logs_the_trace_of_the_call_that_reached_it(
+def test_a_tools_function_logs_the_trace_of_its_call(
     few_functions: Running,
 ) -> None:
     before = few_functions.log.stat().st_size

@@ -106,7 +106,7 @@ async def status(backend: Backend) -> Status | None:
 
 
 @SOME_OR_ALL
-async def test_a_call_killed_after_any_commit_is_made_again_as_if_it_were_the_first(
+async def test_a_call_killed_after_any_commit_is_made_again_as_new(
     dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with opened(fake, f"{project}-calm") as calm:
@@ -134,7 +134,7 @@ async def test_a_call_killed_after_any_commit_is_made_again_as_if_it_were_the_fi
 
 
 @SOME_OR_ALL
-async def test_a_call_that_leaves_the_rest_to_a_job_is_killed_after_any_commit(
+async def test_a_call_that_leaves_the_rest_to_a_job_may_be_killed(
     dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
@@ -166,7 +166,7 @@ async def test_a_call_that_leaves_the_rest_to_a_job_is_killed_after_any_commit(
 
 
 @SOME_OR_ALL
-async def test_who_goes_on_embedding_what_waits_is_killed_after_any_commit(
+async def test_who_goes_on_embedding_may_be_killed_after_any_commit(
     dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
@@ -190,7 +190,7 @@ async def test_who_goes_on_embedding_what_waits_is_killed_after_any_commit(
 
 
 @SOME_OR_ALL
-async def test_the_job_is_killed_after_any_commit_and_the_next_run_goes_on(
+async def test_the_job_killed_after_any_commit_goes_on_in_the_next_run(
     dying: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
     async with opened(fake, f"{project}-calm", **SHORT) as calm:
@@ -217,7 +217,7 @@ async def test_the_job_is_killed_after_any_commit_and_the_next_run_goes_on(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [{"user": READER.user_id, "erase": "default"}, {"job": "purge"}])
-async def test_who_erases_is_killed_after_any_commit_and_the_next_purge_goes_on(
+async def test_who_erases_may_be_killed_and_the_next_purge_goes_on(
     dying: KillableChildren, fake: FakeOpenAI, project: str, order: dict[str, Any]
 ) -> None:
     for commits in count():

@@ -133,7 +133,7 @@ async def test_a_client_that_knows_no_links_gets_none(inline: Running, version: 
     assert ["text", *["resource_link"] * 2 * knows] == [block["type"] for block in content]
 
 
-async def test_resources_may_be_kept_for_five_minutes_and_shared_with_nobody(
+async def test_resources_may_be_kept_five_minutes_and_are_private(
     carrel: Running, library: Library
 ) -> None:
     async with Client(carrel.endpoint, mode=MODERN) as client:

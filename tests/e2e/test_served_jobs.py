@@ -126,9 +126,7 @@ async def test_a_post_while_the_job_runs_says_so(served: Cloud, deps: Deps) -> N
     assert finished["counts"]["embedded"] >= len(NOTES)
 
 
-async def test_a_post_while_another_process_runs_the_job_says_until_when(
-    served: Cloud, deps: Deps
-) -> None:
+async def test_a_post_while_another_process_runs_says_until_when(served: Cloud, deps: Deps) -> None:
     await Leases(deps.database).acquire("ingest", 40, deps.clock)
     status, body = await posted(served, "ingest")
     await Leases(deps.database).release()

@@ -46,7 +46,7 @@ def environment(library: Library) -> dict[str, str]:
     ("mode", "version"),
     [("auto", MODERN), pytest.param("legacy", HANDSHAKE[0], marks=pytest.mark.slow)],
 )
-async def test_a_client_that_starts_its_server_lists_searches_and_reads(
+async def test_a_client_that_starts_its_server_searches_and_reads(
     library: Library, mode: str, version: str
 ) -> None:
     server = StdioServerParameters(
@@ -96,7 +96,7 @@ def test_nothing_but_protocol_is_written_to_standard_output(library: Library) ->
 
 @pytest.mark.anyio
 @pytest.mark.slow
-async def test_of_two_clients_at_once_the_first_may_end_and_the_second_goes_on(
+async def test_of_two_clients_the_first_may_end_and_the_second_goes_on(
     tmp_path: Path,
 ) -> None:
     alone = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(free_port())}

@@ -17,24 +17,15 @@ from shared.accounts.keyring import Keyring
 from shared.core.caller import EVERYTHING
 from tests.e2e.access.conftest import CLOUD, in_access
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
-from tests.support.mcp_wire import MODERN, assert_fits, call, message, post
+from tests.support.mcp_wire import assert_fits, call, message, post
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from shared.accounts.repositories.access_store import AccessStore
-    from tests.support.gateway_process import Running
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(params=[MODERN, "legacy"])
-async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    """A connected client."""
-    async with Client(carrel.endpoint, mode=request.param) as connected:
-        yield connected
 
 
 async def answer_of(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -142,9 +133,7 @@ def key_for(project: str, user: str) -> dict[str, str | None]:
     return {"authorization": f"Bearer {text}"}
 
 
-def test_the_gateways_own_refusals_have_the_same_shape_and_people_are_apart(
-    project: str, log: Path
-) -> None:
+def test_the_gateways_refusals_have_the_same_shape(project: str, log: Path) -> None:
     environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project, "WRITES_PER_MINUTE": "2"}
     with run_gateway(INLINE, environment, log) as running:
         anna, ben = key_for(project, "anna@example.com"), key_for(project, "ben")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -16,6 +14,7 @@ from tests.support.tasks import listed
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
+    import random
     from pathlib import Path
 
     from shared.runtime.context import Backend
@@ -40,31 +39,31 @@ def adding(client: int, number: int) -> tuple[str, CallRequest]:
     return ADD.name, request_of(ADD, Caller.of("anna"), arguments)
 
 
-async def test_every_call_of_a_function_that_dies_is_done_once_and_whole(
-    backend: Backend, project: str, tmp_path: Path
+async def test_each_call_of_a_function_that_dies_is_done_once(
+    backend: Backend,
+    project: str,
+    tmp_path: Path,
+    kill_chance: random.Random,
 ) -> None:
-    seed = int(os.environ.get("KILL_SEED", random.SystemRandom().randrange(2**32)))
-    chance = random.Random(seed)  # noqa: S311 - no secret
     environment = {"GOOGLE_CLOUD_PROJECT": project}
 
     def work() -> list[Answered]:
         log = tmp_path / "log"
-        with mortal(ADD.name, environment, log, kills=KILLS, chance=chance) as function:
+        with mortal(ADD.name, environment, log, kills=KILLS, chance=kill_chance) as function:
             return hammered({ADD.name: function}, CLIENTS, adding)
 
     answers = await anyio.to_thread.run_sync(work)
-    told = f"to repeat the moments: KILL_SEED={seed}"
-    assert [] == [each.answer.error for each in answers if each.answer.error], told
-    assert sum(each.sent - 1 for each in answers) >= KILLS, told
+    assert [] == [each.answer.error for each in answers if each.answer.error]
+    assert sum(each.sent - 1 for each in answers) >= KILLS
 
     stored = {int(each["task_id"]): each["title"] for each in await listed(backend, limit=100)}
-    assert list(range(1, AT_ONCE * len(answers) + 1)) == sorted(stored), told
+    assert list(range(1, AT_ONCE * len(answers) + 1)) == sorted(stored)
     calls = {each.request.arguments["idempotency_key"] for each in answers}
     assert len(answers) == len(calls)
     added = [results_of(each) for each in answers]
     for numbers, (first, *_) in ((list(each), list(each)) for each in added):
-        assert list(range(first, first + AT_ONCE)) == numbers, told
-    assert stored == {number: title for each in added for number, title in each.items()}, told
+        assert list(range(first, first + AT_ONCE)) == numbers
+    assert stored == {number: title for each in added for number, title in each.items()}
 
 
 def results_of(answered: Answered) -> dict[int, str]:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     "client",
     ["auto", *(pytest.param(each, marks=pytest.mark.slow) for each in ("2026-07-28", "v1"))],
 )
-def test_a_typescript_client_lists_searches_reads_and_sees_errors(
-    carrel: Running, client: str
-) -> None:
+def test_a_typescript_client_searches_reads_and_sees_errors(carrel: Running, client: str) -> None:
     heard = talk("client.mjs", carrel.endpoint, client, {})
     schemas = {tool["name"]: tool["outputSchema"] for tool in heard["tools"]}
     assert TOOL_NAMES == list(schemas)

@@ -69,6 +69,7 @@ class DocumentServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 128  # or a sixth client at once tries again after a second
 
     def __init__(self, certificate: Path, page: Page | None = None) -> None:
         """Open the port."""

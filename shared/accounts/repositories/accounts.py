@@ -101,8 +101,11 @@ class Accounts:
         return self._database.document(COLLECTION, user_id)
 
 
+_HOLD: Final = Codec(Hold)
+
+
 def _holds(data: Mapping[str, Any]) -> dict[str, Hold]:
-    return {call_id: Codec(Hold).load(hold) for call_id, hold in data.items()}
+    return {call_id: _HOLD.load(hold) for call_id, hold in data.items()}
 
 
 _CODEC: Final = Codec(Account, "user_id", readers={"held": _holds})

@@ -96,7 +96,7 @@ def test_a_call_that_was_refused_costs_nothing(
 
 
 @pytest.mark.parametrize("then", ["break", pytest.param("dawdle", marks=pytest.mark.slow)])
-def test_a_call_with_an_unknown_end_is_paid_when_it_is_sent_again(
+def test_a_call_of_unknown_end_is_paid_when_it_is_sent_again(
     gateway: Running, make_key: MakeKey, account: Look, then: str
 ) -> None:
     user = f"money.{then}"
@@ -169,7 +169,7 @@ def nested(depth: int) -> Any:
     return [nested(depth - 1)] if depth else 0
 
 
-def test_what_cannot_be_sent_on_is_refused_before_money_is_set_aside(
+def test_what_cannot_be_sent_on_is_refused_before_it_is_paid(
     gateway: Running, make_key: MakeKey, account: Look
 ) -> None:
     user = "money.odd"

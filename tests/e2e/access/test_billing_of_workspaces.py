@@ -132,7 +132,7 @@ def test_each_answer_costs_its_price(house: House, make_key: MakeKey) -> None:
     assert (FUNDS - 2 * PRICE, []) == house.account("materials.each")
 
 
-def test_a_call_that_fails_as_the_model_is_down_costs_nothing_and_leaves_nothing_reserved(
+def test_a_call_that_fails_as_the_model_is_down_costs_nothing(
     house: House, make_key: MakeKey
 ) -> None:
     key = make_key("materials.down")
@@ -166,7 +166,7 @@ def test_who_cannot_pay_has_no_work_done(house: House, make_key: MakeKey) -> Non
     assert (PRICE - 1, []) == house.account(user)
 
 
-def test_what_is_pending_is_paid_once_and_its_first_answer_costs_nothing(
+def test_what_is_pending_is_paid_once_and_its_first_answer_free(
     house: House, make_key: MakeKey
 ) -> None:
     key = make_key("materials.pending")
@@ -193,7 +193,7 @@ def test_a_call_sent_many_times_at_once_is_charged_once(twins: House, make_key: 
 
 
 @pytest.mark.slow
-def test_the_same_materials_brought_many_times_at_once_cost_once_each(
+def test_materials_brought_many_times_at_once_cost_once_each(
     twins: House, make_key: MakeKey
 ) -> None:
     key = make_key("materials.many")

@@ -165,7 +165,7 @@ def test_a_code_that_is_sent_again_ends_what_it_began(claude: Claude, make_key: 
     assert "invalid_grant" == claude.refresh(tokens["refresh_token"]).json()["error"]
 
 
-def test_two_sessions_may_refresh_at_once_but_an_old_token_ends_both(
+def test_two_sessions_may_refresh_but_an_old_token_ends_both(
     claude: Claude, make_key: MakeKey
 ) -> None:
     first = signed_in(claude, make_key("claude.parallel"))["refresh_token"]

@@ -133,7 +133,7 @@ def test_the_key_decides_the_user_and_no_argument_does(gateway: Running, make_ke
     assert refused["isError"]
 
 
-def test_a_key_without_the_right_to_write_sees_no_tool_that_writes(
+def test_a_key_that_may_not_write_sees_no_tool_that_writes(
     gateway: Running, make_key: MakeKey
 ) -> None:
     key = make_key("reader", scopes=frozenset({Scope.READ}))
@@ -172,7 +172,7 @@ def test_a_stranger_who_guesses_a_name_is_told_to_sign_in(open_gateway: Running,
     assert f"Sign in to call {tool}." == response.json()["error"]["message"]
 
 
-def test_a_stranger_who_calls_what_costs_is_told_where_to_sign_in(open_gateway: Running) -> None:
+def test_a_stranger_who_calls_what_costs_learns_where_to_sign_in(open_gateway: Running) -> None:
     """By HTTP, which is where clients look for it."""
     response = post(open_gateway.endpoint, call("read_fortune", {}))
     assert 401 == response.status_code
@@ -250,7 +250,7 @@ def test_who_may_write_may_read(gateway: Running, make_key: MakeKey) -> None:
     assert ALL == tools(gateway, bearer(key))
 
 
-def test_a_web_page_of_any_origin_may_learn_how_to_sign_in_and_register(gateway: Running) -> None:
+def test_a_page_of_any_origin_may_learn_how_to_sign_in(gateway: Running) -> None:
     for path, method in (
         ("/.well-known/oauth-protected-resource/mcp", "GET"),
         ("/.well-known/oauth-authorization-server", "GET"),

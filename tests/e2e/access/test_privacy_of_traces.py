@@ -219,7 +219,7 @@ class Commons:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=steps)
-def test_nobody_learns_who_wrote_or_what_was_withdrawn_and_nobody_else_changes_it(
+def test_nobody_learns_who_wrote_or_what_was_withdrawn(
     carrel: Carrel, keys: list[str | None], log: Path, steps: list[tuple[int, str, int]]
 ) -> None:
     commons, before = Commons(carrel, keys), log.stat().st_size
@@ -260,7 +260,7 @@ def test_a_key_that_reads_sees_and_calls_no_tool_that_writes(
     }
 
 
-def test_a_stranger_sees_and_calls_what_is_public_and_nobodys_tasks(carrel: Carrel) -> None:
+def test_a_stranger_sees_what_is_public_and_nobodys_tasks(carrel: Carrel) -> None:
     assert PUBLIC == listed(carrel, None)
     assert not {name for name in PUBLIC if "task" in name} | (WRITING & PUBLIC)
     closed = {tool.name for tool in OFFERED} - PUBLIC

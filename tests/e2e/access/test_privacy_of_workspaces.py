@@ -154,7 +154,7 @@ def assert_from(told: dict[str, Any], texts: set[str]) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(script=st.lists(steps, min_size=8, max_size=10))
-def test_an_answer_holds_what_its_user_brought_to_its_task_and_nothing_else(
+def test_an_answer_holds_what_its_user_brought_to_its_task_alone(
     carrel: Carrel,
     make_key: MakeKey,
     log: Path,
@@ -189,7 +189,7 @@ def test_an_answer_holds_what_its_user_brought_to_its_task_and_nothing_else(
         ("default", None, "default"),
     ],
 )
-def test_the_task_is_the_one_named_else_the_keys_else_the_default(
+def test_the_task_is_that_named_or_the_keys_or_the_default(
     carrel: Carrel, make_key: MakeKey, identity: str | None, task: str | None, expected: str
 ) -> None:
     key = make_key("materials.tasks")

@@ -127,7 +127,6 @@ def test_that_nothing_is_embedded_yet_is_no_failure(indexed: str, tmp_path: Path
     assert found.said[-1].startswith("it says: Nothing has been embedded yet.")
 
 
-@pytest.mark.slow
 def test_an_embedding_provider_that_is_down_fails(indexed: str, tmp_path: Path) -> None:
     key = asyncio.run(_made(indexed))
     environment = {

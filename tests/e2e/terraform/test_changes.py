@@ -35,7 +35,7 @@ def test_a_new_bundle_changes_its_function_alone(small: Deployment) -> None:
     assert {'google_cloudfunctions2_function.carrel["search-kb"]': ["update"]} == changes
 
 
-def test_a_new_tool_changes_the_gateway_that_must_know_it_and_no_other(small: Deployment) -> None:
+def test_a_new_tool_changes_the_gateway_and_no_other_function(small: Deployment) -> None:
     new = manifest()
     new["functions"]["list-tags"] = function("tool", "list_tags", effect="read", databases=READER)
     changes = small.changes(new, **EVERYTHING)
@@ -78,7 +78,7 @@ def test_it_all_goes_where_nothing_is_protected(deployment: Deployment) -> None:
     assert "Destroy complete!" in ended.stdout
 
 
-def test_where_all_users_are_forbidden_the_gateway_is_left_to_its_owner(small: Deployment) -> None:
+def test_where_all_users_are_forbidden_the_owner_has_the_gateway(small: Deployment) -> None:
     changes = small.changes(manifest(), **{**EVERYTHING, "grant_all_users": False})
     gone = 'google_cloud_run_v2_service_iam_member.invoker["gateway"]'
     assert {gone: ["delete"]} == changes

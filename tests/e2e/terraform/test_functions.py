@@ -83,7 +83,7 @@ def test_a_bundle_is_asked_for_in_the_version_that_was_uploaded(deployment: Depl
     assert 1_700_000_000_000_007 == source["generation"]
 
 
-def test_concurrency_is_set_for_each_and_has_the_whole_processor_that_it_takes(
+def test_concurrency_is_set_for_each_with_a_whole_processor(
     state: State,
 ) -> None:
     for each in state.deployed().values():
@@ -122,7 +122,7 @@ def test_the_gateway_knows_where_it_is_and_where_each_tool_is(state: State) -> N
     assert tools == json.loads(environment["TOOL_URLS"])
 
 
-def test_a_function_is_given_the_settings_that_it_reads_and_the_project(state: State) -> None:
+def test_a_function_is_given_its_settings_and_the_project(state: State) -> None:
     texts = f"gs://{PROJECT}-carrel-texts"
     given = {
         **SETTINGS,
@@ -138,7 +138,7 @@ def test_a_function_is_given_the_settings_that_it_reads_and_the_project(state: S
         assert expected | {"GOOGLE_CLOUD_PROJECT": PROJECT} == environment
 
 
-def test_a_tool_that_is_given_more_time_gets_it_with_some_to_answer_in(state: State) -> None:
+def test_a_tool_given_more_time_gets_it_with_some_to_answer_in(state: State) -> None:
     expected = {key: each["timeout_seconds"] for key, each in state.functions.items()}
     expected["get-chunk"] = 96 + 5
     expected["gateway"] = max(
@@ -150,7 +150,7 @@ def test_a_tool_that_is_given_more_time_gets_it_with_some_to_answer_in(state: St
     assert expected == found
 
 
-def test_a_function_takes_the_secrets_that_it_declares_and_that_are_in_use(state: State) -> None:
+def test_a_function_takes_the_declared_secrets_that_are_in_use(state: State) -> None:
     expected = {
         (account(key), name)
         for key, each in state.functions.items()
@@ -170,14 +170,14 @@ def test_a_function_takes_the_secrets_that_it_declares_and_that_are_in_use(state
     assert expected == taken == may_read
 
 
-def test_the_secrets_are_those_in_use_and_the_key_that_a_deployment_is_tested_with(
+def test_the_secrets_are_those_in_use_and_the_smoke_tests_key(
     state: State,
 ) -> None:
     made = {each.values["secret_id"] for each in state.resources["google_secret_manager_secret"]}
     assert IN_USE | {"carrel-smoke-key"} == made
 
 
-def test_as_many_instances_run_as_is_asked_for_and_others_as_declared(
+def test_instances_are_as_asked_for_or_else_as_declared(
     deployment: Deployment,
 ) -> None:
     asked = {"min_instances": {"gateway": 1}, "max_instances": {"gateway": 3, "search-kb": 20}}

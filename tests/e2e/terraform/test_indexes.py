@@ -99,7 +99,7 @@ def test_indexes_have_names_that_people_can_read(state: State) -> None:
     } <= names
 
 
-def test_another_dimension_changes_vector_indexes_and_the_settings_that_say_so_alone(
+def test_another_dimension_changes_vector_indexes_and_settings(
     deployment: Deployment,
 ) -> None:
     changes = deployment.changes(manifest(), **EVERYTHING, embedding_dimension=1536)

@@ -35,7 +35,7 @@ def test_jobs_write_to_the_first_database_alone(state: State) -> None:
     assert {(job, "roles/datastore.user", "(default)") for job in jobs} == found
 
 
-def test_the_gateway_alone_opens_the_database_of_credentials_and_no_other(state: State) -> None:
+def test_the_gateway_alone_opens_the_database_of_credentials(state: State) -> None:
     gateway = {(account("gateway"), "roles/datastore.user", "access")}
     roles = state.database_roles()
     assert gateway == {grant for grant in roles if grant[2] == "access"}

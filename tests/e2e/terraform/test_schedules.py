@@ -33,7 +33,7 @@ def test_each_job_runs_by_its_schedule_and_one_without_has_none(state: State) ->
     assert expected == found
 
 
-def test_a_run_may_take_as_long_as_its_function_and_as_cloud_scheduler_waits(state: State) -> None:
+def test_a_run_may_take_as_long_as_function_and_scheduler_wait(state: State) -> None:
     functions = state.deployed()
     for each in state.resources["google_cloud_scheduler_job"]:
         seconds = functions[str(each.key)]["service_config"]["timeout_seconds"]
@@ -41,7 +41,7 @@ def test_a_run_may_take_as_long_as_its_function_and_as_cloud_scheduler_waits(sta
         assert 15 <= seconds <= 1800
 
 
-def test_a_schedule_proves_who_it_is_to_the_function_that_it_calls(state: State) -> None:
+def test_a_schedule_proves_who_it_is_to_its_function(state: State) -> None:
     for each in state.resources["google_cloud_scheduler_job"]:
         target = each.block["http_target"]
         assert {

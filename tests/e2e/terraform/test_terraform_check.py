@@ -79,7 +79,7 @@ def test_each_fault_is_told_with_its_file(tmp_path: Path, text: str, fault: str)
     assert [fault] == check(folder)
 
 
-def test_a_variable_that_only_its_own_validation_uses_is_not_used(tmp_path: Path) -> None:
+def test_a_variable_only_its_own_validation_uses_is_not_used(tmp_path: Path) -> None:
     assert ["variables.tf: var.region is not used"] == check(files(tmp_path, variables=VARIABLE))
 
 
@@ -106,7 +106,7 @@ def test_what_did_not_run_is_told(tmp_path: Path) -> None:
     assert "`terraform validate` did not run" in left_out(tmp_path)
 
 
-def test_without_terraform_the_rest_is_checked_and_what_is_left_out_told(tmp_path: Path) -> None:
+def test_without_terraform_the_rest_is_checked(tmp_path: Path) -> None:
     told = checked(files(tmp_path, variables=VARIABLE), {"PATH": ""})
     assert [
         "variables.tf: var.region is not used",
@@ -114,7 +114,7 @@ def test_without_terraform_the_rest_is_checked_and_what_is_left_out_told(tmp_pat
     ] == told
 
 
-def test_what_only_the_provider_knows_to_be_wrong_is_told_where_it_is_there(
+def test_what_only_the_provider_knows_to_be_wrong_is_told(
     fresh: Deployment, tmp_path: Path
 ) -> None:
     folder = fresh.copied(tmp_path).folder / "infra" / "terraform"

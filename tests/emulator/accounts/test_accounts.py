@@ -12,26 +12,16 @@ from shared.accounts.account import HOLD_LASTS, Account
 from shared.accounts.call_record import Bill, CallEntry
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import InvalidInput
-from shared.firestore.database import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from shared.core.meter import Meter
+    from shared.firestore.database import Connection
 
 pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 ANNA = "anna@example.com"
 BILL = Bill(call_id="c1", user_id=ANNA, tool="try_out", price=30, entry=CallEntry(started_at=NOON))
-
-
-@pytest.fixture
-async def access(project: str) -> AsyncIterator[Connection]:
-    """The database of accounts."""
-    connection = Connection(project, "access")
-    yield connection
-    await connection.aclose()
 
 
 @pytest.fixture
@@ -88,7 +78,7 @@ async def test_more_than_there_is_cannot_be_taken_back(store: AccessStore) -> No
     assert (await store.accounts.get(ANNA)).balance == 100
 
 
-async def test_what_a_call_held_that_was_never_heard_of_can_be_taken_back(
+async def test_what_a_lost_call_held_can_be_taken_back(
     store: AccessStore,
 ) -> None:
     await store.accounts.credit(ANNA, 100, NOON)

@@ -16,12 +16,12 @@ from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, CallRecord, S
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.calls import CallRecords
 from shared.core.errors import PaymentRequired, Unavailable
-from shared.firestore.database import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from shared.core.meter import Meter
+    from shared.firestore.database import Connection
 
     Commit = Callable[..., Awaitable[Any]]
 
@@ -43,12 +43,10 @@ FAILED = replace(BILL, entry=REFUSED)
 
 
 @pytest.fixture
-async def access(project: str) -> AsyncIterator[Connection]:
+async def access(access: Connection) -> Connection:
     """The database of accounts and calls, where Anna has 100."""
-    connection = Connection(project, "access")
-    await AccessStore(connection).accounts.credit(ANNA, 100, NOON)
-    yield connection
-    await connection.aclose()
+    await AccessStore(access).accounts.credit(ANNA, 100, NOON)
+    return access
 
 
 @pytest.fixture
@@ -145,7 +143,7 @@ async def test_a_call_that_was_paid_long_ago_takes_money_again(store: AccessStor
     assert await money(store, later) == (50, 50)
 
 
-async def test_a_call_that_was_settled_by_its_old_answer_takes_money_again(
+async def test_a_call_settled_by_its_old_answer_takes_money_again(
     store: AccessStore,
 ) -> None:
     await store.calls.reserve(BILL, "one", NOON)
@@ -222,7 +220,7 @@ async def test_a_gateway_that_is_killed_blocks_the_money_for_an_hour(store: Acce
     assert await money(store, LATE) == (100, 70)
 
 
-async def test_an_unknown_outcome_is_settled_by_the_same_call_sent_again(
+async def test_an_unknown_outcome_is_settled_by_the_call_sent_again(
     store: AccessStore,
 ) -> None:
     unknown = replace(BILL, entry=replace(BEFORE, outcome="UNAVAILABLE"))
@@ -236,7 +234,7 @@ async def test_an_unknown_outcome_is_settled_by_the_same_call_sent_again(
     assert await money(store) == (70, 70)
 
 
-async def test_a_call_sent_again_just_before_its_hold_expires_is_charged(
+async def test_a_call_sent_again_before_its_hold_expires_is_charged(
     store: AccessStore,
 ) -> None:
     await store.calls.reserve(BILL, "one", NOON)
@@ -288,7 +286,7 @@ async def test_a_month_costs_no_more_than_its_budget(store: AccessStore) -> None
     assert (await store.accounts.get(ANNA)).spent == 0
 
 
-async def test_a_free_call_that_wrote_is_written_down_and_opens_no_account(
+async def test_a_free_call_that_wrote_is_recorded_without_an_account(
     access: Connection,
 ) -> None:
     store = AccessStore(access)
@@ -309,7 +307,7 @@ async def test_a_free_call_that_was_done_keeps_its_record(
     assert CallRecord(bill=free) == await store.calls.get("c1")
 
 
-async def test_a_free_call_of_which_nobody_knew_is_known_once_it_is_sent_again(
+async def test_a_lost_free_call_is_known_once_it_is_sent_again(
     store: AccessStore,
 ) -> None:
     free = replace(PAID, price=0)
@@ -366,7 +364,7 @@ async def test_a_cancellation_whose_answer_was_lost_gives_back_once(
     assert await money(store) == (100, 100)
 
 
-async def test_a_reservation_that_landed_unheard_is_shared_by_the_next_try(
+async def test_a_lost_reservation_is_shared_by_the_next_try(
     store: AccessStore, access: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken:

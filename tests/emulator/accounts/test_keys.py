@@ -15,10 +15,9 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.keys import MOST_LISTED
 from shared.core.caller import EVERYTHING
 from shared.core.errors import NotFound
-from shared.firestore.database import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from shared.firestore.database import Connection
 
 pytestmark = pytest.mark.anyio
 
@@ -31,14 +30,6 @@ KEY = AccessKey(
     text_hash="h",
     created_at=NOON,
 )
-
-
-@pytest.fixture
-async def access(project: str) -> AsyncIterator[Connection]:
-    """The database of keys."""
-    connection = Connection(project, "access")
-    yield connection
-    await connection.aclose()
 
 
 @pytest.fixture
@@ -81,7 +72,7 @@ async def test_a_users_keys_are_listed_the_newest_first(store: AccessStore) -> N
     assert [made(3), made(2), made(1)] == await store.keys.all("anna")
 
 
-async def test_a_key_that_changes_at_that_moment_is_revoked_all_the_same(
+async def test_a_key_that_changes_meanwhile_is_revoked_all_the_same(
     access: Connection, store: AccessStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.keys.add(KEY)

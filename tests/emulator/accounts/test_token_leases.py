@@ -10,26 +10,16 @@ import pytest
 
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.token_bucket import Leased, Rate
-from shared.firestore.database import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from shared.accounts.repositories.limits import Limits
     from shared.core.meter import Meter
+    from shared.firestore.database import Connection
 
 pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 TWENTY = Rate(20, timedelta(minutes=1))
-
-
-@pytest.fixture
-async def access(project: str) -> AsyncIterator[Connection]:
-    """The database of limits."""
-    connection = Connection(project, "access")
-    yield connection
-    await connection.aclose()
 
 
 @pytest.fixture

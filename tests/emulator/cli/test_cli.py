@@ -39,7 +39,7 @@ def loaded(path: Path) -> Any:
     return module
 
 
-def test_arguments_that_are_not_json_are_refused_before_anything_is_called() -> None:
+def test_arguments_that_are_not_json_are_refused_before_a_call() -> None:
     result = carrel("call", "search_kb", "{query: 1}")
     assert (1, "") == (result.exit_code, result.stdout)
     assert "ARGUMENTS is not JSON" in result.stderr

@@ -78,7 +78,7 @@ def refusal(*arguments: str) -> str:
     return result.stderr
 
 
-def test_a_new_key_stands_alone_on_standard_output_and_its_use_is_told_beside(project: str) -> None:
+def test_a_new_key_stands_alone_on_standard_output(project: str) -> None:
     result = carrel("keys", "create", "--user", "ann@example.com", "--name", "laptop")
     [text] = result.stdout.splitlines()
     [key] = keys_in(project)
@@ -97,7 +97,7 @@ def test_a_key_allows_what_is_asked_for_and_ends_when_it_is_told(project: str) -
     assert timedelta(days=30) == (key.expires_at or key.created_at) - key.created_at
 
 
-def test_a_list_shows_what_is_known_of_keys_and_nothing_that_opens() -> None:
+def test_a_list_shows_keys_and_nothing_that_opens() -> None:
     text = created()
     created("--scope", "write", "--expires-in-days", "1", user="bob")
     result = carrel("keys", "list")

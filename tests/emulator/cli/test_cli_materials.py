@@ -150,7 +150,7 @@ def test_a_task_is_named_as_a_tool_names_it(project: str) -> None:
     assert f"in a task {task}. There are: my---notes." in refusal("erase", "ann@example.com", task)
 
 
-def test_a_task_that_does_not_exist_is_answered_with_those_that_do(project: str) -> None:
+def test_a_missing_task_is_answered_with_those_that_exist(project: str) -> None:
     assert "bob has no materials in any task." in refusal("erase", "bob", "notes", "--yes")
     start = datetime.now(UTC)
     for number in range(12):
@@ -183,7 +183,7 @@ def test_what_is_half_erased_is_shown_and_erased_to_its_end(project: str) -> Non
     assert 0 == left(project).total()
 
 
-def test_a_list_shows_tasks_with_their_last_use_and_how_much_they_hold(project: str) -> None:
+def test_a_list_shows_tasks_with_their_last_use_and_size(project: str) -> None:
     start = datetime(2026, 3, 10, 8, 30, tzinfo=UTC)
     brought(project, "sailing", MAST, now=start)
     brought(project, "baking", BREAD, f"{BREAD}\n\n{MAST}", now=start + timedelta(days=1))

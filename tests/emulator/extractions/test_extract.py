@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def test_several_findings_of_a_passage_are_kept_apart_each_with_its_origin(
+async def test_findings_of_a_passage_are_kept_apart_with_their_origin(
     settings: Settings,
 ) -> None:
     both = f"{KEYS} {RETRIES}"
@@ -129,7 +129,7 @@ async def test_tokens_are_counted(settings: Settings) -> None:
         assert (200, 20) == (deps.meter.input_tokens, deps.meter.output_tokens)
 
 
-async def test_what_is_found_when_a_passage_is_read_again_replaces_what_was_found(
+async def test_what_a_second_reading_finds_replaces_the_first(
     settings: Settings,
 ) -> None:
     async with reading(settings) as deps:
@@ -189,7 +189,7 @@ async def test_the_extractions_of_a_deleted_passage_go_with_it(settings: Setting
         assert {"retries": 1} == await counts(deps)
 
 
-async def test_what_is_deleted_or_rewritten_while_the_model_reads_is_not_stored(
+async def test_what_changes_while_the_model_reads_is_not_stored(
     settings: Settings,
 ) -> None:
     async with reading(settings) as ingesting:

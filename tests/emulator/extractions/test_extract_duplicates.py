@@ -46,7 +46,7 @@ async def originals(deps: Deps) -> dict[str, str | None]:
     }
 
 
-async def test_what_is_shown_already_is_stored_as_its_duplicate_and_counted_once(
+async def test_what_is_shown_already_is_stored_as_a_duplicate(
     settings: Settings,
 ) -> None:
     async with reading(settings) as deps:
@@ -61,7 +61,7 @@ async def test_what_is_shown_already_is_stored_as_its_duplicate_and_counted_once
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 20), (20, 0)])
-async def test_of_two_read_at_once_the_first_in_the_queue_is_shown_whoever_is_answered_first(
+async def test_of_two_read_at_once_the_first_in_the_queue_is_shown(
     settings: Settings, first: int, second: int
 ) -> None:
     model = scripted({AGAIN: Late(second, SAME), KEYS: Late(first, SAME)})
@@ -101,7 +101,7 @@ async def test_the_same_question_answered_otherwise_is_shown_too(settings: Setti
         assert {"keys": 2, "databases": 2} == await counts(deps)
 
 
-async def test_of_two_that_say_the_same_in_a_passage_the_surer_one_is_kept(
+async def test_of_two_that_say_the_same_in_a_passage_the_surer_stays(
     settings: Settings,
 ) -> None:
     content = {**decision()["content"], "considerations": ["codes change"]}
@@ -144,7 +144,7 @@ async def test_all_read_again_at_once_end_as_before(settings: Settings) -> None:
         assert {"keys": 1, "databases": 1, "retries": 1} == await counts(deps)
 
 
-async def test_an_original_that_says_something_else_now_is_followed_by_its_duplicate(
+async def test_an_original_that_changed_is_followed_by_its_duplicate(
     settings: Settings,
 ) -> None:
     async with reading(settings) as deps:
@@ -157,7 +157,7 @@ async def test_an_original_that_says_something_else_now_is_followed_by_its_dupli
         assert {"keys": 1, "databases": 1} == await counts(deps)
 
 
-async def test_an_original_that_is_not_stored_leaves_no_duplicate_behind(
+async def test_an_original_not_stored_leaves_no_duplicate_behind(
     settings: Settings,
 ) -> None:
     """It was edited while it was read: the other one is read again, and sees what there is."""

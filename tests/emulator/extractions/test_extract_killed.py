@@ -120,7 +120,7 @@ async def completed(settings: Settings, hours: int = 0) -> Report:
     return report
 
 
-async def test_a_run_that_is_killed_after_any_commit_is_completed_by_the_next(
+async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
     settings: Settings, deps: Deps
 ) -> None:
     calm = settings.model_copy(

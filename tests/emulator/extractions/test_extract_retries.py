@@ -56,7 +56,7 @@ class Picky(WordEmbedder):
 
 
 @pytest.mark.parametrize("answer", [BROKEN, REFUSED, "nothing", PlatformFault("A bug.")])
-async def test_a_passage_that_fails_is_put_off_and_keeps_no_other_waiting(
+async def test_a_passage_that_fails_is_put_off_and_delays_no_other(
     settings: Settings, answer: Any
 ) -> None:
     async with reading(settings, scripted({NOTHING: answer, **FOUND})) as deps:
@@ -68,7 +68,7 @@ async def test_a_passage_that_fails_is_put_off_and_keeps_no_other_waiting(
         assert {} == (await run(deps)).counts  # not due yet
 
 
-async def test_after_five_failures_a_passage_is_parked_and_can_be_retried(
+async def test_a_passage_that_failed_five_times_is_parked(
     settings: Settings,
 ) -> None:
     hours = [0]
@@ -98,7 +98,7 @@ async def test_what_failures_cost_is_counted(settings: Settings) -> None:
         assert (200 + 7 + probe, 20 + 10) == (deps.meter.input_tokens, deps.meter.output_tokens)
 
 
-async def test_a_model_that_is_down_ends_the_run_and_no_passage_is_blamed(
+async def test_a_model_that_is_down_ends_the_run_and_blames_no_passage(
     settings: Settings,
 ) -> None:
     model = scripted()
@@ -112,7 +112,7 @@ async def test_a_model_that_is_down_ends_the_run_and_no_passage_is_blamed(
         assert 2 == (await run(deps)).counts["read"]
 
 
-async def test_an_embedder_that_is_down_ends_the_run_and_what_needs_none_is_stored(
+async def test_an_embedder_that_is_down_ends_the_run(
     settings: Settings,
 ) -> None:
     async with reading(settings) as deps:
@@ -138,7 +138,7 @@ async def test_a_finding_that_cannot_be_embedded_is_its_passages_fault(settings:
         assert ["Natural or surrogate key? (tables)"] == list(await told(deps))
 
 
-async def test_a_base_that_is_embedded_with_another_model_costs_no_call(
+async def test_a_base_embedded_with_another_model_costs_no_call(
     settings: Settings,
 ) -> None:
     model = scripted()

@@ -192,7 +192,7 @@ async def test_a_passage_of_which_no_answer_comes_is_put_off_alone(
         HANG,
     ],
 )
-async def test_an_outage_ends_the_run_blames_nobody_and_the_next_completes_it(
+async def test_an_outage_ends_the_run_and_the_next_completes_it(
     cloud: Deps, vertex: FakeVertex, outage: Reply, monotonic: Monotonic
 ) -> None:
     vertex.usual = outage

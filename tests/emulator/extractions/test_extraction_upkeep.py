@@ -122,7 +122,7 @@ async def test_a_duplicate_that_hangs_on_nothing_is_not_shown(
     assert [two.extraction_id] == await shown(deps)
 
 
-async def test_an_extraction_whose_chunk_knows_nothing_of_it_is_removed(
+async def test_an_extraction_unknown_to_its_chunk_is_removed(
     deps: Deps, repeated: list[Extraction]
 ) -> None:
     first, _, _, surest = repeated
@@ -159,7 +159,7 @@ async def test_a_round_goes_on_after_the_last_id(deps: Deps, repeated: list[Extr
     assert len(repeated) + 1 == len(page)
 
 
-async def test_however_many_repeat_what_is_gone_one_is_shown_and_the_others_repeat_it(
+async def test_of_many_that_repeat_what_is_gone_one_is_shown(
     deps: Deps, repeated: list[Extraction]
 ) -> None:
     first, *_ = repeated

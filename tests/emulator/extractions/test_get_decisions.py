@@ -21,7 +21,7 @@ from tests.support.extractions import (
     walk,
     warning,
 )
-from tests.support.knowledge import BAKING, SAILING, put_in
+from tests.support.knowledge import BAKING, put_in
 from tests.support.tool_calls import call_error, call_result
 
 if TYPE_CHECKING:
@@ -31,12 +31,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 FOUR = [name for name in TOOLS if name != "list_topics"]
-
-
-@pytest.fixture
-async def chunks(deps: Deps) -> list[Chunk]:
-    """Three passages about baking, and two about sailing."""
-    return await put_in(deps, BAKING, SAILING)
 
 
 async def one_of_each(deps: Deps, chunks: list[Chunk]) -> None:

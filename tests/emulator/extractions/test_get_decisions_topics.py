@@ -8,7 +8,6 @@ import pytest
 
 from shared.core.settings import Settings
 from tests.support.extractions import cost, decision, hold, ids, of, pattern, warning
-from tests.support.knowledge import BAKING, SAILING, put_in
 from tests.support.tool_calls import call_error, call_result
 
 if TYPE_CHECKING:
@@ -24,14 +23,8 @@ def settings(project: str) -> Settings:
     return Settings(google_cloud_project=project, topic_aliases={"Brot": "bread baking"})
 
 
-@pytest.fixture
-async def chunks(deps: Deps) -> list[Chunk]:
-    """Three passages about baking, and two about sailing."""
-    return await put_in(deps, BAKING, SAILING)
-
-
-async def shelf(deps: Deps, chunks: list[Chunk]) -> dict[str, str]:
-    """Decisions about several topics, by what they ask."""
+async def hold_decisions(deps: Deps, chunks: list[Chunk]) -> dict[str, str]:
+    """Hold decisions about several topics; return their ids by what they ask."""
     held = [
         of(chunks[0], decision("llm"), "large language models", "bread baking"),
         of(chunks[3], decision("llm at sea"), "large language models"),
@@ -71,7 +64,7 @@ async def test_a_filter_leaves_what_passes_it(
     arguments: dict[str, Any],
     expected: list[str],
 ) -> None:
-    asks = await shelf(deps, chunks)
+    asks = await hold_decisions(deps, chunks)
     found = await call_result(backend, "get_decisions", **arguments)
     assert expected == sorted(asks[each] for each in ids([found]))
 
@@ -93,7 +86,7 @@ async def test_the_metadata_name_the_topic_and_the_kind_of_search(
     arguments: dict[str, Any],
     expected: tuple[str, str],
 ) -> None:
-    await shelf(deps, chunks)
+    await hold_decisions(deps, chunks)
     metadata = (await call_result(backend, "get_decisions", **arguments))["metadata"]
     assert expected == (metadata["query"], metadata["search_type"])
 
@@ -102,7 +95,7 @@ async def test_the_metadata_name_the_topic_and_the_kind_of_search(
 async def test_an_unknown_topic_finds_nothing_and_names_the_nearest(
     deps: Deps, backend: Backend, chunks: list[Chunk], more: dict[str, Any]
 ) -> None:
-    await shelf(deps, chunks)
+    await hold_decisions(deps, chunks)
     found = await call_result(backend, "get_decisions", topic="Kubernetties", **more)
     metadata = found["metadata"]
     assert ([], [], 0) == (found["results"], metadata["sources_cited"], metadata["result_count"])
@@ -114,7 +107,7 @@ async def test_an_unknown_topic_finds_nothing_and_names_the_nearest(
 async def test_a_part_of_a_topic_finds_the_topic(
     deps: Deps, backend: Backend, chunks: list[Chunk]
 ) -> None:
-    await shelf(deps, chunks)
+    await hold_decisions(deps, chunks)
     found = await call_result(backend, "get_decisions", topic="baking")
     assert ["bread baking"] == found["metadata"]["nearest_topics"]
 
@@ -122,7 +115,7 @@ async def test_a_part_of_a_topic_finds_the_topic(
 async def test_only_topics_of_the_type_are_near(
     deps: Deps, backend: Backend, chunks: list[Chunk]
 ) -> None:
-    await shelf(deps, chunks)
+    await hold_decisions(deps, chunks)
     nearest = {
         name: (await call_result(backend, name, topic="sourdogh"))["metadata"]["nearest_topics"]
         for name in ("get_decisions", "get_patterns", "get_warnings")
@@ -134,7 +127,7 @@ async def test_only_topics_of_the_type_are_near(
 async def test_where_no_topic_is_near_the_commonest_are_told(
     deps: Deps, backend: Backend, chunks: list[Chunk]
 ) -> None:
-    await shelf(deps, chunks)
+    await hold_decisions(deps, chunks)
     metadata = (await call_result(backend, "get_decisions", topic="xyzzy"))["metadata"]
     assert "kubernetes" in metadata["nearest_topics"]
     assert "None is like it; the commonest are " in metadata["message"]
@@ -143,7 +136,7 @@ async def test_where_no_topic_is_near_the_commonest_are_told(
 async def test_a_topic_of_other_types_says_which_tools_have_something(
     deps: Deps, backend: Backend, chunks: list[Chunk]
 ) -> None:
-    await shelf(deps, chunks)
+    await hold_decisions(deps, chunks)
     metadata = (await call_result(backend, "get_decisions", topic="sourdough"))["metadata"]
     assert "nearest_topics" not in metadata
     expected = "There are no decisions about 'sourdough'; there are 1 by get_patterns, 1 by"
@@ -164,7 +157,7 @@ async def test_a_source_without_any_says_so(
 async def test_an_unknown_source_is_not_found(
     deps: Deps, backend: Backend, chunks: list[Chunk], more: dict[str, Any]
 ) -> None:
-    await shelf(deps, chunks)
+    await hold_decisions(deps, chunks)
     error = await call_error(backend, "get_decisions", source_id="nowhere", **more)
     assert ("NOT_FOUND", {"source_id": "nowhere"}) == (error.code, error.details)
     assert "list_sources" in error.message

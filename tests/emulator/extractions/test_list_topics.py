@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def shelf(deps: Deps) -> list[Chunk]:
+async def hold_topics(deps: Deps) -> list[Chunk]:
     """Bread has four, rye two, and three have one each."""
     chunks = await put_in(deps, BAKING)
     await hold(
@@ -55,7 +55,7 @@ async def names(backend: Backend, **arguments: Any) -> list[str]:
 
 
 async def test_a_topic_is_told_with_its_counts(deps: Deps, backend: Backend) -> None:
-    await shelf(deps)
+    await hold_topics(deps)
     counts = {"decisions": 2, "patterns": 1, "warnings": 0, "methodologies": 1}
     expected = {"topics": [{"name": "bread", **counts, "total": 4}]}
     assert expected == await call_result(backend, "list_topics", prefix="bread")
@@ -65,7 +65,7 @@ async def test_a_topic_is_told_with_its_counts(deps: Deps, backend: Backend) -> 
 async def test_those_with_most_come_first_over_all_pages(
     deps: Deps, backend: Backend, limit: int
 ) -> None:
-    await shelf(deps)
+    await hold_topics(deps)
     expected = ["bread", "rye", "sourdough", "sour-grapes", "large-language-models"]
     found = await names(backend, limit=limit)
     assert sorted(each.replace("-", " ") for each in expected) == sorted(found)
@@ -88,7 +88,7 @@ async def test_those_with_most_come_first_over_all_pages(
 async def test_a_beginning_and_a_type_leave_what_has_them(
     deps: Deps, backend: Backend, arguments: dict[str, Any], expected: list[str], limit: int
 ) -> None:
-    await shelf(deps)
+    await hold_topics(deps)
     assert expected == sorted(await names(backend, **arguments, limit=limit))
 
 
@@ -104,7 +104,7 @@ async def test_those_that_begin_alike_are_ordered_by_count_too(
 
 
 async def test_a_topic_of_which_nothing_is_left_is_gone(deps: Deps, backend: Backend) -> None:
-    chunks = await shelf(deps)
+    chunks = await hold_topics(deps)
     await replace(deps, await waiting(deps, chunks[2].chunk_id), [])
     for arguments in ({}, {"prefix": "sour"}, {"type": "warning"}):
         assert "sour grapes" not in await names(backend, **arguments)
@@ -116,7 +116,7 @@ async def test_a_base_without_topics_says_what_is_missing(backend: Backend) -> N
 
 
 async def test_a_beginning_of_nothing_says_so(deps: Deps, backend: Backend) -> None:
-    await shelf(deps)
+    await hold_topics(deps)
     assert {"topics": [], "message": NO_SUCH} == await call_result(
         backend, "list_topics", prefix="x"
     )
@@ -155,7 +155,7 @@ async def test_arguments_out_of_range_are_refused_by_name(
 
 
 async def test_a_cursor_belongs_to_its_call(deps: Deps, backend: Backend) -> None:
-    await shelf(deps)
+    await hold_topics(deps)
     cursor = (await call_result(backend, "list_topics", limit=1))["next_cursor"]
     for other in ({"kind": "decision"}, {"prefix": "b"}):
         error = await call_error(backend, "list_topics", cursor=cursor, **other)
@@ -163,7 +163,7 @@ async def test_a_cursor_belongs_to_its_call(deps: Deps, backend: Backend) -> Non
 
 
 async def test_a_page_is_one_round_trip(deps: Deps, backend: Backend) -> None:
-    await shelf(deps)
+    await hold_topics(deps)
     assert (1, 3) == await cost(backend, "list_topics", limit=2)
     assert (1, 2) == await cost(backend, "list_topics", prefix="sour")
     assert (1, 2) == await cost(backend, "list_topics", type="decision")

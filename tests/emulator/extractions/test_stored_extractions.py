@@ -24,7 +24,7 @@ from tests.support.extractions import (
     waiting,
     warning,
 )
-from tests.support.knowledge import BAKING, SAILING, index_all, put_in, write
+from tests.support.knowledge import BAKING, index_all, put_in, write
 from tests.support.stored_documents import documents, snapshots
 
 if TYPE_CHECKING:
@@ -39,12 +39,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 DECISION, WARNING = ExtractionType.DECISION, ExtractionType.WARNING
-
-
-@pytest.fixture
-async def chunks(deps: Deps) -> list[Chunk]:
-    """Three passages about baking, and two about sailing."""
-    return await put_in(deps, BAKING, SAILING)
 
 
 async def topics(deps: Deps) -> dict[str, dict[str, int]]:
@@ -179,7 +173,7 @@ async def test_what_is_told_otherwise_is_written_again(
     ]
 
 
-async def test_what_is_no_duplicate_any_more_is_shown_though_it_has_no_topics(
+async def test_what_is_no_duplicate_any_more_is_shown_without_topics(
     deps: Deps, chunks: list[Chunk]
 ) -> None:
     first = of(chunks[1], decision("Who bakes?"))
@@ -248,7 +242,7 @@ async def test_filters_combine(
     assert expected == questions(await page(deps, **filters))
 
 
-async def test_a_page_begins_after_what_was_shown_whether_that_is_still_there_or_not(
+async def test_a_page_begins_after_what_was_shown_even_if_gone(
     deps: Deps, chunks: list[Chunk]
 ) -> None:
     held = [of(chunks[0], decision(f"d{n}"), confidence=0.333) for n in range(5)]
@@ -323,7 +317,7 @@ async def test_a_duplicate_is_stored_together_with_what_it_repeats(
     assert ([first], 2) == (await page(deps), len(await stored(deps)))
 
 
-async def test_a_duplicate_is_not_stored_where_what_it_repeats_could_not_be(
+async def test_a_duplicate_of_what_could_not_be_stored_is_not_either(
     deps: Deps, chunks: list[Chunk]
 ) -> None:
     first = of(chunks[0], decision(), "bread")

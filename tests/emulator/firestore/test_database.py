@@ -76,7 +76,7 @@ async def test_a_request_that_fails_is_counted_and_ends(database: Database, mete
     assert counted(meter) == (2, 0, 2)
 
 
-async def test_many_documents_are_one_round_trip_and_missing_ones_cost_too(
+async def test_many_documents_are_one_round_trip_and_all_cost(
     database: Database, meter: Meter
 ) -> None:
     await put_in(database, "a", "b")
@@ -135,7 +135,7 @@ async def test_a_refused_commit_writes_nothing_and_counts_nothing(
 
 
 @pytest.mark.parametrize("gone", [True, False])
-async def test_a_document_that_changed_or_vanished_since_it_was_read_is_stale(
+async def test_a_document_changed_or_gone_since_it_was_read_is_stale(
     database: Database, *, gone: bool
 ) -> None:
     await put_in(database, "a")

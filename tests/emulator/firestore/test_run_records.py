@@ -75,7 +75,7 @@ async def test_a_run_that_an_error_stopped_says_so(deps: Deps, backend: Backend)
     assert (run.state, run.error) == (RunState.STOPPED, "UNAVAILABLE: No duster.")
 
 
-async def test_of_several_runs_the_latest_come_first_and_other_jobs_do_not(deps: Deps) -> None:
+async def test_of_several_runs_of_a_job_the_latest_come_first(deps: Deps) -> None:
     runs = [
         Run(run_id=new_run_id(job, NOON + timedelta(hours=hour)), state=RunState.FINISHED)
         for job, hour in (("dust", 1), ("dust", 3), ("mop", 4), ("dust", 2))
@@ -84,7 +84,7 @@ async def test_of_several_runs_the_latest_come_first_and_other_jobs_do_not(deps:
     assert await Runs(deps.database).latest("dust", 2) == [runs[1], runs[3]]
 
 
-async def test_the_next_run_says_of_one_that_never_gave_its_lease_back_that_it_died(
+async def test_the_next_run_says_that_one_with_a_lease_left_died(
     deps: Deps, backend: Backend
 ) -> None:
     dead = new_run_id("dust", NOON)

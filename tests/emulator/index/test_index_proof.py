@@ -103,7 +103,7 @@ def test_shapes_that_a_repository_lists_count_as_run(sample: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_query_of_credentials_is_held_against_the_indexes_of_their_database(sample: Path) -> None:
+def test_a_query_of_credentials_is_checked_by_their_indexes(sample: Path) -> None:
     of_access = TEST_THAT_QUERIES.replace('project="x"', 'project="x", database="access"')
     (sample / "tests/test_sample.py").write_text(of_access)
     (sample / "firestore.indexes.json").write_text("{}")

@@ -169,7 +169,7 @@ async def test_a_cut_list_misses_nothing_after_the_newest_that_went(deps: Deps) 
     assert 6 == (await stored_lists(deps))[RYE_LIST]["since"]
 
 
-async def test_what_a_list_misses_is_not_forgotten_when_it_is_cut_again(deps: Deps) -> None:
+async def test_what_a_list_misses_is_kept_when_it_is_cut_again(deps: Deps) -> None:
     indexing = Indexing(deps.database, cap=3, slack=1)
     found = await waiting(deps, 8)
     grown = await indexing.apply([change(each, 50) for each in found[:4]])

@@ -64,7 +64,7 @@ async def test_an_edit_writes_what_differs(deps: Deps, meter: Meter) -> None:
     assert [] == list_writes(deps.database, NAMES, Difference("a", RYE, RYE))
 
 
-async def test_a_list_that_nothing_is_left_on_stays_and_is_missing_to_readers(deps: Deps) -> None:
+async def test_an_empty_list_stays_and_is_missing_to_readers(deps: Deps) -> None:
     await write(deps, "a", NOTHING, RYE)
     await write(deps, "a", RYE, NOTHING)
     assert [0, 0] == [data["df"] for data in (await documents(deps, NAMES.lexicon)).values()]

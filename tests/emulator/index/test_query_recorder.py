@@ -138,7 +138,7 @@ def test_a_collection_group_is_recorded_as_one(client: Client) -> None:
     assert shapes == {QueryShape("people", Scope.COLLECTION_GROUP)}
 
 
-def test_the_last_results_are_recorded_in_the_order_they_are_read(client: Client) -> None:
+def test_the_last_results_are_recorded_in_their_order(client: Client) -> None:
     with recording() as shapes:
         client.collection("people").order_by("age").limit_to_last(1).get()
     assert shapes == {QueryShape("people", orders=(Order("age", Direction.DESCENDING),))}

@@ -50,7 +50,7 @@ async def test_a_walk_by_date_meets_each_chunk_once(deps: Deps) -> None:
     assert await walk(deps) == ["b 12", "a 12", "b 11", "a 11", "b 10", "a 10"]
 
 
-async def test_chunks_are_listed_by_what_they_bear_and_by_days_together(deps: Deps) -> None:
+async def test_chunks_are_listed_by_facets_and_days_together(deps: Deps) -> None:
     await diary(deps)
     assert await walk(deps, TAGGED) == ["a 12", "a 11", "a 10"]
     assert await walk(deps, span=JUNE_11) == ["b 11", "a 11"]
@@ -77,7 +77,7 @@ async def test_chunks_are_counted_by_days_and_by_what_they_bear(deps: Deps) -> N
     assert (await lists.count_bearing(KEPT), await lists.count_bearing(HAS_CARD)) == (3, 0)
 
 
-async def test_what_was_deleted_is_nowhere_before_and_after_the_index_forgets_it(
+async def test_what_was_deleted_is_nowhere_even_while_it_is_indexed(
     deps: Deps,
 ) -> None:
     await diary(deps)

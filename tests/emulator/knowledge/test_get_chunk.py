@@ -132,9 +132,7 @@ async def test_a_call_is_two_round_trips_and_few_documents(deps: Deps, backend: 
     assert (meter.round_trips, meter.documents_read, meter.documents_written) == (2, 1 + 3 + 1, 0)
 
 
-async def test_without_related_chunks_or_clusters_a_call_is_one_document(
-    deps: Deps, backend: Any
-) -> None:
+async def test_without_related_chunks_a_call_is_one_document(deps: Deps, backend: Any) -> None:
     chunk = (await put_in(deps, BAKING))[0]
     meter = Meter()
     args = In(chunk_id=chunk.chunk_id, include_related=False)

@@ -63,7 +63,7 @@ async def test_a_topic_its_passages_and_its_neighbours_are_returned(deps: Deps) 
     assert related == [("pizza", 0.8), ("sails", 0.0)]
 
 
-async def test_more_passages_come_by_cursor_without_the_neighbours_again(deps: Deps) -> None:
+async def test_more_passages_come_by_cursor_without_neighbours(deps: Deps) -> None:
     await topics(deps)
     first = await get_cluster(In(cluster_id="bread", member_limit=2), deps)
     new = await shelve(deps, source("bakery", dates=[NOON + timedelta(days=1)]))

@@ -54,7 +54,7 @@ def dates(out: Out) -> list[str | None]:
     return [each.date for each in out.chunks]
 
 
-async def test_the_latest_passages_of_a_week_come_first_with_its_activity(deps: Deps) -> None:
+async def test_the_latest_passages_of_a_week_come_with_its_activity(deps: Deps) -> None:
     await diary(deps)
     out = await get_recent(In(), deps)
     assert dates(out) == ["2024-06-12"] * 2 + ["2024-06-10"] * 2 + ["2024-06-06"]
@@ -107,7 +107,7 @@ async def test_every_period_has_its_timeline(
     assert sum(expected.values()) == out.activity.total == len(out.chunks)
 
 
-async def test_a_walk_misses_nothing_and_repeats_nothing_while_passages_come_and_go(
+async def test_a_walk_among_changes_misses_and_repeats_nothing(
     deps: Deps,
 ) -> None:
     await diary(deps)
@@ -159,7 +159,7 @@ async def test_days_that_a_cut_list_misses_are_counted_by_the_database(
     assert cost(meter) == (2, 5 + (1 + 1) + 1 + 5 + 1)
 
 
-async def test_the_total_counts_what_is_not_indexed_yet_and_says_that_the_rest_does_not(
+async def test_the_total_alone_counts_what_is_not_indexed_yet(
     deps: Deps,
 ) -> None:
     await diary(deps)

@@ -97,7 +97,7 @@ async def test_passages_come_in_order_over_all_pages(deps: Deps) -> None:
     ],
     ids=lambda text: text or "nothing",
 )
-async def test_a_walk_goes_on_where_it_was_though_the_source_was_edited(
+async def test_a_walk_goes_on_though_the_source_was_edited(
     deps: Deps, edited: str, expected: str
 ) -> None:
     await shelve(deps, source("letters", *LETTERS))

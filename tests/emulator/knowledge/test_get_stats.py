@@ -56,7 +56,7 @@ async def test_what_waits_for_a_job_is_counted(deps: Deps) -> None:
     assert out.waiting == {"embed": 3, "index": 3, "card": 3, "cluster": 0}
 
 
-async def test_what_was_deleted_is_not_counted_before_the_index_forgets_it(deps: Deps) -> None:
+async def test_what_was_deleted_but_is_still_indexed_is_not_counted(deps: Deps) -> None:
     chunk = (await shelve(deps, BAKING, SAILING))[0]
     card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
     await write(deps, f"chunks/{chunk.chunk_id}", card)
@@ -82,7 +82,7 @@ async def test_a_call_is_one_round_trip(deps: Deps, backend: Backend) -> None:
     assert cost(meter) == (1, counts + names + others)
 
 
-async def test_extraction_is_only_waited_for_where_there_is_a_language_model(
+async def test_extraction_is_only_waited_for_with_a_language_model(
     deps: Deps,
 ) -> None:
     await Ingestion(deps.database).save([in_chunks(BAKING)], NOON)
@@ -92,7 +92,7 @@ async def test_extraction_is_only_waited_for_where_there_is_a_language_model(
     assert (await get_stats(In(), deps)).waiting["extract"] == 3
 
 
-async def test_extractions_are_counted_by_type_but_not_those_that_repeat_another(
+async def test_extractions_are_counted_by_type_without_duplicates(
     deps: Deps,
 ) -> None:
     shown = {"one": ["decision"], "two": ["decision", "decision topic:rag"], "three": ["pattern"]}
@@ -109,7 +109,7 @@ async def test_passages_that_a_step_was_given_up_on_are_counted(deps: Deps) -> N
     assert (await get_stats(In(), deps)).parked == {"embed": 1, "card": 2}
 
 
-async def test_how_well_search_finds_is_told_with_the_change_since_the_night_before(
+async def test_search_quality_is_told_with_the_change_since_last_night(
     deps: Deps,
 ) -> None:
     health = Health(deps.database)

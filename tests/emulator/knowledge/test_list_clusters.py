@@ -40,7 +40,7 @@ async def test_what_a_topic_is_is_said_in_short(deps: Deps) -> None:
     }
 
 
-async def test_the_largest_come_first_over_all_pages_though_one_is_deleted(deps: Deps) -> None:
+async def test_the_largest_come_first_though_one_is_deleted(deps: Deps) -> None:
     for name, size in {"a": 1, "b": 5, "c": 5, "d": 9}.items():
         await cluster(deps, name, size)
     first = await list_clusters(In(limit=2), deps)

@@ -93,8 +93,8 @@ async def test_a_tag_of_one_highlight_finds_its_source(deps: Deps) -> None:
 
 
 async def test_titles_that_differ_only_in_case_stand_together(deps: Deps) -> None:
-    shelf = [source("a", title="apple"), source("b", title="Banana"), source("c", title="APPLE")]
-    await shelve(deps, *shelf)
+    sources = [source("a", title="apple"), source("b", title="Banana"), source("c", title="APPLE")]
+    await shelve(deps, *sources)
     assert await ids(deps, order="title") == ["a", "c", "b"]
 
 
@@ -103,7 +103,7 @@ async def test_sources_put_in_together_are_all_listed(deps: Deps) -> None:
     assert await ids(deps) == ["s4", "s3", "s2", "s1", "s0"]
 
 
-async def test_a_walk_by_title_misses_nothing_and_repeats_nothing_while_sources_change(
+async def test_a_walk_by_title_among_changes_misses_nothing(
     deps: Deps,
 ) -> None:
     await library(deps)
@@ -116,7 +116,7 @@ async def test_a_walk_by_title_misses_nothing_and_repeats_nothing_while_sources_
     assert [each.source_id for each in rest.sources] == ["persuasion", "walden", "zzz"]
 
 
-async def test_a_source_that_changes_during_a_walk_by_date_comes_first_in_the_next_one(
+async def test_a_source_changed_during_a_walk_comes_first_in_the_next(
     deps: Deps,
 ) -> None:
     await library(deps)
@@ -174,7 +174,7 @@ async def test_filters_that_exclude_each_other_are_named(deps: Deps) -> None:
     assert (out.sources, out.message) == ([], message)
 
 
-async def test_a_name_that_the_index_still_knows_but_no_source_bears_is_said_to_be_gone(
+async def test_a_name_that_only_the_index_knows_is_said_to_be_gone(
     deps: Deps,
 ) -> None:
     await library(deps)

@@ -68,7 +68,7 @@ async def got(backend: Backend, name: str, /, **arguments: Any) -> Mapping[str, 
         ("search_kb", {"query": "bread", "filters": {"tags": [LONG]}}),
     ],
 )
-async def test_a_name_that_nothing_bears_finds_nothing_however_long_it_becomes(
+async def test_a_name_nothing_bears_finds_nothing_however_long(
     deps: Deps, backend: Backend, name: str, arguments: dict[str, Any]
 ) -> None:
     [chunk, *_] = await put_in(deps, BAKING)
@@ -91,7 +91,7 @@ async def test_a_name_that_nothing_bears_finds_nothing_however_long_it_becomes(
         ("search_kb", {"query": "gold", "filters": {"tags": [LONG]}}),
     ],
 )
-async def test_a_name_that_something_bears_finds_it_however_long_it_becomes(
+async def test_a_name_something_bears_finds_it_however_long(
     deps: Deps, backend: Backend, name: str, arguments: dict[str, Any]
 ) -> None:
     long = source("long", "Gold.", title=LONG, author=LONG, category=LONG, tags=(LONG,))

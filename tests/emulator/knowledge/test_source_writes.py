@@ -126,7 +126,7 @@ async def test_unchanged_sources_cost_one_read_each_in_one_round_trip(
     assert (meter.documents_read, meter.documents_written, meter.round_trips) == (2, 0, 1)
 
 
-async def test_a_changed_source_costs_its_chunks_but_not_its_neighbours(
+async def test_a_changed_source_costs_its_chunks_not_its_neighbours(
     deps: Deps, backend: Backend
 ) -> None:
     await save(deps, BAKING, SAILING)
@@ -159,7 +159,7 @@ async def test_a_deleted_chunk_leaves_what_the_index_must_take_back(deps: Deps) 
     }
 
 
-async def test_few_chunks_are_deleted_at_once_for_their_vectors_go_with_them(
+async def test_few_chunks_are_deleted_in_a_commit_as_vectors_go_too(
     deps: Deps, meter: Meter
 ) -> None:
     many = Source("many", "Many", sections=tuple(Section(f"Note {n}.") for n in range(60)))
@@ -191,7 +191,7 @@ async def test_a_deleted_chunk_is_compared_no_more(deps: Deps) -> None:
     assert before.items() <= (await tombstones(deps)).items()
 
 
-async def test_a_text_that_comes_back_is_a_chunk_as_new_but_for_what_is_to_be_taken_back(
+async def test_a_text_that_comes_back_is_a_chunk_as_new(
     deps: Deps,
 ) -> None:
     chunk_id, _ = await indexed(deps, SAILING)
@@ -223,7 +223,7 @@ async def test_a_text_that_comes_back_is_read_again(deps: Deps) -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-async def test_what_people_filter_by_is_indexed_anew_when_it_changes_and_not_embedded(
+async def test_a_changed_filter_is_indexed_anew_and_not_embedded(
     deps: Deps, change: dict[str, Any]
 ) -> None:
     chunk_id, _ = await indexed(deps, SAILING)
@@ -255,7 +255,7 @@ async def test_an_edit_hastens_no_step_that_is_to_be_tried_later(deps: Deps) -> 
     assert data["tries"] == {"embed": 1}
 
 
-async def test_a_step_that_waits_again_has_all_its_tries_and_is_parked_no_more(
+async def test_a_step_that_waits_again_has_all_its_tries(
     deps: Deps,
 ) -> None:
     (chunk_id,) = await indexed(deps, with_texts("Odd."))
@@ -270,7 +270,7 @@ async def test_a_step_that_waits_again_has_all_its_tries_and_is_parked_no_more(
     assert (data["tries"], data["parked"]) == ({}, {})
 
 
-async def test_a_chunk_is_of_the_day_it_was_highlighted_or_else_came_in(deps: Deps) -> None:
+async def test_a_chunk_is_of_the_day_it_was_highlighted_or_came_in(deps: Deps) -> None:
     await save(deps, highlighted(LONG_AGO, None))
     assert await dates(deps) == [LONG_AGO, NOON]
 
@@ -284,7 +284,7 @@ async def test_an_edit_without_a_date_keeps_the_chunks_date(deps: Deps) -> None:
     assert await dates(deps) == [LONG_AGO, NOON]
 
 
-async def test_a_chunk_stored_before_chunks_had_dates_is_of_the_day_it_came_in(
+async def test_a_chunk_without_a_date_is_of_the_day_it_came_in(
     deps: Deps,
 ) -> None:
     old = highlighted(None)
@@ -302,7 +302,7 @@ async def test_an_edit_with_a_date_is_of_that_day(deps: Deps) -> None:
     assert await dates(deps) == [NOON, LONG_AGO]
 
 
-async def test_a_text_that_comes_back_without_a_date_is_of_the_day_it_came_back(
+async def test_a_text_back_without_a_date_is_of_the_day_it_came_back(
     deps: Deps,
 ) -> None:
     await save(deps, highlighted(LONG_AGO, None))
@@ -335,13 +335,13 @@ async def test_what_jobs_made_of_a_chunk_survives_a_change_around_it(deps: Deps)
     assert (data["title"], {key: data[key] for key in made}) == ("Under Full Sail", made)
 
 
-async def test_a_source_of_many_chunks_takes_several_commits_and_comes_last(deps: Deps) -> None:
+async def test_many_chunks_take_several_commits_and_the_source_is_last(deps: Deps) -> None:
     await save(deps, with_texts(*(f"Highlight {number}." for number in range(230))))
     assert await contents(deps) == [f"Highlight {number}." for number in range(230)]
     await assert_source_came_last(deps)
 
 
-async def test_a_source_of_large_chunks_takes_several_commits_and_comes_last(deps: Deps) -> None:
+async def test_large_chunks_take_some_commits_and_the_source_is_last(deps: Deps) -> None:
     letter = "\U00010428"  # four bytes in UTF-8
     texts = [f"{number} {letter * 3000}" for number in range(180)]
     await save(deps, with_texts(*texts))
@@ -355,7 +355,7 @@ async def assert_source_came_last(deps: Deps) -> None:
     assert min(written) < max(written) <= source.update_time
 
 
-async def test_a_run_that_dies_between_two_commits_is_completed_by_the_next(
+async def test_a_run_dead_between_commits_is_completed_by_the_next(
     deps: Deps, backend: Backend
 ) -> None:
     source = with_texts(*(f"Highlight {number}." for number in range(230)))

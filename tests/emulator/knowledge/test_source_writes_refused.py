@@ -50,7 +50,7 @@ async def test_what_the_database_refuses_keeps_no_other_source_out(deps: Deps) -
     assert found.counts["deleted"] == len(await tombstones(deps)) > 0
 
 
-async def test_a_source_that_is_refused_as_it_is_now_stays_and_is_compared_again(
+async def test_a_refused_source_stays_and_is_compared_again(
     deps: Deps,
 ) -> None:
     earlier = replace(LEDGER, sections=LEDGER.sections[:2])
@@ -70,7 +70,7 @@ async def test_what_no_client_can_send_keeps_no_other_source_out(deps: Deps) -> 
     assert ["sailing"] == list(await documents(deps, "sources"))
 
 
-async def test_a_database_that_refuses_everything_is_no_fault_of_a_source(
+async def test_a_database_that_refuses_everything_blames_no_source(
     settings: Settings,
 ) -> None:
     async def forbidden() -> None:

@@ -76,7 +76,7 @@ async def test_a_card_is_read_back_with_its_chunk(deps: Deps) -> None:
     assert stored.chunk.knowledge_card == CARD
 
 
-async def test_a_chunk_with_a_new_card_waits_for_the_index_but_for_no_other_card(
+async def test_a_chunk_with_a_new_card_waits_for_the_index_alone(
     deps: Deps,
 ) -> None:
     await put_in(deps, BAKING)
@@ -125,7 +125,7 @@ async def test_what_would_make_a_card_now_may_depend_on_what_it_is_of(deps: Deps
     ]
 
 
-async def test_cards_that_a_person_wrote_and_those_that_wait_already_are_left_alone(
+async def test_cards_by_hand_and_those_that_wait_are_left_alone(
     deps: Deps,
 ) -> None:
     await put_in(deps, BAKING, SAILING)
@@ -158,7 +158,7 @@ async def test_other_chunks_are_not_touched(deps: Deps) -> None:
     assert changed == {KNEAD}
 
 
-async def test_a_card_that_is_there_is_not_written_again_whoever_wrote_it(
+async def test_an_equal_card_is_not_written_again_whoever_wrote_it(
     deps: Deps, meter: Meter
 ) -> None:
     await put_in(deps, BAKING)

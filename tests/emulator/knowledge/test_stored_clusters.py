@@ -75,7 +75,7 @@ async def waiting_since(deps: Deps) -> dict[str, Any]:
     return {name: data["pending"]["index"] for name, data in chunks.items()}
 
 
-async def test_a_cluster_is_read_as_it_was_saved_with_its_size_and_centroid(deps: Deps) -> None:
+async def test_a_cluster_is_read_as_it_was_saved_with_its_size(deps: Deps) -> None:
     await three_clusters(deps)
     expected = replace(DOUGH.cluster, size=3, run_id="run-1", created_at=LATER)
     assert CentredCluster(expected, (0.0, 1.0)) == await Clusters(deps.database).get("dough")
@@ -91,7 +91,7 @@ async def test_clusters_are_read_in_the_order_in_which_they_are_named(deps: Deps
     assert ["ovens", "boats"] == [cluster.cluster_id for cluster in found]
 
 
-async def test_the_largest_come_first_and_equals_in_descending_order_of_their_ids(
+async def test_the_largest_come_first_and_equals_by_descending_id(
     deps: Deps,
 ) -> None:
     await three_clusters(deps)
@@ -119,7 +119,7 @@ async def test_the_nearest_come_first_with_their_similarity(deps: Deps, meter: M
     assert meter.documents_read - read == 2
 
 
-async def test_chunks_know_their_clusters_in_the_order_in_which_these_were_given(
+async def test_chunks_know_their_clusters_in_the_order_given(
     deps: Deps,
 ) -> None:
     await three_clusters(deps)
@@ -129,20 +129,20 @@ async def test_chunks_know_their_clusters_in_the_order_in_which_these_were_given
     assert expected == await memberships(deps)
 
 
-async def test_a_chunk_waits_for_the_index_exactly_when_its_clusters_change(deps: Deps) -> None:
+async def test_a_chunk_waits_for_the_index_when_its_clusters_change(deps: Deps) -> None:
     await three_clusters(deps)
     expected = dict.fromkeys((KNEAD, STARTER, BAKE, REEF), LATER) | {ANCHOR: NOON}
     assert expected == await waiting_since(deps)
 
 
-async def test_a_chunk_that_was_put_into_a_cluster_waits_for_that_no_more(deps: Deps) -> None:
+async def test_a_chunk_put_into_a_cluster_waits_for_that_no_more(deps: Deps) -> None:
     await put_in(deps, BAKING)
     await deps.database.document("chunks", KNEAD).update({"pending.cluster": NOON})
     await save(deps, [DOUGH], {"dough": [KNEAD]})
     assert "cluster" not in (await documents(deps, "chunks"))[KNEAD]["pending"]
 
 
-async def test_a_cluster_is_read_with_all_that_the_next_run_has_to_know(deps: Deps) -> None:
+async def test_a_cluster_is_read_with_all_the_next_run_has_to_know(deps: Deps) -> None:
     known = replace(DOUGH, reach=0.5, named_by="words", central=("a", "b"), members_hash="h")
     await Clusters(deps.database).put([known, BOATS])
     assert [BOATS, known] == await Clusters(deps.database).every()
@@ -166,7 +166,7 @@ async def test_saving_what_is_there_already_writes_nothing(deps: Deps, meter: Me
     assert meter.documents_written == before
 
 
-async def test_a_cluster_of_another_name_is_written_and_its_chunks_are_not(deps: Deps) -> None:
+async def test_a_cluster_of_another_name_is_written_without_its_chunks(deps: Deps) -> None:
     await three_clusters(deps)
     before = await snapshots(deps, "chunks")
     called = replace(BOATS, cluster=replace(BOATS.cluster, name="Ships"))
@@ -186,7 +186,7 @@ async def test_a_cluster_that_is_there_keeps_what_runs_know_of_it(deps: Deps) ->
     assert before == await Clusters(deps.database).get("boats")
 
 
-async def test_other_clusters_and_chunks_that_are_not_named_stay_what_they_are(deps: Deps) -> None:
+async def test_other_clusters_and_chunks_stay_what_they_are(deps: Deps) -> None:
     await three_clusters(deps)
     before = await documents(deps, "clusters")
     assert await save(deps, [OVENS], {"ovens": [KNEAD]}, "run-2") == 1
@@ -221,7 +221,7 @@ async def test_missing_and_deleted_chunks_are_no_members(deps: Deps) -> None:
     ]
 
 
-async def test_a_run_that_died_after_its_clusters_is_completed_by_the_next(deps: Deps) -> None:
+async def test_a_run_that_died_after_clusters_is_completed_by_the_next(deps: Deps) -> None:
     await three_clusters(deps)
     stale = {"cluster_id": ["ovens"]}
     await deps.database.document("chunks", KNEAD).update(stale)

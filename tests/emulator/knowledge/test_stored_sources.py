@@ -36,7 +36,7 @@ async def test_ingest_writes_what_sources_are_listed_by(deps: Deps) -> None:
     assert data["facets"] == ["author:ida loaf", "category:books", "tag:dough", "tag:food"]
 
 
-async def test_a_title_longer_than_an_index_takes_is_listed_and_read_whole(deps: Deps) -> None:
+async def test_a_title_too_long_for_an_index_is_listed_and_read_whole(deps: Deps) -> None:
     title = "é" * 2_000
     await shelve(deps, source("long", title=title))
     assert [each.title for each in await Sources(deps.database).page(Order.TITLE, 5)] == [title]
@@ -50,7 +50,7 @@ async def test_a_walk_in_either_order_meets_each_source_once(deps: Deps) -> None
     assert await walk(deps, Order.RECENT) == ["c", "b", "a"]
 
 
-async def test_sources_are_read_in_the_order_asked_for_without_those_that_are_missing(
+async def test_sources_are_read_in_the_order_asked_but_missing_ones(
     deps: Deps,
 ) -> None:
     await shelve(deps, BAKING, SAILING)
@@ -73,14 +73,14 @@ async def test_a_source_says_when_it_changed(deps: Deps) -> None:
 
 
 async def test_sources_are_found_by_how_their_titles_begin(deps: Deps) -> None:
-    shelf = [source("a", title="Bread"), source("b", title="BREAKING"), source("c", title="Brie")]
-    await shelve(deps, *shelf)
+    sources = [source("a", title="Bread"), source("b", title="BREAKING"), source("c", title="Brie")]
+    await shelve(deps, *sources)
     found = await Sources(deps.database).titled(" BREA", 5)
     assert [each.source_id for each in found] == ["a", "b"]
     assert len(await Sources(deps.database).titled("Brea", 1)) == 1
 
 
-async def test_a_title_is_found_by_a_beginning_longer_than_what_titles_are_sorted_by(
+async def test_a_title_is_found_by_more_than_it_is_sorted_by(
     deps: Deps,
 ) -> None:
     title = "\ufdfa" * 200

@@ -75,7 +75,7 @@ def test_a_gcloud_without_the_component_is_no_emulator(tmp_path: Path) -> None:
         find_emulator({"PATH": f"{tmp_path}:{tmp_path}/sdk/bin"})
 
 
-def test_the_emulator_is_found_beside_the_gcloud_that_a_link_points_to(tmp_path: Path) -> None:
+def test_the_emulator_is_found_beside_a_linked_gcloud(tmp_path: Path) -> None:
     _program(tmp_path / "java", JAVA_17)
     archive = _sdk(tmp_path / "sdk")
     (tmp_path / "gcloud").symlink_to(tmp_path / "sdk" / "bin" / "gcloud")
@@ -113,7 +113,7 @@ def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
     assert find_emulator(environ | {"JAVA_HOME": f"{tmp_path}/home"})[0] == str(java)
 
 
-def test_a_java_too_old_for_this_emulator_is_named_when_it_starts(
+def test_a_java_too_old_for_the_emulator_is_named_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _program(tmp_path / "bin" / "java", f"{JAVA_17}; echo UnsupportedClassVersionError; exit 1")
@@ -193,9 +193,7 @@ def test_an_export_replaces_the_one_before(
     assert len(list(tmp_path.glob("0*"))) == 1
 
 
-def test_importing_from_an_empty_folder_tells_that_nothing_was_there(
-    host: str, tmp_path: Path
-) -> None:
+def test_importing_from_an_empty_folder_says_so(host: str, tmp_path: Path) -> None:
     assert not import_data(host, tmp_path, "copy")
 
 

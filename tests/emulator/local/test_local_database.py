@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-def test_clients_that_start_at_one_moment_share_a_database_that_outlives_each(
+def test_clients_that_start_at_once_share_a_database(
     machine: Machine, connect: Callable[..., Client]
 ) -> None:
     first, second, third = (machine.share() for _ in range(3))
@@ -42,7 +42,7 @@ def test_clients_that_start_at_one_moment_share_a_database_that_outlives_each(
 
 
 @pytest.mark.parametrize("leave", [end, subprocess.Popen.kill])
-def test_after_the_last_client_nothing_runs_and_the_data_come_back(
+def test_after_the_last_client_nothing_runs_and_data_are_kept(
     machine: Machine,
     connect: Callable[..., Client],
     leave: Callable[[subprocess.Popen[str]], None],
@@ -56,7 +56,7 @@ def test_after_the_last_client_nothing_runs_and_the_data_come_back(
     assert {"title": "kept"} == connect(host).document("papers/a").get().to_dict()
 
 
-def test_a_client_that_comes_while_the_database_ends_gets_a_new_one_with_all_data(
+def test_a_client_that_comes_as_the_database_ends_has_all_data(
     machine: Machine, connect: Callable[..., Client]
 ) -> None:
     for edition in range(3):
@@ -81,7 +81,7 @@ def test_a_client_with_another_port_finds_the_database_that_runs(machine: Machin
         (signal.SIGKILL, Machine.emulators, False),
     ],
 )
-def test_when_the_database_dies_the_next_client_brings_it_back_for_all(
+def test_a_database_that_died_is_brought_back_by_the_next_client(
     machine: Machine,
     connect: Callable[..., Client],
     death: signal.Signals,
@@ -99,7 +99,7 @@ def test_when_the_database_dies_the_next_client_brings_it_back_for_all(
     assert kept == connect(host).document("papers/a").get().exists
 
 
-def test_a_stranger_on_the_port_is_named_with_the_variable_that_names_another(
+def test_a_stranger_on_the_port_is_named_with_the_variable(
     machine: Machine,
 ) -> None:
     with socket.create_server(("127.0.0.1", int(machine.port))):
@@ -120,7 +120,7 @@ def test_without_java_every_command_says_in_words_how_to_get_it(machine: Machine
         assert "Traceback" not in said
 
 
-def test_a_run_ends_without_taking_the_database_from_another_client(machine: Machine) -> None:
+def test_a_run_ends_and_leaves_the_database_to_other_clients(machine: Machine) -> None:
     with machine.start([*CARREL, "up", "--no-sample", "--port", str(free_port())]) as run:
         assert run.stdout
         assert any("Ctrl-C ends it." in line for line in run.stdout)

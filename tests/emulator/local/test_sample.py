@@ -114,7 +114,7 @@ def test_clusters_are_few_have_stable_ids_and_short_names() -> None:
     assert {True} == {3 <= len(topic.name.split()) <= 6 for topic in KNOWLEDGE.clusters}
 
 
-async def test_every_chunk_gets_its_card_and_clusters_list_their_chunks(
+async def test_every_chunk_gets_its_card_and_clusters_their_chunks(
     deps: Deps, sample: Path
 ) -> None:
     await add_knowledge(deps, sample)
@@ -165,7 +165,7 @@ async def own_note(deps: Deps, *cluster_ids: str) -> str:
     return chunk_id
 
 
-async def test_loading_again_leaves_notes_of_others_in_the_topics_of_the_sample(
+async def test_loading_again_leaves_notes_of_others_in_their_topics(
     deps: Deps, sample: Path, meter: Meter
 ) -> None:
     await add_knowledge(deps, sample)
@@ -177,7 +177,7 @@ async def test_loading_again_leaves_notes_of_others_in_the_topics_of_the_sample(
 
 
 @pytest.mark.slow
-async def test_loading_again_after_a_run_that_made_topics_anew_writes_nothing(
+async def test_loading_again_after_topics_were_made_writes_nothing(
     deps: Deps, sample: Path, meter: Meter
 ) -> None:
     await add_knowledge(deps, sample)
@@ -204,9 +204,7 @@ async def test_beside_topics_that_a_run_made_the_sample_brings_none(
     assert replace(clustering, uncounted=False) == await clusterings.present()
 
 
-async def test_a_topic_of_the_sample_that_was_renamed_is_called_as_the_sample_calls_it(
-    deps: Deps, sample: Path
-) -> None:
+async def test_a_renamed_topic_is_called_as_the_sample_calls_it(deps: Deps, sample: Path) -> None:
     await add_knowledge(deps, sample)
     before = await documents(deps, "clusters")
     lost = {"name": "Outage, customer, system", "keywords": [], "named_by": "words"}

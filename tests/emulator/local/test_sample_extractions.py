@@ -164,9 +164,7 @@ async def test_what_a_model_found_meanwhile_is_left_alone(words: Deps, sample: P
     assert {} == await add_extractions(words, sample)
 
 
-async def test_highlights_that_the_export_lacks_or_that_say_something_else_are_passed_over(
-    words: Deps, tmp_path: Path
-) -> None:
+async def test_highlights_not_in_the_export_are_passed_over(words: Deps, tmp_path: Path) -> None:
     export = json.loads((FOLDER / "readwise.json").read_text("utf-8"))
     book = export["results"][0]
     book["highlights"] = book["highlights"][:2]

@@ -154,7 +154,7 @@ async def test_two_schedulers_that_fire_at_once_run_a_job_once(job: Job, project
 
 
 @pytest.mark.slow
-async def test_each_job_killed_at_work_and_run_again_ends_in_the_state_that_is_pinned(
+async def test_each_job_killed_and_run_again_ends_in_the_pinned_state(
     project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     credentials = str(credentials_file(tmp_path))
@@ -175,7 +175,7 @@ async def test_each_job_killed_at_work_and_run_again_ends_in_the_state_that_is_p
     assert not (told := differences(pinned(), found)), told
 
 
-async def test_repair_killed_after_any_commit_and_run_again_mends_all_lists(
+async def test_repair_killed_after_a_commit_and_run_again_mends_all(
     settings: Settings,
 ) -> None:
     chance = random.Random(7)  # noqa: S311 - no secret
@@ -195,7 +195,7 @@ async def test_repair_killed_after_any_commit_and_run_again_mends_all_lists(
         await assert_exact(deps)
 
 
-async def test_materials_whose_embedding_was_killed_are_completed_by_the_next_run(
+async def test_materials_killed_while_embedded_are_completed(
     project: str,
 ) -> None:
     text = pages(100)

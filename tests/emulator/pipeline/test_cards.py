@@ -156,7 +156,7 @@ async def test_without_a_language_model_the_texts_speak_for_themselves(settings:
     assert card == (await cards_of(deps))[passage(1)]
 
 
-async def test_a_text_without_a_sentence_gets_no_card_and_loses_the_one_it_had(
+async def test_a_text_without_a_sentence_loses_its_card(
     settings: Settings,
 ) -> None:
     deps = deps_of(settings)
@@ -178,7 +178,7 @@ async def test_a_short_text_is_no_matter_for_a_model(
     assert [] == server.calls
 
 
-async def test_a_text_that_changes_gets_another_card_and_the_others_keep_theirs(
+async def test_a_changed_text_gets_another_card_and_others_keep_theirs(
     model: Callable[..., Deps], server: FakeVertex
 ) -> None:
     await bring(model(), notes(2))
@@ -194,7 +194,7 @@ async def test_a_text_that_changes_gets_another_card_and_the_others_keep_theirs(
     assert {passage(0): NOON, changed.text: LATER} == times
 
 
-async def test_a_chunk_that_is_rewritten_meanwhile_waits_for_the_card_of_what_it_says_now(
+async def test_a_chunk_rewritten_meanwhile_gets_a_card_of_its_new_text(
     model: Callable[..., Deps], server: FakeVertex
 ) -> None:
     deps = model()
@@ -217,7 +217,7 @@ async def test_a_chunk_that_is_rewritten_meanwhile_waits_for_the_card_of_what_it
     assert "New." == (await cards_of(deps))[new]["summary"]
 
 
-async def test_a_model_that_is_down_stops_the_run_and_is_held_against_no_chunk(
+async def test_a_model_that_is_down_stops_the_run_and_blames_no_chunk(
     model: Callable[..., Deps], server: FakeVertex
 ) -> None:
     await bring(model(), notes(12))
@@ -242,7 +242,7 @@ async def test_a_model_that_is_down_stops_the_run_and_is_held_against_no_chunk(
         (said("No."), PlatformFault),
     ],
 )
-async def test_a_model_that_is_set_up_wrongly_is_not_taken_for_bad_texts(
+async def test_a_model_set_up_wrongly_is_not_taken_for_bad_texts(
     model: Callable[..., Deps], server: FakeVertex, reply: Reply, error: type[Exception]
 ) -> None:
     await bring(model(), notes(3))
@@ -254,7 +254,7 @@ async def test_a_model_that_is_set_up_wrongly_is_not_taken_for_bad_texts(
 
 
 @pytest.mark.parametrize("reply", [blocked(), refusal(400, "INVALID_ARGUMENT")])
-async def test_a_text_that_the_model_refuses_gets_an_extractive_card_at_once(
+async def test_a_refused_text_gets_an_extractive_card_at_once(
     model: Callable[..., Deps], server: FakeVertex, reply: Reply
 ) -> None:
     await bring(model(), notes(10))
@@ -265,7 +265,7 @@ async def test_a_text_that_the_model_refuses_gets_an_extractive_card_at_once(
     assert "extractive" == (await cards_of(model()))[passage(3)]["model"]
 
 
-async def test_a_model_whose_summary_is_too_long_is_told_and_tries_again(
+async def test_a_model_with_too_long_a_summary_is_told_and_tries_again(
     model: Callable[..., Deps], server: FakeVertex
 ) -> None:
     await bring(model(), notes(1))
@@ -276,7 +276,7 @@ async def test_a_model_whose_summary_is_too_long_is_told_and_tries_again(
     assert "summary: String should have at most 400 characters" in told
 
 
-async def test_a_text_that_is_answered_badly_is_put_off_and_gets_an_extractive_card_in_the_end(
+async def test_a_text_answered_badly_gets_an_extractive_card_at_last(
     model: Callable[..., Deps], server: FakeVertex
 ) -> None:
     await bring(model(), notes(10))
@@ -291,7 +291,7 @@ async def test_a_text_that_is_answered_badly_is_put_off_and_gets_an_extractive_c
     assert 10 == len(await cards_of(model()))
 
 
-async def test_a_text_that_never_goes_through_is_parked_and_keeps_no_other_waiting(
+async def test_a_text_that_always_fails_is_parked_and_blocks_none(
     settings: Settings, server: FakeVertex
 ) -> None:
     generator = generator_of(server)

@@ -83,7 +83,7 @@ def killed(settings: Settings, server: FakeVertex, environment: dict[str, str]) 
 
 
 @pytest.mark.parametrize("answered", [pytest.param(3, marks=pytest.mark.slow), 13])
-async def test_what_was_killed_while_the_model_wrote_is_completed_by_the_next_run(
+async def test_a_run_killed_while_the_model_wrote_is_completed(
     settings: Settings, answered: int
 ) -> None:
     calm = Settings(google_cloud_project=f"{settings.google_cloud_project}-calm")

@@ -75,7 +75,7 @@ async def test_what_is_not_due_waits_but_is_counted(deps: Deps) -> None:
     assert await Steps(deps.database).count_pending("cluster") == 0
 
 
-async def test_a_chunk_edited_since_it_was_read_stays_pending_and_the_others_are_stored(
+async def test_a_chunk_edited_since_it_was_read_alone_stays_pending(
     deps: Deps,
 ) -> None:
     read = await baking(deps)
@@ -94,7 +94,7 @@ async def test_a_chunk_deleted_since_it_was_read_does_not_come_back(deps: Deps) 
     assert set(await documents(deps, "chunks")) == {chunk.chunk_id for chunk in read[1:]}
 
 
-async def test_a_chunk_that_ingest_deleted_since_it_was_read_gets_no_vector(deps: Deps) -> None:
+async def test_a_chunk_deleted_since_it_was_read_gets_no_vector(deps: Deps) -> None:
     read = await baking(deps)
     await Ingestion(deps.database).save([in_chunks(replace(BAKING, sections=()))], NOON)
     assert await Steps(deps.database).embedded(read, [UNIT] * 3, "model-1", deps.clock()) == 0
@@ -146,7 +146,7 @@ async def test_a_vector_takes_no_other_step_away(deps: Deps) -> None:
     assert counts == [0, 3]
 
 
-async def test_each_wait_is_longer_and_after_five_tries_the_step_is_parked(deps: Deps) -> None:
+async def test_waits_grow_and_after_five_tries_the_step_is_parked(deps: Deps) -> None:
     chunk_id = (await baking(deps))[0].chunk_id
     waits: list[timedelta | None] = []
     moment = NOON
@@ -180,7 +180,7 @@ async def test_a_vector_forgets_the_tries_before_it(deps: Deps) -> None:
     assert data["embedding_model"] == "model-1"
 
 
-async def test_opposite_directions_are_unrelated_and_the_same_one_is_the_same(deps: Deps) -> None:
+async def test_opposite_directions_are_unrelated(deps: Deps) -> None:
     read = await baking(deps)
     opposite = tuple(-value for value in UNIT)
     across = (0.0, *UNIT[:-1])
@@ -190,7 +190,7 @@ async def test_opposite_directions_are_unrelated_and_the_same_one_is_the_same(de
     assert [each.similarity for each in found] == [1.0, 0.0, 0.0]
 
 
-async def test_a_vector_is_not_lost_to_a_write_that_leaves_the_text_alone(deps: Deps) -> None:
+async def test_a_write_that_leaves_the_text_alone_keeps_its_vector(deps: Deps) -> None:
     read = await baking(deps)
     await write(deps, f"chunks/{read[0].chunk_id}", {"tags": ["new"]})
     stored = await Steps(deps.database).embedded(read, [UNIT] * len(read), "model-1", deps.clock())
@@ -198,7 +198,7 @@ async def test_a_vector_is_not_lost_to_a_write_that_leaves_the_text_alone(deps: 
     assert await Steps(deps.database).count_pending("embed") == 0
 
 
-async def test_what_is_written_beside_a_step_is_written_with_it_or_not_at_all(deps: Deps) -> None:
+async def test_what_is_beside_a_step_is_written_with_it_or_not_at_all(deps: Deps) -> None:
     first, second, _ = await baking(deps)
     await write(deps, f"chunks/{second.chunk_id}", {"content": "New.", "content_hash": "new"})
     made = [Done(each, {"mark": 1}, (note(deps, each.chunk_id),)) for each in (first, second)]

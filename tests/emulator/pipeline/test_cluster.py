@@ -79,12 +79,12 @@ async def topic_of(deps: Deps, theme: str) -> str:
 
 
 @pytest.mark.usefixtures("five_topics")
-async def test_passages_about_one_thing_become_a_topic_and_strays_stay_outside(deps: Deps) -> None:
+async def test_passages_about_one_thing_become_a_topic(deps: Deps) -> None:
     assert [{theme} for theme in sorted(THEMES)] == sorted((await topics(deps)).values(), key=str)
 
 
 @pytest.mark.usefixtures("five_topics")
-async def test_every_topic_has_a_name_of_three_to_six_words_that_no_other_has(deps: Deps) -> None:
+async def test_every_topic_has_its_own_name_of_three_to_six_words(deps: Deps) -> None:
     found = (await documents(deps, "clusters")).values()
     assert {True} == {3 <= len(data["name"].split()) <= 6 for data in found}
     assert len(THEMES) == len({data["name"] for data in found})
@@ -164,7 +164,7 @@ async def test_a_topic_that_lost_all_its_passages_goes(deps: Deps) -> None:
     assert gone not in await documents(deps, "clusters")
 
 
-async def test_many_new_passages_make_new_topics_and_the_old_ones_keep_their_ids_and_names(
+async def test_many_new_passages_make_topics_and_old_ones_keep_ids(
     deps: Deps,
 ) -> None:
     old = [about(theme) for theme in ("bread", "boats", "bees", "chess")]
@@ -182,7 +182,7 @@ async def test_many_new_passages_make_new_topics_and_the_old_ones_keep_their_ids
 
 
 @pytest.mark.usefixtures("five_topics")
-async def test_without_time_to_read_all_passages_the_new_ones_find_their_topics_all_the_same(
+async def test_without_time_to_read_all_new_passages_find_their_topics(
     deps: Deps,
 ) -> None:
     before = await topic_of(deps, "boats")
@@ -197,7 +197,7 @@ async def test_without_time_to_read_all_passages_the_new_ones_find_their_topics_
     assert 5 == (await run(deps)).counts["topics"]
 
 
-async def test_without_time_to_make_the_first_topics_passages_go_on_waiting(deps: Deps) -> None:
+async def test_without_time_for_first_topics_passages_go_on_waiting(deps: Deps) -> None:
     await put_in(deps, *map(about, THEMES))
     report = await cluster(deps, hasty())
     assert (False, NO_TIME, {}) == (report.finished, report.note, +report.counts)
@@ -272,7 +272,7 @@ async def test_without_time_it_changes_nothing(deps: Deps) -> None:
 
 
 @pytest.mark.usefixtures("five_topics")
-async def test_while_the_base_moves_to_another_model_topics_stay_what_they_are(
+async def test_during_a_move_to_another_model_topics_stay_as_they_are(
     deps: Deps,
 ) -> None:
     await put_in(deps, about("boats", range(2 * SIZE)))
@@ -284,7 +284,7 @@ async def test_while_the_base_moves_to_another_model_topics_stay_what_they_are(
 
 
 @pytest.mark.usefixtures("five_topics")
-async def test_once_the_base_has_another_model_topics_are_made_anew_and_keep_their_ids(
+async def test_after_a_move_topics_are_made_anew_and_keep_their_ids(
     deps: Deps,
 ) -> None:
     before = await topics(deps)

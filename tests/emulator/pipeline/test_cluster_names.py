@@ -91,7 +91,7 @@ async def names(deps: Deps) -> dict[str, tuple[str, str]]:
     }
 
 
-async def test_the_model_names_each_topic_once_and_the_meter_counts_its_tokens(
+async def test_the_model_names_each_topic_once_and_tokens_are_counted(
     deps: Deps, namer: Namer, meter: Meter
 ) -> None:
     await five_topics(deps)
@@ -102,7 +102,7 @@ async def test_the_model_names_each_topic_once_and_the_meter_counts_its_tokens(
     assert (5, 500, 50) == (len(namer.asked), meter.input_tokens, meter.output_tokens)
 
 
-async def test_the_model_sees_central_passages_and_the_words_they_share(
+async def test_the_model_sees_central_passages_and_their_shared_words(
     deps: Deps, namer: Namer
 ) -> None:
     await five_topics(deps)
@@ -112,9 +112,7 @@ async def test_the_model_sees_central_passages_and_the_words_they_share(
         assert text.startswith("Words they share: ")
 
 
-async def test_a_topic_that_is_refused_keeps_a_name_of_its_words_and_is_not_asked_about_again(
-    deps: Deps, namer: Namer
-) -> None:
+async def test_a_refused_topic_keeps_a_name_of_its_words_for_good(deps: Deps, namer: Namer) -> None:
     namer.refuses = {"bees": InvalidInput("Not allowed."), "chess": BadAnswer("No name.")}
     await five_topics(deps)
     report = await run(deps)
@@ -138,9 +136,7 @@ async def test_what_a_refused_or_bad_answer_cost_is_counted(
     assert (337, 35) == (meter.input_tokens, meter.output_tokens)
 
 
-async def test_where_the_model_is_down_topics_have_names_of_words_until_it_is_back(
-    deps: Deps, namer: Namer
-) -> None:
+async def test_while_the_model_is_down_topics_have_names_of_words(deps: Deps, namer: Namer) -> None:
     namer.refuses = {theme: Unavailable("Down.", retry_after=5) for theme in THEMES}
     await five_topics(deps)
     report = await run(deps)
@@ -151,7 +147,7 @@ async def test_where_the_model_is_down_topics_have_names_of_words_until_it_is_ba
     assert {"namer-1"} == {by for _, by in (await names(deps)).values()}
 
 
-async def test_no_two_topics_have_one_name_even_where_the_model_repeats_itself(
+async def test_no_two_topics_have_one_name_though_the_model_repeats(
     deps: Deps, namer: Namer
 ) -> None:
     namer.same = True
@@ -161,9 +157,7 @@ async def test_no_two_topics_have_one_name_even_where_the_model_repeats_itself(
     assert (5, 1) == (len(set(found)), found.count("All that there is"))
 
 
-async def test_topics_that_stay_nearly_the_same_keep_their_names_and_new_ones_are_named(
-    deps: Deps, namer: Namer
-) -> None:
+async def test_topics_nearly_the_same_keep_their_names(deps: Deps, namer: Namer) -> None:
     await put_in(deps, *(about(theme) for theme in ("bread", "boats", "bees", "chess")))
     await run(deps)
     await put_in(deps, about("clouds"), about("boats", range(SIZE + 1)))
@@ -172,7 +166,7 @@ async def test_topics_that_stay_nearly_the_same_keep_their_names_and_new_ones_ar
     assert "On clouds" in namer.asked[-1]
 
 
-async def test_topics_named_by_words_are_named_by_a_model_once_there_is_one(
+async def test_topics_named_by_words_are_named_by_a_model_that_comes(
     deps: Deps, settings: Settings
 ) -> None:
     without = Backend(settings, embedder=WordEmbedder())

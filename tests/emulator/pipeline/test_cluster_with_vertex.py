@@ -77,7 +77,7 @@ async def test_each_topic_is_named_in_one_call(cloud: Deps, vertex: FakeVertex) 
     assert cloud.meter.input_tokens > 0 < cloud.meter.output_tokens
 
 
-async def test_an_answer_of_the_wrong_shape_leaves_the_topic_a_name_of_its_words(
+async def test_an_answer_of_the_wrong_shape_leaves_a_name_of_words(
     cloud: Deps, vertex: FakeVertex
 ) -> None:
     vertex.answers["TopicName"] = lambda text: called(text) | {"name": "Short"}

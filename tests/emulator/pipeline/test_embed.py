@@ -61,11 +61,11 @@ ODD_ID = in_chunks(NOTES).chunks[3].chunk_id
 
 
 @dataclass
-class Shelf:
+class ScriptedEmbedder:
     """A provider with vectors of three numbers, which does what is asked before each batch."""
 
     before: Callable[[Sequence[str]], Awaitable[None]]
-    model: str = "shelf-1"
+    model: str = "scripted-1"
     dimension: int = 3
     batch_size: int = 4
     purposes: set[Purpose] = field(default_factory=set)
@@ -125,7 +125,7 @@ async def run(backend: Backend, budget: Budget | None = None) -> Report:
     return await embed(backend.deps(Caller(), Meter()), budget or ample())
 
 
-async def test_vectors_are_of_unit_length_and_nothing_waits_for_one_any_more(
+async def test_vectors_are_of_unit_length_and_nothing_waits_for_one(
     deps: Deps, notes: Deps
 ) -> None:
     report = await embed(notes, ample())
@@ -141,10 +141,10 @@ async def test_vectors_are_of_unit_length_and_nothing_waits_for_one_any_more(
 async def test_the_database_is_stamped_with_its_model(
     notes: Deps, opened: Callable[..., Backend]
 ) -> None:
-    shelf = Shelf(willing)
-    await run(opened(shelf))
-    assert await documents(notes, "meta") == {"embedding": {"model": "shelf-1", "dimension": 3}}
-    assert shelf.purposes == {Purpose.DOCUMENT}
+    model = ScriptedEmbedder(willing)
+    await run(opened(model))
+    assert await documents(notes, "meta") == {"embedding": {"model": "scripted-1", "dimension": 3}}
+    assert model.purposes == {Purpose.DOCUMENT}
 
 
 async def test_another_model_is_refused_and_nothing_is_written(
@@ -153,7 +153,7 @@ async def test_another_model_is_refused_and_nothing_is_written(
     await write(notes, "meta/embedding", {"model": "other", "dimension": 7})
     before = await documents(notes, "chunks")
     with pytest.raises(Conflict, match=r"embedded with other \(7 dimensions\)"):
-        await run(opened(Shelf(willing)))
+        await run(opened(ScriptedEmbedder(willing)))
     assert before == await documents(notes, "chunks")
     assert await documents(notes, "meta") == {"embedding": {"model": "other", "dimension": 7}}
 
@@ -175,7 +175,7 @@ async def test_a_note_edited_while_it_is_embedded_is_embedded_again(
         if f"Notes {ODD}" in texts:
             await write(notes, f"chunks/{ODD_ID}", edit)
 
-    report = await run(opened(Shelf(editing)))
+    report = await run(opened(ScriptedEmbedder(editing)))
     assert report.counts == {"embedded": 10}
     assert (await chunks_by_content(notes))["Note 3, edited."]["pending"] == EMBEDDED
 
@@ -187,7 +187,7 @@ async def test_a_note_deleted_while_it_is_embedded_stays_deleted(
         if f"Notes {ODD}" in texts:
             await Ingestion(notes.database).save([in_chunks(replace(NOTES, sections=()))], NOON)
 
-    report = await run(opened(Shelf(deleting)))
+    report = await run(opened(ScriptedEmbedder(deleting)))
     assert report.failures == []
     left = (await tombstones(notes)).values()
     assert [False] * 10 == ["embedding" in data for data in left]
@@ -197,7 +197,7 @@ async def test_a_note_deleted_while_it_is_embedded_stays_deleted(
 async def test_a_refused_text_is_tried_again_later_and_stops_no_other(
     notes: Deps, opened: Callable[..., Backend]
 ) -> None:
-    report = await run(opened(Shelf(refusing_the_odd_one)))
+    report = await run(opened(ScriptedEmbedder(refusing_the_odd_one)))
     chunks = await chunks_by_content(notes)
     odd = chunks.pop(ODD)
     assert [failure.reason for failure in report.failures] == [REFUSAL]
@@ -210,17 +210,17 @@ async def test_a_refused_text_is_tried_again_later_and_stops_no_other(
 async def test_a_refused_text_is_left_alone_until_its_time_has_come(
     notes: Deps, opened: Callable[..., Backend]
 ) -> None:
-    await run(opened(Shelf(refusing_the_odd_one)))
+    await run(opened(ScriptedEmbedder(refusing_the_odd_one)))
     soon = NOON + timedelta(minutes=1)
-    assert await run(opened(Shelf(refusing_the_odd_one), soon)) == Report()
+    assert await run(opened(ScriptedEmbedder(refusing_the_odd_one), soon)) == Report()
     assert await waiting(notes) == 1
 
 
 async def test_a_text_that_is_accepted_later_gets_its_vector(
     notes: Deps, opened: Callable[..., Backend]
 ) -> None:
-    await run(opened(Shelf(refusing_the_odd_one)))
-    await run(opened(Shelf(willing), NOON + timedelta(minutes=2)))
+    await run(opened(ScriptedEmbedder(refusing_the_odd_one)))
+    await run(opened(ScriptedEmbedder(willing), NOON + timedelta(minutes=2)))
     odd = (await chunks_by_content(notes))[ODD]
     assert (set(odd["pending"]), odd["tries"], odd["parked"]) == (set(EMBEDDED), {}, {})
     assert "embedding" in odd
@@ -231,12 +231,12 @@ async def test_a_text_refused_five_times_is_parked_with_its_error(
 ) -> None:
     moment = NOON
     for _ in range(5):
-        report = await run(opened(Shelf(refusing_the_odd_one), moment))
+        report = await run(opened(ScriptedEmbedder(refusing_the_odd_one), moment))
         assert len(report.failures) == 1
         moment += timedelta(hours=1)
     odd = (await chunks_by_content(notes))[ODD]
     assert (odd["pending"], odd["parked"]) == (OTHERS, {"embed": REFUSAL})
-    assert await run(opened(Shelf(refusing_the_odd_one), moment)) == Report()
+    assert await run(opened(ScriptedEmbedder(refusing_the_odd_one), moment)) == Report()
 
 
 async def test_a_parked_text_that_is_edited_is_tried_anew(
@@ -246,7 +246,7 @@ async def test_a_parked_text_that_is_edited_is_tried_anew(
     await write(notes, f"chunks/{ODD_ID}", parked | {"pending": {"embed": DELETE_FIELD}})
     assert await waiting(notes) == 9
     await Ingestion(notes.database).save([in_chunks(replace(NOTES, title="Renamed"))], NOON)
-    await run(opened(Shelf(willing)))
+    await run(opened(ScriptedEmbedder(willing)))
     odd = (await chunks_by_content(notes))[ODD]
     assert (odd["pending"], odd["tries"], odd["parked"]) == (EMBEDDED, {}, {})
     assert "embedding" in odd
@@ -256,13 +256,13 @@ async def test_a_provider_that_is_down_stops_the_run_and_loses_nothing(
     notes: Deps, opened: Callable[..., Backend]
 ) -> None:
     with pytest.raises(Unavailable, match="The provider is down"):
-        await run(opened(Shelf(down_after(2))))
+        await run(opened(ScriptedEmbedder(down_after(2))))
     chunks = (await documents(notes, "chunks")).values()
     assert {True, False} == {"embedding" in data for data in chunks}
     for data in chunks:
         waits = EMBEDDED if "embedding" in data else OTHERS | {"embed": NOON}
         assert (data["pending"], data["tries"]) == (waits, {})
-    await run(opened(Shelf(willing)))
+    await run(opened(ScriptedEmbedder(willing)))
     assert await waiting(notes) == 0
 
 
@@ -270,21 +270,21 @@ async def test_a_run_that_stops_gives_its_lease_back(
     notes: Deps, opened: Callable[..., Backend]
 ) -> None:
     with pytest.raises(Unavailable, match="The provider is down"):
-        await run_job(JOB, opened(Shelf(down_after(2))))
+        await run_job(JOB, opened(ScriptedEmbedder(down_after(2))))
     assert await leases(notes) == set()
 
 
 async def test_a_run_that_was_overtaken_stores_no_more_vectors(
     notes: Deps, opened: Callable[..., Backend]
 ) -> None:
-    hours_later = opened(Shelf(willing), NOON + timedelta(hours=1))
+    hours_later = opened(ScriptedEmbedder(willing), NOON + timedelta(hours=1))
     other = hours_later.deps(Caller(), Meter()).database
 
     async def overtaken(_texts: Sequence[str]) -> None:
         await Leases(other).acquire("embed", 30, hours_later.clock)
 
     with pytest.raises(LeaseLost):
-        await run_job(JOB, opened(Shelf(overtaken, batch_size=20)))
+        await run_job(JOB, opened(ScriptedEmbedder(overtaken, batch_size=20)))
     assert await waiting(notes) == 10
     assert await leases(notes) == {"embed"}
 
@@ -292,7 +292,7 @@ async def test_a_run_that_was_overtaken_stores_no_more_vectors(
 async def test_a_run_without_time_embeds_nothing(
     notes: Deps, opened: Callable[..., Backend]
 ) -> None:
-    report = await run(opened(Shelf(willing)), nothing())
+    report = await run(opened(ScriptedEmbedder(willing)), nothing())
     assert (report.counts, report.finished) == ({}, False)
     assert await waiting(notes) == 10
 
@@ -306,10 +306,10 @@ async def test_a_run_whose_time_ends_keeps_what_it_did(
         if "Notes Note 0." not in texts and len(texts) == 4:
             await stored.wait()
 
-    report = await run(opened(Shelf(after_the_first)), one_step(lambda _: stored.set()))
+    report = await run(opened(ScriptedEmbedder(after_the_first)), one_step(lambda _: stored.set()))
     assert (report.counts, report.finished) == ({"embedded": 8}, False)
     assert await waiting(notes) == 2
-    assert (await run(opened(Shelf(willing)))).counts == {"embedded": 2}
+    assert (await run(opened(ScriptedEmbedder(willing)))).counts == {"embedded": 2}
 
 
 async def test_progress_ends_at_what_was_announced(
@@ -317,7 +317,7 @@ async def test_progress_ends_at_what_was_announced(
 ) -> None:
     done: list[int] = []
     announced = await waiting(notes)
-    await run(opened(Shelf(willing)), Budget(ample().deadline, done.append))
+    await run(opened(ScriptedEmbedder(willing)), Budget(ample().deadline, done.append))
     assert announced == sum(done) == 10
 
 
@@ -337,7 +337,7 @@ def failing(error: CarrelError) -> Callable[[Sequence[str]], Awaitable[None]]:
 async def test_a_text_that_always_fails_stops_no_other(
     notes: Deps, opened: Callable[..., Backend], error: CarrelError
 ) -> None:
-    report = await run(opened(Shelf(failing(error))))
+    report = await run(opened(ScriptedEmbedder(failing(error))))
     assert await waiting(notes) == 1
     assert [failure.reason for failure in report.failures] == [f"{error.code}: {error.message}"]
 
@@ -347,27 +347,27 @@ async def test_an_outage_is_held_against_no_text(
 ) -> None:
     for _ in range(6):
         with pytest.raises(Unavailable, match="The provider is down"):
-            await run(opened(Shelf(down_after(0))))
+            await run(opened(ScriptedEmbedder(down_after(0))))
     chunks = (await documents(notes, "chunks")).values()
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
 
-async def test_a_provider_that_refuses_everything_is_held_against_no_text(
+async def test_a_provider_that_refuses_everything_blames_no_text(
     notes: Deps, opened: Callable[..., Backend]
 ) -> None:
     async def refusing(_texts: Sequence[str]) -> None:
         raise InvalidInput("No such dimension.")
 
     with pytest.raises(InvalidInput, match="No such dimension"):
-        await run(opened(Shelf(refusing)))
+        await run(opened(ScriptedEmbedder(refusing)))
     chunks = (await documents(notes, "chunks")).values()
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
 
-async def test_texts_that_always_fail_do_not_block_the_queue_when_they_are_alone(
+async def test_texts_that_always_fail_do_not_block_the_queue_alone(
     deps: Deps, opened: Callable[..., Backend]
 ) -> None:
     odd = tuple(Section(f"{ODD} {number}") for number in range(4))
     await Ingestion(deps.database).save([in_chunks(Source("odd", "Odd", sections=odd))], NOON)
-    report = await run(opened(Shelf(failing(PlatformFault("A vector of nothing.")))))
+    report = await run(opened(ScriptedEmbedder(failing(PlatformFault("A vector of nothing.")))))
     assert len(report.failures) == 4

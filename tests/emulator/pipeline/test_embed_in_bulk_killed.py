@@ -95,7 +95,7 @@ def killed(waiting: deque[Any], project: str, vertex: FakeVertexBatch, log: Path
         assert process.poll() is None, log.read_text()
 
 
-async def test_killed_at_every_request_the_embed_job_pays_for_no_text_twice(
+async def test_killed_at_every_request_embed_pays_for_no_text_twice(
     deps: Deps, project: str, storage: FakeCloudStorage, vertex: FakeVertexBatch, tmp_path: Path
 ) -> None:
     sections = tuple(Section(f"Note {number}.") for number in range(NOTES))

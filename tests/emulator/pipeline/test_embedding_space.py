@@ -120,7 +120,7 @@ async def test_while_the_base_moves_nobody_compares_vectors(deps: Deps, backend:
         await later(backend).expect(OTHER)
 
 
-async def test_vectors_of_the_new_model_are_stored_once_those_of_the_former_are_gone(
+async def test_new_vectors_are_stored_once_the_former_ones_are_gone(
     deps: Deps, backend: Backend
 ) -> None:
     space = await moving(deps)

@@ -91,7 +91,7 @@ async def test_a_sound_base_finds_what_it_is_asked_for(deps: Deps) -> None:
     assert {each.name for each in await queries(deps)} == night.ranks.keys()
 
 
-async def test_a_chunk_is_asked_for_by_what_its_card_says_in_other_words(deps: Deps) -> None:
+async def test_a_chunk_is_asked_for_by_what_its_card_says_otherwise(deps: Deps) -> None:
     first, *_ = await put_in(deps, BAKING)
     card = {
         "summary": "Dough needs work and warmth.",
@@ -219,7 +219,7 @@ async def test_no_word_of_a_query_is_logged_or_kept_of_the_run(
     assert [] == [word for word in ("dough", "Knead", "sourdough", "oven") if word in printed]
 
 
-async def test_measured_again_on_the_same_day_the_later_measurement_counts(
+async def test_of_two_measurements_on_a_day_the_later_counts(
     deps: Deps, clock: SettableClock
 ) -> None:
     await put_in(deps, BAKING)

@@ -80,9 +80,7 @@ async def chunk_snapshots(deps: Deps) -> dict[str, DocumentSnapshot[Any]]:
     return {data["content"]: found[name] for name, data in names.items()}
 
 
-async def test_a_highlight_becomes_a_chunk_with_all_that_is_known_of_it(
-    deps: Deps, tmp_path: Path
-) -> None:
+async def test_a_highlight_becomes_a_chunk_with_all_its_details(deps: Deps, tmp_path: Path) -> None:
     highlight = {
         "id": 10,
         "text": REEF,
@@ -156,9 +154,7 @@ async def test_what_is_unchanged_costs_one_read_a_source_and_no_write(
     assert (meter.documents_read, meter.documents_written, meter.round_trips) == (41, 0, 3)
 
 
-async def test_an_edited_highlight_is_embedded_anew_and_its_neighbours_are_not_touched(
-    deps: Deps, tmp_path: Path
-) -> None:
+async def test_an_edited_highlight_alone_is_embedded_anew(deps: Deps, tmp_path: Path) -> None:
     export(tmp_path, book(highlights=highlights(REEF, DOUGH, TESTS)))
     await embedded(deps)
     before = await chunk_snapshots(deps)
@@ -344,7 +340,7 @@ async def test_many_long_tags_do_not_make_a_commit_too_large(deps: Deps, tmp_pat
     assert set(await chunks_by_content(deps)) == set(many)
 
 
-async def test_a_run_without_time_writes_nothing_and_the_next_one_completes_it(
+async def test_a_run_without_time_writes_nothing_and_is_completed(
     deps: Deps, tmp_path: Path
 ) -> None:
     written(tmp_path, "note.md", REEF)

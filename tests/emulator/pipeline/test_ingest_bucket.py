@@ -356,7 +356,7 @@ async def test_a_record_that_moves_to_another_file_stays(
     assert Report() == await followed(backend)
 
 
-async def test_a_file_that_changes_while_it_is_read_is_read_by_the_next_run(
+async def test_a_file_changed_while_it_is_read_is_read_by_the_next_run(
     backend: Backend, deps: Deps, storage: Storage
 ) -> None:
     put(storage, "a.md", REEF)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Backend, Deps
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("sleepless")]
 
 BUCKET: Final = "library"
 ADDRESS: Final = f"gs://{BUCKET}/notes"
@@ -113,7 +113,7 @@ async def test_a_listing_without_sizes_is_read(
     assert ["Knead well.", "Reef early."] == await held(deps)
 
 
-async def test_a_name_that_would_write_on_a_terminal_is_told_without_that(
+async def test_a_name_with_control_characters_is_told_without_them(
     backend: Backend, storage: FakeCloudStorage
 ) -> None:
     storage.put(BUCKET, "notes/\x1b[2J\nForged: \x9b2J\u202egpj.md", b"\xe9")

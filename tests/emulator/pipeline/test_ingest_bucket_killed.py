@@ -64,7 +64,7 @@ def change(storage: FakeCloudStorage) -> None:
         storage.remove(BUCKET, f"notes/{name}")
 
 
-async def test_a_run_that_is_killed_after_any_commit_is_completed_by_the_next(
+async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
     settings: Settings, backend: Backend, deps: Deps, storage: FakeCloudStorage
 ) -> None:
     project = settings.google_cloud_project
@@ -87,7 +87,7 @@ async def test_a_run_that_is_killed_after_any_commit_is_completed_by_the_next(
     await calm.aclose()
 
 
-async def test_what_a_killed_run_wrote_of_a_file_that_went_since_is_deleted(
+async def test_what_a_killed_run_wrote_of_a_file_now_gone_is_deleted(
     settings: Settings, backend: Backend, deps: Deps, storage: FakeCloudStorage
 ) -> None:
     """Nothing but the run that was killed has ever seen the file."""

@@ -28,7 +28,7 @@ async def opened(deps: Deps, address: str = ADDRESS) -> BucketSync:
     return sync
 
 
-async def test_a_file_of_many_records_is_kept_in_documents_of_less_than_a_megabyte(
+async def test_many_records_are_kept_in_documents_under_a_megabyte(
     deps: Deps,
 ) -> None:
     ids = [f"notes-{hashlib.sha256(b'%d' % number).hexdigest()[:32]}" for number in range(150_000)]

@@ -168,7 +168,7 @@ async def test_a_model_that_is_down_stops_a_run_and_the_next_goes_on(
     assert TEXT.split("\n\n")[FIRST:] == embedded(fake)[before:]
 
 
-async def test_materials_that_the_model_refuses_fail_and_hold_up_nobody(
+async def test_materials_the_model_refuses_fail_and_hold_up_nobody(
     backend: Backend, fake: FakeOpenAI
 ) -> None:
     fake.refuses = paragraph(35)
@@ -195,7 +195,7 @@ async def test_materials_that_the_model_refuses_fail_and_hold_up_nobody(
     assert "ready" == (await extracted(backend, QUERY, document=ID))["status"]
 
 
-async def test_what_fails_otherwise_is_put_off_and_keeps_nobody_waiting(
+async def test_what_fails_otherwise_is_put_off_and_delays_nobody(
     backend: Backend, fake: FakeOpenAI
 ) -> None:
     """An endpoint that answers nonsense to one text alone."""
@@ -212,7 +212,7 @@ async def test_what_fails_otherwise_is_put_off_and_keeps_nobody_waiting(
     assert "ready" == (await extracted(backend, QUERY, document=ID))["status"]
 
 
-async def test_materials_of_another_model_are_left_to_who_brings_them_again(
+async def test_materials_of_another_model_wait_to_be_brought_again(
     backend: Backend, opened: Open, fake: FakeOpenAI
 ) -> None:
     await extracted(backend, QUERY, materials=TEXT)
@@ -228,7 +228,7 @@ async def test_materials_of_another_model_are_left_to_who_brings_them_again(
     assert ("ready", paragraph(31)) == (ready["status"], ready["contexts"][0])
 
 
-async def test_a_run_that_is_out_of_time_takes_back_nothing_that_a_call_has_completed(
+async def test_a_run_out_of_time_takes_back_nothing_a_call_completed(
     backend: Backend, opened: Open, fake: FakeOpenAI
 ) -> None:
     await extracted(backend, QUERY, materials=TEXT)
@@ -256,9 +256,7 @@ async def test_two_runs_at_once_are_one(backend: Backend, opened: Open) -> None:
     assert "ready" == (await extracted(backend, QUERY, document=ID))["status"]
 
 
-async def test_a_call_and_a_run_that_embed_the_same_materials_both_come_to_an_end(
-    backend: Backend, opened: Open
-) -> None:
+async def test_a_call_and_a_run_embedding_the_same_both_end(backend: Backend, opened: Open) -> None:
     await extracted(backend, QUERY, materials=TEXT)
     answers: list[Any] = []
 
@@ -273,7 +271,7 @@ async def test_a_call_and_a_run_that_embed_the_same_materials_both_come_to_an_en
     assert answers[0] == await extracted(backend, QUERY, document=ID)
 
 
-async def test_what_is_half_erased_is_erased_to_whoever_stores_something(
+async def test_what_is_half_erased_is_gone_to_whoever_stores(
     backend: Backend,
 ) -> None:
     """The document is gone, and nothing else yet."""

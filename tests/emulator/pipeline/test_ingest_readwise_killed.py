@@ -30,7 +30,7 @@ def change(readwise: FakeReadwise) -> None:
     readwise.delete(35)
 
 
-async def test_a_run_that_is_killed_after_any_commit_is_completed_by_the_next(
+async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
     project: str, deps: Deps
 ) -> None:
     with FakeReadwise(page_size=40) as readwise:

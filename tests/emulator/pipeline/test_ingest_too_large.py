@@ -73,7 +73,7 @@ def reasons(failures: list[Failure]) -> dict[str, str]:
     return {each.name: each.reason.partition(":")[0] for each in failures}
 
 
-async def test_a_book_that_fits_no_document_is_parked_and_keeps_none_of_the_others_out(
+async def test_a_book_that_fits_no_document_is_parked_and_blocks_none(
     backend: Backend, deps: Deps, readwise: FakeReadwise, project: str
 ) -> None:
     backend.settings = following(readwise, project)
@@ -94,7 +94,7 @@ async def test_a_book_that_fits_no_document_is_parked_and_keeps_none_of_the_othe
     assert 40 == len(await texts(deps))
 
 
-async def test_of_a_source_whose_tags_outgrow_its_document_nothing_is_written(
+async def test_a_source_whose_tags_outgrow_its_document_is_not_written(
     deps: Deps, tmp_path: Path
 ) -> None:
     settings = Settings(

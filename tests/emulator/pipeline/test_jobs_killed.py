@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 from collections import Counter
@@ -27,6 +26,7 @@ from tests.support.source_files import book, export
 from tests.support.stored_documents import documents, leases, snapshots
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
@@ -144,19 +144,23 @@ async def lists(deps: Deps) -> object:
     return (await documents(deps, "meta")).get("lexicon", {}).get("documents")
 
 
-async def test_what_was_killed_at_any_moment_is_completed_by_the_next_run(
-    deps: Deps, project: str, local_embedder: LocalEmbedder, tmp_path: Path
+async def test_a_run_killed_at_any_moment_is_completed_by_the_next(
+    deps: Deps,
+    project: str,
+    local_embedder: LocalEmbedder,
+    tmp_path: Path,
+    kill_chance: random.Random,
 ) -> None:
-    seed = int(os.environ.get("KILL_SEED", random.SystemRandom().randrange(2**32)))
-    chance = random.Random(seed)  # noqa: S311 - no secret
     path = bookshelf(tmp_path)
     expected = await undisturbed(path, f"{project}-calm", local_embedder)
     kills: Counter[str] = Counter()
     for job, sign in (("ingest", lease_of("ingest")), ("embed", vectors)):
         while kills[job] < KILLS:
-            kills[await killed(deps, path, sign, chance.uniform(0, MOMENT))] += 1
-    assert await killed(deps, path, lease_of("index"), chance.uniform(0, MOMENT / 2)) == "index"
+            kills[await killed(deps, path, sign, kill_chance.uniform(0, MOMENT))] += 1
+    assert (
+        await killed(deps, path, lease_of("index"), kill_chance.uniform(0, MOMENT / 2)) == "index"
+    )
     assert await killed(deps, path, lists, 0) == "index"
     with ingesting(path, project) as process:
         assert process.wait(timeout=300) == 0, (path.parent / "log").read_text()
-    assert expected == await contents(deps), f"to repeat the moments: KILL_SEED={seed}"
+    assert expected == await contents(deps)

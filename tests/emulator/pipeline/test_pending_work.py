@@ -128,7 +128,7 @@ async def test_what_fails_five_times_is_parked(notes: Deps, settings: Settings) 
 
 
 @pytest.mark.parametrize("failures", [1, 3, 4])
-async def test_what_would_fail_for_any_chunk_ends_the_run_and_is_held_against_none(
+async def test_what_would_fail_for_any_chunk_ends_the_run_blaming_none(
     notes: Deps, failures: int
 ) -> None:
     wrong: dict[str, Exception] = {f"Note {n}.": PlatformFault("No.") for n in range(failures)}

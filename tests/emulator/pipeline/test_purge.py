@@ -79,7 +79,7 @@ async def test_the_ninety_days_are_the_settings(settings: Settings, clock: Setta
         assert Report(GONE) == await purge(of_job(backend), ample())
 
 
-async def test_a_task_stays_for_ninety_days_after_a_use_that_was_not_written_down(
+async def test_a_task_stays_ninety_days_after_an_unwritten_use(
     backend: Backend, deps: Deps, clock: SettableClock
 ) -> None:
     brought = await bring(backend, "notes")
@@ -120,7 +120,7 @@ async def test_every_use_keeps_a_task_alive(
     assert {} == await stored(deps, "users/")
 
 
-async def test_bringing_again_what_never_arrived_whole_keeps_a_task_alive(
+async def test_bringing_again_what_never_arrived_keeps_a_task_alive(
     backend: Backend, deps: Deps, clock: SettableClock, settings: Settings
 ) -> None:
     async with opened(settings, clock) as other:

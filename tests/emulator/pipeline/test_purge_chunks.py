@@ -18,7 +18,6 @@ from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.pipeline.orphaned_chunks import PAGE, SETTLED
-from shared.runtime.context import Backend
 from shared.runtime.job import Report
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedBackend, before
@@ -29,10 +28,8 @@ from tests.support.stored_documents import ample, chunks, documents, nothing, to
 from tests.support.workspaces import of_job
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Backend, Deps
 
 pytestmark = pytest.mark.anyio
 
@@ -42,13 +39,6 @@ SOON = SETTLED + timedelta(seconds=1)
 @pytest.fixture
 def clock() -> SettableClock:
     return SettableClock(NOON)
-
-
-@pytest.fixture
-async def backend(settings: Settings, clock: SettableClock) -> AsyncIterator[Backend]:
-    opened = Backend(settings, clock=clock, embedder=WordEmbedder())
-    yield opened
-    await opened.aclose()
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ async def of_topics(deps: Deps) -> dict[str, int]:
     return {data["name"]: data["total"] for data in (await documents(deps, "topics")).values()}
 
 
-async def test_what_hangs_on_no_chunk_is_removed_and_not_counted_any_more(
+async def test_what_hangs_on_no_chunk_is_removed_and_not_counted(
     deps: Deps, clock: SettableClock
 ) -> None:
     first, second = await put_in(deps, SAILING)
@@ -108,7 +108,7 @@ async def test_what_hangs_on_no_chunk_is_removed_and_not_counted_any_more(
     assert {} == await documents(deps, "gone_extractions")
 
 
-async def test_what_hangs_on_a_chunk_stays_even_where_that_waits_to_be_forgotten(
+async def test_what_hangs_on_a_chunk_about_to_be_forgotten_stays(
     deps: Deps,
 ) -> None:
     first, second = await put_in(deps, SAILING)
@@ -120,7 +120,7 @@ async def test_what_hangs_on_a_chunk_stays_even_where_that_waits_to_be_forgotten
     assert {} == await shown(deps)
 
 
-async def test_the_surest_that_repeated_one_that_is_gone_is_shown_in_its_place(
+async def test_the_surest_duplicate_is_shown_in_place_of_one_gone(
     deps: Deps,
 ) -> None:
     first, *_ = await put_in(deps, SAILING)
@@ -176,7 +176,7 @@ async def test_a_round_goes_on_page_by_page(deps: Deps) -> None:
     assert {} == await shown(deps)
 
 
-async def test_killed_after_any_commit_the_next_run_ends_in_the_same_state(
+async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
     settings: Settings, deps: Deps, clock: SettableClock
 ) -> None:
     class DiedError(Exception):

@@ -93,7 +93,7 @@ async def assert_sound(deps: Deps) -> None:
     assert [] == orphans(contents)
 
 
-async def test_after_every_commit_all_hangs_under_a_task_and_the_next_run_completes_it(
+async def test_after_every_commit_nothing_is_orphaned(
     settings: Settings,
 ) -> None:
     for commits in COMMITS:

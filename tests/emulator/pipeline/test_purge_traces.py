@@ -63,7 +63,7 @@ async def below_traces(backend: Backend) -> set[str]:
     return {path for path in await written(of_job(backend)) if path.startswith("trace")}
 
 
-async def test_a_trace_goes_thirty_days_after_it_was_withdrawn_with_all_that_hangs_on_it(
+async def test_a_withdrawn_trace_goes_whole_after_thirty_days(
     backend: Backend,
 ) -> None:
     trace_id = await contribute(backend, 0, "anna")
@@ -87,7 +87,7 @@ async def test_a_trace_goes_thirty_days_after_it_was_withdrawn_with_all_that_han
     assert Counter() == await purged(backend, days=60)
 
 
-async def test_nobody_is_rid_of_a_bad_name_by_withdrawing_what_earned_it(
+async def test_withdrawing_what_earned_a_bad_name_does_not_clear_it(
     backend: Backend,
 ) -> None:
     trace_id = await contribute(backend, 0, "anna")
@@ -202,7 +202,7 @@ async def test_what_was_hidden_behind_one_that_goes_is_found_again(backend: Back
     await assert_exact(backend)
 
 
-async def test_what_was_hidden_behind_it_and_withdrawn_too_stays_hidden(backend: Backend) -> None:
+async def test_what_it_replaced_and_is_withdrawn_too_stays_hidden(backend: Backend) -> None:
     first, second, third = await chain(backend, 3)
     for trace_id in (second, third):
         await withdraw(backend, trace_id)
@@ -226,7 +226,7 @@ async def test_the_claim_of_somebody_else_to_replace_it_ends(backend: Backend) -
     assert (1, False) == (read["upvotes"], "supersedes" in read)
 
 
-async def test_however_many_claim_to_replace_it_none_names_it_afterwards(
+async def test_of_many_that_claim_to_replace_it_none_names_it_then(
     backend: Backend,
 ) -> None:
     trace_id = await contribute(backend, 0, "anna")
@@ -250,7 +250,7 @@ async def test_more_than_are_read_at_once_are_all_erased(backend: Backend) -> No
     assert Counter(traces=PAGE + 3) == await purged(backend, days=31)
 
 
-async def test_a_trace_that_cannot_be_read_keeps_no_other_from_being_erased(
+async def test_a_trace_that_cannot_be_read_blocks_no_other_erasure(
     backend: Backend,
 ) -> None:
     deps = of_job(backend)

@@ -90,7 +90,7 @@ async def survives(dying: KillableChildren, fields: dict[str, Any], commits: int
         pytest.param(range(1, 100), id="every", marks=pytest.mark.slow),
     ],
 )
-async def test_killed_after_any_commit_the_next_run_ends_in_the_same_state(
+async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
     dying: KillableChildren, project: str, points: Iterable[int]
 ) -> None:
     calm = LEASE | {"google_cloud_project": project}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
@@ -33,6 +32,7 @@ from tests.support.model_migration import (
 from tests.support.stored_documents import ample, snapshots
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -73,7 +73,7 @@ async def prepared(project: str, clock: SettableClock) -> Settings:
     return settings
 
 
-async def test_killed_after_each_commit_a_move_ends_as_an_undisturbed_one(
+async def test_a_move_killed_after_each_commit_ends_as_if_undisturbed(
     project: str, clock: SettableClock
 ) -> None:
     calm, wild = await prepared(f"{project}-calm", clock), await prepared(project, clock)
@@ -127,11 +127,12 @@ def moving(project: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.slow
-async def test_killed_by_the_system_a_move_is_completed_by_the_next_run(
-    project: str, local_embedder: LocalEmbedder, tmp_path: Path
+async def test_a_move_killed_by_the_system_is_completed_by_the_next(
+    project: str,
+    local_embedder: LocalEmbedder,
+    tmp_path: Path,
+    kill_chance: random.Random,
 ) -> None:
-    seed = int(os.environ.get("KILL_SEED", random.SystemRandom().randrange(2**32)))
-    chance = random.Random(seed)  # noqa: S311 - no secret
     settings = Settings(google_cloud_project=project)
     older = Backend(settings, embedder=former())
     await fill(older)
@@ -150,13 +151,13 @@ async def test_killed_by_the_system_a_move_is_completed_by_the_next_run(
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(0.02)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=chance.uniform(0, MOMENT))
+                process.wait(timeout=kill_chance.uniform(0, MOMENT))
     with moving(project, log) as process:
         assert process.wait(timeout=300) == 0, log.read_text()
     newer = Backend(settings, embedder=local_embedder)
     found = await contents(newer)
     space = {"model": local_embedder.model, "dimension": local_embedder.dimension}
-    assert found["meta/embedding"] == space, f"to repeat the moments: KILL_SEED={seed}"
+    assert found["meta/embedding"] == space
     vectors = [each for path, each in found.items() if path.startswith(("chunks/", "traces/"))]
     assert {local_embedder.model} == {each["embedding_model"] for each in vectors}
     assert not [each for each in vectors if "embed" in each.get("pending", ())]

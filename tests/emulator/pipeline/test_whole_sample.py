@@ -157,7 +157,7 @@ async def test_the_whole_sample_ends_in_the_state_that_is_pinned(
     assert not (told := differences(pinned(), found)), f"{told}\n\n{__doc__}"
 
 
-async def test_run_again_the_jobs_read_a_handful_write_nothing_and_ask_no_model(
+async def test_jobs_run_again_write_nothing_and_ask_no_model(
     settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
     await run_all(settings, clock)
@@ -180,7 +180,7 @@ async def test_run_again_the_jobs_read_a_handful_write_nothing_and_ask_no_model(
     ]
 
 
-async def test_what_changed_in_the_library_leads_to_the_state_of_a_base_made_of_it_afresh(
+async def test_a_changed_library_ends_as_a_base_made_of_it_afresh(
     settings: Settings,
     clock: SettableClock,
     readwise: FakeReadwise,
@@ -200,7 +200,7 @@ async def test_what_changed_in_the_library_leads_to_the_state_of_a_base_made_of_
     assert not (told := differences(expected, found)), told
 
 
-async def test_among_repeated_pages_refusals_faults_and_babble_the_sample_ends_in_the_same_state(
+async def test_among_faults_the_sample_ends_in_the_same_state(
     settings: Settings, clock: SettableClock, readwise: FakeReadwise, vertex: WordVertex
 ) -> None:
     vertex.moody = readwise.repeats = True

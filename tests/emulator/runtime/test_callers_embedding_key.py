@@ -89,7 +89,7 @@ def test_a_request_has_no_key_unless_somebody_gives_it_one() -> None:
     assert without == CallRequest.model_validate_json(without.model_dump_json())
 
 
-async def test_a_call_embeds_with_its_callers_key_and_a_job_with_the_deployments() -> None:
+async def test_a_call_embeds_with_its_callers_key_and_a_job_does_not() -> None:
     with FakeOpenAI() as server:
         async with opened(server) as backend:
             for deps in (
@@ -102,7 +102,7 @@ async def test_a_call_embeds_with_its_callers_key_and_a_job_with_the_deployments
     assert 1 == server.connections
 
 
-async def test_without_a_key_a_call_learns_how_to_connect_and_nothing_is_embedded() -> None:
+async def test_without_a_key_a_call_learns_how_to_connect() -> None:
     with FakeOpenAI() as server:
         async with opened(server) as backend:
             deps = deps_of(backend, None)
@@ -112,7 +112,7 @@ async def test_without_a_key_a_call_learns_how_to_connect_and_nothing_is_embedde
     assert [OURS] == [call.key for call in server.calls]
 
 
-async def test_a_vector_is_remembered_for_the_key_that_it_was_made_with() -> None:
+async def test_a_vector_is_remembered_for_the_key_it_was_made_with() -> None:
     with FakeOpenAI() as server:
         server.keys = {ANNAS}
         async with opened(server) as backend:
@@ -128,7 +128,7 @@ async def test_a_vector_is_remembered_for_the_key_that_it_was_made_with() -> Non
 @pytest.mark.parametrize(
     "settings", [{"openai_key_of_caller": False}, {"embedding_provider": "local"}]
 )
-async def test_unless_configured_all_calls_share_the_deployments_embedder(
+async def test_by_default_all_calls_share_the_deployments_embedder(
     settings: dict[str, Any],
 ) -> None:
     with FakeOpenAI() as server:

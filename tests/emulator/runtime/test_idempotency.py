@@ -67,7 +67,7 @@ async def test_a_replayed_call_says_what_the_first_one_cost(backend: Backend) ->
     assert [5, 5] == prices
 
 
-async def test_the_same_key_with_other_arguments_is_a_conflict_that_does_nothing(
+async def test_a_key_with_other_arguments_is_a_conflict(
     backend: Backend,
 ) -> None:
     await write(backend, text="one", idempotency_key="k")
@@ -107,7 +107,7 @@ async def test_a_call_sent_many_times_at_once_is_done_once(backend: Backend) -> 
     assert 1 == len({str(answer.result) for answer in answers[:8]})
 
 
-async def test_a_call_that_was_done_but_broke_before_it_answered_is_answered_the_second_time(
+async def test_a_call_done_but_unanswered_is_answered_the_second_time(
     backend: Backend,
 ) -> None:
     asked = {"text": "one", "then": "break", "idempotency_key": "k"}
@@ -118,7 +118,7 @@ async def test_a_call_that_was_done_but_broke_before_it_answered_is_answered_the
     assert ["one"] == await notes(backend)
 
 
-async def test_a_call_that_was_refused_is_tried_again_with_the_same_key(backend: Backend) -> None:
+async def test_a_refused_call_is_tried_again_with_the_same_key(backend: Backend) -> None:
     refused = await write(backend, text="one", then="refuse", idempotency_key="k")
     assert refused.error
     assert (await write(backend, text="one", idempotency_key="k")).result == {"number": 1}

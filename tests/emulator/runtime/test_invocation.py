@@ -119,7 +119,7 @@ async def test_a_receipt_counts_documents_and_how_deep_a_call_went(backend: Back
     assert (receipt.documents_read, receipt.documents_written, receipt.round_trips) == (3, 1, 3)
 
 
-async def test_a_receipt_times_the_parts_that_a_call_needed_and_leaves_out_the_others(
+async def test_a_receipt_times_only_the_parts_that_a_call_needed(
     backend: Backend,
 ) -> None:
     async def embed(_args: In, deps: Deps) -> Out:
@@ -169,7 +169,7 @@ async def test_a_read_that_takes_too_long_is_gone_on_without(
     assert 5 == error["retry_after"]
 
 
-async def test_a_write_that_takes_too_long_before_it_writes_did_nothing(
+async def test_a_write_out_of_time_before_it_writes_did_nothing(
     backend: Backend, monotonic: Monotonic
 ) -> None:
     error = await refused(writing(hanging(monotonic)), request(60, word="so"), backend)
@@ -201,7 +201,7 @@ async def test_a_call_whose_deadline_has_passed_is_not_begun(backend: Backend) -
     )
 
 
-async def test_what_a_read_needs_and_cannot_have_is_told_with_how_to_go_on(
+async def test_what_a_read_cannot_have_is_told_with_how_to_go_on(
     backend: Backend,
 ) -> None:
     failure = Unavailable("The oven is off.", details={"oven": "off"}, retry_after=9)
@@ -219,7 +219,7 @@ async def test_a_write_may_know_what_became_of_it(backend: Backend, outcome: str
     assert ({"outcome": outcome}, 5) == (error["details"], error["retry_after"])
 
 
-async def test_a_write_that_does_not_say_what_became_of_it_is_not_to_be_trusted(
+async def test_a_write_that_ends_unknown_is_not_to_be_trusted(
     backend: Backend,
 ) -> None:
     async def write_and_fail(args: In, deps: Deps) -> Out:
@@ -328,7 +328,7 @@ def test_an_answer_is_a_result_or_an_error(parts: dict[str, Any]) -> None:
         CallAnswer(**parts)
 
 
-async def test_of_many_problems_the_first_are_told_and_the_others_counted(backend: Backend) -> None:
+async def test_of_many_problems_the_first_are_told_and_others_counted(backend: Backend) -> None:
     odd = {f"{number}{'x' * 500}": 0 for number in range(50)}
     error = await refused(TOOL, request(word="so", **odd), backend)
     assert 20 == len(error["details"])

@@ -43,8 +43,8 @@ def job(run: Callable[[Deps, Budget], Awaitable[Report]], timeout: float = 60.0)
 
 
 async def dust(deps: Deps, name: str) -> None:
-    shelf = deps.database.document("shelves", name)
-    await deps.database.commit([lambda batch: batch.set(shelf, {})])
+    document = deps.database.document("shelves", name)
+    await deps.database.commit([lambda batch: batch.set(document, {})])
 
 
 async def test_a_run_reports_and_leaves_no_lease(deps: Deps, backend: Backend) -> None:
@@ -108,7 +108,7 @@ async def test_a_run_that_cannot_go_on_gives_its_lease_back(deps: Deps, backend:
     assert await leases(deps) == set()
 
 
-async def test_a_run_that_was_overtaken_stops_and_leaves_the_lease_to_the_other(
+async def test_an_overtaken_run_stops_and_leaves_the_lease_alone(
     deps: Deps, backend: Backend, settings: Settings
 ) -> None:
     later = Backend(settings, clock=lambda: datetime.now(UTC) + timedelta(hours=1))
@@ -142,7 +142,7 @@ async def test_a_run_that_commits_nothing_keeps_its_lease(deps: Deps, project: s
     assert await leases(deps) == set()
 
 
-async def test_what_a_dead_run_left_is_taken_over_when_its_lease_has_expired(
+async def test_a_dead_runs_work_is_taken_over_after_its_lease(
     deps: Deps, backend: Backend, settings: Settings
 ) -> None:
     await Leases(deps.database).acquire("dusting", 30, deps.clock)

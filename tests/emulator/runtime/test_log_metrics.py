@@ -33,8 +33,8 @@ KEYRING = Keyring([SecretStr("s" * 32)])
 
 
 @pytest.fixture
-async def shelf(deps: Deps) -> None:
-    """A book to find."""
+async def store_baking(deps: Deps) -> None:
+    """Store a book to find."""
     await put_in(deps, BAKING)
 
 
@@ -50,7 +50,7 @@ async def called(backend: Backend, name: str, arguments: dict[str, Any]) -> None
     log_call(tool, request, answer, KEYRING, seconds=time.perf_counter() - began)
 
 
-@pytest.mark.usefixtures("shelf")
+@pytest.mark.usefixtures("store_baking")
 async def test_a_search_counts_in_all_of_them(
     backend: Backend, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,7 +67,7 @@ async def test_a_search_counts_in_all_of_them(
     assert all(0 < part <= whole for part in values.values())
 
 
-@pytest.mark.usefixtures("shelf")
+@pytest.mark.usefixtures("store_baking")
 @pytest.mark.parametrize(("mode", "part"), [("lexical", "bm25"), ("semantic", "embedding")])
 async def test_a_search_that_needs_one_of_them_is_timed_for_this_alone(
     backend: Backend, capsys: pytest.CaptureFixture[str], mode: str, part: str
@@ -95,7 +95,7 @@ async def test_a_run_of_a_job_counts_with_its_time_and_its_failures(
     backend: Backend, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def run(_deps: Deps, _budget: Budget) -> Report:
-        return Report(failures=[Failure("shelf 3", "too high")])
+        return Report(failures=[Failure("store_baking 3", "too high")])
 
     async def nothing(_deps: Deps) -> int:
         return 0
@@ -121,12 +121,12 @@ async def test_what_a_job_sets_apart_counts(deps: Deps, capsys: pytest.CaptureFi
     async def breaks() -> None:
         raise ValueError("not as it was stored")
 
-    assert not await set_apart("shelf 3", breaks(), deps, Report())
+    assert not await set_apart("store_baking 3", breaks(), deps, Report())
     [line] = capsys.readouterr().err.splitlines()
     assert {"set_apart_total": 1} == values_of(line)
 
 
-async def test_a_line_says_who_called_what_for_how_much_and_nothing_of_what_was_said(
+async def test_a_line_says_who_called_what_and_nothing_of_the_contents(
     backend: Backend, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await called(backend, "get_stats", {"a secret": "a secret"})

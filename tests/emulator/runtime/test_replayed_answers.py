@@ -51,7 +51,7 @@ async def test_answers_are_found_by_what_they_belong_to(
     assert 1 == len(await Replays(database, "anna").about(NOTES, limit=1))
 
 
-async def test_an_answer_is_found_with_the_time_by_which_it_can_be_deleted_unchanged(
+async def test_an_answer_is_found_with_what_deletes_it_unchanged(
     backend: Backend, deps: Deps
 ) -> None:
     await answer(backend, NOTES, "one")

@@ -58,7 +58,7 @@ async def test_names_that_begin_so_come_commonest_first(
     assert ([each.name for each in out.names], out.total) == (expected, len(expected))
 
 
-async def test_sources_and_clusters_come_with_their_ids_and_other_names_with_none(
+async def test_only_sources_and_clusters_come_with_ids(
     deps: Deps,
 ) -> None:
     await library(deps)
@@ -102,9 +102,7 @@ async def test_rare_names_are_found_behind_the_commonest(deps: Deps) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tag", "author", "category", "source"])
-async def test_a_rare_name_is_found_by_a_beginning_that_becomes_very_long(
-    deps: Deps, kind: str
-) -> None:
+async def test_a_rare_name_is_found_by_a_very_long_beginning(deps: Deps, kind: str) -> None:
     long = "\ufdfa" * 200
     said: dict[str, Any] = {"author": long, "category": long, "tags": (long,)}
     await shelve(deps, source("long", title=long, **said), source("other", title="\ufdfa bread"))

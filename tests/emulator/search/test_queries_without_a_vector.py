@@ -48,7 +48,7 @@ async def search(backend: Backend, **arguments: Any) -> CallAnswer:
     return await call(TOOL, request_of(TOOL, Caller(), arguments), backend)
 
 
-async def test_a_search_goes_by_words_and_says_so_and_the_log_says_what_happened(
+async def test_a_search_by_words_says_so_and_the_log_says_why(
     deps: Deps, backend: Backend, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chunks = await put_in(deps, SAILING)
@@ -66,7 +66,7 @@ async def test_a_search_by_meaning_alone_fails(deps: Deps, backend: Backend) -> 
     assert "INTERNAL_ERROR" == answer.error.code
 
 
-async def test_extractions_are_not_listed_by_meaning_but_without_a_query(
+async def test_extractions_are_not_listed_by_meaning_without_a_query(
     deps: Deps, backend: Backend
 ) -> None:
     [chunk, *_] = await put_in(deps, SAILING)

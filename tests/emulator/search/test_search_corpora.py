@@ -102,7 +102,7 @@ async def test_filters_must_all_pass(deps: Deps) -> None:
     assert ([], ["fire"]) == (found(ranking), [value for _, value in ranking.unknown])
 
 
-async def test_what_is_written_is_found_at_once_and_what_is_forgotten_no_more(deps: Deps) -> None:
+async def test_what_is_written_is_found_at_once_and_forgotten_no_more(deps: Deps) -> None:
     await jot(deps, Jotting("a", "rye bread", ("food",)), Jotting("b", "anchor"))
     await jot(deps, Jotting("a", "a storm", ("sea",)))
     assert ["a"] == found(await search(deps, "storm", Mode.LEXICAL))

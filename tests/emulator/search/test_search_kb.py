@@ -119,7 +119,7 @@ async def test_a_passage_without_a_vector_is_found_by_its_words(deps: Deps) -> N
     assert (REEF, None, ["lexical"]) == (hit.snippet, hit.similarity, hit.found_by)
 
 
-async def test_a_passage_that_is_not_yet_indexed_is_found_by_its_meaning(deps: Deps) -> None:
+async def test_a_passage_not_yet_indexed_is_found_by_its_meaning(deps: Deps) -> None:
     await put_in(deps, BAKING)
     await Ingestion(deps.database).save([in_chunks(SAILING)], deps.clock())
     await embed_all(deps)
@@ -183,7 +183,7 @@ async def test_the_query_is_trimmed(deps: Deps) -> None:
     assert (await search_kb(In(query="  bread \n"), deps)).query == "bread"
 
 
-async def test_no_source_takes_more_than_two_places_while_others_are_worth_one(deps: Deps) -> None:
+async def test_no_source_takes_three_places_while_others_deserve_one(deps: Deps) -> None:
     loud = many([f"Anchor, anchor and chain, part {number}." for number in range(6)], "loud")
     quiet = [one(f"Anchor, anchor and chain {place}.", place) for place in ("here", "there")]
     await put_in(deps, loud, *quiet)
@@ -193,7 +193,7 @@ async def test_no_source_takes_more_than_two_places_while_others_are_worth_one(d
     assert ["loud"] * 4 == sources[4:]
 
 
-async def test_a_term_whose_list_was_cut_still_counts_for_what_filters_leave(deps: Deps) -> None:
+async def test_a_term_of_a_cut_list_counts_for_what_filters_leave(deps: Deps) -> None:
     texts = [f"anchor anchor anchor {number}" for number in range(10)]
     await put_in(deps, many(texts), one("A long text in which one anchor lies.", tags=("rare",)))
     await cut_lists(deps, "lexicon", cap=5)

@@ -37,28 +37,28 @@ async def cost(backend: Backend, caller: Caller = READER, /, **arguments: Any) -
     return meter.round_trips, meter.documents_read
 
 
-async def shelf(deps: Deps, passages: int = DENSE_POOL + 10) -> None:
-    """A book about anchors, one page of it about storms too."""
+async def store_anchors(deps: Deps, passages: int = DENSE_POOL + 10) -> None:
+    """Store a book about anchors, one page of it about storms too."""
     texts = [f"anchor {number}" for number in range(passages)]
     await put_in(deps, many(texts, author="Ann", tags=("sea",)), one("An anchor in a storm."))
 
 
 async def test_a_search_by_meaning_is_one_round_trip(deps: Deps, backend: Backend) -> None:
-    await shelf(deps)
+    await store_anchors(deps)
     asked = {"query": "anchor", "mode": "semantic"}
     assert (1, TOTALS + DENSE_POOL) == await cost(backend, **asked)
 
 
-async def test_a_search_by_words_reads_a_list_for_each_and_then_its_page(
+async def test_a_search_by_words_reads_a_list_for_each_and_a_page(
     deps: Deps, backend: Backend
 ) -> None:
-    await shelf(deps)
+    await store_anchors(deps)
     asked = {"query": "the anchors in storms", "mode": "lexical", "limit": 5}
     assert (2, TOTALS + 2 + 5) == await cost(backend, **asked)
 
 
 async def test_a_hybrid_search_compares_what_words_found(deps: Deps, backend: Backend) -> None:
-    await shelf(deps)
+    await store_anchors(deps)
     trips, read = await cost(backend, query="anchor storm")
     assert 2 == trips
     assert TOTALS + 2 + DENSE_POOL <= read <= TOTALS + 2 + DENSE_POOL + 30
@@ -66,7 +66,7 @@ async def test_a_hybrid_search_compares_what_words_found(deps: Deps, backend: Ba
 
 async def test_a_hybrid_search_sends_one_vector_query(deps: Deps, backend: Backend) -> None:
     """What only words found is read by id: a vector query prefiltered by ids takes seconds."""
-    await shelf(deps)
+    await store_anchors(deps)
     with recording() as shapes:
         await cost(backend, query="anchor storm")
     assert 1 == len(shapes)
@@ -75,34 +75,34 @@ async def test_a_hybrid_search_sends_one_vector_query(deps: Deps, backend: Backe
 async def test_the_first_search_of_a_process_asks_for_the_model_before(
     deps: Deps, backend: Backend
 ) -> None:
-    await shelf(deps)
+    await store_anchors(deps)
     backend.connection.caches["embedding_space"].clear()
     asked = {"query": "anchor", "mode": "semantic"}
     assert (2, TOTALS + DENSE_POOL + 1) == await cost(backend, **asked)
 
 
 async def test_filters_that_leave_few_read_these(deps: Deps, backend: Backend) -> None:
-    await shelf(deps)
+    await store_anchors(deps)
     filters = {"source": "notes"}
     assert (2, TOTALS + 1 + 2 + 1) == await cost(backend, query="anchor", filters=filters)
 
 
 async def test_a_filter_that_leaves_many_reads_the_nearest(deps: Deps, backend: Backend) -> None:
-    await shelf(deps, FEW + 20)
+    await store_anchors(deps, FEW + 20)
     asked = {"query": "bell", "filters": {"tags": ["sea"]}}
     assert (2 + 1, TOTALS + 1 + 1 + DENSE_POOL + WAITING) == await cost(backend, **asked)
 
 
-async def test_filters_that_leave_many_read_all_that_the_narrowest_leaves(
+async def test_filters_that_leave_many_read_what_the_narrowest_leaves(
     deps: Deps, backend: Backend
 ) -> None:
-    await shelf(deps, FEW + 20)
+    await store_anchors(deps, FEW + 20)
     filters = {"tags": ["sea"], "category": "books"}
     asked = {"query": "bell", "filters": filters}
     assert (2 + 1, TOTALS + 1 + 2 + FEW + 20 + WAITING) == await cost(backend, **asked)
 
 
-async def test_two_broad_filters_read_the_nearest_where_enough_of_these_pass(
+async def test_two_broad_filters_read_the_nearest_where_enough_pass(
     deps: Deps, backend: Backend
 ) -> None:
     both, more = [f"anchor {number}" for number in range(FEW + 10)], ["anchor"] * 40
@@ -116,7 +116,7 @@ async def test_two_broad_filters_read_the_nearest_where_enough_of_these_pass(
     assert (2 + 1, TOTALS + 1 + 2 + FILTERED_POOL + WAITING) == await cost(backend, **asked)
 
 
-async def test_two_broad_filters_read_all_that_passes_where_what_is_near_does_not(
+async def test_two_broad_filters_read_all_where_the_near_do_not_pass(
     deps: Deps, backend: Backend
 ) -> None:
     both, more = (
@@ -151,7 +151,7 @@ async def test_a_stranger_makes_us_read_the_nearest_only(deps: Deps, backend: Ba
 async def test_a_filter_of_days_reads_the_lists_of_their_months(
     deps: Deps, backend: Backend
 ) -> None:
-    await shelf(deps, 3)
+    await store_anchors(deps, 3)
     filters = {"date_range": {"start": "2024-01-31", "end": "2024-03-01"}}
     assert (1 + 1, TOTALS + 3 + WAITING) == await cost(
         backend, query="...", filters=filters, mode="lexical"
@@ -159,21 +159,21 @@ async def test_a_filter_of_days_reads_the_lists_of_their_months(
 
 
 async def test_a_list_reads_its_page_beside_its_lists(deps: Deps, backend: Backend) -> None:
-    await shelf(deps)
+    await store_anchors(deps)
     asked = {"filters": {"tags": ["sea"], "author": "ann"}, "limit": 7}
     assert (2, TOTALS + 2 + 7) == await cost(backend, **asked)
 
 
 async def test_a_list_by_days_alone_is_one_round_trip(deps: Deps, backend: Backend) -> None:
-    await shelf(deps)
+    await store_anchors(deps)
     asked = {"filters": {"period": "today"}, "limit": 7}
     assert (1, 7 + 1) == await cost(backend, **asked)
 
 
-async def test_one_filter_is_listed_by_the_server_where_its_list_was_cut(
+async def test_one_filter_of_a_cut_list_is_listed_by_the_server(
     deps: Deps, backend: Backend
 ) -> None:
-    await shelf(deps)
+    await store_anchors(deps)
     await cut_lists(deps, "facets", cap=20)
     asked = {"filters": {"tags": ["sea"], "period": "last_3_days"}, "limit": 7}
     trips, read = await cost(backend, **asked)

@@ -218,7 +218,7 @@ async def test_two_filters_find_what_neither_list_holds_any_more(
 
 
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
-async def test_two_filters_that_leave_many_find_them_though_others_are_nearer(
+async def test_two_filters_find_what_they_leave_behind_nearer_ones(
     many_left: Deps, mode: str
 ) -> None:
     assert {"far"} == await found(many_left, mode, filters={"tags": ["big"], "author": "ann"})

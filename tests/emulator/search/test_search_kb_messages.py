@@ -176,9 +176,7 @@ async def test_a_list_that_was_cut_is_admitted(deps: Deps) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_query_of_stop_words_is_answered_by_meaning_or_not_at_all(
-    deps: Deps, mode: str
-) -> None:
+async def test_a_query_of_stop_words_goes_by_meaning_or_not_at_all(deps: Deps, mode: str) -> None:
     await put_in(deps, many(["What is it that it is?", "An anchor."]))
     out = await search(deps, query="what is it?", mode=mode)
     if mode == "lexical":
@@ -243,7 +241,7 @@ async def _called(backend: Backend, arguments: dict[str, Any]) -> Any:
     return await call(TOOL, wanted, backend)
 
 
-async def test_where_nothing_matches_it_is_said_how_much_cannot_be_found_yet(deps: Deps) -> None:
+async def test_where_nothing_matches_it_says_how_much_is_not_indexed(deps: Deps) -> None:
     await put_in(deps, one("An anchor."))
     await Ingestion(deps.database).save([in_chunks(many(["a", "b"]))], deps.clock())
     out = await search(deps, query="bell", mode="lexical")

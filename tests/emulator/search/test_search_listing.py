@@ -61,9 +61,8 @@ def sources(listings: list[Listing[Chunk]]) -> list[str]:
     return [chunk.source_id for listing in listings for chunk in listing.documents]
 
 
-async def test_a_date_that_the_lists_do_not_know_yet_neither_repeats_nor_loses(deps: Deps) -> None:
-    shelf = [dated(day, f"s{day}", tags=("sea",)) for day in range(6)]
-    await put_in(deps, *shelf)
+async def test_a_date_not_yet_in_the_lists_neither_repeats_nor_loses(deps: Deps) -> None:
+    await put_in(deps, *(dated(day, f"s{day}", tags=("sea",)) for day in range(6)))
     first = await newest(Selection((SEA,)), 2, None, deps)
     for number, day in ((2, 50), (4, -50)):
         later = in_chunks(dated(day, f"s{number}", tags=("sea",)))
@@ -74,9 +73,7 @@ async def test_a_date_that_the_lists_do_not_know_yet_neither_repeats_nor_loses(d
     assert ["s5", "s4", "s3", "s2", "s1", "s0"] == sources(rest)
 
 
-async def test_past_many_that_are_gone_a_page_takes_few_round_trips_and_loses_none(
-    deps: Deps, meter: Meter
-) -> None:
+async def test_a_page_past_many_gone_takes_few_round_trips(deps: Deps, meter: Meter) -> None:
     left = [dated(day, f"s{day}", tags=("sea",)) for day in range(5)]
     gone = many([f"Part {number}." for number in range(120)], "gone", tags=("sea",))
     await put_in(deps, *left, gone)

@@ -98,7 +98,7 @@ async def test_a_pool_is_as_deep_as_it_says(deps: Deps) -> None:
     } == depths
 
 
-async def test_what_broad_filters_may_hide_of_a_common_word_is_admitted(deps: Deps) -> None:
+async def test_what_broad_filters_may_hide_of_a_word_is_admitted(deps: Deps) -> None:
     loud = many([f"anchor anchor {number}" for number in range(FEW + 10)], "loud")
     quiet = many([f"an anchor of page {number}" for number in range(FEW + 10)], tags=("sea",))
     await put_in(deps, loud, quiet)

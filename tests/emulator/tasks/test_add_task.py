@@ -73,7 +73,7 @@ async def test_what_clients_send_for_nothing_counts_as_nothing(backend: Backend)
     assert ["title", "priority", "status"] == added["changed"]
 
 
-async def test_what_clients_send_for_nothing_beside_several_counts_as_nothing(
+async def test_nulls_and_blanks_beside_several_tasks_count_as_nothing(
     backend: Backend,
 ) -> None:
     nothing: dict[str, Any] = {"title": None, "priority": "Medium", "due_date": None}

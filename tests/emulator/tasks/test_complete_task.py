@@ -64,7 +64,7 @@ async def test_both_ways_can_be_undone(backend: Backend) -> None:
     assert "completed" == (await taken_back(backend, undone))["task"]["status"]
 
 
-async def test_without_a_key_complete_reopen_complete_are_three_changes(backend: Backend) -> None:
+async def test_without_a_key_each_completion_is_a_change(backend: Backend) -> None:
     await add(backend, "Rest")
     wanted = [True, False, True]
     done = [await did(backend, "complete_task", task_id="1", completed=each) for each in wanted]
@@ -180,7 +180,7 @@ async def test_where_no_id_is_right_nothing_is_asked_of_the_database(backend: Ba
     assert 0 == answer.receipt.documents_read
 
 
-async def test_who_complete_and_reopen_at_once_leave_what_the_last_one_said(
+async def test_completing_and_reopening_at_once_leaves_the_last(
     backend: Backend,
 ) -> None:
     await add(backend, "one", "two")
@@ -211,7 +211,7 @@ async def test_a_call_is_two_round_trips_however_many_it_completes(backend: Back
     )
 
 
-async def test_completed_reopened_and_completed_again_are_three_changes(backend: Backend) -> None:
+async def test_completed_reopened_and_completed_is_three_changes(backend: Backend) -> None:
     """Without a key nothing is replayed, however alike two calls are."""
     [task_id] = await add(backend, "Rest")
     wanted = (True, False, True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_deleted_task_is_out_of_the_lists_and_says_how_long_it_can_be_restored(
+async def test_a_deleted_task_is_unlisted_and_says_how_long_it_is_kept(
     backend: Backend,
 ) -> None:
     await add(backend, "one", "two")

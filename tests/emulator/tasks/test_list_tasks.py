@@ -179,7 +179,7 @@ async def test_nobody_sees_what_somebody_else_has(backend: Backend) -> None:
         assert [] == await ids(backend, "ben", status=status)
 
 
-async def test_pages_show_each_task_once_while_others_are_added_and_completed(
+async def test_pages_show_each_task_once_while_others_change(
     backend: Backend,
 ) -> None:
     await fill(backend, 7)

@@ -18,7 +18,7 @@ LAST_MOMENT = NOON + timedelta(days=30) - timedelta(microseconds=1)
 TOO_LATE = NOON + timedelta(days=30)
 
 
-async def test_an_open_task_comes_back_open_and_a_completed_one_completed(
+async def test_a_task_comes_back_open_or_completed_as_it_was(
     backend: Backend,
 ) -> None:
     await add(backend, "one", "two")
@@ -50,9 +50,7 @@ async def test_thirty_days_are_thirty_days(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("tool", ["restore_task", "complete_task", "delete_task"])
-async def test_after_that_a_task_is_gone_though_the_database_still_holds_it(
-    backend: Backend, tool: str
-) -> None:
+async def test_after_that_a_task_is_gone_though_still_stored(backend: Backend, tool: str) -> None:
     await add(backend, "one")
     await did(backend, "delete_task", task_id="1")
     error = await refused(backend, tool, now=TOO_LATE, task_id="1")
@@ -70,7 +68,7 @@ async def test_its_document_says_when_the_database_may_drop_it(backend: Backend)
     assert (await stored.get()).get("purge_at") is None
 
 
-async def test_a_number_is_not_given_again_after_the_database_dropped_its_task(
+async def test_a_number_is_not_given_again_after_its_task_is_gone(
     backend: Backend,
 ) -> None:
     await add(backend, "one")

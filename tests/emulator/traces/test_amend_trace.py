@@ -218,7 +218,7 @@ async def test_the_same_call_sent_twice_amends_once(backend: Backend) -> None:
     assert 2 == (await read(backend, trace_id))["revision"]
 
 
-async def test_it_costs_three_round_trips_and_four_where_an_earlier_text_is_brought_back(
+async def test_it_costs_three_round_trips_or_four_for_an_earlier_text(
     backend: Backend,
 ) -> None:
     trace_id = await contribute(backend)

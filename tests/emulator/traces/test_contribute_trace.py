@@ -186,7 +186,7 @@ async def test_what_a_terminal_would_obey_reaches_no_reader(
     ids=ascii,
 )
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
-async def test_what_turns_a_text_around_or_is_not_seen_reaches_no_reader(
+async def test_unseen_and_turning_characters_reach_no_reader(
     backend: Backend, field: str, character: str
 ) -> None:
     """Code could be made to look like other code, and models read what people do not see."""

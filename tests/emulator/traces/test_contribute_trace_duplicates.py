@@ -69,7 +69,7 @@ async def test_a_copy_may_take_the_place_of_what_it_copies(backend: Backend) -> 
     assert [result["trace_id"]] == await found(backend, query=COPY["title"])
 
 
-async def test_a_copy_of_what_was_replaced_is_not_answered_with_what_nobody_finds(
+async def test_a_copy_of_a_replaced_trace_is_not_answered_with_it(
     backend: Backend,
 ) -> None:
     old = await contribute(backend, NUMBER)
@@ -94,7 +94,7 @@ async def test_the_owner_of_the_original_is_not_sent_to_vote_for_it(backend: Bac
     assert "vote_trace" not in str(answer.text)
 
 
-async def test_the_same_key_is_answered_alike_whether_it_was_stored_or_not(
+async def test_a_key_is_answered_alike_whether_or_not_it_was_stored(
     backend: Backend,
 ) -> None:
     await contribute(backend, NUMBER)
@@ -112,7 +112,7 @@ async def test_whoever_names_what_it_replaces_can_insist(backend: Backend) -> No
     assert {first} == {each["trace_id"] for each in third["similar"]}
 
 
-async def test_what_was_contributed_again_meanwhile_is_not_put_back_beside_it(
+async def test_a_trace_contributed_again_is_not_put_back_beside_it(
     backend: Backend,
 ) -> None:
     first = await contribute(backend)

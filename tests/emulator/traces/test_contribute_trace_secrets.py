@@ -23,7 +23,7 @@ SECRETS = {"token": TOKEN, "key": KEY, "mail": MAIL}
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 @pytest.mark.parametrize("field", ["context_text", "solution_text"])
-async def test_a_secret_is_refused_by_field_and_line_and_never_repeated(
+async def test_a_secret_is_refused_by_field_and_line_not_repeated(
     backend: Backend, capfd: pytest.CaptureFixture[str], field: str, secret: str
 ) -> None:
     text = f"It failed.\nThen I called it with {secret} and it worked.\nGood."

@@ -83,7 +83,7 @@ async def test_behind_one_that_is_replaced_itself_nothing_comes_back(backend: Ba
     assert [False, False, True] == await shown(backend, *made)
 
 
-async def test_what_is_replaced_names_its_successor_to_whoever_replaces_it_again(
+async def test_a_replaced_trace_names_its_successor_to_who_replaces_it(
     backend: Backend,
 ) -> None:
     [old] = await chain(backend, 1)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def shelf(backend: Backend, *tags: list[str]) -> list[str]:
-    """A trace for each of these."""
+async def contribute_tagged(backend: Backend, *tags: list[str]) -> list[str]:
+    """Contribute a trace with each of these."""
     return [await contribute(backend, number, tags=each) for number, each in enumerate(tags)]
 
 
@@ -25,13 +25,13 @@ async def listed(backend: Backend, **arguments: Any) -> dict[str, Any]:
 
 
 async def test_every_tag_is_listed_with_how_many_bear_it(backend: Backend) -> None:
-    await shelf(backend, ["python", "ci"], ["python"], ["go"], [])
+    await contribute_tagged(backend, ["python", "ci"], ["python"], ["go"], [])
     named = [{"name": "ci", "count": 1}, {"name": "go", "count": 1}, {"name": "python", "count": 2}]
     assert {"tags": named, "total": 3} == await listed(backend)
 
 
 async def test_they_are_listed_in_one_line_under_their_number(backend: Backend) -> None:
-    await shelf(backend, ["python", "ci"], ["python"])
+    await contribute_tagged(backend, ["python", "ci"], ["python"])
     assert "Available tags (2 total):\nci (1), python (2)" == await call_text(
         backend, "list_tags", STRANGER
     )
@@ -45,7 +45,7 @@ async def test_without_any_trace_there_is_no_tag(backend: Backend) -> None:
 
 
 async def test_a_beginning_that_no_tag_has_is_told(backend: Backend) -> None:
-    await shelf(backend, ["python"])
+    await contribute_tagged(backend, ["python"])
     answer = await call(backend, "list_tags", STRANGER, prefix="ru")
     assert {"tags": [], "total": 1} == answer.result
     assert "begins" in str(answer.text)
@@ -53,14 +53,14 @@ async def test_a_beginning_that_no_tag_has_is_told(backend: Backend) -> None:
 
 @pytest.mark.parametrize("prefix", ["google", "google-", "GOOGLE", " google ", "Google C"])
 async def test_a_beginning_is_folded_as_tags_are(backend: Backend, prefix: str) -> None:
-    await shelf(backend, ["Google Cloud", "go", "googly"], ["goo", "h"])
+    await contribute_tagged(backend, ["Google Cloud", "go", "googly"], ["goo", "h"])
     names = [tag["name"] for tag in (await listed(backend, prefix=prefix))["tags"]]
     assert "google-cloud" in names
     assert not {"go", "goo", "googly", "h"} & set(names)
 
 
 async def test_a_beginning_finds_all_that_begin_so(backend: Backend) -> None:
-    await shelf(backend, ["c", "c-sharp", "ci", "d", "b", "c.", "c0", "c_"])
+    await contribute_tagged(backend, ["c", "c-sharp", "ci", "d", "b", "c.", "c0", "c_"])
     wanted = {"c", "c-sharp", "ci", "c.", "c0", "c_"}
     assert wanted == (await tags(backend, prefix="c")).keys()
     assert {"c-sharp"} == (await tags(backend, prefix="c-")).keys()
@@ -68,13 +68,13 @@ async def test_a_beginning_finds_all_that_begin_so(backend: Backend) -> None:
 
 @pytest.mark.parametrize("prefix", ["%", "a/b", "\U0010ffff", "\0", "ü", "..", "__"])
 async def test_odd_beginnings_find_nothing_and_break_nothing(backend: Backend, prefix: str) -> None:
-    await shelf(backend, ["python"])
+    await contribute_tagged(backend, ["python"])
     assert [] == (await listed(backend, prefix=prefix))["tags"]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 300])
 async def test_pages_lose_and_repeat_nothing(backend: Backend, limit: int) -> None:
-    await shelf(backend, ["a", "b", "c"], ["b", "d", "e-f"], ["a.", "z", "0"])
+    await contribute_tagged(backend, ["a", "b", "c"], ["b", "d", "e-f"], ["a.", "z", "0"])
     pages = await walk(backend, "list_tags", limit=limit)
     names = [tag["name"] for page in pages for tag in page["tags"]]
     assert sorted(["a", "b", "c", "d", "e-f", "a.", "z", "0"]) == names
@@ -85,14 +85,14 @@ async def test_pages_lose_and_repeat_nothing(backend: Backend, limit: int) -> No
 
 
 async def test_a_page_says_how_to_go_on(backend: Backend) -> None:
-    await shelf(backend, ["a", "b"])
+    await contribute_tagged(backend, ["a", "b"])
     answer = await call(backend, "list_tags", STRANGER, limit=1)
     assert answer.result
     assert answer.result["next_cursor"] in str(answer.text)
 
 
 async def test_a_cursor_belongs_to_its_beginning(backend: Backend) -> None:
-    await shelf(backend, ["a", "ab"])
+    await contribute_tagged(backend, ["a", "ab"])
     cursor = (await listed(backend, limit=1, prefix="a"))["next_cursor"]
     for wrong in ({"cursor": cursor}, {"cursor": cursor[:-2], "prefix": "a"}, {"cursor": "!"}):
         error = await call_error(backend, "list_tags", STRANGER, **wrong)
@@ -106,7 +106,7 @@ async def test_the_bounds_of_a_page_are_told(backend: Backend, limit: object) ->
 
 
 async def test_a_tag_that_nobody_bears_any_more_is_gone(backend: Backend) -> None:
-    amended, withdrawn = await shelf(backend, ["only", "both"], ["both", "gone"])
+    amended, withdrawn = await contribute_tagged(backend, ["only", "both"], ["both", "gone"])
     await call_result(backend, "amend_trace", trace_id=amended, tags=["new"])
     assert {"both": 1, "gone": 1, "new": 1} == await tags(backend)
     await call_result(backend, "withdraw_trace", trace_id=withdrawn)
@@ -116,17 +116,19 @@ async def test_a_tag_that_nobody_bears_any_more_is_gone(backend: Backend) -> Non
 
 
 async def test_pages_go_on_past_tags_that_nobody_bears_any_more(backend: Backend) -> None:
-    _, gone = await shelf(backend, ["a", "z"], [f"t{number:02}" for number in range(20)])
+    _, gone = await contribute_tagged(
+        backend, ["a", "z"], [f"t{number:02}" for number in range(20)]
+    )
     await call_result(backend, "withdraw_trace", trace_id=gone)
     pages = await walk(backend, "list_tags", limit=1)
     assert ["a", "z"] == [tag["name"] for page in pages for tag in page["tags"]]
 
 
-async def test_a_thousand_tags_that_nobody_bears_any_more_do_not_break_the_list(
+async def test_a_thousand_tags_of_nobody_do_not_break_the_list(
     backend: Backend,
 ) -> None:
     """Anybody can make them: contribute, withdraw, again."""
-    await shelf(backend, ["a", "z"])
+    await contribute_tagged(backend, ["a", "z"])
     client = backend.connection.client
     for start in range(0, 2_400, 400):
         batch = client.batch()
@@ -149,7 +151,7 @@ async def test_a_thousand_tags_that_nobody_bears_any_more_do_not_break_the_list(
 
 async def test_a_tag_of_traces_that_search_hides_leads_nowhere(backend: Backend) -> None:
     """A count is how many traces one finds by the tag."""
-    old, flagged = await shelf(backend, ["apple"], ["plum"])
+    old, flagged = await contribute_tagged(backend, ["apple"], ["plum"])
     await contribute(backend, 2, tags=["pear"], supersedes=old)
     await votes(backend, flagged, 2, **SPAM)
     for tag, count in (await tags(backend)).items():
@@ -157,6 +159,6 @@ async def test_a_tag_of_traces_that_search_hides_leads_nowhere(backend: Backend)
 
 
 async def test_it_takes_one_round_trip(backend: Backend) -> None:
-    await shelf(backend, ["a", "b"])
+    await contribute_tagged(backend, ["a", "b"])
     receipt = (await call(backend, "list_tags", STRANGER)).receipt
     assert (1, 2 + 1) == (receipt.round_trips, receipt.documents_read)

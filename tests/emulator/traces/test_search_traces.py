@@ -36,14 +36,14 @@ async def search(backend: Backend, **arguments: Any) -> dict[str, Any]:
     return await call_result(backend, "search_traces", STRANGER, **arguments)
 
 
-async def shelf(backend: Backend, *numbers: int, user: str = ANNA) -> list[str]:
-    """These samples, in order."""
+async def contribute_all(backend: Backend, *numbers: int, user: str = ANNA) -> list[str]:
+    """Contribute these samples, in order."""
     return [await contribute(backend, number, user) for number in numbers]
 
 
 async def test_a_hit_says_what_there_is_to_say(backend: Backend) -> None:
     backend.clock = lambda: NOON
-    [trace_id] = await shelf(backend, 16)
+    [trace_id] = await contribute_all(backend, 16)
     await votes(backend, trace_id, 4)
     [hit] = (await search(backend, query="file in .gitignore shows up in git status"))["results"]
     score = hit.pop("score")
@@ -95,7 +95,7 @@ async def test_hits_are_a_numbered_list_to_be_read(backend: Backend) -> None:
 
 
 async def test_a_list_by_tags_alone_has_no_scores(backend: Backend) -> None:
-    await shelf(backend, 0, 1)
+    await contribute_all(backend, 0, 1)
     text = await call_text(backend, "search_traces", STRANGER, tags=["python"])
     assert "score" not in text
     assert text.startswith("Found 2 results")
@@ -111,7 +111,7 @@ async def test_where_nothing_is_there_is_nothing_to_find(backend: Backend) -> No
 
 
 async def test_what_nothing_matches_is_told_and_the_nearest_are_few(backend: Backend) -> None:
-    await shelf(backend, *range(8))
+    await contribute_all(backend, *range(8))
     answer = await call(backend, "search_traces", STRANGER, query="lattice quantum chromodynamics")
     assert answer.result
     assert (False, 3) == (answer.result["matches"], len(answer.result["results"]))
@@ -132,7 +132,7 @@ async def test_one_must_ask_for_something(backend: Backend, asked: dict[str, Any
 
 
 async def test_tags_must_all_be_borne(backend: Backend) -> None:
-    made = await shelf(backend, 0, 1, 2, 6)
+    made = await contribute_all(backend, 0, 1, 2, 6)
     assert set(made[:3]) == set(await found(backend, tags=["python"]))
     assert set(made[1:3]) == set(await found(backend, tags=["python", "asyncio"]))
     assert [made[2]] == await found(backend, tags=["Asyncio", "FASTAPI", "python", "python"])
@@ -140,7 +140,7 @@ async def test_tags_must_all_be_borne(backend: Backend) -> None:
 
 
 async def test_tags_narrow_a_query(backend: Backend) -> None:
-    made = await shelf(backend, 0, 1, 2, 6)
+    made = await contribute_all(backend, 0, 1, 2, 6)
     everything = await search(backend, query="async web server freezes", tags=["docker"])
     assert [made[3]] == ids([everything])
     assert made[2] == (await found(backend, query="async web server freezes", tags=["python"]))[0]
@@ -155,7 +155,7 @@ async def test_tags_alone_list_the_latest_first(backend: Backend) -> None:
 
 
 async def test_an_unknown_tag_is_named_with_the_nearest_that_there_are(backend: Backend) -> None:
-    await shelf(backend, 0, 1)
+    await contribute_all(backend, 0, 1)
     for asked in ({"tags": ["asynkio", "python"]}, {"tags": ["asynkio"], "query": "task"}):
         answer = await call(backend, "search_traces", STRANGER, **asked)
         assert answer.result
@@ -196,7 +196,7 @@ async def test_what_is_wrong_is_named_by_its_field(
     "query", ["\0", "\u200b", "%s \\ ' \"", "の", "🧀", "x" * 1_000, "a b " * 250]
 )
 async def test_no_query_breaks_it(backend: Backend, query: str) -> None:
-    await shelf(backend, 0)
+    await contribute_all(backend, 0)
     assert (await search(backend, query=query))["query"] == query.strip()
 
 
@@ -215,10 +215,10 @@ async def test_trust_breaks_a_tie(backend: Backend, embedder: WordEmbedder) -> N
     assert [made[2], made[3], made[1], made[0]] == await found(backend, query="c b")
 
 
-async def test_a_popular_trace_that_does_not_fit_never_beats_one_that_does(
+async def test_a_popular_trace_never_beats_one_that_fits(
     backend: Backend,
 ) -> None:
-    made = await shelf(backend, 0, 1, 2, 3, 6)
+    made = await contribute_all(backend, 0, 1, 2, 3, 6)
     fitting, *others = made[1], made[0], made[2], made[3], made[4]
     for other in others:
         await asyncio.gather(*(vote(backend, other, f"friend{each}") for each in range(6)))
@@ -233,7 +233,7 @@ async def test_a_popular_trace_that_does_not_fit_never_beats_one_that_does(
 
 
 async def test_what_was_not_asked_for_is_not_told(backend: Backend) -> None:
-    await shelf(backend, 0)
+    await contribute_all(backend, 0)
     result = await search(backend, query="pytest", limit=1)
     assert "message" not in result
     assert "next_cursor" not in result
@@ -241,7 +241,7 @@ async def test_what_was_not_asked_for_is_not_told(backend: Backend) -> None:
 
 @pytest.mark.parametrize("user", [STRANGER, "ben", ANNA])
 async def test_everybody_finds_the_same(backend: Backend, user: str | None) -> None:
-    await shelf(backend, 0, 1, 2)
+    await contribute_all(backend, 0, 1, 2)
     own = await call_result(backend, "search_traces", user, query="python tests")
     assert own == await search(backend, query="python tests")
 
@@ -250,7 +250,7 @@ async def test_everybody_finds_the_same(backend: Backend, user: str | None) -> N
 async def test_while_the_provider_is_down_words_alone_are_searched(
     backend: Backend, embedder: WordEmbedder
 ) -> None:
-    made = await shelf(backend, 0, 1, 2)
+    made = await contribute_all(backend, 0, 1, 2)
     await votes(backend, made[1], 2, **SPAM)
     embedder.down = True
     answer = await call(backend, "search_traces", STRANGER, query="editable install")
@@ -267,7 +267,7 @@ async def test_while_the_provider_is_down_words_alone_are_searched(
 
 
 async def test_it_takes_three_round_trips_at_most(backend: Backend) -> None:
-    await shelf(backend, 0, 1, 2)
+    await contribute_all(backend, 0, 1, 2)
     for asked in (
         {"query": "python tests"},
         {"query": "python tests", "tags": ["python"]},

@@ -104,7 +104,7 @@ async def test_flagged_and_replaced_ones_leave_no_gap(
     assert sorted({*made, new} - {made[3]}) == sorted(ids(flagged))
 
 
-async def test_a_page_that_only_skips_flagged_ones_does_not_say_that_nothing_fits(
+async def test_a_page_of_skipped_flagged_ones_does_not_say_none_fits(
     backend: Backend,
 ) -> None:
     made = await harbour(backend, 6)
@@ -137,7 +137,7 @@ async def test_a_cursor_belongs_to_its_call(backend: Backend) -> None:
     assert {"cursor"} == set(error.details)
 
 
-async def test_a_cursor_from_before_flagged_ones_were_asked_for_does_not_go_on(
+async def test_a_cursor_without_flagged_ones_does_not_go_on_with_them(
     backend: Backend,
 ) -> None:
     await harbour(backend, 3)

@@ -167,7 +167,7 @@ async def test_one_who_votes_many_times_at_once_has_one_vote(backend: Backend) -
     await assert_sums(backend)
 
 
-async def test_votes_on_all_traces_of_one_contributor_at_once_make_an_exact_record(
+async def test_votes_at_once_make_an_exact_record_of_a_contributor(
     backend: Backend,
 ) -> None:
     made = [await contribute(backend, number, "anna") for number in range(4)]

@@ -73,7 +73,7 @@ async def test_what_is_half_erased_answers_nothing(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("text", [PAGES, BREAD])
-async def test_bringing_materials_to_what_is_half_erased_finishes_it_and_works(
+async def test_bringing_materials_to_a_half_erased_task_finishes_it(
     backend: Backend, text: str
 ) -> None:
     old = await bring(backend, "notes", COMET)
@@ -90,7 +90,7 @@ async def test_bringing_materials_to_what_is_half_erased_finishes_it_and_works(
     assert 4 + len(text.split("\n\n")) == len(await stored(deps, "users/"))
 
 
-async def test_who_brings_materials_while_they_are_erased_is_told_so_and_nothing_is_left(
+async def test_bringing_materials_while_they_are_erased_leaves_nothing(
     settings: Settings,
 ) -> None:
     embedder = ErasingEmbedder(Purpose.DOCUMENT, settings)
@@ -103,7 +103,7 @@ async def test_who_brings_materials_while_they_are_erased_is_told_so_and_nothing
 
 
 @pytest.mark.parametrize("wanted", ["document", "materials", "task"])
-async def test_who_asks_while_a_task_is_erased_is_answered_in_full_or_told_that_it_is_gone(
+async def test_asking_while_a_task_is_erased_is_whole_or_not_found(
     settings: Settings, wanted: str
 ) -> None:
     embedder = ErasingEmbedder(Purpose.QUERY, settings)
@@ -124,7 +124,7 @@ async def test_who_asks_while_a_task_is_erased_is_answered_in_full_or_told_that_
         assert sorted(PAGES.split("\n\n")) == sorted(answer.result["contexts"])
 
 
-async def test_the_answer_of_a_task_that_was_erased_meanwhile_is_not_kept(
+async def test_the_answer_of_a_task_erased_meanwhile_is_not_kept(
     settings: Settings,
 ) -> None:
     embedder = ErasingEmbedder(Purpose.QUERY, settings)
@@ -137,7 +137,7 @@ async def test_the_answer_of_a_task_that_was_erased_meanwhile_is_not_kept(
 
 
 @pytest.mark.parametrize("commits", [1, 2, 3])
-async def test_an_eraser_that_was_overtaken_deletes_nothing_that_was_brought_since(
+async def test_an_overtaken_eraser_deletes_nothing_brought_since(
     backend: Backend, commits: int
 ) -> None:
     await bring(backend, "notes", idempotency_key="one")
@@ -178,7 +178,7 @@ class OvertakenEmbedder(WordEmbedder):
         return await super().embed(texts, purpose)
 
 
-async def test_what_is_erased_and_brought_anew_while_it_arrives_is_never_half_visible(
+async def test_what_is_erased_and_brought_anew_is_never_half_visible(
     settings: Settings,
 ) -> None:
     text = "\n\n".join(f"Passage {number} is like no other." for number in range(3 * 32))

@@ -184,7 +184,7 @@ async def test_the_scope_is_these_materials_unless_told_otherwise(backend: Backe
     assert [[BREAD], [BREAD], [COMET, BREAD]] == [each["contexts"] for each in (only, same, both)]
 
 
-async def test_new_materials_are_part_of_the_task_that_they_are_asked_with(
+async def test_new_materials_are_part_of_the_task_they_are_asked_with(
     backend: Backend,
 ) -> None:
     await extracted(backend, "bread", materials=BREAD)
@@ -236,7 +236,7 @@ async def test_odd_names_are_tasks_of_their_own_that_the_answer_names(backend: B
     assert len(ODD) == len(names)
 
 
-async def test_the_task_is_the_one_of_the_arguments_else_of_the_key_else_default(
+async def test_the_task_is_that_of_the_arguments_or_the_key_or_default(
     backend: Backend,
 ) -> None:
     essay = Caller.of("reader", task="essay")
@@ -248,7 +248,7 @@ async def test_the_task_is_the_one_of_the_arguments_else_of_the_key_else_default
 
 
 @pytest.mark.parametrize("name", ["material", "text", "k", "user_id", "top_K", "Query"])
-async def test_a_field_that_is_unknown_is_refused_and_the_known_ones_are_told(
+async def test_an_unknown_field_is_refused_and_the_known_ones_are_told(
     backend: Backend, name: str
 ) -> None:
     unknown: dict[str, Any] = {name: "x"}
@@ -268,7 +268,7 @@ async def test_what_is_refused_is_neither_stored_nor_charged(backend: Backend) -
     assert (await extracted(backend, "comet", materials=PAGES))["known"] is False
 
 
-async def test_a_weight_of_one_leaves_meaning_and_of_nothing_leaves_words(
+async def test_a_weight_of_one_leaves_meaning_and_of_zero_leaves_words(
     opened: Callable[..., Backend],
 ) -> None:
     for weight, part in ((1.0, "similarity"), (0.0, "bm25")):

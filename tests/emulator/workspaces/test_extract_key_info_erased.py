@@ -117,7 +117,7 @@ async def assert_whole_or_gone(backend: Backend, whole: Whole) -> None:
 
 
 @SOME_OR_ALL
-async def test_materials_erased_after_any_commit_of_the_call_that_brings_them_are_gone(
+async def test_materials_erased_while_a_call_brings_them_are_gone(
     opened: Open, whole: Whole, step: int
 ) -> None:
     conflicts = 0
@@ -139,7 +139,7 @@ async def test_materials_erased_after_any_commit_of_the_call_that_brings_them_ar
 
 
 @SOME_OR_ALL
-async def test_materials_erased_after_any_commit_that_leaves_them_to_a_job_are_gone(
+async def test_materials_erased_while_they_are_left_to_a_job_are_gone(
     opened: Open,
     step: int,
 ) -> None:
@@ -191,7 +191,7 @@ async def test_materials_erased_while_the_job_embeds_them_are_gone(
 
 
 @SOME_OR_ALL
-async def test_materials_brought_again_after_any_commit_of_their_erasure_are_whole_or_gone(
+async def test_materials_brought_during_erasure_are_whole_or_gone(
     opened: Open, whole: Whole, step: int
 ) -> None:
     for commits in range(1, 20, step):
@@ -206,7 +206,7 @@ async def test_materials_brought_again_after_any_commit_of_their_erasure_are_who
 
 
 @SOME_OR_ALL
-async def test_other_materials_brought_to_a_task_that_is_being_erased_are_whole_or_gone(
+async def test_others_brought_during_erasure_are_whole_or_gone(
     opened: Open, whole: Whole, step: int
 ) -> None:
     for commits in range(1, 20, step):
@@ -221,7 +221,7 @@ async def test_other_materials_brought_to_a_task_that_is_being_erased_are_whole_
 
 
 @SOME_OR_ALL
-async def test_a_call_goes_on_with_nothing_that_was_erased_and_brought_again_by_another(
+async def test_a_call_goes_on_with_nothing_another_erased_and_brought(
     opened: Open, whole: Whole, step: int
 ) -> None:
     for commits in range(2, 20, step):
@@ -235,7 +235,7 @@ async def test_a_call_goes_on_with_nothing_that_was_erased_and_brought_again_by_
 
 
 @SOME_OR_ALL
-async def test_the_job_goes_on_with_nothing_that_was_erased_and_brought_again_by_another(
+async def test_the_job_goes_on_with_nothing_another_erased_and_brought(
     opened: Open, whole: Whole, step: int
 ) -> None:
     for commits in range(1, 20, step):
@@ -250,7 +250,7 @@ async def test_the_job_goes_on_with_nothing_that_was_erased_and_brought_again_by
 
 
 @SOME_OR_ALL
-async def test_the_answer_to_a_call_is_not_kept_where_its_task_was_erased_meanwhile(
+async def test_an_answer_is_not_kept_where_its_task_was_erased(
     opened: Open,
     step: int,
 ) -> None:
@@ -282,7 +282,7 @@ async def test_a_task_that_two_erase_at_once_is_gone(opened: Open, step: int) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("then", ["bring", "purge"])
-async def test_what_was_erased_by_half_is_not_found_and_can_be_brought_again_or_purged(
+async def test_what_is_half_erased_is_not_found_and_can_be_purged(
     opened: Open, whole: Whole, then: str
 ) -> None:
     for commits in range(1, 20):
@@ -306,9 +306,7 @@ async def die_while_erasing(dying: Backend) -> None:
 
 
 @SOME_OR_ALL
-async def test_who_erases_beside_somebody_who_dies_of_it_comes_to_an_end(
-    opened: Open, step: int
-) -> None:
+async def test_erasing_beside_somebody_who_dies_comes_to_an_end(opened: Open, step: int) -> None:
     for commits in range(1, 20, step):
         other, dying = opened(commits), opened(commits, after(commits, die))
         await extracted(other, QUERY, materials=TEXT)

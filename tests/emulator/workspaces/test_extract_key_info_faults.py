@@ -94,6 +94,7 @@ async def calm(fake: FakeOpenAI, project: str) -> AsyncIterator[Backend]:
     await opened.aclose()
 
 
+@pytest.mark.usefixtures("sleepless")
 async def test_a_model_that_is_busy_for_a_moment_is_asked_again(
     calm: Backend, fake: FakeOpenAI, more: Open
 ) -> None:
@@ -109,7 +110,7 @@ async def test_a_model_that_is_busy_for_a_moment_is_asked_again(
 @pytest.mark.parametrize(
     "reply", [refusal(429, retry_after="600"), refusal(429), refusal(500), CUT_CONNECTION, HANG]
 )
-async def test_a_model_that_stays_down_is_an_outage_and_the_next_call_goes_on(
+async def test_a_model_that_stays_down_is_an_outage_for_a_call(
     backend: Backend, fake: FakeOpenAI, reply: Reply, monotonic: Monotonic
 ) -> None:
     fake.script.append(WELL)
@@ -126,7 +127,7 @@ async def test_a_model_that_stays_down_is_an_outage_and_the_next_call_goes_on(
     assert [paragraph(number) for number in range(FIRST, PARAGRAPHS)] == embedded(fake)[before:]
 
 
-async def test_what_was_taken_in_despite_an_outage_is_stored_as_if_there_had_been_none(
+async def test_what_came_despite_an_outage_is_stored_as_without_one(
     backend: Backend, calm: Backend, fake: FakeOpenAI
 ) -> None:
     fake.script.extend([WELL, refusal(429, retry_after="600")])
@@ -136,7 +137,7 @@ async def test_what_was_taken_in_despite_an_outage_is_stored_as_if_there_had_bee
     assert await contents(calm) == await contents(backend)
 
 
-async def test_a_model_that_asks_for_patience_is_waited_for_as_long_as_it_says(
+async def test_a_model_that_asks_for_patience_is_waited_for(
     backend: Backend, fake: FakeOpenAI
 ) -> None:
     fake.usual = refusal(429, retry_after="600")
@@ -145,7 +146,7 @@ async def test_a_model_that_asks_for_patience_is_waited_for_as_long_as_it_says(
     assert_says_to_call_again(error)
 
 
-async def test_a_passage_that_the_model_refuses_is_named_by_where_it_stands(
+async def test_a_passage_the_model_refuses_is_named_by_where_it_stands(
     backend: Backend, fake: FakeOpenAI
 ) -> None:
     fake.refuses = paragraph(35)
@@ -161,7 +162,7 @@ async def test_a_passage_that_the_model_refuses_is_named_by_where_it_stands(
     assert paragraph(31) == result["contexts"][0]
 
 
-async def test_a_question_that_cannot_be_embedded_is_answered_by_words_alone(
+async def test_a_question_without_a_vector_is_answered_by_words_alone(
     backend: Backend, fake: FakeOpenAI
 ) -> None:
     first = await extracted(backend, QUERY, materials=TEXT)
@@ -173,7 +174,7 @@ async def test_a_question_that_cannot_be_embedded_is_answered_by_words_alone(
         assert "ready" == result["status"]
 
 
-async def test_new_materials_whose_question_cannot_be_embedded_are_answered_by_words_alone(
+async def test_new_materials_without_a_query_vector_go_by_words(
     backend: Backend, fake: FakeOpenAI
 ) -> None:
     fake.script.extend([WELL, WELL])
@@ -183,7 +184,7 @@ async def test_new_materials_whose_question_cannot_be_embedded_are_answered_by_w
     assert "ranked by their words alone" in result["message"]
 
 
-async def test_a_call_whose_time_is_up_while_the_model_hangs_says_to_call_again(
+async def test_a_call_out_of_time_as_the_model_hangs_says_to_repeat_it(
     backend: Backend, fake: FakeOpenAI, monotonic: Monotonic
 ) -> None:
     fake.script.append(WELL)
@@ -199,7 +200,7 @@ async def test_a_call_whose_time_is_up_while_the_model_hangs_says_to_call_again(
     assert set(TEXT.split("\n\n")) == await with_vectors(backend)
 
 
-async def test_what_a_slow_model_has_no_time_for_is_pending_and_asking_again_goes_on_from_the_end(
+async def test_asking_again_goes_on_where_a_slow_model_ended(
     backend: Backend, fake: FakeOpenAI, monotonic: Monotonic
 ) -> None:
     def slow(vectors: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -230,7 +231,7 @@ async def test_what_a_slow_model_has_no_time_for_is_pending_and_asking_again_goe
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_asking_again_while_the_model_is_down_is_an_outage_and_keeps_what_waits(
+async def test_asking_again_during_an_outage_keeps_what_waits(
     fake: FakeOpenAI,
     backend: Backend,
     more: Open,
@@ -244,7 +245,7 @@ async def test_asking_again_while_the_model_is_down_is_an_outage_and_keeps_what_
     assert ("ready", True) == (ready["status"], ready["known"])
 
 
-async def test_the_same_materials_brought_twice_at_once_are_stored_as_if_brought_once(
+async def test_materials_brought_twice_at_once_are_stored_once(
     backend: Backend, calm: Backend, more: Open
 ) -> None:
     expected = await extracted(calm, QUERY, materials=TEXT)
@@ -256,7 +257,7 @@ async def test_the_same_materials_brought_twice_at_once_are_stored_as_if_brought
     assert await contents(calm) == await contents(backend)
 
 
-async def test_the_same_call_sent_twice_at_once_is_answered_by_one_of_the_two(
+async def test_a_call_sent_twice_at_once_is_answered_by_one_of_the_two(
     backend: Backend, calm: Backend, more: Open
 ) -> None:
     expected = await extracted(calm, QUERY, materials=TEXT)
@@ -268,7 +269,7 @@ async def test_the_same_call_sent_twice_at_once_is_answered_by_one_of_the_two(
     assert await contents(calm) == await contents(backend)
 
 
-async def test_different_materials_with_the_same_passages_at_once_share_them(
+async def test_materials_at_once_with_the_same_passages_share_them(
     backend: Backend, fake: FakeOpenAI
 ) -> None:
     other = f"{pages(20)}\n\nAn end of its own."
@@ -287,9 +288,7 @@ async def test_different_materials_with_the_same_passages_at_once_share_them(
     assert before == len(embedded(fake))
 
 
-async def test_a_key_that_the_model_refuses_is_no_outage_and_leaves_nothing_to_see(
-    fake: FakeOpenAI, more: Open
-) -> None:
+async def test_a_key_the_model_refuses_is_no_outage(fake: FakeOpenAI, more: Open) -> None:
     fake.keys = {"right"}
     wrong, right = (more(openai_api_key=SecretStr(key)) for key in ("wrong", "right"))
     answer = await asked(wrong, materials=TEXT, caller=READER)

@@ -226,7 +226,7 @@ async def test_what_the_job_took_in_answers_as_what_a_call_took_in(
     assert by_call["contexts"] == by_job["contexts"]
 
 
-async def test_a_text_of_as_many_characters_as_the_limit_is_answered_at_once(
+async def test_a_text_as_long_as_the_limit_is_answered_at_once(
     opened: Callable[..., Backend],
 ) -> None:
     for most, status in ((len(LONG), "ready"), (len(LONG) - 1, "pending")):

@@ -65,7 +65,7 @@ def connected(backend: Backend, proxy: TcpProxy) -> Backend:
     return backend
 
 
-async def test_a_database_that_is_not_there_is_an_outage_and_asks_the_model_nothing(
+async def test_a_missing_database_is_an_outage_and_costs_no_embedding(
     proxy: TcpProxy, project: str
 ) -> None:
     await proxy.refuse()
@@ -80,7 +80,7 @@ async def test_a_database_that_is_not_there_is_an_outage_and_asks_the_model_noth
 
 @SOME_OR_ALL
 @pytest.mark.parametrize("how", ["refuse", "hang"])
-async def test_a_database_that_goes_away_after_any_commit_is_an_outage_and_then_all_is_whole(
+async def test_a_database_lost_after_any_commit_is_an_outage(
     project: str, how: str, step: int, monotonic: Monotonic
 ) -> None:
     calm = WatchedBackend(settings_of(project, -1), embedder=WordEmbedder())
@@ -115,7 +115,7 @@ async def test_a_database_that_goes_away_after_any_commit_is_an_outage_and_then_
         await lost_after(commits)
 
 
-async def test_a_call_whose_time_is_up_does_not_wait_for_a_database_that_hangs(
+async def test_a_call_out_of_time_waits_for_no_database_that_hangs(
     proxy: TcpProxy, project: str, monotonic: Monotonic
 ) -> None:
     hangs = partial(going_away, proxy, "hang", monotonic)
@@ -127,7 +127,7 @@ async def test_a_call_whose_time_is_up_does_not_wait_for_a_database_that_hangs(
     await backend.aclose()
 
 
-async def test_a_database_whose_connections_break_for_a_moment_is_not_even_noticed(
+async def test_connections_that_break_for_a_moment_are_not_noticed(
     proxy: TcpProxy, project: str
 ) -> None:
     async def blink() -> None:

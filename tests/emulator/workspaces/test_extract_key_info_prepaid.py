@@ -114,7 +114,7 @@ async def test_asking_again_costs_nothing_and_may_bring_the_answer(opened: Open)
     assert ("ready", ITS_PRICE) == await paid(backend, document=ID)
 
 
-async def test_what_was_paid_for_once_is_answered_for_nothing_once_however_many_ask(
+async def test_what_was_paid_for_is_answered_free_once_for_all_who_ask(
     opened: Open,
 ) -> None:
     backend = opened()
@@ -125,7 +125,7 @@ async def test_what_was_paid_for_once_is_answered_for_nothing_once_however_many_
 
 
 @SOME_OR_ALL
-async def test_who_is_overtaken_while_going_on_does_not_bring_back_what_was_spent(
+async def test_a_call_overtaken_going_on_does_not_bring_back_the_spent(
     opened: Open,
     step: int,
 ) -> None:
@@ -145,7 +145,7 @@ async def test_who_is_overtaken_while_going_on_does_not_bring_back_what_was_spen
 
 
 @SOME_OR_ALL
-async def test_a_call_that_is_overtaken_while_it_brings_materials_leaves_them_found_and_spent(
+async def test_a_call_overtaken_while_bringing_leaves_all_spent(
     opened: Open,
     step: int,
 ) -> None:
@@ -177,7 +177,7 @@ async def test_an_answer_that_never_came_is_still_paid_for(opened: Open, step: i
 
 
 @SOME_OR_ALL
-async def test_a_commit_whose_answer_was_lost_and_is_sent_again_changes_nothing(
+async def test_a_commit_sent_again_for_a_lost_answer_changes_nothing(
     opened: Open,
     step: int,
 ) -> None:

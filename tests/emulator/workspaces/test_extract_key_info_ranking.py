@@ -81,7 +81,7 @@ async def opened(settings: Settings) -> AsyncIterator[Callable[..., Backend]]:
         await backend.aclose()
 
 
-def shelf(seed: str, passages: int) -> str:
+def filler(seed: str, passages: int) -> str:
     """A text of so many passages, most of them different."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     return "\n\n".join(" ".join(chance.choices(WORDS, k=7)) for _ in range(passages))
@@ -129,7 +129,7 @@ async def test_memory_and_store_answer_as_brute_force_does(
 async def test_more_passages_than_a_search_brings_rank_the_same(
     backend: Backend, passages: int
 ) -> None:
-    text = shelf(f"shelf of {passages}", passages)
+    text = filler(f"shelf of {passages}", passages)
     for query in ("anchor in a storm", "über 麦", "oven of salt and yeast", "unheard"):
         await assert_same_in_all_ways(backend, text, query)
 
@@ -138,7 +138,7 @@ async def test_more_passages_than_a_search_brings_rank_the_same(
 async def test_with_the_local_model_memory_and_store_answer_the_same(
     settings: Settings, real: LocalEmbedder
 ) -> None:
-    backend, text = Backend(settings, embedder=real), shelf("shelf of the model", 80)
+    backend, text = Backend(settings, embedder=real), filler("shelf of the model", 80)
     for query in ("anchor in a storm", "oven of salt and yeast", "unheard"):
         first = await extracted(backend, query, materials=text, task_id=query[:5], top_k=20)
         again = await extracted(
@@ -162,7 +162,7 @@ async def test_a_task_is_ranked_as_one(backend: Backend, texts: Sequence[str], q
 
 async def test_a_task_of_many_materials_is_ranked_as_one(backend: Backend) -> None:
     """More than Firestore compares with at once."""
-    texts = {f"{shelf(f'text {number}', 4)}\n\nmark {number}" for number in range(35)}
+    texts = {f"{filler(f'text {number}', 4)}\n\nmark {number}" for number in range(35)}
     documents = {}
     for text in texts:
         result = await extracted(backend, "mark", materials=text)
@@ -173,11 +173,11 @@ async def test_a_task_of_many_materials_is_ranked_as_one(backend: Backend) -> No
         assert_quoted(documents, result)
 
 
-async def test_materials_that_are_cut_anew_are_found_as_they_are_cut_now(
+async def test_materials_cut_anew_are_found_as_they_are_cut_now(
     opened: Callable[..., Backend],
 ) -> None:
     """What they were cut into before is no longer among them."""
-    text = " ".join(f"{sentence}." for sentence in shelf("long", 60).split("\n\n"))
+    text = " ".join(f"{sentence}." for sentence in filler("long", 60).split("\n\n"))
     long, short = opened(), opened(extract_passage_characters=200)
     await extracted(long, "anchor storm", materials=text, top_k=MOST)
     first = await extracted(short, "anchor storm", materials=text, top_k=MOST)
@@ -187,10 +187,10 @@ async def test_materials_that_are_cut_anew_are_found_as_they_are_cut_now(
     assert first["passages"] == second["passages"] == of_task["passages"]
 
 
-async def test_materials_that_are_cut_into_longer_passages_are_found_so_too(
+async def test_materials_cut_into_longer_passages_are_found_so_too(
     opened: Callable[..., Backend],
 ) -> None:
-    text = " ".join(f"{sentence}." for sentence in shelf("long", 120).split("\n\n"))
+    text = " ".join(f"{sentence}." for sentence in filler("long", 120).split("\n\n"))
     short, long = opened(extract_passage_characters=200), opened(extract_passage_characters=600)
     await extracted(short, "anchor storm", materials=text, top_k=MOST)
     first = await extracted(long, "anchor storm", materials=text, top_k=MOST)
@@ -198,11 +198,11 @@ async def test_materials_that_are_cut_into_longer_passages_are_found_so_too(
     assert first | {"known": True} == second
 
 
-async def test_a_document_is_found_after_the_length_of_passages_was_changed(
+async def test_a_document_is_found_after_passages_changed_in_length(
     opened: Callable[..., Backend],
 ) -> None:
     """Who holds an answer's document need not have the text any longer."""
-    text = shelf("kept", 5)
+    text = filler("kept", 5)
     document = (await extracted(opened(), "anchor", materials=text))["document"]
     later = opened(extract_passage_characters=1_000)
     result = await extracted(later, "anchor", document=document)
@@ -212,7 +212,7 @@ async def test_a_document_is_found_after_the_length_of_passages_was_changed(
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
-async def test_a_passage_that_is_brought_again_in_later_materials_is_later(
+async def test_a_passage_brought_again_in_later_materials_is_later(
     opened: Callable[..., Backend],
 ) -> None:
     for number, text in enumerate(("anchor storm", "ANCHOR storm", "rye\n\nanchor \tstorm")):
@@ -250,7 +250,7 @@ async def test_of_many_that_fit_equally_the_latest_come_first(
     assert spellings[:-6:-1] == result["contexts"]
 
 
-async def test_within_materials_the_first_of_equal_passages_comes_first(backend: Backend) -> None:
+async def test_within_materials_the_first_of_equals_comes_first(backend: Backend) -> None:
     text = "an oven\n\nanchor storm\n\nANCHOR storm\n\nanchor Storm\n\nAnchor Storm"
     first = await extracted(backend, "anchor storm", materials=text)
     second = await extracted(backend, "anchor storm", materials=text)
@@ -272,7 +272,7 @@ async def test_a_task_says_that_it_is_too_large_only_where_it_is(
     assert (None, True) == (full.get("message"), f"latest {LIMIT}" in beyond["message"])
 
 
-async def test_words_that_are_there_come_before_what_is_merely_less_far(backend: Backend) -> None:
+async def test_words_that_are_there_come_before_what_is_less_far(backend: Backend) -> None:
     """To the local model all lines of a log are alike: their differences are noise."""
     log = [
         f"2026-11-22T10:{n // 60:02}:{n % 60:02} INFO worker {n % 7} took job {n} in {n % 90} ms"
@@ -284,7 +284,7 @@ async def test_words_that_are_there_come_before_what_is_merely_less_far(backend:
         assert "disk full" in found["contexts"][0]
 
 
-async def test_what_stands_at_the_end_of_a_long_passage_is_found_by_its_words(
+async def test_the_end_of_a_long_passage_is_found_by_its_words(
     backend: Backend,
 ) -> None:
     """The local model reads the first 256 tokens of it."""

@@ -219,7 +219,7 @@ async def assert_stored(world: World) -> None:
     assert expected == {ARRIVAL.sub("", path) for path in contents}
 
 
-async def test_no_two_names_of_tasks_meet_but_for_white_space_around_them_and_ids(
+async def test_no_two_names_of_tasks_meet_but_for_white_space_and_ids(
     counting: Backend,
 ) -> None:
     brought: dict[str, list[tuple[str, str]]] = {}
@@ -249,7 +249,7 @@ async def test_what_is_no_document_leads_nowhere(counting: Backend, document: st
     assert "VALIDATION_ERROR" == told.code
 
 
-async def test_equal_materials_are_each_tasks_own_and_erasing_one_leaves_the_others_whole(
+async def test_equal_materials_are_each_tasks_own(
     counting: Backend,
 ) -> None:
     callers = [Caller.of(user) for user in ("ann", "ann.b")]

@@ -74,6 +74,7 @@ class FakeGoogle(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 128  # or a sixth client at once tries again after a second
 
     def __init__(self) -> None:
         """Open the port."""

@@ -23,6 +23,8 @@ class LoopbackServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 128
+    """Of the usual five, a sixth client at once would try again after a second."""
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
         """Open the port; requests are answered by this handler."""

@@ -31,7 +31,7 @@ def test_what_is_held_is_not_available() -> None:
     assert 10 * DOLLAR == account.balance
 
 
-def test_a_call_is_charged_its_cost_and_the_rest_of_its_hold_is_given_back() -> None:
+def test_a_call_is_charged_its_cost_and_the_rest_is_given_back() -> None:
     account = RICH.reserve("a", 4 * DOLLAR, NOON).settle("a", DOLLAR, SOON)
     assert (9 * DOLLAR, DOLLAR, {}) == (account.available(SOON), account.spent, account.held)
 
@@ -47,7 +47,7 @@ def test_a_cancelled_call_costs_nothing() -> None:
     assert account == account.settle("a", DOLLAR, SOON)
 
 
-def test_a_hold_of_which_nothing_is_heard_blocks_the_money_for_an_hour() -> None:
+def test_a_lost_hold_blocks_the_money_for_an_hour() -> None:
     account = RICH.reserve("a", 10 * DOLLAR, NOON)
     just_before = LATE - timedelta(microseconds=1)
     assert [account.available(each) for each in (just_before, LATE)] == [0, 10 * DOLLAR]
@@ -58,7 +58,7 @@ def test_what_expired_is_charged_no_more() -> None:
     assert (RICH.balance, {}) == (account.balance, account.held)
 
 
-def test_a_call_that_is_sent_again_holds_its_money_once_and_longer() -> None:
+def test_a_call_sent_again_holds_its_money_once_and_longer() -> None:
     account = RICH.reserve("a", DOLLAR, NOON).reserve("a", DOLLAR, SOON)
     assert {"a": Hold(DOLLAR, SOON + HOLD_LASTS)} == account.held
 
@@ -135,7 +135,7 @@ def test_what_is_held_cannot_be_taken_back() -> None:
         account.credit(-7 * DOLLAR, NOON)
 
 
-def test_what_was_held_until_now_can_be_taken_back_and_is_charged_no_more() -> None:
+def test_what_was_held_can_be_taken_back_and_is_not_charged() -> None:
     account = RICH.reserve("a", 4 * DOLLAR, NOON).credit(-7 * DOLLAR, LATE)
     assert 3 * DOLLAR == account.available(LATE)
     assert 3 * DOLLAR == account.settle("a", 4 * DOLLAR, SOON).balance

@@ -30,7 +30,7 @@ seconds = st.integers(0, 200).map(lambda count: timedelta(seconds=count))
 steps = st.lists(st.tuples(seconds, st.none() | st.integers(0, 5)), max_size=8)
 
 
-def test_a_code_makes_the_first_generation_and_lasts_five_minutes() -> None:
+def test_a_code_makes_a_first_generation_and_lasts_five_minutes() -> None:
     used = NEW.exchanged(NOON + timedelta(minutes=4))
     assert (1, NOON + timedelta(minutes=4) + IDLE_LIFETIME) == (used.generation, used.expires_at)
     assert NEW == NEW.exchanged(NOON + CODE_LIFETIME)
@@ -58,7 +58,7 @@ def test_what_ended_stays_ended(first: timedelta, generation: int, later: timede
 
 
 @given(steps)
-def test_a_generation_is_handed_out_once_except_to_those_who_come_together(
+def test_a_generation_is_given_once_but_to_simultaneous_calls(
     steps: list[tuple[timedelta, int | None]],
 ) -> None:
     grant, now, made = NEW, NOON, {0: NOON}

@@ -44,7 +44,7 @@ def test_a_secret_is_rotated_without_breaking_what_it_signed() -> None:
     assert Keyring([NEW]).sign("a", "message") == both.sign("a", "message")
 
 
-def test_a_start_of_a_signature_verifies_where_that_much_was_kept() -> None:
+def test_a_start_of_a_signature_verifies_where_it_was_kept() -> None:
     start = RING.sign("a", "message")[:8]
     assert RING.verifies("a", "message", start, length=8)
     assert not RING.verifies("a", "message", start)
@@ -57,7 +57,7 @@ def test_a_dropped_secret_gives_no_key() -> None:
         Keyring([NEW]).key("a", RING.newest)
 
 
-def test_without_a_secret_nothing_starts_and_the_message_says_how_to_make_one() -> None:
+def test_without_a_secret_nothing_starts_and_it_says_why() -> None:
     with pytest.raises(InvalidInput, match="openssl rand"):
         Keyring([])
 

@@ -59,7 +59,7 @@ def test_whatever_the_order_a_call_that_succeeds_is_charged_once(
     assert (balance - 30 if ledger.record.holders else balance) == available
 
 
-def test_a_commit_that_is_decided_twice_changes_nothing_the_second_time() -> None:
+def test_a_commit_decided_twice_changes_nothing_the_second_time() -> None:
     """What is sent again because its answer was lost finds itself in the documents."""
     reserved = NEW.reserved(BILL, "one", NOON)
     assert reserved is reserved.reserved(BILL, "one", NOON)
@@ -69,7 +69,7 @@ def test_a_commit_that_is_decided_twice_changes_nothing_the_second_time() -> Non
     assert cancelled is cancelled.cancelled("one", ENTRY, NOON)
 
 
-def test_a_call_that_comes_back_after_its_hold_expired_is_not_charged() -> None:
+def test_a_call_back_after_its_hold_expired_is_not_charged() -> None:
     ledger = NEW.reserved(BILL, "one", NOON).settled(30, ENTRY, NOON + HOLD_LASTS)
     assert (State.SETTLED, 0) == (ledger.record.state, ledger.record.charged)
     assert money(ledger) == (100, 100)
@@ -83,7 +83,7 @@ def test_a_call_that_comes_back_after_its_hold_expired_is_not_charged() -> None:
         (REPLAYED, timedelta(0), True),
     ],
 )
-def test_a_paid_call_takes_money_again_once_its_answer_may_be_forgotten(
+def test_a_paid_call_costs_again_once_its_answer_may_be_gone(
     entry: CallEntry, later: timedelta, *, asks: bool
 ) -> None:
     paid = NEW.reserved(BILL, "one", NOON).settled(30, entry, NOON)
@@ -105,7 +105,7 @@ def test_a_call_that_is_not_covered_leaves_all_as_it_was() -> None:
 
 @pytest.mark.parametrize("account", [NEW.account, None], ids=["ours", "outside"])
 @pytest.mark.parametrize(("cost", "charge"), [(20, 20), (99, 30), (-5, 0)])
-def test_a_call_costs_no_more_than_its_price_and_no_less_than_nothing(
+def test_a_call_costs_from_nothing_to_its_price(
     account: Account | None, cost: int, charge: int
 ) -> None:
     ledger = Ledger(CallRecord(bill=BILL), account).reserved(BILL, "one", NOON)

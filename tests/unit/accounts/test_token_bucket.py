@@ -84,7 +84,7 @@ def test_a_bucket_is_never_full_sooner_than_its_period(rate: Rate) -> None:
 
 
 @given(RATES, CALLS)
-def test_instances_together_let_through_what_is_guaranteed_and_no_more(
+def test_instances_together_let_through_what_is_guaranteed(
     rate: Rate, calls: list[tuple[float, int]]
 ) -> None:
     """In any span of T minutes: N + N * T, and a block per instance."""
@@ -107,7 +107,7 @@ def test_instances_together_let_through_what_is_guaranteed_and_no_more(
 
 
 @given(RATES, CALLS)
-def test_alone_an_instance_is_refused_nothing_that_the_bucket_holds(
+def test_alone_an_instance_is_refused_nothing_the_bucket_holds(
     rate: Rate, calls: list[tuple[float, int]]
 ) -> None:
     """Leasing in blocks costs a lone caller no call, except what lay idle and was given up."""

@@ -98,7 +98,7 @@ async def test_the_request_names_key_model_and_dimension(purpose: Purpose) -> No
     assert asked == call.body
 
 
-async def test_an_endpoint_that_takes_neither_key_nor_length_is_sent_neither() -> None:
+async def test_an_endpoint_without_key_and_length_is_sent_neither() -> None:
     with FakeOpenAI() as server:
         server.shortens = False
         native: dict[str, Any] = {"dimension": openai.DIMENSION, "shortens": False, "api_key": None}
@@ -107,7 +107,7 @@ async def test_an_endpoint_that_takes_neither_key_nor_length_is_sent_neither() -
     assert (None, False) == (server.calls[0].key, "dimensions" in server.calls[0].body)
 
 
-async def test_texts_travel_in_batches_of_32_and_their_vectors_come_in_order() -> None:
+async def test_texts_go_in_batches_of_32_and_vectors_come_in_order() -> None:
     texts = numbered(70)
     with FakeOpenAI(Reply(pause=0.2), Reply(pause=0.1), openai.REVERSED) as server:
         vectors = await embed(server, texts)
@@ -115,7 +115,7 @@ async def test_texts_travel_in_batches_of_32_and_their_vectors_come_in_order() -
     assert [pytest.approx(expected(text)) for text in texts] == vectors
 
 
-async def test_no_more_requests_are_under_way_than_allowed_even_by_two_calls() -> None:
+async def test_requests_under_way_are_limited_over_two_calls() -> None:
     with FakeOpenAI(usual=Reply(pause=0.05)) as server:
         async with connected(server, concurrency=3) as embedder, asyncio.TaskGroup() as group:
             group.create_task(embedder.embed(numbered(150), Purpose.DOCUMENT))
@@ -144,14 +144,14 @@ async def test_no_cookie_of_one_answer_comes_with_the_next_request() -> None:
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds() -> None:
+async def test_a_throttled_request_waits_as_it_is_told_then_succeeds() -> None:
     with FakeOpenAI(refusal(429, "rate_limit_exceeded", retry_after="10")) as server:
         await embed(server, ["Bees dance."])
     assert server.calls[1].at - server.calls[0].at >= 10
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_throttled_request_does_not_hold_others_up_while_it_waits() -> None:
+async def test_a_throttled_request_holds_up_no_others_while_it_waits() -> None:
     with FakeOpenAI(refusal(429, retry_after="10")) as server:
         async with connected(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
             group.create_task(embedder.embed(["one"], Purpose.DOCUMENT))
@@ -233,7 +233,7 @@ def test_a_wait_may_be_told_in_seconds_or_as_a_date() -> None:
     assert [None] * 4 == [retry_after(each, now) for each in nonsense]
 
 
-async def test_after_five_failures_in_a_row_it_is_left_alone_for_a_while() -> None:
+async def test_after_five_failures_it_is_left_alone_for_a_while() -> None:
     with FakeOpenAI(usual=refusal(503, retry_after="60")) as server:
         async with connected(server) as embedder:
             for _ in range(FAILURES):
@@ -354,7 +354,7 @@ async def test_a_key_that_no_header_can_carry_is_not_sent(key: str) -> None:
     assert [] == server.calls
 
 
-async def test_on_a_callers_behalf_the_callers_key_is_used_over_the_same_connection() -> None:
+async def test_a_callers_key_is_used_over_the_same_connection() -> None:
     with FakeOpenAI() as server:
         async with connected(server) as embedder:
             await embedder.embed(["one"], Purpose.DOCUMENT)
@@ -380,7 +380,7 @@ async def test_a_callers_key_that_is_refused_is_the_callers_matter(
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_callers_key_that_is_throttled_is_tried_again_then_told_when() -> None:
+async def test_a_throttled_callers_key_is_tried_again_then_told_when() -> None:
     with FakeOpenAI(usual=refusal(429)) as server:
         failure = await failure_of(server, CALLERS, time_limit=60)
     assert (errors.RateLimited, 10.0) == (type(failure), failure.retry_after)

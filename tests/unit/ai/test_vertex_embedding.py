@@ -109,7 +109,7 @@ async def test_each_text_travels_alone() -> None:
     assert [len(call.body["content"]["parts"]) for call in server.calls] == [1] * 5
 
 
-async def test_vectors_come_in_the_order_of_the_texts_however_late_some_are() -> None:
+async def test_vectors_come_in_the_order_of_texts_however_late() -> None:
     texts = [f"text {number}" for number in range(6)]
     with FakeVertex(Reply(pause=0.2), Reply(pause=0.1)) as server:
         async with connected(server) as embedder:
@@ -118,7 +118,7 @@ async def test_vectors_come_in_the_order_of_the_texts_however_late_some_are() ->
     assert expected == vectors
 
 
-async def test_no_more_requests_are_under_way_than_allowed_even_by_two_callers() -> None:
+async def test_requests_under_way_are_limited_over_two_callers() -> None:
     texts = [f"text {number}" for number in range(6)]
     with FakeVertex(usual=Reply(pause=0.05)) as server:
         async with connected(server, concurrency=3) as embedder, asyncio.TaskGroup() as group:
@@ -136,7 +136,7 @@ async def test_nothing_to_embed_asks_nobody() -> None:
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds() -> None:
+async def test_a_throttled_request_waits_as_it_is_told_then_succeeds() -> None:
     with FakeVertex(refusal(429, "RESOURCE_EXHAUSTED", retry_after="10")) as server:
         async with connected(server) as embedder:
             await embedder.embed(["Bees dance."], Purpose.DOCUMENT)
@@ -208,7 +208,7 @@ async def fail(embedder: VertexEmbedder, times: int) -> None:
             await embedder.embed([SECRET], Purpose.QUERY)
 
 
-async def test_after_five_failures_in_a_row_it_is_left_alone_for_a_while() -> None:
+async def test_after_five_failures_it_is_left_alone_for_a_while() -> None:
     seconds = SettableSeconds()
     breaker = Breaker("Vertex AI", seconds)
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:

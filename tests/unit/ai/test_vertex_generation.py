@@ -93,13 +93,13 @@ def part(call: Call, turn: int) -> str:
     return "".join(each["text"] for each in call.body["contents"][turn]["parts"])
 
 
-async def test_an_answer_comes_in_the_shape_that_was_asked_for_with_what_it_cost() -> None:
+async def test_an_answer_comes_in_the_shape_asked_for_with_its_cost() -> None:
     with FakeVertex(answered(GOOD, tokens=(120, 30, 12))) as server:
         generated = await note(server)
     assert Generated(Note(subject="bees", words=("bees", "dance")), 120, 42) == generated
 
 
-async def test_a_request_says_what_to_do_with_which_text_and_in_which_shape() -> None:
+async def test_a_request_says_what_to_do_with_a_text_in_which_shape() -> None:
     with FakeVertex() as server:
         await note(server)
     (call,) = server.calls
@@ -190,7 +190,7 @@ async def test_an_answer_of_another_shape_is_asked_for_once_more(reply: Reply) -
     assert 2 == len(server.calls)
 
 
-async def test_the_model_is_shown_its_answer_and_told_what_is_wrong_with_it() -> None:
+async def test_the_model_is_shown_its_answer_and_what_is_wrong_with_it() -> None:
     with FakeVertex(answered(BAD, (100, 20, 1)), answered(GOOD, (200, 30, 2))) as server:
         generated = await note(server)
     _, call = server.calls
@@ -217,7 +217,7 @@ async def test_an_answer_that_was_cut_off_is_not_shown_again() -> None:
         (Reply(body=b"{"), PlatformFault),
     ],
 )
-async def test_what_fails_after_an_answer_of_another_shape_says_what_that_cost(
+async def test_a_failure_after_an_answer_of_another_shape_has_its_cost(
     second: Reply, error: type[CarrelError], monotonic: Monotonic
 ) -> None:
     with FakeVertex(answered(BAD, (100, 20, 1)), usual=second) as server:
@@ -227,7 +227,7 @@ async def test_what_fails_after_an_answer_of_another_shape_says_what_that_cost(
 
 
 @pytest.mark.parametrize("reply", [answered(BAD | {"subject": SECRET}), said(SECRET)])
-async def test_two_answers_of_another_shape_are_a_bad_answer_that_says_what_it_cost(
+async def test_two_answers_of_another_shape_are_a_bad_answer_with_cost(
     reply: Reply,
 ) -> None:
     with FakeVertex(usual=reply) as server:
@@ -256,7 +256,7 @@ async def test_a_text_that_is_refused_is_not_sent_again(reply: Reply) -> None:
 
 
 @pytest.mark.usefixtures("sleepless")
-async def test_a_throttled_request_waits_as_long_as_it_is_told_then_succeeds() -> None:
+async def test_a_throttled_request_waits_as_it_is_told_then_succeeds() -> None:
     with FakeVertex(refusal(429, "RESOURCE_EXHAUSTED", retry_after="10")) as server:
         await note(server)
     first, second = server.calls
@@ -289,7 +289,7 @@ async def test_what_does_not_pass_in_time_is_unavailable(
     assert (Unavailable, 10.0) == (type(failure), failure.retry_after)
 
 
-async def test_a_model_that_does_not_exist_is_a_fault_and_the_log_says_what_to_do(
+async def test_a_missing_model_is_a_fault_and_the_log_says_what_to_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with FakeVertex() as server:
@@ -324,7 +324,7 @@ async def test_no_more_texts_are_under_way_than_allowed() -> None:
     assert (8, 3) == (len(server.calls), server.peak)
 
 
-async def test_after_five_failures_in_a_row_it_is_left_alone_for_a_while() -> None:
+async def test_after_five_failures_it_is_left_alone_for_a_while() -> None:
     seconds = SettableSeconds()
     breaker = Breaker("Vertex AI", seconds)
     with FakeVertex(usual=refusal(503, "UNAVAILABLE", retry_after="60")) as server:

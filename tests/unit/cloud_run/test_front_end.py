@@ -106,7 +106,7 @@ async def test_a_request_and_its_answer_pass_as_they_are(
     assert ["x-mine", "1"] in [[name.lower(), value] for name, value in said["headers"]]
 
 
-async def test_the_function_sees_who_called_but_no_signature_that_holds(
+async def test_the_function_sees_who_called_but_no_valid_signature(
     client: httpx2.AsyncClient, authorization: str, accounts: Accounts
 ) -> None:
     seen = (await heard(client, {"authorization": authorization}))["authorization"]
@@ -116,7 +116,7 @@ async def test_the_function_sees_who_called_but_no_signature_that_holds(
         accounts.holder(f"{said}.{signature}", URL)
 
 
-async def test_where_a_token_stands_in_the_other_header_that_one_counts(
+async def test_a_token_in_the_other_header_counts(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
     own = {"authorization": "Bearer of-the-functions-own"}
@@ -127,7 +127,7 @@ async def test_where_a_token_stands_in_the_other_header_that_one_counts(
     assert 401 == (await client.post("/", headers=both)).status_code
 
 
-async def test_the_address_of_who_called_is_added_to_what_was_said_of_it(
+async def test_the_callers_address_is_added_to_what_was_said_of_it(
     client: httpx2.AsyncClient, authorization: str
 ) -> None:
     said = {"authorization": authorization, "x-forwarded-for": "1.2.3.4"}

@@ -43,7 +43,7 @@ async def test_a_web_page_that_is_led_there_gets_nothing(accounts: Accounts) -> 
 
 
 @pytest.mark.parametrize("header", [{"Host": "evil.example"}, {"X-Forwarded-For": "192.0.2.1"}])
-async def test_whoever_comes_by_another_name_or_by_a_proxy_gets_nothing(
+async def test_who_comes_by_another_name_or_a_proxy_gets_nothing(
     accounts: Accounts, header: dict[str, str]
 ) -> None:
     wanted = f"{ACCOUNT}identity?audience=https://a"

@@ -47,7 +47,7 @@ def keys(*requirements: str) -> set[str]:
     return {key_of(each.encode()) for each in requirements}
 
 
-def test_what_no_manifest_names_goes_with_its_environment_and_its_files(laptop: Path) -> None:
+def test_what_no_manifest_names_goes_with_all_its_files(laptop: Path) -> None:
     prune(laptop, {"now", "before"})
     assert {"now", "before"} == names(laptop / "unpacked")
     assert keys("now", "before") == names(laptop / "environments")
@@ -56,7 +56,7 @@ def test_what_no_manifest_names_goes_with_its_environment_and_its_files(laptop: 
     assert len(sources) == len(list((laptop / "files").glob("*.pyc")))
 
 
-def test_what_was_asked_for_within_a_day_may_be_running_and_stays(laptop: Path) -> None:
+def test_what_was_asked_for_within_a_day_stays(laptop: Path) -> None:
     os.utime(laptop / "unpacked" / "older")
     prune(laptop, {"now"})
     assert {"now", "older"} == names(laptop / "unpacked")

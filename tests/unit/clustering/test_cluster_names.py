@@ -42,7 +42,7 @@ def test_stop_words_and_numbers_name_nothing() -> None:
     assert [] == found
 
 
-def test_german_words_keep_their_capitals_and_articles_say_nothing() -> None:
+def test_german_words_keep_capitals_and_articles_say_nothing() -> None:
     german, _ = telling_words([GERMAN, BOATS], 3)
     assert {"Entscheidung", "Frage", "Protokoll"} == set(german)
 
@@ -52,7 +52,7 @@ def test_chinese_has_words_too() -> None:
     assert "知识" in found
 
 
-def test_a_name_begins_with_a_capital_and_a_description_says_where_it_is_from() -> None:
+def test_a_name_has_a_capital_and_a_description_its_source() -> None:
     topics = [passages(BREAD, "Bread at Home"), passages(BOATS, "Under Sail")]
     bread, _ = described(topics, [None, None])
     assert bread.name.startswith("Sourdough starter, ")
@@ -75,7 +75,7 @@ def test_what_is_known_stays_and_nobody_else_is_called_so() -> None:
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=6))
-def test_names_differ_and_are_three_to_six_words_where_there_are_three(
+def test_names_differ_and_have_three_to_six_words_if_possible(
     topics: list[list[str]],
 ) -> None:
     found = described([passages(texts) for texts in topics], [None] * len(topics))

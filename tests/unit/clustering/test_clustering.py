@@ -62,7 +62,7 @@ def test_the_order_of_the_vectors_makes_no_difference(seed: int) -> None:
 
 @settings(max_examples=15)
 @given(SEEDS)
-def test_no_vector_belongs_to_two_topics_and_all_of_noise_is_left(seed: int) -> None:
+def test_no_vector_belongs_to_two_topics_and_noise_is_left(seed: int) -> None:
     vectors = np.concatenate([groups(4, seed), strays(60, seed + 1)])
     found = [int(row) for topic in find_topics(vectors) for row in topic.members]
     assert len(found) == len(set(found))
@@ -94,7 +94,7 @@ def test_more_vectors_than_all_eigenvectors_are_computed_of() -> None:
     assert [{n} for n in range(50)] == groups_of(find_topics(groups(50)))
 
 
-def test_what_comes_later_joins_the_topic_that_it_is_near_to_and_else_none() -> None:
+def test_what_comes_later_joins_the_topic_it_is_near_or_none() -> None:
     vectors = groups(5)
     topics = find_topics(vectors)
     centroids = np.array([topic.centroid for topic in topics])
@@ -130,7 +130,7 @@ def test_merging_leaves_noise_alone() -> None:
     assert [-1] * 20 == merged(np.full(20, -1), groups(1, size=20)).tolist()
 
 
-def test_neighbours_are_the_most_similar_others_the_nearest_first() -> None:
+def test_neighbours_are_the_most_similar_others_in_order() -> None:
     vectors = strays(50)
     similarities = vectors @ vectors.T
     np.fill_diagonal(similarities, -2)
@@ -144,7 +144,7 @@ def test_topics_are_known_again_by_what_they_share() -> None:
     assert [Match("b", 2 / 3), Match("a", 1.0), None] == matches(topics, known)
 
 
-def test_of_two_topics_that_share_with_one_the_more_alike_keeps_its_id() -> None:
+def test_of_two_topics_that_share_the_more_alike_keeps_the_id() -> None:
     known = {"a": list("123456")}
     assert [None, Match("a", 4 / 6)] == matches([set("12"), set("3456")], known)
 
@@ -161,9 +161,7 @@ def test_nothing_matches_nothing() -> None:
 
 @settings(max_examples=15)
 @given(seed=SEEDS, came=st.booleans())
-def test_topics_are_known_again_where_a_tenth_of_the_passages_came_or_went(
-    *, seed: int, came: bool
-) -> None:
+def test_topics_are_known_again_after_a_tenth_of_change(*, seed: int, came: bool) -> None:
     vectors = np.concatenate([groups(6, seed), strays(10, seed + 1)])
     stays = np.random.default_rng(seed).random(len(vectors)) > 0.1
     fewer, every = np.flatnonzero(stays), np.arange(len(vectors))

@@ -67,7 +67,7 @@ def test_four_failures_in_a_row_are_forgiven(breaker: Breaker) -> None:
     assert passes(breaker)
 
 
-def test_after_five_failures_in_a_row_nobody_is_let_through_until_the_pause_is_over(
+def test_after_five_failures_in_a_row_nobody_passes_for_a_pause(
     breaker: Breaker, seconds: SettableSeconds
 ) -> None:
     fail(breaker, FAILURES)
@@ -87,7 +87,7 @@ def test_a_success_in_between_begins_a_new_row(breaker: Breaker) -> None:
     assert passes(breaker)
 
 
-def test_what_was_abandoned_neither_breaks_a_row_nor_belongs_to_it(breaker: Breaker) -> None:
+def test_an_abandoned_call_neither_breaks_nor_joins_a_row(breaker: Breaker) -> None:
     fail(breaker, FAILURES - 1)
     Call(breaker).end(well=None)
     assert passes(breaker)
@@ -95,7 +95,7 @@ def test_what_was_abandoned_neither_breaks_a_row_nor_belongs_to_it(breaker: Brea
     assert not passes(breaker)
 
 
-def test_while_a_probe_is_under_way_others_are_told_to_come_back_soon(
+def test_during_a_probe_others_are_told_to_come_back_soon(
     breaker: Breaker, seconds: SettableSeconds
 ) -> None:
     fail(breaker, FAILURES)
@@ -127,7 +127,7 @@ def test_one_probe_that_fails_begins_another_pause(
     assert passes(breaker)
 
 
-def test_a_probe_that_was_abandoned_makes_room_for_another_at_once(
+def test_an_abandoned_probe_makes_room_for_another_at_once(
     breaker: Breaker, seconds: SettableSeconds
 ) -> None:
     fail(breaker, FAILURES)
@@ -149,7 +149,7 @@ def test_a_probe_that_raises_makes_room_for_another(
 
 
 @pytest.mark.parametrize("well", [None, False])
-def test_a_call_from_before_that_ends_during_a_probe_admits_no_second_one(
+def test_an_old_call_that_ends_during_a_probe_admits_no_second(
     breaker: Breaker, seconds: SettableSeconds, *, well: bool | None
 ) -> None:
     """A write may take longer than the pause."""
@@ -170,7 +170,7 @@ def test_a_call_from_before_that_succeeds_lets_everybody_through(breaker: Breake
     assert passes(breaker)
 
 
-def test_a_failure_that_comes_late_does_not_make_the_pause_longer(
+def test_a_late_failure_does_not_make_the_pause_longer(
     breaker: Breaker, seconds: SettableSeconds
 ) -> None:
     early = Call(breaker)

@@ -13,7 +13,7 @@ from shared.core.settings import Settings
 SECRET = "zyzzyva"
 
 
-def test_by_default_five_of_at_most_twenty_passages_are_asked_for() -> None:
+def test_by_default_five_of_twenty_passages_are_asked_for() -> None:
     settings = Settings()
     assert (5, 20) == (settings.extract_top_k, settings.extract_top_k_limit)
 
@@ -83,7 +83,7 @@ def test_an_endpoint_is_reached_encrypted_or_on_this_machine(url: str) -> None:
         f"https://carrel:{SECRET}@[models/v1",
     ],
 )
-def test_another_address_of_an_endpoint_is_refused_without_quoting_it(url: str) -> None:
+def test_a_wrong_address_of_an_endpoint_is_refused_unquoted(url: str) -> None:
     with pytest.raises(InvalidInput, match="OPENAI_BASE_URL") as caught:
         Settings(openai_base_url=url)
     assert SECRET not in str(caught.value)

@@ -28,7 +28,7 @@ def test_the_names_most_like_an_unknown_one_come_best_first(
     assert expected == nearest_names(wanted, AUTHORS)
 
 
-def test_a_name_that_holds_every_word_beats_one_of_similar_letters() -> None:
+def test_a_name_of_every_word_beats_one_of_similar_letters() -> None:
     assert ["data science", "date"] == nearest_names("data", ["date", "data science"])
 
 

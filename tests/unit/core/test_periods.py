@@ -43,7 +43,7 @@ def test_the_day_is_that_of_utc_wherever_the_clock_stands() -> None:
     assert span_of(Period.TODAY, datetime(2024, 3, 11, 1, tzinfo=east)).first == date(2024, 3, 10)
 
 
-def test_a_span_holds_its_first_and_its_last_moment_and_none_beside() -> None:
+def test_a_span_holds_its_first_and_last_moment_and_none_beside() -> None:
     tick = timedelta(microseconds=1)
     for inside in (SPAN.start, SPAN.end):
         assert inside in SPAN

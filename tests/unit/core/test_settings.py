@@ -237,7 +237,7 @@ def test_in_the_cloud_one_proxy_is_ours_and_on_a_laptop_none(
     "url",
     ["https://x.example:443", "http://localhost:80", "https://x.example:99999", "https://x:0"],
 )
-def test_a_port_that_browsers_leave_out_or_that_is_none_is_refused(url: str) -> None:
+def test_a_port_that_browsers_leave_out_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match="PUBLIC_URL names no port"):
         Settings(public_url=url)
 

@@ -94,7 +94,7 @@ def test_a_model_that_was_not_measured_must_be_surer() -> None:
     assert original == original_of(new, [(original, 0.95)], "another")
 
 
-async def test_of_two_that_say_the_same_in_a_passage_the_surer_one_stays(
+async def test_of_two_in_a_passage_that_say_the_same_the_surer_stays(
     embedder: LocalEmbedder,
 ) -> None:
     made = await embedded(
@@ -127,7 +127,7 @@ def test_what_does_not_say_the_same_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("answer", ["No.", "Both", "❌", "Do not."])
-async def test_an_answer_of_common_words_is_the_same_as_itself_and_no_other(
+async def test_an_answer_of_common_words_equals_itself_alone(
     embedder: LocalEmbedder, answer: str
 ) -> None:
     told = TOLD.model_copy(update={"recommended_approach": answer})

@@ -37,7 +37,7 @@ def test_an_id_tells_the_type_and_is_one_that_firestore_takes() -> None:
         assert re.fullmatch(f"{content.type}-[0-9a-f]{{20}}", extraction_id("chunk", content))
 
 
-def test_an_extraction_is_found_by_each_combination_of_filters_that_it_passes() -> None:
+def test_an_extraction_is_found_by_all_filters_that_it_passes() -> None:
     expected = {
         "decision",
         "decision source:baking",

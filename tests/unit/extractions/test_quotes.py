@@ -71,7 +71,7 @@ def test_what_a_quote_leaves_out_is_put_back() -> None:
     assert expected == find_quote("A test that passes […] often) costs 3.5 hours.", TEXT)
 
 
-def test_of_a_quote_that_leaves_out_too_much_only_the_beginning_is_kept() -> None:
+def test_of_a_quote_that_leaves_out_too_much_the_start_is_kept() -> None:
     text = f"It begins with these words. {'And so on. ' * LONGEST_QUOTE} It ends with those words."
     expected = "It begins with these words."
     assert expected == find_quote("It begins with these words ... It ends with those words.", text)

@@ -51,7 +51,7 @@ def test_a_topic_has_one_name(name: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["\ufdfa" * 200, "x" * 81, "x" * 80 + " y", "x " * 200])
-def test_what_is_too_long_for_a_topic_or_becomes_so_is_cut_and_still_none(name: str) -> None:
+def test_what_is_too_long_for_a_topic_is_no_topic(name: str) -> None:
     topic = normal_topic(name, {})
     assert LONGEST < len(topic) <= LONGEST + 2
     assert (topic, ()) == (normal_topic(topic, {}), normal_topics([name], {}))
@@ -83,7 +83,7 @@ def test_case_hyphens_and_white_space_make_no_other_topic(name: str) -> None:
 
 
 @pytest.mark.parametrize("own", TABLE)
-def test_the_table_is_folded_and_its_names_are_no_other_ones_aliases(own: str) -> None:
+def test_the_table_is_folded_and_no_name_is_an_alias(own: str) -> None:
     assert [own, *TABLE[own]] == [folded(name) for name in (own, *TABLE[own])]
     assert {own} == {normal_topic(name, {}) for name in (own, *TABLE[own])}
 
@@ -93,7 +93,7 @@ def test_an_alias_stands_for_one_topic() -> None:
     assert len(set(aliases)) == len(aliases)
 
 
-def test_the_first_few_different_topics_count_and_what_is_no_topic_does_not() -> None:
+def test_the_first_few_different_topics_count() -> None:
     written = ["LLM", "--", "llms", "x" * (LONGEST + 1), "Rye", "Wheat", "Oats", "Salt", "Yeast"]
     expected = ("large language models", "rye", "wheat", "oats", "salt")
     assert (expected, MOST) == (normal_topics(written, {}), len(expected))

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 import pytest
+from google.cloud.firestore import DELETE_FIELD
 
 from shared.firestore.codec import ADDED, Codec
 
@@ -122,6 +123,12 @@ def test_an_added_field_is_not_written_while_it_is_none() -> None:
     """So a document of before stays as it is, and so does its fingerprint."""
     assert "language" not in CODEC.write(replace(VOLUME, language=None))
     assert {"author": None} == CODEC.write(VOLUME, {"author"})
+
+
+def test_an_update_deletes_an_added_field_that_became_none() -> None:
+    update = CODEC.write(replace(VOLUME, language=None), clear=True)
+    assert STORED | {"language": DELETE_FIELD} == update
+    assert STORED == CODEC.write(VOLUME, clear=True)
 
 
 def test_some_fields_are_written_under_their_stored_names() -> None:

@@ -116,7 +116,7 @@ def test_a_vector_index_of_another_dimension_is_unused() -> None:
     assert len(verdict.unused) == len(verdict.missing) == 1
 
 
-def test_a_single_field_index_for_a_collection_group_can_be_unused() -> None:
+def test_an_index_for_a_collection_group_can_be_unused() -> None:
     assert check({IN_GROUP}, file(overrides=(A_IN_GROUP,)), 768).holds
     assert len(check((), file(overrides=(A_IN_GROUP,)), 768).unused) == 1
 

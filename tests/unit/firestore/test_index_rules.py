@@ -133,7 +133,7 @@ def test_in_and_equality_share_an_index(cities: BaseQuery) -> None:
     assert missing(where(cities, "country in", "population >"), file) == []
 
 
-def test_equality_fields_come_in_any_order_but_before_the_sort_order(cities: BaseQuery) -> None:
+def test_equality_fields_in_any_order_precede_the_sort_order(cities: BaseQuery) -> None:
     query = where(cities, "a ==", "b ==").order_by("c")
     assert missing(query, declared("b, a, c")) == []
     assert missing(query, declared("a, c, b")) == ["a ASCENDING, b ASCENDING, c ASCENDING"]
@@ -156,7 +156,7 @@ def test_ranges_on_several_fields_are_sorted_by_name(cities: BaseQuery) -> None:
     assert missing(query) == ["density ASCENDING, population ASCENDING"]
 
 
-def test_an_implied_range_follows_the_explicit_order_in_its_direction(cities: BaseQuery) -> None:
+def test_an_implied_range_follows_the_explicit_direction(cities: BaseQuery) -> None:
     query = where(cities, "a >").order_by("z", direction=DOWN)
     assert missing(query) == ["z DESCENDING, a DESCENDING"]
 
@@ -182,12 +182,12 @@ def test_sorting_by_name_needs_an_index_only_downwards(cities: BaseQuery) -> Non
     assert missing(down, declared("__name__ DESCENDING")) == []
 
 
-def test_an_equality_before_names_downwards_needs_a_composite_index(cities: BaseQuery) -> None:
+def test_equality_before_names_downwards_needs_a_composite_index(cities: BaseQuery) -> None:
     query = where(cities, "a ==").order_by("__name__", direction=DOWN)
     assert missing(query) == ["a ASCENDING, __name__ DESCENDING"]
 
 
-def test_a_page_that_starts_after_a_document_needs_what_the_first_page_needs(
+def test_a_later_page_needs_the_index_of_the_first(
     cities: BaseQuery,
 ) -> None:
     query = where(cities, "a ==").order_by("b").order_by("__name__")
@@ -217,7 +217,7 @@ def test_neither_ranges_nor_sorted_disjunctions_are_merged(
     assert len(missing(query, file)) == 1
 
 
-def test_an_array_filter_before_a_sort_order_needs_a_composite_index(cities: BaseQuery) -> None:
+def test_an_array_filter_before_an_order_needs_a_composite_index(cities: BaseQuery) -> None:
     query = where(cities, "pending array_contains", "retry_at <=").order_by("retry_at")
     assert missing(query) == ["pending CONTAINS, retry_at ASCENDING"]
     assert missing(query, declared("pending CONTAINS, retry_at")) == []

@@ -56,7 +56,7 @@ def test_scores_are_those_of_the_reference(corpus: list[list[str]], query: list[
 
 @sampled
 @given(CORPORA, QUERIES)
-def test_a_document_scores_by_its_terms_what_it_scores_by_the_lists(
+def test_a_document_scores_the_same_by_terms_and_by_lists(
     corpus: list[list[str]], query: list[str]
 ) -> None:
     postings, totals = index(corpus)
@@ -68,7 +68,7 @@ def test_a_document_scores_by_its_terms_what_it_scores_by_the_lists(
 
 @sampled
 @given(CORPORA, QUERIES)
-def test_exactly_the_documents_with_a_term_of_the_query_are_found(
+def test_only_documents_with_a_term_of_the_query_are_found(
     corpus: list[list[str]], query: list[str]
 ) -> None:
     found = score(query, *index(corpus))

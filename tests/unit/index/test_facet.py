@@ -68,7 +68,7 @@ def test_case_width_and_white_space_make_no_other_name(name: str) -> None:
     assert Facet(Kind.TAG, "deep work") == named(Kind.TAG, name)
 
 
-def test_of_a_name_that_folding_makes_too_long_the_beginning_counts() -> None:
+def test_of_a_name_folding_makes_too_long_the_beginning_counts() -> None:
     long = named(Kind.TAG, "\ufdfa" * 200)
     assert len(long.key.encode()) <= 1_200
     assert long == named(Kind.TAG, "\ufdfa" * 201) == named(Kind.TAG, long.key)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_readwise_book_becomes_a_source_with_a_section_for_each_highlight(tmp_path: Path) -> None:
+def test_a_book_becomes_a_source_with_a_section_a_highlight(tmp_path: Path) -> None:
     path = export(
         tmp_path,
         {
@@ -80,7 +80,7 @@ def test_a_readwise_book_becomes_a_source_with_a_section_for_each_highlight(tmp_
     assert expected == only(path)
 
 
-def test_highlights_come_in_reading_order_and_those_without_a_place_last(tmp_path: Path) -> None:
+def test_highlights_come_in_reading_order_the_unplaced_last(tmp_path: Path) -> None:
     highlights = [
         {"id": 4, "text": "nowhere", "location": None},
         {"id": 3, "text": "later", "location": 20},
@@ -168,7 +168,7 @@ def test_a_bare_list_of_books_is_an_export_too(tmp_path: Path) -> None:
     assert only(path).source_id == "readwise-7"
 
 
-def test_a_book_with_nothing_but_its_id_and_highlights_gets_a_name(tmp_path: Path) -> None:
+def test_a_book_of_nothing_but_id_and_highlights_gets_a_name(tmp_path: Path) -> None:
     source = only(export(tmp_path, {"user_book_id": "7", "highlights": [{"text": "x"}]}))
     expected = Source("readwise-7", "Readwise book 7", origin="readwise", sections=(Section("x"),))
     assert expected == source

@@ -53,7 +53,7 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
         ("# " + "long " * 100, "long " * 59 + "long…"),
     ],
 )
-def test_the_title_is_given_or_the_first_heading_or_the_file_name(
+def test_the_title_is_given_or_a_heading_or_the_file_name(
     tmp_path: Path, content: str, title: str
 ) -> None:
     assert title == only(written(tmp_path, "note.md", content)).title
@@ -72,7 +72,7 @@ def test_tags_may_be_one_line_with_commas(tmp_path: Path) -> None:
     assert only(path).tags == ("one", "two words", "three")
 
 
-def test_line_ends_byte_order_mark_and_control_characters_are_normalised(tmp_path: Path) -> None:
+def test_line_ends_byte_order_mark_and_controls_are_normalised(tmp_path: Path) -> None:
     path = written(tmp_path, "note.txt", b"\xef\xbb\xbfone\r\ntwo\rthree\x0c\tfour\x1b\r\n")
     assert only(path).text == "one\ntwo\nthree\tfour"
 
@@ -103,7 +103,7 @@ def test_a_broken_text_file_is_named_with_what_to_mend(
     [
         ("title: a\nauthor: b: c", "line 3: mapping values are not allowed here"),
         ("title: a\nauthor: \ufffe", "line 3: special characters are not allowed"),
-        ("title: " + "[" * 5_000, "line 2: nested too deeply"),
+        ("title: " + "[" * 1_000, "line 2: nested too deeply"),
     ],
 )
 def test_a_note_with_malformed_front_matter_is_kept_as_text(
@@ -215,7 +215,7 @@ def test_a_note_of_endless_inline_tags_is_not_refused(tmp_path: Path) -> None:
     assert len(only(path).tags) == 200
 
 
-def test_a_file_name_that_is_not_utf_8_is_read_and_can_be_printed(tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_utf_8_can_be_printed(tmp_path: Path) -> None:
     name = os.fsdecode(b"caf\xe9.md")
     try:
         path = written(tmp_path, name, "Words.")

@@ -68,7 +68,7 @@ def test_a_chunk_carries_what_a_reader_wants_to_see_beside_it() -> None:
     assert expected == whole(SOURCE)[0]
 
 
-def test_a_section_without_a_page_of_its_own_leads_to_the_sources() -> None:
+def test_a_section_without_a_page_leads_to_its_sources() -> None:
     assert whole(SOURCE)[1].readwise_url == "https://readwise.io/bookreview/1"
 
 

@@ -17,7 +17,7 @@ def chunk(name: str) -> PendingChunk:
     return PendingChunk(name, "s", "T", "C", "h", 0, None)
 
 
-async def test_turns_come_in_the_order_of_standing_whoever_is_ready_first() -> None:
+async def test_turns_come_in_order_whoever_is_ready_first() -> None:
     line, order = Line(), list[str]()
     ready = asyncio.Event()
 
@@ -34,7 +34,7 @@ async def test_turns_come_in_the_order_of_standing_whoever_is_ready_first() -> N
     assert ["slow", "quick"] == order
 
 
-async def test_a_run_that_is_cancelled_ends_though_one_in_the_line_failed_before() -> None:
+async def test_a_cancelled_run_ends_though_one_before_it_failed() -> None:
     line, never = Line(), asyncio.Event()
 
     async def reads() -> None:

@@ -30,7 +30,7 @@ def test_a_text_without_a_sentence_has_no_card(text: str) -> None:
     assert extractive_card(text) is None
 
 
-def test_a_card_of_a_long_text_is_made_of_its_sentences_in_their_order() -> None:
+def test_a_card_of_a_long_text_holds_its_sentences_in_order() -> None:
     card = extractive_card(LONG)
     assert card is not None
     whole = sentences(LONG)
@@ -70,7 +70,7 @@ def test_only_what_is_longer_than_its_place_is_cut(text: str) -> None:
     assert all(0 < len(line) <= TAKEAWAY for line in card.takeaways)
 
 
-def test_each_highlight_of_the_sample_has_a_card_that_says_nothing_twice() -> None:
+def test_each_highlight_has_a_card_that_says_nothing_twice() -> None:
     chunks = [chunk for source in read_sources(SAMPLE) for chunk in in_chunks(source).chunks]
     for chunk in chunks:
         card = extractive_card(chunk.content, chunk.title)

@@ -42,9 +42,7 @@ def test_a_refusal_holds_no_data() -> None:
         ([], "bad"),
     ],
 )
-def test_what_is_wrong_with_one_field_alone_has_a_code_of_its_own(
-    fields: list[str], code: str
-) -> None:
+def test_what_is_wrong_with_one_field_has_a_code_of_its_own(fields: list[str], code: str) -> None:
     assert code == told("VALIDATION_ERROR", **dict.fromkeys(fields, "wrong"))["code"]
 
 
@@ -52,7 +50,7 @@ def test_a_field_of_that_name_in_another_error_means_nothing() -> None:
     assert "gone" == told("NOT_FOUND", colour="red")["code"]
 
 
-def test_what_the_family_has_no_word_for_keeps_its_own_beside_the_familys() -> None:
+def test_an_error_unknown_to_the_family_keeps_its_own_code() -> None:
     error = told("RATE_LIMITED", tool="a")
     assert ("broken", {"tool": "a", "reason": "RATE_LIMITED"}) == (error["code"], error["details"])
 

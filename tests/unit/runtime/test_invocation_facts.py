@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.caller import Caller
-from shared.core.errors import Unavailable
+from shared.core.errors import NotFound, Unavailable
 from shared.runtime.invocation import call
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.outcome import Outcome
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shared.runtime.context import Backend, Deps
+    from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio
 
@@ -52,14 +54,52 @@ async def test_notes_of_a_call_travel_with_its_receipt(backend: Backend) -> None
     assert {"passages": 8, "known": False, "scores": [0.5, 0.25]} == facts
 
 
-async def test_a_failure_carries_its_task_and_its_facts(backend: Backend) -> None:
+async def test_a_failure_carries_its_facts(backend: Backend) -> None:
     def work(_deps: Deps) -> Outcome[Notes]:
         failure = Unavailable("The notebook is closed.")
-        failure.task, failure.facts = "other", {"passages": 7}
+        failure.facts = {"passages": 7}
         raise failure
 
     receipt = await receipt_of(backend, work, ANNA)
-    assert ("other", {"passages": 7}) == (receipt.task, receipt.notes)
+    assert ("thesis", {"passages": 7}) == (receipt.task, receipt.notes)
+
+
+async def test_a_failure_whose_facts_could_be_content_is_still_told(backend: Backend) -> None:
+    async def run(_args: Nothing, _deps: Deps) -> Notes:
+        failure = NotFound("There is no such notebook.")
+        failure.facts = {"text": "what nobody may read"}
+        raise failure
+
+    answer = await call(replace(READ, run=run), request_of(READ, ANNA, {}), backend)
+    assert answer.error
+    assert ("NOT_FOUND", {}) == (answer.error.code, answer.receipt.notes)
+
+
+@pytest.mark.parametrize("end", [TimeoutError, RuntimeError, NotFound])
+async def test_the_task_of_a_call_is_known_however_it_ends(
+    backend: Backend, end: type[Exception]
+) -> None:
+    async def run(_args: Nothing, _deps: Deps) -> Notes:
+        raise end("no answer")
+
+    tool = replace(READ, run=run, task=lambda _args, caller: f"{caller.user_id}'s own")
+    answer = await call(tool, request_of(tool, ANNA, {}), backend)
+    assert answer.error
+    assert "anna's own" == answer.receipt.task
+
+
+async def test_a_call_that_takes_too_long_tells_its_task(
+    backend: Backend, monotonic: Monotonic
+) -> None:
+    async def run(_args: Nothing, _deps: Deps) -> Notes:
+        monotonic.turn_soon(60)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    tool = replace(READ, run=run, task=lambda _args, _caller: "other")
+    answer = await call(tool, request_of(tool, ANNA, {}), backend)
+    assert answer.error
+    assert ("UNAVAILABLE", "other") == (answer.error.code, answer.receipt.task)
 
 
 async def test_facts_that_could_be_content_are_refused_before_a_commit() -> None:
@@ -67,22 +107,15 @@ async def test_facts_that_could_be_content_are_refused_before_a_commit() -> None
         Outcome(NO_NOTES, facts={"text": "what nobody may read"})
 
 
-async def test_a_call_works_in_the_task_of_its_credential_until_its_tool_says_otherwise(
+async def test_a_call_works_in_the_task_of_its_credential(
     backend: Backend,
 ) -> None:
-    def work(_deps: Deps) -> Outcome[Notes]:
-        return Outcome(NO_NOTES, task="other")
-
-    found = [
-        (await receipt_of(backend, each, caller)).task
-        for each, caller in ((nothing, ANNA), (nothing, Caller.of("anna")), (work, ANNA))
-    ]
-    assert ["thesis", None, "other"] == found
+    callers = (ANNA, Caller.of("anna"))
+    tasks = [(await receipt_of(backend, nothing, caller)).task for caller in callers]
+    assert ["thesis", None] == tasks
 
 
-async def test_a_call_knows_until_when_somebody_waits_and_a_job_has_nobody(
-    backend: Backend, deps: Deps
-) -> None:
+async def test_a_call_knows_until_when_somebody_waits(backend: Backend, deps: Deps) -> None:
     seen: list[float | None] = []
 
     def work(own: Deps) -> Outcome[Notes]:
@@ -111,7 +144,7 @@ async def test_a_function_of_before_tells_neither_notes_nor_task() -> None:
     assert ({}, None) == (answer.receipt.notes, answer.receipt.task)
 
 
-async def test_a_caller_is_told_what_a_call_cost_and_nothing_that_was_noted() -> None:
+async def test_a_caller_is_told_what_a_call_cost_and_no_notes() -> None:
     receipt = Receipt(documents_read=3, price=5, task="thesis", notes={"passages": 7})
     told = {"documents_read": 3, "documents_written": 0, "round_trips": 0, "milliseconds": 0.0}
     assert told | {"price": 5} == receipt.cost()

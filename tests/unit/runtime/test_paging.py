@@ -132,7 +132,7 @@ def test_items_beyond_the_limit_are_left_for_the_next_page() -> None:
     assert sum(len(each.model_dump_json()) for each in kept) <= MAX_BYTES
 
 
-def test_a_page_holds_fewer_characters_of_a_script_that_costs_more_tokens() -> None:
+def test_a_page_holds_less_of_a_script_that_costs_more_tokens() -> None:
     items = [Item(text="本" * 10_000) for _ in range(6)]
     assert fitting(items) == items[:1]
 

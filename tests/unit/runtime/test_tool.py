@@ -135,7 +135,7 @@ def test_a_fields_own_words_beat_those_of_its_type() -> None:
     }
 
 
-def test_a_field_called_title_is_kept_and_generated_titles_are_not() -> None:
+def test_a_field_called_title_is_kept_unlike_generated_titles() -> None:
     made = schema("inputSchema")
     assert made["properties"]["title"] == {"type": "string", "description": "Words of the title."}
     assert made["required"] == ["title"]

@@ -35,13 +35,13 @@ def test_a_source_s_third_hit_waits_for_the_other_sources() -> None:
     )
 
 
-def test_a_third_hit_does_not_wait_for_less_than_half_of_the_best_score() -> None:
+def test_a_third_hit_does_not_wait_for_less_than_half_the_best() -> None:
     assert "a1 a2 b1 a3 c1" == order(
         ("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("b1", 0.5), ("c1", 0.49)
     )
 
 
-def test_a_fifth_hit_waits_for_the_third_and_fourth_of_the_others() -> None:
+def test_a_fifth_hit_waits_for_third_and_fourth_ones_of_others() -> None:
     assert "a1 a2 b1 b2 a3 a4 b3 a5" == order(
         ("a1", 1.0),
         ("a2", 0.95),
@@ -98,7 +98,7 @@ def test_the_hits_of_one_source_keep_their_order(hits: Hits) -> None:
 
 @sampled
 @given(RANKINGS)
-def test_a_third_hit_has_every_worthy_hit_of_a_first_turn_before_it(hits: Hits) -> None:
+def test_a_third_hit_has_every_worthy_first_hit_before_it(hits: Hits) -> None:
     after = diversify(ranked(hits), sources(hits))
     taken: Counter[str] = Counter()
     waited = False

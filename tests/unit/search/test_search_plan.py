@@ -127,7 +127,7 @@ def test_without_filters_nothing_is_known() -> None:
         (selected(span=Span(last=FIRST.date())), [], False),
     ],
 )
-def test_a_filter_none_of_whose_values_is_known_lets_nothing_pass(
+def test_a_filter_of_unknown_values_lets_nothing_pass(
     selection: Selection,
     known: list[Facet],
     nothing: bool,  # noqa: FBT001 - an outcome
@@ -151,7 +151,7 @@ def test_a_list_that_was_cut_is_complete_from_its_since_on() -> None:
     assert plan(selected([TAGS[0]], span=Span(first=early)), lists).dates is None
 
 
-def test_the_server_is_asked_for_the_facets_that_leave_the_fewest() -> None:
+def test_the_server_is_asked_for_facets_that_leave_the_fewest() -> None:
     a, b, c, _ = TAGS
     lists = {a: Postings(7, {}), b: Postings(3, {}), c: Postings(3, {})}
     assert Prefilter(("tag:b", "tag:c"), 6) == prefilter([[a], [b, c, TAGS[3]]], lists)

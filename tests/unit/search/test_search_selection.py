@@ -79,7 +79,7 @@ def test_a_date_must_lie_in_the_days(moment: datetime | None, expected: bool) ->
     assert expected == selection.admits(chunk(dated_at=moment))
 
 
-def test_a_passage_without_a_date_passes_where_no_days_are_asked_for() -> None:
+def test_an_undated_passage_passes_where_no_days_are_asked_for() -> None:
     assert Selection((group(SEA),)).admits(chunk(dated_at=None))
 
 

@@ -44,7 +44,7 @@ def test_what_changes_nothing_is_the_same_task() -> None:
     assert deleted is deleted.delete(LATER)
 
 
-def test_a_deleted_task_is_gone_at_the_very_moment_and_not_before() -> None:
+def test_a_deleted_task_is_gone_at_the_moment_and_not_before() -> None:
     deleted, end = TASK.delete(NOON), NOON + RESTORABLE
     moment = timedelta(microseconds=1)
     assert (False, True) == (deleted.is_gone(end - moment), deleted.is_gone(end))

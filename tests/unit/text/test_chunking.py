@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.text.chunking import Limits, split
@@ -31,9 +31,6 @@ def limits(draw: st.DrawFn) -> Limits:
     return Limits(target, maximum, overlap=draw(st.integers(0, target // 2)))
 
 
-sampled = settings(max_examples=150)
-
-
 def chunks(text: str, limits: Limits) -> list[str]:
     return [text[span.start : span.end] for span in split(text, limits)]
 
@@ -42,7 +39,6 @@ def sentences(count: int) -> str:
     return " ".join(f"Sentence number {number} of this text ends here." for number in range(count))
 
 
-@sampled
 @given(TEXTS, limits())
 def test_chunks_cover_everything_but_white_space(text: str, limits: Limits) -> None:
     end = 0
@@ -52,13 +48,11 @@ def test_chunks_cover_everything_but_white_space(text: str, limits: Limits) -> N
     assert not text[end:].strip()
 
 
-@sampled
 @given(TEXTS, limits())
 def test_chunks_start_and_end_on_more_than_white_space(text: str, limits: Limits) -> None:
     assert all(chunk == chunk.strip() != "" for chunk in chunks(text, limits))
 
 
-@sampled
 @given(TEXTS, limits())
 def test_every_chunk_starts_and_ends_after_the_one_before(text: str, limits: Limits) -> None:
     for one, next_one in pairwise(split(text, limits)):
@@ -66,20 +60,17 @@ def test_every_chunk_starts_and_ends_after_the_one_before(text: str, limits: Lim
         assert one.end < next_one.end
 
 
-@sampled
 @given(TEXTS, limits())
 def test_no_chunk_is_over_the_maximum(text: str, limits: Limits) -> None:
     assert all(token_count(chunk) <= limits.maximum for chunk in chunks(text, limits))
 
 
-@sampled
 @given(TEXTS, limits())
 def test_chunks_overlap_by_no_more_than_allowed(text: str, limits: Limits) -> None:
     for one, next_one in pairwise(split(text, limits)):
         assert token_count(text[next_one.start : one.end]) <= limits.overlap
 
 
-@sampled
 @given(TEXTS, limits())
 def test_no_word_is_cut_that_fits_a_chunk(text: str, limits: Limits) -> None:
     """Chinese is left out: its sentences follow one another without a space."""
@@ -90,7 +81,6 @@ def test_no_word_is_cut_that_fits_a_chunk(text: str, limits: Limits) -> None:
             assert not any(word.start() < edge < word.end() for edge in edges), word[0]
 
 
-@sampled
 @given(TEXTS, limits())
 def test_no_character_is_cut(text: str, limits: Limits) -> None:
     edges = {edge for span in split(text, limits) for edge in (span.start, span.end)}
@@ -99,7 +89,6 @@ def test_no_character_is_cut(text: str, limits: Limits) -> None:
             assert not any(cluster.start() < edge < cluster.end() for edge in edges), cluster[0]
 
 
-@sampled
 @given(TEXTS, TEXTS, limits())
 def test_appending_changes_at_most_the_last_two_chunks(
     text: str, more: str, limits: Limits
@@ -108,7 +97,6 @@ def test_appending_changes_at_most_the_last_two_chunks(
     assert before == split(text + more, limits)[: len(before)]
 
 
-@sampled
 @given(TEXTS, limits())
 def test_the_same_text_gives_the_same_chunks(text: str, limits: Limits) -> None:
     assert split(text, limits) == split(text, limits)
@@ -146,7 +134,7 @@ def test_a_paragraph_that_does_not_fit_is_cut_after_a_sentence() -> None:
     assert second.startswith("Sentence number 4 of")
 
 
-def test_a_paragraph_ends_a_chunk_only_when_the_chunk_is_half_full() -> None:
+def test_a_paragraph_ends_a_chunk_that_is_half_full() -> None:
     text = f"{sentences(2)}\n\n{sentences(8)}"
     assert chunks(text, Limits(50, 60, 0))[0] == f"{sentences(2)}\n\n{sentences(3)}"
 

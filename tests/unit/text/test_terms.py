@@ -5,7 +5,7 @@ from __future__ import annotations
 from unicodedata import normalize
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.text.terms import AMBIGUOUS, ENGLISH, GERMAN, MAX_TERM, occurrences, terms
@@ -39,7 +39,6 @@ SIGNS = (
 )
 # Words of many scripts, and what changes where they end, more often than chance brings them.
 TEXTS = st.text() | st.lists(st.sampled_from(LATIN + SCRIPTS + SIGNS), min_size=5).map("".join)
-sampled = settings(max_examples=150)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,6 @@ def test_repeats_are_kept() -> None:
     assert ["cell"] * 3 == terms("Cell, cells; CELL")
 
 
-@sampled
 @given(TEXTS)
 def test_terms_are_short_and_have_a_letter_or_a_digit(text: str) -> None:
     for term in terms(text):
@@ -122,19 +120,16 @@ def test_a_word_that_a_stemmer_takes_for_an_ending_stays_a_term(word: str) -> No
     assert term
 
 
-@sampled
 @given(TEXTS)
 def test_composed_and_decomposed_characters_are_the_same(text: str) -> None:
     assert terms(normalize("NFC", text)) == terms(text) == terms(normalize("NFD", text))
 
 
-@sampled
 @given(st.lists(st.sampled_from(LATIN + SCRIPTS)).map(" ".join))
 def test_case_does_not_matter(text: str) -> None:
     assert terms(text) == terms(text.upper()) == terms(text.lower())
 
 
-@sampled
 @given(st.lists(st.sampled_from(LATIN + SCRIPTS)))
 def test_a_word_has_the_same_terms_in_a_query_as_in_a_document(words: list[str]) -> None:
     """Stop words apart: which of them go depends on the words around."""
@@ -161,7 +156,6 @@ def test_terms_stand_where_they_are_read(text: str, expected: list[tuple[str, st
     assert expected == [(term, text[start:end]) for term, start, end in occurrences(text)]
 
 
-@sampled
 @given(TEXTS)
 def test_occurrences_follow_each_other_within_the_text(text: str) -> None:
     found = list(occurrences(text))
@@ -170,7 +164,6 @@ def test_occurrences_follow_each_other_within_the_text(text: str) -> None:
     assert all(term in terms(text[start:end]) for term, start, end in found)
 
 
-@sampled
 @given(
     st.lists(st.sampled_from(("Häuser", "cells", "東京都", "книга", "बाग", "한국어"))).map(" ".join)
 )

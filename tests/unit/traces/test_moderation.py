@@ -51,7 +51,7 @@ def test_the_factor_is_bounded_whatever_the_votes(tally: Tally, age: timedelta) 
     assert LEAST <= factor(replace(TRACE, tally=tally), NOON + age) <= MOST
 
 
-def test_what_is_clearly_more_relevant_stands_first_whatever_the_votes() -> None:
+def test_what_is_clearly_more_relevant_comes_first_despite_votes() -> None:
     unpopular = replace(TRACE, tally=Tally(down=10**9, downvotes=10**7))
     popular = replace(TRACE, tally=Tally(up=10**9, upvotes=10**7))
     old = NOON + timedelta(days=36_500)
@@ -93,6 +93,6 @@ def test_what_only_words_found_is_moderated_by_its_own_scores() -> None:
     assert "a" == first(Found("a", 5.0, None), Found("b", 3.0, None), liked="b")
 
 
-def test_what_is_not_to_be_ordered_has_no_score_and_still_tells_how_alike_all_is() -> None:
+def test_what_is_not_ordered_has_no_score_but_similarities() -> None:
     found = [Found("a", 1, 0.60), Found("b", 0.9, 0.59), Found("hidden", 0, 0.0)]
     assert {"a": 1.0, "b": 0.9} == moderated(found, {"a": TRACE, "b": TRACE}, NOON)

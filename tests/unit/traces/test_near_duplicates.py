@@ -54,7 +54,7 @@ def test_a_few_typos_make_no_difference() -> None:
     assert is_near_duplicate(TRACE, copy)
 
 
-def test_the_same_solution_told_in_other_words_is_a_near_duplicate() -> None:
+def test_a_solution_told_in_other_words_is_a_near_duplicate() -> None:
     anew = Words.of(
         "pytest loads a stale package",
         "My edits had no effect: the package was imported from site-packages.",
@@ -66,13 +66,13 @@ def test_the_same_solution_told_in_other_words_is_a_near_duplicate() -> None:
     assert is_near_duplicate(TRACE, anew)
 
 
-def test_another_solution_of_the_same_problem_is_no_near_duplicate() -> None:
+def test_another_solution_of_a_problem_is_no_near_duplicate() -> None:
     other = "Put the sources first: `pythonpath = ['src']` in the section tool.pytest.ini_options."
 
     assert not is_near_duplicate(TRACE, Words.of(TITLE, CONTEXT, other))
 
 
-def test_the_same_solution_of_another_problem_is_no_near_duplicate() -> None:
+def test_a_solution_of_another_problem_is_no_near_duplicate() -> None:
     other = Words.of(
         "Console script not found",
         "The shell says billing: command not found, though pyproject.toml declares the script.",
@@ -82,7 +82,7 @@ def test_the_same_solution_of_another_problem_is_no_near_duplicate() -> None:
     assert not is_near_duplicate(TRACE, other)
 
 
-def test_a_long_log_in_common_does_not_make_another_solution_a_near_duplicate() -> None:
+def test_a_long_log_in_common_does_not_make_a_near_duplicate() -> None:
     log = " ".join(f"pod-{number} OOMKilled restart {number}" for number in range(200))
     heap = Words.of("Pod killed", log, "Set -XX:MaxRAMPercentage=60, for the heap is not all.")
     leak = Words.of("Pod killed", log, "A map grew without bound; a cache of 10,000 ended it.")
@@ -104,7 +104,7 @@ def test_a_solution_is_no_near_duplicate_for_holding_few_names() -> None:
 
 
 @pytest.mark.parametrize("solution", ["", "...", "do it"])
-def test_a_solution_without_terms_is_no_near_duplicate_of_anything(solution: str) -> None:
+def test_a_solution_without_terms_is_no_near_duplicate(solution: str) -> None:
     wordless = Words.of(TITLE, CONTEXT, solution)
 
     assert [False, False] == [
@@ -145,7 +145,7 @@ def test_names_are_what_others_would_spell_the_same() -> None:
     } == words.names
 
 
-def test_resemblance_is_the_share_of_both_that_they_have_in_common() -> None:
+def test_resemblance_is_the_share_that_both_have_in_common() -> None:
     assert [0.5, 1.0, 0.0, 0.0] == [
         resemblance({"a", "b", "c"}, {"b", "c", "d"}),
         resemblance({"a"}, {"a"}),

@@ -16,12 +16,12 @@ LEGAL = st.text("abcxyz0189._-", min_size=1, max_size=30)
 
 
 @given(st.lists(LEGAL, max_size=20))
-def test_what_is_written_as_it_is_stored_stays_and_each_stands_once(tags: list[str]) -> None:
+def test_what_is_written_as_stored_stays_and_stands_once(tags: list[str]) -> None:
     assert tuple(dict.fromkeys(tags)) == normal_tags(tags)
 
 
 @given(st.lists(LEGAL, max_size=20))
-def test_neither_case_nor_width_nor_white_space_around_it_matters(tags: list[str]) -> None:
+def test_neither_case_nor_width_nor_outer_space_matters(tags: list[str]) -> None:
     wide = [tag.upper().translate({code: code + 0xFEE0 for code in range(33, 127)}) for tag in tags]
     assert normal_tags(tags) == normal_tags(f" \t{tag}\n" for tag in wide)
 

@@ -51,9 +51,7 @@ def tally(*votes: Ballot) -> Tally:
 
 
 @given(st.floats(0.001, 1), st.floats(0.1, 1e5))
-def test_the_interval_ends_where_the_share_would_be_just_as_far_as_z_allows(
-    share: float, total: float
-) -> None:
+def test_the_interval_ends_as_far_off_as_z_allows(share: float, total: float) -> None:
     """Wilson's definition: the least p whose distance from the share is z standard errors of p."""
     low = wilson(share * total, total)
     assert math.isclose(share - low, Z * math.sqrt(low * (1 - low) / total), abs_tol=1e-6)
@@ -116,7 +114,7 @@ def test_the_order_of_votes_does_not_matter(votes: list[Ballot]) -> None:
 
 
 @given(st.lists(ballots, min_size=1, max_size=12))
-def test_a_vote_for_never_lowers_trust_and_one_against_never_raises_it(votes: list[Ballot]) -> None:
+def test_a_vote_for_never_lowers_trust_nor_one_against_raises_it(votes: list[Ballot]) -> None:
     before = tally(*votes)
     assert before.plus(up()).trust >= before.trust - 1e-9
     assert before.plus(down()).trust <= before.trust + 1e-9

@@ -10,14 +10,14 @@ from shared.index.bm25 import unpack
 from shared.workspaces.model import Cut, Part, id_of, parts_of, words_of
 
 MIB: Final = 1024 * 1024
-CHANCE: Final = random.Random(6)  # noqa: S311 - no secret
 
 
 def cuts(passages: int, words: int) -> list[Cut]:
     """Passages of words that do not compress, each spelled otherwise than its cleaned text."""
+    chance = random.Random(6)  # noqa: S311 - no secret
     made, end = [], 0
     for position in range(1, passages + 1):
-        counts = Counter(f"{CHANCE.getrandbits(64):x}" for _ in range(words))
+        counts = Counter(f"{chance.getrandbits(64):x}" for _ in range(words))
         clean = " ".join(counts)
         start, end = end, end + len(clean)
         made.append(Cut(id_of(clean), position, start, end, f"{clean}\n", clean, counts))

@@ -9,7 +9,7 @@ import unicodedata
 
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.text.passages import cleaned, split_passages
@@ -47,8 +47,6 @@ ONE_LINE = LONG.map(lambda text: " ".join(text.split()))
 TEXTS = st.text() | st.text(st.characters()) | LONG | ONE_LINE
 MOST = st.integers(MAX_TOKEN, 200)
 
-sampled = settings(max_examples=150)
-
 
 def passages(text: str, most: int = 1500) -> list[str]:
     return [text[span.start : span.end] for span in split_passages(text, most)]
@@ -74,13 +72,11 @@ def noise(size: int) -> bytes:
     return hashlib.shake_256(b"noise").digest(size)
 
 
-@sampled
 @given(TEXTS)
 def test_paragraphs_are_what_stands_between_blank_lines(text: str) -> None:
     assert paragraphs(text) == passages(text, max(len(text), MAX_TOKEN))
 
 
-@sampled
 @given(TEXTS, MOST)
 def test_passages_cover_everything_but_white_space_in_order(text: str, most: int) -> None:
     end = 0
@@ -91,19 +87,16 @@ def test_passages_cover_everything_but_white_space_in_order(text: str, most: int
     assert not text[end:].strip()
 
 
-@sampled
 @given(TEXTS, MOST)
 def test_passages_start_and_end_on_more_than_white_space(text: str, most: int) -> None:
     assert all(passage == passage.strip() != "" for passage in passages(text, most))
 
 
-@sampled
 @given(TEXTS, MOST)
 def test_no_passage_is_longer_than_allowed(text: str, most: int) -> None:
     assert all(len(passage) <= most for passage in passages(text, most))
 
 
-@sampled
 @given(TEXTS, MOST)
 def test_no_passage_holds_text_of_two_paragraphs(text: str, most: int) -> None:
     found = [passage for passage in passages(text, most) if not passage.startswith("#")]
@@ -117,7 +110,6 @@ def test_a_heading_goes_with_what_follows() -> None:
     assert ["#!/bin/sh", "ls"] == passages("#!/bin/sh\n\nls")
 
 
-@sampled
 @given(TEXTS, MOST)
 def test_no_character_is_cut(text: str, most: int) -> None:
     edges = {edge for span in split_passages(text, most) for edge in (span.start, span.end)}
@@ -126,7 +118,6 @@ def test_no_character_is_cut(text: str, most: int) -> None:
             assert not any(cluster.start() < edge < cluster.end() for edge in edges), cluster[0]
 
 
-@sampled
 @given(TEXTS, MOST)
 def test_no_word_is_cut_that_fits_four_fifths_of_a_passage(text: str, most: int) -> None:
     """Wide characters are left out: their sentences follow one another without a space."""
@@ -138,7 +129,6 @@ def test_no_word_is_cut_that_fits_four_fifths_of_a_passage(text: str, most: int)
             assert not any(word.start() < edge < word.end() for edge in edges), word[0]
 
 
-@sampled
 @given(TEXTS, MOST)
 def test_the_same_text_gives_the_same_passages(text: str, most: int) -> None:
     assert split_passages(text, most) == split_passages(text, most)
@@ -176,7 +166,7 @@ def test_a_paragraph_that_is_too_long_is_cut_after_a_sentence() -> None:
     assert (35, sentences(60)) == (first.count("."), f"{first} {second}")
 
 
-def test_a_sentence_that_ends_where_the_passage_is_full_belongs_to_it() -> None:
+def test_a_sentence_that_ends_as_a_passage_is_full_is_in_it() -> None:
     full = "x" * 60 + " y end."
     assert [full, full, full] == passages(" ".join([full] * 3), len(full))
 
@@ -193,12 +183,12 @@ def test_a_sentence_stays_whole_after_a_short_one() -> None:
     assert [short, long] == passages(f"{short} {long}")
 
 
-def test_an_end_that_leaves_a_passage_nearly_empty_does_not_count() -> None:
+def test_an_end_that_leaves_a_passage_nearly_empty_is_none() -> None:
     found = passages("Yes. " + "word " * 400)
     assert ("Yes. word", True) == (found[0][:9], len(found[0]) > 1490)
 
 
-def test_the_last_passage_is_a_fifth_full_where_another_sentence_allows() -> None:
+def test_the_last_passage_is_a_fifth_full_where_possible() -> None:
     found = passages(sentences(36))
     assert (29, 7) == (found[0].count("."), found[1].count("."))
 
@@ -268,7 +258,7 @@ def test_emoji_in_one_long_word_stay_whole() -> None:
     ],
     ids=["letters", "Chinese without punctuation", "base64"],
 )
-def test_one_line_of_a_million_characters_is_cut_where_passages_are_full(line: str) -> None:
+def test_a_line_of_a_million_is_cut_where_passages_are_full(line: str) -> None:
     found = passages(line)
     assert line == "".join(found)
     assert all(len(passage) > 1490 for passage in found[:-2])
@@ -309,20 +299,17 @@ def test_four_times_the_text_takes_about_four_times_the_time(part: str) -> None:
     assert long + floor < (short + floor) * 4 * 2.5
 
 
-@sampled
 @given(TEXTS)
 def test_cleaning_a_second_time_changes_nothing(text: str) -> None:
     assert cleaned(text) == cleaned(cleaned(text))
 
 
-@sampled
 @given(TEXTS)
 def test_a_cleaned_text_is_on_one_line_without_controls(text: str) -> None:
     assert not [each for each in cleaned(text) if unicodedata.category(each) in ("Cc", "Cs")]
     assert cleaned(text).split(" ") == (cleaned(text).split() or [""])
 
 
-@sampled
 @given(TEXTS)
 def test_cleaning_keeps_every_letter_number_and_sign(text: str) -> None:
     def seen(of: str) -> list[str]:

@@ -15,6 +15,7 @@ from shared.runtime.schemas import Repeatable
 from shared.workspaces.repository import Materials
 
 if TYPE_CHECKING:
+    from shared.core.caller import Caller
     from shared.runtime.context import Deps
 
 DEFAULT_TASK: Final = "default"
@@ -113,7 +114,7 @@ def read_request(args: In, deps: Deps) -> Request:
         raise invalid("materials", "must hold more than white space")
     if args.materials is None and not args.document and args.scope is not Scope.TASK:
         raise invalid("materials", "required where there is no document, and scope is materials")
-    task_id = _task_id(args, deps)
+    task_id = task_id_of(args, deps.caller)
     store = Materials(deps.database, str(deps.caller.user_id), task_id)
     return Request(args.query, _top_k(args, deps), args.scope, task_id, store)
 
@@ -124,9 +125,14 @@ def invalid(field: str, problem: str) -> InvalidInput:
     return InvalidInput(message, details={field: problem})
 
 
-def _task_id(args: In, deps: Deps) -> str:
+def task_id_of(args: In, caller: Caller) -> str:
+    """The task that a call works in.
+
+    Raises:
+        InvalidInput: Its name is blank.
+    """
     if args.task_id is None:
-        return deps.caller.task or DEFAULT_TASK
+        return caller.task or DEFAULT_TASK
     try:
         return safe_id(args.task_id)
     except ValueError:

@@ -180,6 +180,5 @@ def _outcome(out: Out, facts: dict[str, Any], request: Request) -> Outcome[Out]:
     return Outcome(
         out,
         facts={"scope": request.scope.value} | facts,
-        task=request.task_id,
         belongs_to=request.store.name,
     )

@@ -6,7 +6,13 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from functions.tools.workspaces.extract_key_info.arguments import In, Scope, invalid, read_request
+from functions.tools.workspaces.extract_key_info.arguments import (
+    In,
+    Scope,
+    invalid,
+    read_request,
+    task_id_of,
+)
 from functions.tools.workspaces.extract_key_info.corpus import corpus_in_memory, stored_corpus
 from functions.tools.workspaces.extract_key_info.intake import current_making, resume, take_in
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
@@ -40,10 +46,10 @@ _TRUNCATED: Final = f"The task holds more: only the latest {MAX_SEARCHED} materi
 async def extract_key_info(args: In, deps: Deps) -> Outcome[Out]:
     """Load what is stored, take in what is new, rank, and settle what it costs.
 
-    Round trips for stored material: its record; its words and, beside them, the nearest passages;
-    the text of passages that only words found. Scope task takes one or two more. New material takes
-    about seven, and one for each 32 passages, most of them while passages are being embedded; it is
-    ranked in memory.
+    Stored material takes two or three round trips: its record; its words and, beside them, the
+    nearest passages; the text of passages that only words found. Scope task takes one or two more.
+    New material takes about seven, and one for each 32 passages, most of them while passages are
+    being embedded; it is ranked in memory.
 
     Raises:
         InvalidInput: There is nothing to look in, or no text in it.
@@ -62,7 +68,7 @@ async def extract_key_info(args: In, deps: Deps) -> Outcome[Out]:
             await _task_corpus(request, task, deps), NamedMaterial(), request, deps
         )
     except ToolFailure as failure:
-        failure.task, failure.facts = request.task_id, {"scope": args.scope.value}
+        failure.facts = {"scope": args.scope.value, **failure.facts}
         raise
 
 
@@ -176,6 +182,7 @@ TOOL = Tool(
     tier=Tier.REGISTERED,
     timeout=50.0,
     idempotent=True,
+    task=task_id_of,
     needs=frozenset({Need.EMBEDDING}),
     settings=(
         *("extract_top_k", "extract_top_k_limit", "extract_semantic_weight"),

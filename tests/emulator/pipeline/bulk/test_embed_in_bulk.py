@@ -52,7 +52,7 @@ async def test_many_passages_are_embedded_by_one_job(
     await assert_nothing_left(base, storage)
 
 
-async def test_what_is_embedded_in_bulk_goes_on_as_what_is_embedded_alone(
+async def test_what_is_embedded_in_bulk_goes_on_as_if_embedded_alone(
     base: Deps, bulk: Bulk
 ) -> None:
     await run(base, bulk)
@@ -106,7 +106,7 @@ async def test_what_comes_while_a_job_is_under_way_is_embedded_at_once(
     await assert_all_embedded_once(base, vertex, "Note", "Late")
 
 
-async def test_a_note_edited_meanwhile_gets_the_vector_of_what_it_says_now(
+async def test_a_note_edited_meanwhile_gets_the_vector_of_its_new_text(
     base: Deps, bulk: Bulk, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
     vertex.patience = 2

@@ -28,11 +28,15 @@ if TYPE_CHECKING:
     from shared.pipeline.embedding.bulk import Bulk
     from shared.runtime.context import Deps
 
-pytestmark = [pytest.mark.anyio, CLIENT_LEAVES_SOCKETS]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.usefixtures("sleepless"),
+    CLIENT_LEAVES_SOCKETS,
+]
 
 
 @pytest.mark.parametrize("ending", ["JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"])
-async def test_a_job_that_fails_is_told_and_the_next_run_starts_another(
+async def test_a_failed_job_is_told_and_the_next_run_starts_another(
     base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage, ending: str
 ) -> None:
     vertex.ending = ending
@@ -47,7 +51,7 @@ async def test_a_job_that_fails_is_told_and_the_next_run_starts_another(
     await assert_nothing_left(base, storage)
 
 
-async def test_after_three_jobs_that_failed_texts_are_embedded_one_by_one(
+async def test_after_three_failed_jobs_texts_are_embedded_one_by_one(
     base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.ending = "JOB_STATE_FAILED"
@@ -60,7 +64,7 @@ async def test_after_three_jobs_that_failed_texts_are_embedded_one_by_one(
     await assert_nothing_left(base, storage)
 
 
-async def test_a_job_that_made_next_to_nothing_has_failed_and_no_text_suffers(
+async def test_a_job_that_made_next_to_nothing_fails_and_no_text_does(
     base: Deps, bulk: Bulk, vertex: FakeVertexBatch
 ) -> None:
     vertex.rewrite = lambda lines: [lines[0], *map(without_vector, lines[1:])]
@@ -70,7 +74,6 @@ async def test_a_job_that_made_next_to_nothing_has_failed_and_no_text_suffers(
     assert all((data["tries"], data["parked"]) == ({}, {}) for data in chunks)
 
 
-@pytest.mark.usefixtures("sleepless")
 async def test_an_outage_while_a_job_works_fails_nothing(
     base: Deps, bulk: Bulk, vertex: FakeVertexBatch
 ) -> None:
@@ -84,8 +87,7 @@ async def test_an_outage_while_a_job_works_fails_nothing(
     await assert_all_embedded_once(base, vertex, "Note")
 
 
-@pytest.mark.usefixtures("sleepless")
-async def test_a_job_whose_start_was_never_confirmed_is_found_by_the_next_run(
+async def test_an_unconfirmed_job_is_found_by_the_next_run(
     base: Deps, bulk: Bulk, vertex: FakeVertexBatch
 ) -> None:
     vertex.faults["create"].append(LOST)
@@ -112,7 +114,7 @@ async def test_storage_that_is_down_stops_the_run_and_the_next_goes_on(
     await assert_nothing_left(base, storage)
 
 
-async def test_a_bucket_that_is_not_ours_is_told_and_given_up_after_three_runs(
+async def test_a_bucket_not_ours_is_given_up_after_three_runs(
     base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     storage.always["upload"] = FORBIDDEN
@@ -123,7 +125,7 @@ async def test_a_bucket_that_is_not_ours_is_told_and_given_up_after_three_runs(
     assert (len(vertex.jobs), len(vertex.embedded)) == (0, NOTES)
 
 
-async def test_a_job_that_is_refused_is_told_and_given_up_after_three_runs(
+async def test_a_refused_job_is_given_up_after_three_runs(
     base: Deps, bulk: Bulk, vertex: FakeVertexBatch
 ) -> None:
     vertex.faults["create"].extend([Fault(400)] * 3)
@@ -149,7 +151,7 @@ async def test_what_a_job_makes_for_another_model_is_not_awaited(
     await assert_nothing_left(base, storage)
 
 
-async def test_what_was_stored_before_its_files_were_deleted_is_not_asked_for_again(
+async def test_what_is_stored_is_not_asked_for_again_for_files_left(
     base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     storage.always["delete"] = STORAGE_BROKEN

@@ -62,7 +62,7 @@ async def test_the_first_run_brings_in_the_whole_library(
     assert await progress(deps) == Progress(updated_after=START - MARGIN)
 
 
-async def test_the_same_library_as_a_file_or_from_readwise_is_the_same_base(
+async def test_a_library_as_a_file_or_from_readwise_is_the_same_base(
     backend: Backend, deps: Deps, readwise: FakeReadwise, project: str, tmp_path: Path
 ) -> None:
     readwise.put(7, *(f"Thought {number}." for number in range(7)))
@@ -95,7 +95,7 @@ async def test_a_run_with_nothing_new_costs_one_request_and_one_read(
     assert [{"includeDeleted": "true", "updatedAfter": since}] == queries(readwise)
 
 
-async def test_a_first_run_reads_one_document_a_book_and_is_not_paid_for_twice(
+async def test_a_first_run_reads_one_document_a_book(
     backend: Backend, readwise: FakeReadwise
 ) -> None:
     readwise.page_size = 100
@@ -110,7 +110,7 @@ async def test_a_first_run_reads_one_document_a_book_and_is_not_paid_for_twice(
     assert len(readwise.calls) == 1 + 3
 
 
-async def test_only_books_with_changes_are_read_again_and_they_are_read_whole(
+async def test_only_books_with_changes_are_read_again_and_whole(
     backend: Backend, deps: Deps, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.", "Heave to.")
@@ -153,7 +153,7 @@ async def test_deleted_highlights_and_books_go(
     assert {"readwise-7": ["Heave to."]} == await texts(deps)
 
 
-async def test_a_deleted_book_goes_even_if_it_cannot_be_asked_for_any_more(
+async def test_a_deleted_book_goes_even_if_it_cannot_be_asked_for(
     backend: Backend, deps: Deps, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
@@ -178,7 +178,7 @@ async def test_a_book_whose_last_highlight_went_goes_too(
     assert {} == await texts(deps)
 
 
-async def test_a_book_that_an_answer_merely_lacks_stays_and_is_asked_for_again(
+async def test_a_book_an_answer_lacks_stays_and_is_asked_for_again(
     backend: Backend, deps: Deps, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
@@ -242,7 +242,7 @@ async def test_a_book_over_several_pages_goes_in_whole_and_in_order(
     assert (await texts(deps))["readwise-7"] == thoughts
 
 
-async def test_a_broken_book_is_reported_tried_again_and_keeps_none_of_the_others_out(
+async def test_a_broken_book_is_tried_again_and_blocks_no_other(
     backend: Backend, deps: Deps, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
@@ -279,7 +279,7 @@ async def test_a_highlight_is_kept_without_a_date_that_is_wrong(
     assert {"readwise-8": ["Knead well.", "Rest it."]} == await texts(deps)
 
 
-async def test_a_book_that_stays_broken_is_parked_until_it_changes_or_somebody_asks(
+async def test_a_book_that_stays_broken_is_parked_until_it_changes(
     backend: Backend, deps: Deps, readwise: FakeReadwise
 ) -> None:
     readwise.put(8, "Knead well.")
@@ -300,7 +300,7 @@ async def test_a_book_that_stays_broken_is_parked_until_it_changes_or_somebody_a
     assert {} == (await progress(deps)).missed
 
 
-async def test_where_too_many_books_are_broken_to_be_remembered_all_are_read_again(
+async def test_too_many_broken_books_to_remember_are_all_read_again(
     backend: Backend, deps: Deps, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
@@ -349,7 +349,7 @@ async def test_a_run_without_time_asks_for_nothing(deps: Deps, readwise: FakeRea
     assert [] == readwise.calls
 
 
-async def test_where_chunks_are_laid_out_anew_the_whole_library_is_read_again(
+async def test_a_new_layout_of_chunks_reads_the_whole_library_again(
     backend: Backend, deps: Deps, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")

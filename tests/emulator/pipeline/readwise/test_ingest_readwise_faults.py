@@ -120,7 +120,7 @@ async def test_it_does_not_ask_beyond_its_time(
         await books(opened(readwise, deadline=30))
 
 
-async def test_a_run_that_is_told_to_wait_for_too_long_is_completed_by_the_next(
+async def test_a_run_told_to_wait_too_long_is_completed_by_the_next(
     backend: Backend, deps: Deps, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
@@ -183,7 +183,7 @@ async def test_pages_that_come_twice_change_nothing(
     assert {"readwise-7": thoughts, "readwise-8": ["Knead well."]} == await texts(deps)
 
 
-async def test_a_highlight_that_changes_between_two_pages_ends_as_it_is_in_the_end(
+async def test_a_highlight_changed_between_two_pages_ends_as_it_is(
     backend: Backend, deps: Deps, readwise: FakeReadwise
 ) -> None:
     """It is met as it was and as it is; an older page that comes late does not bring it back."""
@@ -216,7 +216,7 @@ async def test_a_listing_of_changes_that_comes_empty_deletes_nothing(
     assert {"readwise-7": ["Reef early."]} == await texts(deps)
 
 
-async def test_a_listing_that_comes_empty_half_way_through_an_import_ends_nothing(
+async def test_a_listing_that_comes_empty_half_way_ends_nothing(
     backend: Backend, deps: Deps, readwise: FakeReadwise
 ) -> None:
     readwise.page_size = 100
@@ -234,7 +234,7 @@ async def test_a_listing_that_comes_empty_half_way_through_an_import_ends_nothin
     assert 60 == len(await texts(deps))
 
 
-async def test_a_listing_that_lacks_books_that_it_counts_is_read_and_asked_for_again(
+async def test_a_listing_that_lacks_books_it_counts_is_asked_for_again(
     backend: Backend, deps: Deps, readwise: FakeReadwise
 ) -> None:
     """Half of 62 books come: neither they nor the others are taken to be done."""
@@ -268,7 +268,7 @@ async def test_what_is_counted_may_be_highlights(backend: Backend, readwise: Fak
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
-async def test_an_answer_that_is_far_too_large_is_given_up_before_its_end(
+async def test_an_answer_far_too_large_is_given_up_before_its_end(
     readwise: FakeReadwise, coding: str
 ) -> None:
     """Its end never comes: who waits for it hears of an outage."""
@@ -280,7 +280,7 @@ async def test_an_answer_that_is_far_too_large_is_given_up_before_its_end(
     assert len(readwise.calls) == 1
 
 
-async def test_a_book_that_comes_without_the_highlights_that_were_listed_stays(
+async def test_a_book_without_the_highlights_that_were_listed_stays(
     backend: Backend, deps: Deps, readwise: FakeReadwise
 ) -> None:
     def emptied(page: dict[str, Any]) -> dict[str, Any]:
@@ -318,7 +318,7 @@ async def test_cursors_that_lead_in_a_circle_end_the_run(
     assert (await progress(deps)).updated_after is None
 
 
-async def test_what_would_write_on_a_terminal_goes_and_what_turns_a_text_stays_in_the_text(
+async def test_control_characters_go_and_marks_of_direction_stay(
     backend: Backend, deps: Deps, readwise: FakeReadwise
 ) -> None:
     isolated = "He wrote \u2067\u05e9\u05dc\u05d5\u05dd\u2069 twice."

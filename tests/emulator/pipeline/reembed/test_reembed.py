@@ -113,7 +113,7 @@ async def test_the_embed_job_of_the_former_model_stands_back(
     assert before == await spaces(old)
 
 
-async def test_who_contributes_during_a_move_does_it_in_the_new_space_or_later(
+async def test_a_trace_of_a_move_has_a_new_vector_at_once_or_later(
     old: Backend, new: Backend, clock: SettableClock
 ) -> None:
     await begin(new)
@@ -129,7 +129,7 @@ async def test_who_contributes_during_a_move_does_it_in_the_new_space_or_later(
     assert await spaces(new) == all_with("words-2", 24)
 
 
-async def test_passages_that_come_and_change_during_a_move_are_embedded_with_the_rest(
+async def test_passages_that_change_during_a_move_are_embedded_too(
     old: Backend, new: Backend, clock: SettableClock
 ) -> None:
     await cleared(new, clock)
@@ -142,7 +142,7 @@ async def test_passages_that_come_and_change_during_a_move_are_embedded_with_the
     assert await spaces(new) == all_with("words-2", 24)
 
 
-async def test_a_deleted_passage_comes_back_neither_to_life_nor_into_the_queue(
+async def test_a_deleted_passage_does_not_come_back_into_the_queue(
     old: Backend, new: Backend, clock: SettableClock
 ) -> None:
     gone = Source("baking", "Bread at Home", sections=())

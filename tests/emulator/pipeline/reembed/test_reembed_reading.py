@@ -93,9 +93,7 @@ async def assert_words_alone(backend: Backend) -> None:
     assert found["results"][0]["title"] == trace["title"]
 
 
-async def test_a_process_that_knew_the_former_model_learns_of_the_move_in_time(
-    old: Backend, new: Backend
-) -> None:
+async def test_a_process_of_the_former_model_learns_of_the_move(old: Backend, new: Backend) -> None:
     """What it trusts meanwhile still holds: nothing is changed before that time is over."""
     await search(old)
     await begin(new)
@@ -104,7 +102,7 @@ async def test_a_process_that_knew_the_former_model_learns_of_the_move_in_time(
 
 
 @pytest.mark.usefixtures("old")
-async def test_materials_are_searched_by_the_new_model_once_they_have_its_vectors(
+async def test_materials_with_new_vectors_are_searched_by_them(
     new: Backend, clock: SettableClock
 ) -> None:
     await moved(new, clock)
@@ -117,7 +115,7 @@ async def test_materials_are_searched_by_the_new_model_once_they_have_its_vector
 
 
 @pytest.mark.usefixtures("old")
-async def test_who_asks_for_materials_after_a_move_has_them_embedded_at_once(
+async def test_materials_asked_for_after_a_move_are_embedded_at_once(
     new: Backend, clock: SettableClock
 ) -> None:
     await moved(new, clock)
