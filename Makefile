@@ -57,11 +57,11 @@ check: $(DEV) ## Look for faults; writes nothing
 	@echo 'Generated files'
 	@.venv/bin/carrel generate --check
 	@echo 'Indexes'
-	@.venv/bin/python -m infra.deploy.index_proof
+	@.venv/bin/python -m infra.build.index_proof
 	@echo 'Cloud Build'
 	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.cloudbuild cloudbuild.yaml
 	@echo 'Terraform'
-	@.venv/bin/python -m infra.deploy.terraform_check
+	@.venv/bin/python -m infra.build.terraform_check
 
 fix: $(DEV) ## Mend what a program can, and write the generated files again
 	@.venv/bin/ruff check --fix --exit-zero

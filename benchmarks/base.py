@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from functions.jobs.ingest.readers.reading import read
-from infra.deploy.discovery import ROOT
-from infra.local.places import SAMPLE
+from infra.build.discovery import ROOT
+from infra.local.local_database import SAMPLE
 from shared.knowledge.chunk import embedding_text
 from shared.knowledge.ingestion import BLOCK, Ingestion
 from shared.knowledge.source import Source

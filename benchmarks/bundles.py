@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Final
 import httpx2
 
 from benchmarks.measuring import print_table
-from infra.deploy.stage import stage
-from infra.local.archives import unpack
-from infra.local.bundles import LAPTOP
-from infra.local.cloud import GATEWAY
+from infra.build.bundles import stage
+from infra.file_lock import locked
 from infra.local.emulator import EmulatorMissing, run_emulator
-from infra.local.environments import environment
-from infra.local.file_lock import locked
 from infra.local.processes import Program, start
+from tests.support.cloud_run.archives import unpack
+from tests.support.cloud_run.bundles import LAPTOP
+from tests.support.cloud_run.cloud import GATEWAY
+from tests.support.cloud_run.environments import environment
 from tests.support.gateway_process import SECRET
 
 if TYPE_CHECKING:

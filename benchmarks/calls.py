@@ -27,7 +27,6 @@ from mcp import Client
 from benchmarks.base import Remembering, fill, known_vectors
 from benchmarks.measuring import interleaved, milliseconds, print_table, ratio, timed
 from benchmarks.ways import Floor, Way, bare, bare_handshake, official
-from infra.local.cloud import cloud
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
@@ -35,6 +34,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import Backend
+from tests.support.cloud_run.cloud import cloud
 from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
 
 if TYPE_CHECKING:

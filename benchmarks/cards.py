@@ -23,7 +23,7 @@ from benchmarks.base import SCIFACT, read_sources
 from benchmarks.measuring import print_table
 from benchmarks.relevance import HALVES, rows
 from functions.jobs.cards.extractive import extractive_card
-from infra.local.places import SAMPLE
+from infra.local.local_database import SAMPLE
 from shared.index.bm25 import idf
 from shared.text.key_sentences import key_sentences
 from shared.text.sentences import sentences

@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.base import SCIFACT, read_sources
 from benchmarks.measuring import print_table
-from infra.local.places import SAMPLE
+from infra.local.local_database import SAMPLE
 from infra.local.sample.load import FOLDER, Knowledge, chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder

@@ -16,11 +16,12 @@ import os
 import resource
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.measuring import interleaved, milliseconds, print_table, ratio
-from infra.deploy.discovery import ROOT, folder_of, jobs, tools
+from infra.build.discovery import ROOT
+from infra.build.functions import functions
 from tests.support.gateway_process import SECRET
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ FUNCTION: Final = "import google.cloud.firestore, functions_framework"
 GATEWAY: Final = "import mcp, google.cloud.firestore, functions_framework"
 # Development tools bring these and structlog imports them where it finds them; no bundle of a tool
 # or a job holds them.
-_AS_BUNDLED: Final = "import sys; sys.modules.update(rich=None, attr=None); "
+_AS_BUNDLED: Final = "import sys; sys.modules.update(rich=None, attr=None)\n"
 _COLLECTING: Final = "import gc; gc.disable = gc.freeze = gc.enable = int; "
-_AND_NO_MORE: Final = "; import os; os._exit(0)"
+_AND_NO_MORE: Final = "\nimport os; os._exit(0)"
 _OURS: Final = ("shared", "functions")
 
 
@@ -105,12 +106,13 @@ def _traced(code: str) -> dict[str, int]:
 
 async def main(rounds: int) -> None:
     """Measure tools, the gateway and jobs."""
-    of_tools = {each.name: f"{_AS_BUNDLED}import {folder_of(each)}.main" for each in tools()}
-    of_jobs = {each.name: f"{_AS_BUNDLED}import functions.jobs.{each.name}.main" for each in jobs()}
-    gateway = {"gateway": "import functions.gateway.main"}
-    await compare("Tools", FUNCTION, of_tools, rounds)
-    await compare("Gateway", GATEWAY, gateway, rounds)
-    await compare("Jobs, for information", FUNCTION, of_jobs, rounds)
+    codes: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for function in functions():
+        before = "" if function.kind == "gateway" else _AS_BUNDLED
+        codes[function.kind][function.name] = before + function.main
+    await compare("Tools", FUNCTION, codes["tool"], rounds)
+    await compare("Gateway", GATEWAY, codes["gateway"], rounds)
+    await compare("Jobs, for information", FUNCTION, codes["job"], rounds)
 
 
 if __name__ == "__main__":

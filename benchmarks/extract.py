@@ -33,9 +33,9 @@ from benchmarks.base import SCIFACT, Remembering, known_vectors
 from benchmarks.extract_set import TRAIN, Beside, Case, cases
 from benchmarks.extract_steps import taken
 from benchmarks.measuring import print_table
-from functions.tools.workspaces.extract_key_info.brought import just_brought
-from functions.tools.workspaces.extract_key_info.cutting import cut
-from functions.tools.workspaces.extract_key_info.ranked import ranked
+from functions.tools.workspaces.extract_key_info.corpus import in_memory
+from functions.tools.workspaces.extract_key_info.intake import cut
+from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
@@ -43,15 +43,16 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.context import Backend
+from shared.search.candidates import Mode, Question
 from shared.search.filter_plan import Selection
-from shared.search.hybrid import Mode, Question, rank
+from shared.search.hybrid import rank
 from tests.support.materials import extracted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from functions.tools.workspaces.extract_key_info.brought import Brought
+    from functions.tools.workspaces.extract_key_info.corpus import SearchedMaterials
     from shared.runtime.context import Deps
     from shared.workspaces.model import Cut
 
@@ -108,7 +109,7 @@ class Ways:
         """Where the passages start that each way finds, the best first."""
         cuts = cut(case.materials, self.deps.settings.extract_passage_characters)
         of = await taken(case.materials, cuts, self.deps)
-        brought = just_brought(of.material, of.parts, of.texts, of.vectors)
+        brought = in_memory(of.material, of.parts, of.texts, of.vectors)
         found = {
             OURS: await _hybrid(case, brought, self.deps),
             VECTORS: await _leg(case, brought, Mode.SEMANTIC, self.deps),
@@ -136,15 +137,15 @@ class Ways:
         return [cuts[place].start for place, score in zip(places, scores, strict=True) if score > 0]
 
 
-async def _hybrid(case: Case, brought: Brought, deps: Deps) -> list[int]:
-    result = await ranked(case.query, brought, len(case.materials), deps)
+async def _hybrid(case: Case, brought: SearchedMaterials, deps: Deps) -> list[int]:
+    result = await rank_passages(case.query, brought, len(case.materials), deps)
     return [source.place.start for _, source, _ in result.hits]
 
 
-async def _leg(case: Case, brought: Brought, mode: Mode, deps: Deps) -> list[int]:
+async def _leg(case: Case, brought: SearchedMaterials, mode: Mode, deps: Deps) -> list[int]:
     ranking = await rank(Question(case.query, mode, Selection()), brought.corpus, deps)
     ids = [hit.id for hit in ranking.hits]
-    sources = brought.sources(ids)
+    sources = brought.locations(ids)
     return [sources[name].place.start for name in ids]
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks.extract_set import claims, materials_of
 from benchmarks.extract_steps import steps
 from benchmarks.measuring import print_table, ratio
-from functions.tools.workspaces.extract_key_info.cutting import cut
+from functions.tools.workspaces.extract_key_info.intake import cut
 from functions.tools.workspaces.extract_key_info.tool import TOOL
 from shared.ai.embedding import Purpose, unit_vector
 from shared.ai.local_embedding import LocalEmbedder

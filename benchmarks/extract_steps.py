@@ -12,15 +12,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from benchmarks.extract_set import claims
-from functions.tools.workspaces.extract_key_info.brought import brought_before, just_brought
-from functions.tools.workspaces.extract_key_info.cutting import cut
-from functions.tools.workspaces.extract_key_info.ranked import ranked
-from functions.tools.workspaces.extract_key_info.taking_in import Taken, making
+from functions.tools.workspaces.extract_key_info.corpus import in_memory, stored
+from functions.tools.workspaces.extract_key_info.intake import Intake, current_making, cut
+from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.index.embedding_space import EmbeddingSpace
-from shared.search.legs import DENSE_POOL, LEXICAL_POOL
+from shared.search.candidates import DENSE_POOL, LEXICAL_POOL
 from shared.text.passages import CUTTING, cleaned, split_passages
 from shared.text.terms import terms
 from shared.workspaces.embedding import BATCH, keep_passages
@@ -70,7 +69,7 @@ class Watch:
         return result
 
 
-async def taken(text: str, cuts: Sequence[Cut], deps: Deps) -> Taken:
+async def taken(text: str, cuts: Sequence[Cut], deps: Deps) -> Intake:
     """Materials with everything that is stored of them, before any of it is."""
     parts = parts_of(cuts)
     texts = {each.passage_id: each.cleaned for each in cuts}
@@ -79,7 +78,7 @@ async def taken(text: str, cuts: Sequence[Cut], deps: Deps) -> Taken:
         document_id=id_of(text),
         arrival="bench",
         status=Status.ARRIVING,
-        making=making(deps),
+        making=current_making(deps),
         passage_characters=deps.settings.extract_passage_characters,
         cutting=CUTTING,
         characters=len(text),
@@ -87,7 +86,7 @@ async def taken(text: str, cuts: Sequence[Cut], deps: Deps) -> Taken:
         parts=len(parts),
         brought_at=deps.clock(),
     )
-    return Taken(material, parts, texts, dict(zip(texts, made, strict=True)))
+    return Intake(material, parts, texts, dict(zip(texts, made, strict=True)))
 
 
 async def steps(text: str, backend: Backend) -> dict[str, float]:
@@ -115,7 +114,7 @@ def _in_memory(text: str, most: int, watch: Watch) -> list[Cut]:
     return cuts
 
 
-async def _store(materials: Taken, store: Materials, deps: Deps, watch: Watch) -> None:
+async def _store(materials: Intake, store: Materials, deps: Deps, watch: Watch) -> None:
     material = materials.material
     standing = await store.look(material.document_id)
     await deps.database.commit(store.begin(standing, material, deps.clock()))
@@ -131,22 +130,22 @@ async def _store(materials: Taken, store: Materials, deps: Deps, watch: Watch) -
     without = lambda: keep_passages(materials.texts, material, store)  # noqa: E731 - like the others
     await watch.waiting("store them as known, without vectors", without)
     names = list(materials.texts)
-    await watch.waiting("read the vectors of all", lambda: store.known(names, material))
+    await watch.waiting("read the vectors of all", lambda: store.stored_passages(names, material))
 
 
-async def _rank(materials: Taken, store: Materials, deps: Deps, watch: Watch) -> None:
+async def _rank(materials: Intake, store: Materials, deps: Deps, watch: Watch) -> None:
     query = next(claims())
     vector = await deps.query_vector(query)
     material = replace(materials.material, status=Status.READY)
-    held = just_brought(material, materials.parts, materials.texts, materials.vectors)
-    await watch.waiting("rank in memory", lambda: ranked(query, held, TOP, deps))
-    kept = brought_before([material], store)
-    await watch.waiting("rank from the store", lambda: ranked(query, kept, TOP, deps))
+    held = in_memory(material, materials.parts, materials.texts, materials.vectors)
+    await watch.waiting("rank in memory", lambda: rank_passages(query, held, TOP, deps))
+    kept = stored([material], store)
+    await watch.waiting("rank from the store", lambda: rank_passages(query, kept, TOP, deps))
     await watch.waiting("from the store: read the parts", lambda: store.parts([material]))
-    stored, others = store.searched([material]), list(materials.texts)[-LEXICAL_POOL:]
+    passages, others = store.searched([material]), list(materials.texts)[-LEXICAL_POOL:]
     await watch.waiting(
-        "from the store: the nearest 50", lambda: stored.nearest(vector, DENSE_POOL)
+        "from the store: the nearest 50", lambda: passages.nearest(vector, DENSE_POOL)
     )
     await watch.waiting(
-        "from the store: compare 30 more", lambda: stored.similarities(vector, others)
+        "from the store: compare 30 more", lambda: passages.similarities(vector, others)
     )

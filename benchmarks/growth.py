@@ -23,7 +23,7 @@ from benchmarks.base import SCIFACT, Remembering, known_vectors, read_sources
 from benchmarks.measuring import print_table
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
-from infra.deploy.discovery import tools
+from infra.build.discovery import tools
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.jobs_set import SCIFACT, Forgetful, HashedWords, abstracts, shelve
 from benchmarks.measuring import print_table
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.core.log import only_warnings
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
@@ -171,7 +171,7 @@ async def _vote(backend: Backend, traces: int) -> None:
     """Put traces in with two votes each, of which their sums know nothing."""
     from shared.core.dates import utc_now
     from shared.traces.model import Trace, Writing
-    from shared.traces.repository import of_trace
+    from shared.traces.repository import TRACE
 
     now, client = utc_now(), backend.connection.client
     for number, row in enumerate(abstracts(traces)):
@@ -181,7 +181,7 @@ async def _vote(backend: Backend, traces: int) -> None:
         trace = Trace(
             trace_id=path.id, writing=writing, contributor="ada", created_at=now, updated_at=now
         )
-        batch.create(path, of_trace(trace))
+        batch.create(path, TRACE.write(trace))
         vote = {"vote": "up", "tag": None, "weight": 50, "revision": 1, "given_at": now}
         for voter in ("ben", "cas"):
             batch.create(path.collection("votes").document(voter), vote)

@@ -10,7 +10,7 @@ import zlib
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from shared.ai.embedding import unit_vector
 from tests.support.fakes.vertex import FakeVertex, Reply
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from benchmarks.base import SCIFACT, read_sources
 from benchmarks.measuring import print_table
-from infra.local.places import SAMPLE
+from infra.local.local_database import SAMPLE
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.index.bm25 import Postings, Totals, idf, pack, score

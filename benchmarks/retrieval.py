@@ -41,9 +41,10 @@ from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import BLOCK, Ingestion
 from shared.runtime.context import Backend
 from shared.runtime.job import Budget
+from shared.search.candidates import Mode, Question
 from shared.search.filter_plan import Selection
-from shared.search.hybrid import Mode, Question, rank
-from shared.search.source_diversity import in_turns
+from shared.search.fusion import in_turns
+from shared.search.hybrid import rank
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:

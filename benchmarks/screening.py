@@ -22,7 +22,7 @@ from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_cla
 
 from benchmarks.cold_start import importing
 from benchmarks.measuring import interleaved, milliseconds, print_table
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from shared.screening.screen import findings
 from tests.support.secret_samples import HOSTILE, INNOCENT, all_planted, personal
 

@@ -34,7 +34,8 @@ from shared.core.dates import utc_now
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import Backend
-from shared.search.hybrid import Mode, Question, rank
+from shared.search.candidates import Mode, Question
+from shared.search.hybrid import rank
 from shared.traces.corpus import bearing, index_entry, solved_problems
 from shared.traces.model import Trace, Writing
 from shared.traces.moderation import AGE, HALF_LIFE, VALIDATION, VOTES, moderated
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from shared.runtime.context import Deps
-    from shared.search.legs import Candidate
+    from shared.search.candidates import Candidate
 
     TracesById = Mapping[str, Trace]
     Way = Callable[[Sequence[Candidate[Trace]], TracesById], dict[str, float]]

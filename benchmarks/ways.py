@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from functions.gateway.calls import RECEIPT
+from functions.gateway.mcp.results import RECEIPT
 from shared.ai.embedding import Purpose
 from shared.index.postings import KNOWLEDGE
 from shared.index.vector_index import nearest_query
 from shared.knowledge.chunk_repository import COLLECTION, READ_FIELDS
-from shared.search.legs import DENSE_POOL, LEXICAL_POOL
+from shared.search.candidates import DENSE_POOL, LEXICAL_POOL
 from shared.text.terms import terms
 from tests.support.mcp_wire import HEADERS, MODERN, call
 

@@ -20,7 +20,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.measuring import print_table
-from infra.deploy.discovery import tools
+from infra.build.discovery import tools
 from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.core.caller import Caller
 from shared.core.meter import Meter

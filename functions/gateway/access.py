@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from functions.gateway.auth.access_tokens import AccessTokens
 from functions.gateway.auth.callers import Callers
 from functions.gateway.auth.public_url import issuer_of, resource_of
-from functions.gateway.billing import LedgerBilling
-from functions.gateway.calls import Calls
-from functions.gateway.external_billing import ExternalBilling
-from functions.gateway.limits import CallLimits
+from functions.gateway.calls.billing import LedgerBilling
+from functions.gateway.calls.external_billing import ExternalBilling
+from functions.gateway.calls.pipeline import Calls
+from functions.gateway.rate_limits import CallLimits
 from shared.accounts.keyring import Keyring
 from shared.core.dates import utc_now
 from shared.firestore.database import Connection
 
 if TYPE_CHECKING:
-    from functions.gateway.billing import Billing
-    from functions.gateway.dispatch import Dispatcher
+    from functions.gateway.calls.billing import Billing
+    from functions.gateway.calls.dispatch import Dispatcher
     from shared.core.dates import Clock
     from shared.core.settings import Settings
 

@@ -70,7 +70,7 @@ class Catalog:
 
     def __init__(self, declarations: list[Declaration]) -> None:
         """Know these tools."""
-        self._by_name = {each.name: each for each in sorted(declarations, key=lambda d: d.name)}
+        self._by_name = {tool.name: tool for tool in sorted(declarations, key=lambda d: d.name)}
 
     @classmethod
     def load(cls) -> Catalog:
@@ -88,9 +88,10 @@ class Catalog:
         self._refuse_unknown("DISABLED_TOOLS", settings.disabled_tools)
         self._refuse_unknown("TOOL_TIMEOUTS", settings.tool_timeouts)
         self._refuse_unknown("TOOL_PRICES", settings.tool_prices)
-        on = [each for each in self._by_name.values() if each.name not in settings.disabled_tools]
-        readable = {each.resource.uri for each in on if each.resource}
-        return Catalog([_configured(each, settings, readable) for each in on])
+        off = settings.disabled_tools
+        tools = [tool for tool in self._by_name.values() if tool.name not in off]
+        readable = {tool.resource.uri for tool in tools if tool.resource}
+        return Catalog([_configured(tool, settings, readable) for tool in tools])
 
     @property
     def names(self) -> list[str]:
@@ -99,42 +100,42 @@ class Catalog:
 
     def open_to(self, caller: Caller) -> list[Declaration]:
         """The tools that this caller may call."""
-        return [each for each in self._reached_by(caller) if not each.internal]
+        return [tool for tool in self._reached_by(caller) if not tool.internal]
 
     def closed_to(self, name: str, caller: Caller) -> Declaration | None:
         """The tool of this name, if there is one and the caller needs more rights to call it."""
-        found = self._by_name.get(name)
-        return found if found and not found.internal and not found.is_open_to(caller) else None
+        tool = self._by_name.get(name)
+        return tool if tool and not tool.internal and not tool.is_open_to(caller) else None
 
     def get(self, name: str, caller: Caller) -> Declaration | None:
         """The tool of this name, if there is one and the caller may call it."""
-        return next((each for each in self.open_to(caller) if each.name == name), None)
+        return next((tool for tool in self.open_to(caller) if tool.name == name), None)
 
     def readable(self, caller: Caller) -> list[tuple[Declaration, ResourceTemplate]]:
         """The tools whose answers this caller may read as resources, and as which."""
-        return [(each, each.resource) for each in self._reached_by(caller) if each.resource]
+        return [(tool, tool.resource) for tool in self._reached_by(caller) if tool.resource]
 
     def listed(self, caller: Caller) -> list[tuple[Declaration, Links]]:
         """The tools whose pages make up this caller's list of all resources."""
-        found = [(each, each.links) for each in self._reached_by(caller) if each.links]
-        return [(tool, links) for tool, links in found if links.listed]
+        linking = [(tool, tool.links) for tool in self._reached_by(caller) if tool.links]
+        return [(tool, links) for tool, links in linking if links.listed]
 
     def completing(self, kind: str, caller: Caller) -> Declaration | None:
         """The tool that completes names of this kind, if there is one."""
-        return next((each for each in self._reached_by(caller) if kind in each.completes), None)
+        return next((tool for tool in self._reached_by(caller) if kind in tool.completes), None)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """What the tool of this name takes, if there is one."""
-        found = self._by_name.get(name)
-        return found.input_schema if found else None
+        tool = self._by_name.get(name)
+        return tool.input_schema if tool else None
 
     def _reached_by(self, caller: Caller) -> list[Declaration]:
-        return [each for each in self._by_name.values() if each.is_open_to(caller)]
+        return [tool for tool in self._by_name.values() if tool.is_open_to(caller)]
 
     def _refuse_unknown(self, variable: str, names: Collection[str]) -> None:
         if unknown := sorted(set(names) - self._by_name.keys()):
-            wrong, known = ", ".join(unknown), ", ".join(self.names)
-            raise InvalidInput(f"{variable} names {wrong}, and the tools are: {known}.")
+            wrong, right = ", ".join(unknown), ", ".join(self.names)
+            raise InvalidInput(f"{variable} names {wrong}, and the tools are: {right}.")
 
 
 def _configured(tool: Declaration, settings: Settings, readable: Collection[str]) -> Declaration:

@@ -2,9 +2,9 @@
 
 from shared.core import cold_start  # isort: split
 
+from functions.gateway.app import gateway
+from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
-from functions.gateway.dispatch import HttpDispatcher
-from functions.gateway.http import gateway
 from shared.core.settings import Settings
 
 _settings = Settings()

@@ -11,31 +11,23 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from google.api_core.exceptions import Forbidden as ApiForbidden
 from google.api_core.exceptions import NotFound, PreconditionFailed
+from google.cloud.storage.constants import PUBLIC_ACCESS_PREVENTION_ENFORCED
 
 from infra.cloud.deployment import NAME, Deployment, parsed
-from infra.cloud.failures import NotDone, Refused
-from infra.cloud.services import project_number
+from infra.cloud.failures import NotDone
 from shared.core.cloud_storage import translated
 from shared.core.errors import Forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from pathlib import Path
 
     from google.cloud.storage import Client
 
-    from infra.cloud.google_api import GoogleApi
-
 LAST_GOOD: Final = "releases/last-good.json"
 STATE_PREFIX: Final = "terraform"
-_SAFE: Final[dict[str, Any]] = {
-    "versioning": {"enabled": True},
-    "iamConfiguration": {
-        "uniformBucketLevelAccess": {"enabled": True},
-        "publicAccessPrevention": "enforced",
-    },
-}
 _FORBIDDEN: Final = 403
 _SECONDS: Final = 120
 
@@ -47,6 +39,35 @@ class Bucket:
         """Reach it through Google's client; nothing is asked yet."""
         self.name = name
         self._bucket = client.bucket(name)
+
+    def make(self, project_number: str, region: str) -> bool:
+        """Make it unless it is there: versioned, and closed to the public.
+
+        Returns:
+            Whether it had to be made.
+
+        Raises:
+            NotDone: Its name is taken by somebody else: names of buckets are the whole world's.
+                Whoever holds it could put functions of their own in the place of ours.
+        """
+        bucket = self._bucket
+        try:
+            with translated(_refused, ApiForbidden, NotFound):
+                bucket.reload()
+        except NotFound:
+            self._protect()
+            with translated(_refused):
+                bucket.create(location=region)
+            return True
+        except ApiForbidden as error:
+            raise self._not_ours(f"or you may not see it. {error}") from error
+        if str(bucket.project_number) != project_number:
+            raise self._not_ours("it is of another project.")
+        if not self._is_protected():
+            self._protect()
+            with translated(_refused):
+                bucket.patch()
+        return False
 
     def upload_missing(self, folder: Path, names: Iterable[str]) -> list[str]:
         """Bring bundles there that are not there yet. Their names say what is in them.
@@ -86,6 +107,24 @@ class Bucket:
         held = {"manifest": json.loads(manifest), "deployment": json.loads(deployment.to_json())}
         self._write(LAST_GOOD, json.dumps(held, indent=2) + "\n")
 
+    def _is_protected(self) -> bool:
+        access = self._bucket.iam_configuration
+        is_closed = access.get("publicAccessPrevention") == PUBLIC_ACCESS_PREVENTION_ENFORCED
+        is_uniform = access.uniform_bucket_level_access_enabled
+        return bool(self._bucket.versioning_enabled and is_closed and is_uniform)
+
+    def _protect(self) -> None:
+        self._bucket.versioning_enabled = True
+        access = self._bucket.iam_configuration
+        access.public_access_prevention = PUBLIC_ACCESS_PREVENTION_ENFORCED
+        access.uniform_bucket_level_access_enabled = True
+
+    def _not_ours(self, why: str) -> NotDone:
+        return NotDone(
+            f"The bucket gs://{self.name} belongs to somebody else, {why}\n"
+            "Nothing was written there. Next: choose another project, for another name"
+        )
+
     def _place(self, name: str) -> str:
         return f"gs://{self.name}/{name}"
 
@@ -114,55 +153,6 @@ class Bucket:
                 )
         except PreconditionFailed:
             return  # another run was faster, with the same content
-
-
-def make_bucket(api: GoogleApi, deployment: Deployment) -> bool:
-    """Make it unless it is there: versioned, and closed to the public.
-
-    https://cloud.google.com/storage/docs/json_api/v1/buckets
-
-    Returns:
-        Whether it had to be made.
-
-    Raises:
-        NotDone: Its name is taken by somebody else: names of buckets are the whole world's. Whoever
-            holds it could put functions of their own in the place of ours.
-    """
-    found = _found(api, deployment)
-    if found is None:
-        body = {"name": deployment.bucket, "location": deployment.region, **_SAFE}
-        api.post("storage", "storage/v1/b", body, {"project": deployment.project})
-    elif _lacks(found, _SAFE):
-        api.patch("storage", f"storage/v1/b/{deployment.bucket}", _SAFE)
-    return found is None
-
-
-def _found(api: GoogleApi, deployment: Deployment) -> dict[str, Any] | None:
-    """The bucket, if it is there and ours."""
-    try:
-        found = api.find("storage", f"storage/v1/b/{deployment.bucket}")
-    except Refused as refusal:
-        if refusal.status == _FORBIDDEN:
-            raise _not_ours(deployment, f"or you may not see it. {refusal.message}") from refusal
-        raise
-    number = project_number(api, deployment.project) if found else ""
-    if found and str(found.get("projectNumber")) != number:
-        raise _not_ours(deployment, f"it is not of {deployment.project}.")
-    return found
-
-
-def _not_ours(deployment: Deployment, why: str) -> NotDone:
-    return NotDone(
-        f"The bucket gs://{deployment.bucket} belongs to somebody else, {why}\n"
-        "Nothing was written there. Next: choose another project, for another name"
-    )
-
-
-def _lacks(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return any(
-        _lacks(found.get(name, {}), value) if isinstance(value, dict) else found.get(name) != value
-        for name, value in wanted.items()
-    )
 
 
 def _refused(error: Exception, status: int) -> Forbidden:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from infra.build.discovery import ROOT
 from infra.cloud.failures import NotDone
 from infra.cloud.settings_check import example, expect_valid_settings
-from infra.deploy.discovery import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,7 +142,7 @@ def checked(text: str | bytes, place: str) -> Deployment:
         NotDone: It describes none, or functions could not start with its settings.
     """
     deployment = parsed(text, place)
-    expect_valid_settings(deployment, place)
+    expect_valid_settings(deployment.settings, deployment.secrets, deployment.public_url, place)
     return deployment
 
 

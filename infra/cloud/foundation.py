@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from infra.cloud.bucket import STATE_PREFIX, make_bucket
+from infra.cloud.bucket import STATE_PREFIX
 from infra.cloud.databases import BY_NAME, expect_own_databases
 from infra.cloud.failures import NotDone
 from infra.cloud.secret_values import ACCESS_SECRETS, random_access_secrets
+from infra.cloud.services import project_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +41,8 @@ def backend(deployment: Deployment) -> Mapping[str, str]:
 
 def prepare_bucket(cloud: Cloud) -> None:
     """Make the bucket, and lead Terraform to its state there."""
-    if make_bucket(cloud.api, cloud.deployment):
+    number = project_number(cloud.api, cloud.deployment.project)
+    if cloud.bucket.make(number, cloud.deployment.region):
         cloud.say(f"  made gs://{cloud.deployment.bucket}")
     cloud.terraform.init()
 

@@ -80,19 +80,9 @@ class GoogleApi:
                 return found
             asked["pageToken"] = page["nextPageToken"]
 
-    def post(
-        self,
-        service: str,
-        path: str,
-        body: Mapping[str, Any],
-        params: Mapping[str, str | list[str]] | None = None,
-    ) -> dict[str, Any]:
+    def post(self, service: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Have something made or done. What is secret stands in the body, never in the address."""
-        return self._sent("POST", service, path, params=params, json=body)
-
-    def patch(self, service: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Have something changed; what the body does not name stays as it is."""
-        return self._sent("PATCH", service, path, json=body)
+        return self._sent("POST", service, path, json=body)
 
     def await_done(self, service: str, operation: dict[str, Any]) -> None:
         """Wait for a long-running operation (`google.longrunning.Operation`).

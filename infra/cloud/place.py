@@ -9,7 +9,7 @@ from infra.cloud.deployment import NAME, PATH, read
 from infra.cloud.failures import NotDone
 from infra.cloud.google_api import GoogleApi, signed_in
 from infra.cloud.secret_values import ACCESS_SECRETS, SecretValues
-from infra.local import places
+from infra.local import local_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -54,7 +54,7 @@ def share_secret(secrets_of: Callable[[str], SecretValues] = _in_the_cloud) -> N
     may become the secret of a deployment.
     """
     if "FIRESTORE_EMULATOR_HOST" in os.environ:
-        places.share_secret()
+        local_database.share_secret()
     elif not os.environ.get(ACCESS_SECRETS):
         os.environ[ACCESS_SECRETS] = secrets_of(os.environ["GOOGLE_CLOUD_PROJECT"]).read(
             ACCESS_SECRETS
@@ -68,7 +68,7 @@ def share_secrets_of_jobs(
 
     Terraform makes only those; what this process is told already, it keeps.
     """
-    from infra.deploy.functions import functions  # which reads every tool and job
+    from infra.build.functions import functions  # which reads every tool and job
 
     if "FIRESTORE_EMULATOR_HOST" in os.environ:
         return

@@ -17,29 +17,37 @@ from shared.core.settings import LEAST_SECRET, Settings, value_of
 from shared.core.settings_errors import problems
 
 if TYPE_CHECKING:
-    from infra.cloud.deployment import Deployment
+    from collections.abc import Iterable, Mapping
 
 _PROVIDERS: Final = ("vertex", "openai")
 """The local one is a model file, which is in no bundle."""
 _ADDRESS: Final = "https://carrel-gateway-123456789012.europe-west1.run.app"
 
 
-def expect_valid_settings(deployment: Deployment, place: str) -> None:
+def expect_valid_settings(
+    settings: Mapping[str, str], secrets: Iterable[str], public_url: str | None, place: str
+) -> None:
     """Read the settings as a function does, whose secrets are there.
+
+    Args:
+        settings: Their values, by names in capitals.
+        secrets: The names of those that are kept in Secret Manager.
+        public_url: The address of the gateway; None: the one that Cloud Run gives.
+        place: What to call the file in errors.
 
     Raises:
         NotDone: It would not start with them; the message names the setting and what to write.
     """
-    provider = deployment.settings.get("EMBEDDING_PROVIDER")
+    provider = settings.get("EMBEDDING_PROVIDER")
     if provider not in _PROVIDERS:
         wanted = " or ".join(f'"{each}"' for each in _PROVIDERS)
         said = f"write {wanted}, since functions have no other"
         raise NotDone(f"{place}: settings.EMBEDDING_PROVIDER: {said}")
-    if unknown := sorted(deployment.settings.keys() - _names()):
+    if unknown := sorted(settings.keys() - _names()):
         said = f"{place}: settings.{unknown[0]}: there is none of this name"
         raise NotDone(f"{said}; shared/core/settings.py says what there is, here it is in capitals")
     try:
-        _read(_values(deployment))
+        _read(_values(settings, secrets) | {"public_url": public_url or _ADDRESS})
     except InvalidInput as error:
         raise NotDone(f"{place}: settings: {error.message}") from None
     except ValidationError as error:
@@ -59,11 +67,12 @@ def _names() -> set[str]:
     return {name.upper() for name in Settings.model_fields}
 
 
-def _values(deployment: Deployment) -> dict[str, Any]:
-    given = {name.lower(): value_of(text) for name, text in deployment.settings.items() if text}
-    secrets: dict[str, Any] = {name.lower(): "a-placeholder" for name in deployment.secrets}
-    secrets["access_secrets"] = ["x" * LEAST_SECRET]
-    return given | secrets | {"public_url": deployment.public_url or _ADDRESS}
+def _values(settings: Mapping[str, str], secrets: Iterable[str]) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        name.lower(): value_of(text) for name, text in settings.items() if text
+    }
+    values |= dict.fromkeys(map(str.lower, secrets), "a-placeholder")
+    return values | {"access_secrets": ["x" * LEAST_SECRET]}
 
 
 def _read(values: dict[str, Any]) -> None:

@@ -12,8 +12,8 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from infra.build.discovery import ROOT
 from infra.cloud.failures import NotDone
-from infra.deploy.discovery import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

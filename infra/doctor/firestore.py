@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from infra.deploy.index_file import Index, IndexFile, Mode
+from infra.build.index_file import Index, IndexFile, Mode
 from infra.doctor.check import Check, Finding, ok, wrong
 
 if TYPE_CHECKING:

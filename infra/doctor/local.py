@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 import httpx2
 
 from infra.doctor.check import Check, Finding, State, ok, wrong
-from infra.local import places
+from infra.local import local_database
 from infra.local.emulator import EmulatorMissing, find_emulator
-from infra.local.keeper import StateFolder
+from infra.local.emulator_daemon import StateFolder
 from infra.local.processes import answers
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class Machine:
 
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     port: int = 8080
-    state: Path = places.STATE
-    emulator_port: int = field(default_factory=places.emulator_port)
+    state: Path = local_database.STATE
+    emulator_port: int = field(default_factory=local_database.emulator_port)
     python: tuple[int, ...] = sys.version_info[:3]
 
 

@@ -23,7 +23,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from infra.local.file_lock import locked
+from infra.file_lock import locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

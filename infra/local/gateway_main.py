@@ -1,11 +1,21 @@
-"""The gateway for a laptop: the same function, with the tools in its own process."""
+"""The gateway for a laptop: the same function, with the tools in its own process or each in its."""
 
+import os
+
+from functions.gateway.app import gateway
+from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
-from functions.gateway.http import gateway
 from infra.local.inline import InlineDispatcher
+from infra.local.tool_processes import FUNCTION_SECRET, SecretOfRun
 from shared.core.settings import Settings
 from shared.runtime.context import Backend
 
 _settings = Settings()
 _catalog = Catalog.load().configured(_settings)
-handle = gateway(_settings, InlineDispatcher(Backend(_settings)), _catalog)
+_secret = os.environ.pop(FUNCTION_SECRET, None)
+_dispatcher = (
+    HttpDispatcher(_settings.tool_urls, SecretOfRun(_secret), _catalog.names)
+    if _secret
+    else InlineDispatcher(Backend(_settings))
+)
+handle = gateway(_settings, _dispatcher, _catalog)

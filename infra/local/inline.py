@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from infra.deploy.discovery import tools
+from infra.build.discovery import tools
 from shared.core.errors import CarrelError
 from shared.runtime.invocation import call
 

@@ -15,7 +15,7 @@ from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.extract.job import JOB as EXTRACT
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
-from infra.local.places import SAMPLE
+from infra.local.local_database import SAMPLE
 from shared.core.caller import Caller
 from shared.core.log import only_warnings
 from shared.core.meter import Meter

@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 START_SECONDS: Final = 60.0
 LOOPBACK: Final = "127.0.0.1"
-_LAUNCHER: Final = Path(__file__).with_name("serve_function.py")
+launcher = Path(__file__).with_name("serve_function.py")
+"""The script that serves a function. Tests put one here that records queries, too."""
 
 
 class NotStarted(Exception):
@@ -109,10 +110,9 @@ def start(
         NotStarted: Somebody else has the port.
     """
     with bound(port or 0) as listener:
-        launcher = [str(program.python), "-P", str(_LAUNCHER)]
         process = run(
             stack,
-            [*launcher, str(listener.fileno()), str(program.source)],
+            [str(program.python), "-P", str(launcher), str(listener.fileno()), str(program.source)],
             environment=program.environment,
             folder=program.folder,
             sockets=[listener],

@@ -12,22 +12,46 @@ configured. Its app therefore runs under uvicorn, which is one of its dependenci
 
 from __future__ import annotations
 
+import hmac
 import os
 import signal
 import socket
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
+from starlette.responses import PlainTextResponse
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 KEEP_ALIVE_SECONDS: Final = 75
 """Seconds that an idle connection stays open. It is long because a busy client may not notice that
 the server has closed a connection, and then its next request fails."""
+REQUIRED_SECRET: Final = "CARREL_REQUIRED_SECRET"  # noqa: S105 - the variable's name
+"""The environment variable with the secret that each request must carry, if any must."""
+
+
+class RequireSecret:
+    """Lets requests through to an app that carry a secret as their bearer token."""
+
+    def __init__(self, app: ASGIApp, secret: str) -> None:
+        """Guard the app."""
+        self._app = app
+        self._expected = f"Bearer {secret}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer 403."""
+        if scope["type"] != "lifespan" and not self._has_secret(scope):
+            response = PlainTextResponse("Only the gateway of this run may call.", 403)
+            await response(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _has_secret(self, scope: Scope) -> bool:
+        values = [value for name, value in scope["headers"] if name == b"authorization"]
+        return len(values) == 1 and hmac.compare_digest(values[0], self._expected)
 
 
 def end_with_parent() -> None:
@@ -55,16 +79,6 @@ def server(app: ASGIApp) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def _record_queries() -> None:
-    """Record queries for the test suite, which checks that each has an index."""
-    checkout = str(Path(__file__).parents[2])
-    sys.path.insert(0, checkout)
-    from infra.deploy.query_recorder import record_to_directory
-
-    sys.path.remove(checkout)
-    record_to_directory()
-
-
 if __name__ == "__main__":
     import functions_framework
 
@@ -72,7 +86,8 @@ if __name__ == "__main__":
     end_with_parent()
     # After a graceful shutdown uvicorn raises the signal again, for the handler installed here.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-    if os.environ.get("CARREL_RECORD_QUERIES"):
-        _record_queries()
+    _secret = os.environ.pop(REQUIRED_SECRET, None)
     _app = functions_framework.create_app("handle", _path)  # type: ignore[no-untyped-call]
-    server(_app).run([socket.socket(fileno=int(_socket))])
+    server(RequireSecret(_app, _secret) if _secret else _app).run(
+        [socket.socket(fileno=int(_socket))]
+    )

@@ -9,7 +9,7 @@ from mcp.server.stdio import stdio_server
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.catalog import Catalog
-from functions.gateway.server import mcp_server
+from functions.gateway.mcp.server import mcp_server
 from infra.local.inline import InlineDispatcher
 from shared.core.caller import Caller
 from shared.runtime.context import Backend

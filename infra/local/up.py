@@ -13,11 +13,19 @@ import click
 
 from functions.gateway.auth.visitor import LOCAL_USER
 from functions.gateway.catalog import Catalog
-from infra.deploy.discovery import ROOT, tools
+from infra.build.discovery import tools
 from infra.local.emulator import PROJECT
 from infra.local.jobs import load_sample
-from infra.local.places import STATE, await_end, database, is_served, share_secret, variables
+from infra.local.local_database import (
+    STATE,
+    await_end,
+    database,
+    is_served,
+    share_secret,
+    variables,
+)
 from infra.local.processes import NotStarted, answers, in_checkout, serve
+from infra.local.tool_processes import GATEWAY, serve_tools
 from infra.local.welcome import origin, welcome
 from shared.core.settings import Settings
 
@@ -97,11 +105,10 @@ def _program(
     stack: ExitStack, choices: Choices, environment: dict[str, str], log: Path
 ) -> tuple[Program, Callable[[], str]]:
     if not choices.functions:
-        return in_checkout(ROOT / "infra" / "local" / "gateway_main.py", environment), str
-    from infra.local.cloud import cloud
-
+        return in_checkout(GATEWAY, environment), str
     click.echo("Starting each tool as a function of its own ...")
-    functions = stack.enter_context(cloud([tool.name for tool in tools()], environment, log=log))
+    names = [tool.name for tool in tools()]
+    functions = stack.enter_context(serve_tools(names, environment, log=log))
     return functions.gateway(environment), functions.dead
 
 

@@ -2,7 +2,7 @@ locals {
   # The files that the tests prove complete, and the emulator reads too.
   index_files = {
     "(default)" = jsondecode(file("${path.module}/../../firestore.indexes.json"))
-    "access"    = jsondecode(file("${path.module}/../deploy/access.indexes.json"))
+    "access"    = jsondecode(file("${path.module}/../build/access.indexes.json"))
   }
 
   # Of each index: what tells it from others, such as "(default) chunks: facets CONTAINS, embedding VECTOR".

@@ -1,5 +1,5 @@
 locals {
-  metrics = { for metric in jsondecode(file("${path.module}/../deploy/log_metrics.json")) : metric.name => metric }
+  metrics = { for metric in jsondecode(file("${path.module}/../build/log_metrics.json")) : metric.name => metric }
 
   # A metric of ours, as PromQL names it: local.promql["job_runs_total"].
   # https://cloud.google.com/monitoring/promql/promql-mapping

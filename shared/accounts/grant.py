@@ -4,7 +4,7 @@ What a person allowed a program to do on their behalf: one sign-in, from code to
 
 A grant lives through generations. Generation 0 has a code that waits to be exchanged; each
 generation after it has one refresh token. Nothing secret is part of a grant: codes and tokens are
-signatures over its id and generation (`functions/gateway/oauth/tickets.py`).
+signatures over its id and generation (`functions/gateway/oauth`).
 """
 
 from __future__ import annotations

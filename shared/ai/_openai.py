@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from shared.ai.embedding import unit_vector
-from shared.ai.retrying import ATTEMPTS_IN_TIME, LONGEST_WAIT, retry_after
+from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.core.dates import utc_now
 from shared.core.errors import (
     CarrelError,
@@ -24,6 +24,7 @@ from shared.core.errors import (
     RateLimited,
     Unavailable,
 )
+from shared.core.http import LONGEST_WAIT, retry_after
 from shared.core.log import log
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import httpx2
 from google.auth import exceptions as auth
 from google.genai import errors
 
-from shared.ai.retrying import retry_after, retry_with_backoff
 from shared.core.dates import utc_now
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
+from shared.core.http import retry_after, retry_with_backoff
 from shared.core.log import log
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from shared.ai._openai import Endpoint, Key, RefusedTexts
 from shared.ai.embedding import require_unicode
-from shared.ai.retrying import concurrently, deadline_for, retry_with_backoff
+from shared.ai.retrying import concurrently, deadline_for
 from shared.core.circuit_breaker import Breaker
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
+from shared.core.http import retry_with_backoff
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,11 @@ CarrelError
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class CarrelError(Exception):
@@ -54,7 +58,15 @@ class CarrelError(Exception):
 
 
 class ToolFailure(CarrelError):
-    """The caller can act on it."""
+    """The caller can act on it.
+
+    Attributes:
+        task: The task that the call worked in, where its tool says so.
+        facts: For the log and the audit, where no content may stand.
+    """
+
+    task: str | None = None
+    facts: Mapping[str, Any] = MappingProxyType({})
 
 
 class InvalidInput(ToolFailure):

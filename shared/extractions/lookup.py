@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from shared.core.caller import Tier
 from shared.core.errors import InvalidInput, NotFound
 from shared.extractions.advice import Advice, why_nothing
 from shared.extractions.pages import Wanted, page_of
 from shared.extractions.topic_names import normal_topic
-from shared.extractions.views import Metadata, ResultT, result_of
+from shared.extractions.views import Attribution, ExtractionArguments, Metadata, ResultT, result_of
 from shared.knowledge.source_repository import Sources
+from shared.runtime.capabilities import Need
 from shared.runtime.pagination import fitting, write_cursor
+from shared.runtime.schemas import Result
+from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from shared.extractions.pages import Found, Page
-    from shared.extractions.views import ExtractionArguments
     from shared.knowledge.source_repository import StoredSource
     from shared.runtime.context import Deps
+
+ArgumentsT = TypeVar("ArgumentsT", bound=ExtractionArguments)
+OutT = TypeVar("OutT", bound=Result)
 
 ALL: Final = "all"
 """What stands for the topic where there is none."""
@@ -27,6 +33,47 @@ EXHAUSTED: Final = (
     "The 1,000 nearest have been shown. To see others, narrow by topic or source_id, or ask more"
     " precisely."
 )
+
+
+def lookup_tool(  # noqa: PLR0913 - a declaration
+    *,
+    name: str,
+    title: str,
+    description: str,
+    input: type[ArgumentsT],  # noqa: A002 - as `Tool` calls it
+    output: type[OutT],
+    kind: type[Attribution],
+    item_name: str,
+) -> Tool[ArgumentsT, OutT]:
+    """Declare a tool that looks up extractions of one type.
+
+    Args:
+        name: As in `Tool`, and so the next four.
+        title: What people see.
+        description: For the model.
+        input: What it takes.
+        output: `Answer[kind]`.
+        kind: What a result is.
+        item_name: The field of a result that names it to people.
+    """
+
+    async def run(args: ArgumentsT, deps: Deps) -> OutT:
+        """Look them up: two round trips, three with a query (see `look_up`)."""
+        return output(**await look_up(args, kind, deps))
+
+    return Tool(
+        name=name,
+        title=title,
+        description=description,
+        input=input,
+        output=output,
+        run=run,
+        effect=Effect.READ,
+        tier=Tier.PUBLIC,
+        links=Links(items="results", uri="carrel://chunk/{chunk_id}", name=item_name),
+        needs=frozenset({Need.EMBEDDING}),
+        settings=("topic_aliases",),
+    )
 
 
 async def look_up(args: ExtractionArguments, kind: type[ResultT], deps: Deps) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter
 from shared.extractions.repository import MOST_NEAR, Extractions, place
 from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.pagination import read_cursor
-from shared.runtime.tool import DocumentId
+from shared.runtime.schemas import DocumentId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from pydantic import AliasChoices, Field, StringConstraints
 
 from shared.extractions.model import ExtractionType
 from shared.runtime.pagination import CursorText
-from shared.runtime.tool import Arguments, DocumentId, Result
+from shared.runtime.schemas import Arguments, DocumentId, Result
 
 if TYPE_CHECKING:
     from shared.extractions.model import Extraction

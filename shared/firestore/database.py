@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+import uuid
 from collections import defaultdict
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from google.api_core import exceptions
-from google.cloud.firestore import AsyncClient
+from google.cloud.firestore import AsyncClient, LastUpdateOption
 from google.cloud.firestore_v1.async_aggregation import AsyncAggregationQuery
 
 from shared.core.errors import Conflict, PlatformFault, Unavailable
@@ -30,8 +33,8 @@ if TYPE_CHECKING:
     from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
     from google.cloud.firestore_v1.types import WriteResult
 
+    from shared.core.dates import Clock
     from shared.core.meter import Meter
-    from shared.firestore.leases import Lease
 
     Document = DocumentSnapshot[Any]
     """A document as it was read."""
@@ -78,6 +81,48 @@ class LeaseLost(Conflict):
     """Another run has taken over; nothing of the refused commit was written."""
 
 
+@dataclass(slots=True)
+class Lease:
+    """A lease that is held. Its renewal, preconditioned, rides in every commit of the run.
+
+    Attributes:
+        job: What it is the lease of.
+        holder: Names this run.
+        seconds: How long it lasts after the last commit.
+        update_time: When this run last wrote it, as far as it knows.
+    """
+
+    job: str
+    holder: str
+    seconds: float
+    update_time: Any
+    _reference: AsyncDocumentReference
+    _clock: Clock
+
+    def renew_in(self, batch: AsyncWriteBatch) -> str:
+        """Add the renewal to a batch: if the lease was lost, the whole batch is refused.
+
+        Returns:
+            What the lease then names as its last commit.
+        """
+        expiry = self._clock() + timedelta(seconds=self.seconds)
+        commit_id = uuid.uuid4().hex
+        renewal = {"expires_at": expiry, "commit": commit_id}
+        batch.update(self._reference, renewal, LastUpdateOption(self.update_time))
+        return commit_id
+
+    async def present(self, database: Database) -> DocumentSnapshot[Any]:
+        """The lease as it stands.
+
+        Raises:
+            LeaseLost: Another run has taken it.
+        """
+        snapshot = await database.get(self._reference)
+        if not snapshot.exists or snapshot.get("holder") != self.holder:
+            raise LeaseLost(f"Another run holds the lease of {self.job}; this one stops.")
+        return snapshot
+
+
 class Database:
     """Firestore, for the length of one call or one run."""
 
@@ -89,7 +134,7 @@ class Database:
         *,
         read_only: bool = False,
     ) -> None:
-        """Use a connection, whose client belongs to the running event loop.
+        """Use a connection, which opens with the first request.
 
         Args:
             connection: What the process has open.
@@ -98,13 +143,18 @@ class Database:
                 tries, which is a minute and more.
             read_only: Whether to refuse to write, as the cloud does by the role of an account.
         """
-        self.client = connection.client
         self.meter = meter
+        self._connection = connection
         self._request_seconds = request_seconds
         self._read_only = read_only
         self._caches = connection.caches
         self.lease: Lease | None = None
         self._one_commit = asyncio.Lock()
+
+    @property
+    def client(self) -> AsyncClient:
+        """The client, which belongs to the running event loop."""
+        return self._connection.client
 
     def cache(self, repository: str) -> dict[Any, Any]:
         """What a repository remembers for all calls of the process."""

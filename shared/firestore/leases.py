@@ -2,65 +2,21 @@
 
 from __future__ import annotations
 
-import uuid
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from google.cloud.firestore import LastUpdateOption
 
-from shared.firestore.database import LeaseLost, Stale, together
+from shared.firestore.database import Lease, Stale, together
 from shared.firestore.runs import Runs, new_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from google.cloud.firestore import AsyncDocumentReference, AsyncWriteBatch, DocumentSnapshot
+    from google.cloud.firestore import DocumentSnapshot
 
     from shared.core.dates import Clock
     from shared.firestore.database import Database, Write
-
-
-@dataclass(slots=True)
-class Lease:
-    """A lease that is held. Its renewal, preconditioned, rides in every commit of the run.
-
-    Attributes:
-        job: What it is the lease of.
-        holder: Names this run.
-        seconds: How long it lasts after the last commit.
-        update_time: When this run last wrote it, as far as it knows.
-    """
-
-    job: str
-    holder: str
-    seconds: float
-    update_time: Any
-    _reference: AsyncDocumentReference
-    _clock: Clock
-
-    def renew_in(self, batch: AsyncWriteBatch) -> str:
-        """Add the renewal to a batch: if the lease was lost, the whole batch is refused.
-
-        Returns:
-            What the lease then names as its last commit.
-        """
-        expiry = self._clock() + timedelta(seconds=self.seconds)
-        commit_id = uuid.uuid4().hex
-        renewal = {"expires_at": expiry, "commit": commit_id}
-        batch.update(self._reference, renewal, LastUpdateOption(self.update_time))
-        return commit_id
-
-    async def present(self, database: Database) -> DocumentSnapshot[Any]:
-        """The lease as it stands.
-
-        Raises:
-            LeaseLost: Another run has taken it.
-        """
-        snapshot = await database.get(self._reference)
-        if not snapshot.exists or snapshot.get("holder") != self.holder:
-            raise LeaseLost(f"Another run holds the lease of {self.job}; this one stops.")
-        return snapshot
 
 
 class Leases:

@@ -5,12 +5,12 @@ Each is kept with what the call wrote, for when the same call is sent again.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.firestore.writes import known
+from shared.firestore.codec import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +48,9 @@ class Replay:
     about: str | None = None
 
 
+_CODEC: Final = Codec(Replay)
+
+
 class Replays:
     """One user's answers."""
 
@@ -59,7 +62,7 @@ class Replays:
     async def get(self, call_id: str) -> Replay | None:
         """What the call answered, if it was ever finished and is not forgotten."""
         snapshot = await self._database.get(self._at(call_id))
-        return Replay(**known(Replay, snapshot.to_dict())) if snapshot.exists else None
+        return _CODEC.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
     async def about(self, path: str, limit: int) -> list[DocumentSnapshot[Any]]:
         """Answers that belong to what has this path: which they are, not what they say.
@@ -71,7 +74,7 @@ class Replays:
 
     def write(self, call_id: str, replay: Replay) -> Write:
         """The write that keeps an answer. The commit that holds it is refused the second time."""
-        reference, fields = self._at(call_id), asdict(replay)
+        reference, fields = self._at(call_id), _CODEC.write(replay)
         return lambda batch: batch.create(reference, fields)
 
     def _at(self, call_id: str) -> AsyncDocumentReference:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import Query
 from google.cloud.firestore_v1.base_query import FieldFilter
+
+from shared.firestore.codec import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +85,9 @@ def new_run_id(job: str, now: datetime) -> str:
     return f"{job}.{now.astimezone(UTC):{_TIME}}.{uuid.uuid4().hex[:8]}"
 
 
+_CODEC: Final = Codec(Run, "run_id", read={"state": RunState})
+
+
 class Runs:
     """What runs did."""
 
@@ -98,27 +103,14 @@ class Runs:
     def record(self, run: Run) -> Write:
         """Write what is known of a run."""
         reference = self._database.document(COLLECTION, run.run_id)
-        data = asdict(run) | {
-            "job": run.job,
-            "state": run.state.value,
-            "started_at": run.started_at,
-            "expires_at": run.started_at + KEPT,
-            "failures": list(run.failures),
-            "warnings": list(run.warnings),
-        }
-        del data["run_id"]
+        data = _CODEC.write(run) | _listed_by(run)
         return lambda batch: batch.set(reference, data)
 
     def died(self, run_id: str) -> Write:
         """Say of a run that nobody will hear of it again; what it said of itself stays."""
         run = Run(run_id=run_id, state=RunState.DIED)
         reference = self._database.document(COLLECTION, run_id)
-        data = {
-            "job": run.job,
-            "state": run.state.value,
-            "started_at": run.started_at,
-            "expires_at": run.started_at + KEPT,
-        }
+        data = {"state": run.state.value} | _listed_by(run)
         return lambda batch: batch.set(reference, data, merge=True)
 
 
@@ -133,18 +125,10 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield latest_query(client, "embed", 1)
 
 
+def _listed_by(run: Run) -> dict[str, Any]:
+    """What lists and expiry of runs go by."""
+    return {"job": run.job, "started_at": run.started_at, "expires_at": run.started_at + KEPT}
+
+
 def _run(snapshot: DocumentSnapshot[Any]) -> Run:
-    data = snapshot.to_dict() or {}
-    numbers = ("progress", "failed", "warned", "documents_read", "documents_written")
-    tokens = ("input_tokens", "output_tokens")
-    return Run(
-        run_id=snapshot.id,
-        state=RunState(data["state"]),
-        ended_at=data.get("ended_at"),
-        counts=data.get("counts") or {},
-        failures=tuple(data.get("failures") or ()),
-        warnings=tuple(data.get("warnings") or ()),
-        error=data.get("error", ""),
-        note=data.get("note", ""),
-        **{name: data.get(name, 0) for name in (*numbers, *tokens)},
-    )
+    return _CODEC.read(snapshot.id, snapshot.to_dict() or {})

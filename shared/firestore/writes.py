@@ -1,15 +1,12 @@
-"""Writing what was decided on what was read, and reading what another version of us wrote."""
+"""Guarded writes: what was decided on what was read."""
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from google.cloud.firestore import LastUpdateOption
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from google.cloud.firestore import DocumentSnapshot
 
     from shared.firestore.database import Write
@@ -21,13 +18,3 @@ def put(seen: DocumentSnapshot[Any], values: dict[str, Any]) -> Write:
         return lambda batch: batch.create(seen.reference, values)
     option = LastUpdateOption(seen.update_time)
     return lambda batch: batch.update(seen.reference, values, option)
-
-
-def known(kind: type[Any], data: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Of the fields of a document those that a dataclass has.
-
-    A newer version of us may have written more: after a rollback its documents are read all the
-    same.
-    """
-    names = {field.name for field in fields(kind)}
-    return {name: value for name, value in (data or {}).items() if name in names}

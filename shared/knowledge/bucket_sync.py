@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.knowledge.chunk_repository import LAYOUT
@@ -39,13 +39,11 @@ class Held:
 
     Attributes:
         generation: The one that was read; 0: none was read whole.
-        ids: The sources that came of it, or may have. No two objects hold the same.
-        refused: Whether some of its records had the ids of other objects' sources.
+        ids: The sources that came of it, or may have.
     """
 
     generation: int
     ids: tuple[str, ...] = ()
-    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +133,20 @@ def digest(generations: Mapping[str, int]) -> str:
 
 
 def _packed(objects: Mapping[str, Held]) -> bytes:
-    held = {name: astuple(each) for name, each in objects.items()}
+    held = {name: (each.generation, each.ids, False) for name, each in objects.items()}
     return zlib.compress(json.dumps([LAYOUT, held]).encode())
 
 
 def _unpacked(data: bytes) -> dict[str, Held]:
-    """Where chunks are laid out differently since, no generation has been read."""
+    """What `_packed` made of objects.
+
+    Where chunks are laid out differently since, no generation has been read; nor has that of an
+    object some of whose records were left out for another's, as they were once: the third value.
+    """
     layout, held = json.loads(zlib.decompress(data))
     return {
-        name: Held(generation if layout == LAYOUT else 0, tuple(ids), refused)
-        for name, (generation, ids, refused) in held.items()
+        name: Held(generation if layout == LAYOUT and not left_out else 0, tuple(ids))
+        for name, (generation, ids, left_out) in held.items()
     }
 
 

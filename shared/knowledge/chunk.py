@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from shared.index.facets import HAS_CARD, Facet, Kind, month, named
-from shared.knowledge.source import SECTION_SEPARATOR
+from shared.index.facets import HAS_CARD, Facet, Kind, month
+from shared.knowledge.source import SECTION_SEPARATOR, SOURCE_FIELDS, SourceFields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,39 +28,29 @@ class KnowledgeCard:
     takeaways: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk(SourceFields):
     """A passage of a source, with what a reader wants to see beside it.
 
     Attributes:
         chunk_id: Source id, hash of the content and, for repeats, a counter: it survives edits
             elsewhere in the source.
-        source_id: The source it belongs to.
         start: Where it starts in the source's text, in code points.
         end: Where it ends; `source.text[start:end] == content`.
         position: Its place among the source's chunks, from 1.
         total: How many chunks the source has.
-        source: Where the source came from: `kindle`, `reader`, `file` ...
         dated_at: When it was highlighted, else written, as far as its file told when it was first
             stored, else put in: the date that people mean. Before it is stored, what the file says.
     """
 
     chunk_id: str
-    source_id: str
     start: int
     end: int
     position: int
     total: int
-    title: str
-    author: str | None
-    source: str
-    category: str
-    tags: tuple[str, ...]
     content: str
-    readwise_url: str | None
-    source_url: str | None
-    highlight_url: str | None
-    highlighted_at: datetime | None
+    highlight_url: str | None = None
+    highlighted_at: datetime | None = None
     dated_at: datetime | None = None
     knowledge_card: KnowledgeCard | None = None
     cluster_id: tuple[str, ...] = ()
@@ -76,6 +66,16 @@ class Chunk:
         return f"{self.position}/{self.total}"
 
     @property
+    def date(self) -> str | None:
+        """The day of `dated_at`, for people: `2026-01-31`, in UTC."""
+        return f"{self.dated_at:%Y-%m-%d}" if self.dated_at else None
+
+    @property
+    def summary(self) -> str | None:
+        """The summary of its knowledge card, once one was made."""
+        return self.knowledge_card.summary if self.knowledge_card else None
+
+    @property
     def embedding_text(self) -> str:
         """What is embedded of this chunk."""
         return embedding_text(self.title, self.content)
@@ -88,15 +88,8 @@ class Chunk:
     @property
     def facets(self) -> Mapping[Facet, str]:
         """What it can be filtered by, each with the name that people know it by."""
-        names = {
-            Facet(Kind.SOURCE, self.source_id): self.title,
-            named(Kind.TITLE, self.title): self.title,
-            named(Kind.CATEGORY, self.category): self.category,
-        }
-        names |= {named(Kind.TAG, tag): tag for tag in self.tags}
+        names = self.source_facets
         names |= {Facet(Kind.CLUSTER, cluster): cluster for cluster in self.cluster_id}
-        if self.author:
-            names[named(Kind.AUTHOR, self.author)] = self.author
         if self.knowledge_card:
             names[HAS_CARD] = "yes"
         if self.dated_at:
@@ -144,21 +137,17 @@ def source_id_of(chunk_id: str) -> str:
 
 def _chunk(source: Source, section: Section, text: str, start: int, end: int) -> Chunk:
     content = text[start:end]
+    described = {name: getattr(source, name) for name in SOURCE_FIELDS}
+    described["tags"] = tuple(dict.fromkeys(source.tags + section.tags))
+    described["readwise_url"] = section.readwise_url or source.readwise_url
     return Chunk(
+        **described,
         chunk_id=f"{source.source_id}-{_digest(content)[:12]}",
-        source_id=source.source_id,
         start=start,
         end=end,
         position=0,
         total=0,
-        title=source.title,
-        author=source.author,
-        source=source.origin,
-        category=source.category,
-        tags=tuple(dict.fromkeys(source.tags + section.tags)),
         content=content,
-        readwise_url=section.readwise_url or source.readwise_url,
-        source_url=source.source_url,
         highlight_url=section.highlight_url,
         highlighted_at=section.highlighted_at,
         dated_at=section.written_at,

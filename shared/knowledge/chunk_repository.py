@@ -17,9 +17,9 @@ from google.cloud.firestore import DELETE_FIELD
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import ALWAYS
+from shared.firestore.codec import Codec
 from shared.index.facets import HAS_CARD, Facet
 from shared.index.vector_index import Documents, date_shapes, dated_query, vector_shapes
-from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk import Chunk, KnowledgeCard
 
 if TYPE_CHECKING:
@@ -43,75 +43,27 @@ LAYOUT: Final = 1
 """Raise it when what is stored of a chunk changes shape: the next ingest writes all of them again,
 and they are indexed again."""
 
-READ_FIELDS: Final = (
-    "source_id",
-    "start",
-    "end",
-    "position",
-    "total",
-    "title",
-    "author",
-    "source",
-    "category",
-    "tags",
-    "content",
-    "readwise_url",
-    "source_url",
-    "highlight_url",
-    "highlighted_at",
-    "dated_at",
-    "knowledge_card",
-    "cluster_id",
+_BY_JOBS: Final = frozenset({"dated_at", "knowledge_card", "cluster_id"})
+"""Fields that ingest does not own. Every other field of a chunk is compared, and written, by it."""
+
+
+def _card(data: dict[str, Any]) -> KnowledgeCard:
+    return KnowledgeCard(data["summary"], tuple(data.get("takeaways") or ()))
+
+
+_CODEC: Final = Codec(
+    Chunk, "chunk_id", stored_as={"origin": "source"}, read={"knowledge_card": _card}
 )
+READ_FIELDS: Final = _CODEC.stored_names
 """What a reader sees of a chunk: everything but its vector and the jobs' bookkeeping."""
-
-
-def to_chunk(chunk_id: str, data: dict[str, Any]) -> Chunk:
-    """Read a chunk from its document; what jobs have not made yet is empty."""
-    card = data.get("knowledge_card")
-    return Chunk(
-        chunk_id=chunk_id,
-        source_id=data["source_id"],
-        start=data["start"],
-        end=data["end"],
-        position=data["position"],
-        total=data["total"],
-        title=data["title"],
-        author=data.get("author"),
-        source=data["source"],
-        category=data["category"],
-        tags=tuple(data.get("tags") or ()),
-        content=data["content"],
-        readwise_url=data.get("readwise_url"),
-        source_url=data.get("source_url"),
-        highlight_url=data.get("highlight_url"),
-        highlighted_at=data.get("highlighted_at"),
-        dated_at=data.get("dated_at"),
-        knowledge_card=_card(card) if card else None,
-        cluster_id=tuple(data.get("cluster_id") or ()),
-    )
+to_chunk: Final = _CODEC.read
+"""Reads a chunk from its document; what jobs have not made yet is empty."""
 
 
 def ingested(chunk: Chunk) -> dict[str, Any]:
     """The fields that ingest owns; cards, clusters and vectors belong to other jobs."""
-    return {
-        "source_id": chunk.source_id,
-        "start": chunk.start,
-        "end": chunk.end,
-        "position": chunk.position,
-        "total": chunk.total,
-        "title": chunk.title,
-        "author": chunk.author,
-        "source": chunk.source,
-        "category": chunk.category,
-        "tags": list(chunk.tags),
-        "content": chunk.content,
-        "readwise_url": chunk.readwise_url,
-        "source_url": chunk.source_url,
-        "highlight_url": chunk.highlight_url,
-        "highlighted_at": chunk.highlighted_at,
-        "content_hash": chunk.content_hash,
-    }
+    owned = _CODEC.write(chunk, _CODEC.names.keys() - _BY_JOBS)
+    return owned | {"content_hash": chunk.content_hash}
 
 
 def fingerprint(chunk: Chunk) -> str:
@@ -184,10 +136,6 @@ def _canonical(chunk: Chunk) -> bytes:
     return json.dumps(document, sort_keys=True, default=str, ensure_ascii=False).encode()
 
 
-def _card(data: dict[str, Any]) -> KnowledgeCard:
-    return KnowledgeCard(data["summary"], tuple(data.get("takeaways") or ()))
-
-
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
     """A chunk as it stands in the database, with its vector if it has been embedded."""
@@ -232,8 +180,8 @@ class ChunkLists:
     async def of_source(self, source_id: str, limit: int, first: int = 1) -> list[Chunk]:
         """The chunks of a source in their order, from the position `first`. One round trip."""
         query = of_source_query(self._database.client, source_id, limit, first)
-        snapshots = await self._database.find(query.select(documents.READ_FIELDS))
-        return [documents.to_chunk(each.id, each.to_dict() or {}) for each in snapshots]
+        snapshots = await self._database.find(query.select(READ_FIELDS))
+        return [to_chunk(each.id, each.to_dict() or {}) for each in snapshots]
 
     async def positions(self, chunk_ids: Sequence[str]) -> dict[str, int]:
         """Where those chunks that exist stand in their sources. One round trip."""

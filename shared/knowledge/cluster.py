@@ -26,7 +26,7 @@ class Cluster:
 
     cluster_id: str
     name: str
-    description: str | None
+    description: str | None = None
     keywords: tuple[str, ...] = ()
     size: int = 0
     x: float = 0.0

@@ -11,6 +11,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
+from shared.firestore.codec import Codec
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import anew, done
 from shared.knowledge.cluster import Cluster
@@ -39,9 +40,8 @@ BY_HAND: Final = "hand"
 BY_WORDS: Final = "words"
 BY_WORDS_ALONE: Final = "words alone"
 """See `CentredCluster.named_by`."""
-_FIELDS: Final = (
-    "name", "description", "keywords", "size", "x", "y", "run_id", "created_at",
-)  # fmt: skip
+_CODEC: Final = Codec(Cluster, "cluster_id")
+_FIELDS: Final = _CODEC.stored_names
 """What a reader sees of a cluster: everything but its centroid."""
 _NAMING: Final = ("name", "description", "keywords", "named_by")
 """What says how a cluster is called."""
@@ -55,8 +55,8 @@ class CentredCluster:
     Attributes:
         centroid: The normalised mean of its members' vectors.
         reach: The least similarity to the centroid of a chunk that joins it; 1: none does.
-        named_by: `hand`; `words` while a language model could still name it, `words alone` where
-            that refused to; else the model.
+        named_by: `hand` where a person did, as of the sample's; `words` while a language model
+            could still name it, `words alone` where that refused to; else the model.
         central: Ids of its most central chunks when it was named, the most central first.
         members_hash: Tells what members the run gave it.
     """
@@ -319,15 +319,7 @@ def _chunk_writes(
 
 def document(each: CentredCluster) -> dict[str, Any]:
     """How a cluster is laid out."""
-    return {
-        "name": each.cluster.name,
-        "description": each.cluster.description,
-        "keywords": list(each.cluster.keywords),
-        "size": each.cluster.size,
-        "x": each.cluster.x,
-        "y": each.cluster.y,
-        "run_id": each.cluster.run_id,
-        "created_at": each.cluster.created_at,
+    return _CODEC.write(each.cluster) | {
         "centroid": FirestoreVector(list(each.centroid)),
         "reach": each.reach,
         "named_by": each.named_by,
@@ -358,19 +350,7 @@ def _fields(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
 
 
 def _cluster(snapshot: DocumentSnapshot[Any]) -> Cluster:
-    """Read a cluster from its document."""
-    data = _fields(snapshot)
-    return Cluster(
-        cluster_id=snapshot.id,
-        name=data["name"],
-        description=data.get("description"),
-        keywords=tuple(data.get("keywords") or ()),
-        size=data.get("size", 0),
-        x=data.get("x", 0.0),
-        y=data.get("y", 0.0),
-        run_id=data.get("run_id"),
-        created_at=data.get("created_at"),
-    )
+    return _CODEC.read(snapshot.id, _fields(snapshot))
 
 
 def _centred(snapshot: DocumentSnapshot[Any]) -> CentredCluster:

@@ -17,13 +17,13 @@ them. `meta/health` holds the last thirty nights.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.firestore.writes import known
+from shared.firestore.codec import Codec
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import READ_FIELDS, to_chunk
 
@@ -113,6 +113,10 @@ class Golden:
         return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
+_NIGHT: Final = Codec(Night)
+_GOLDEN: Final = Codec(Golden)
+
+
 @dataclass(frozen=True, slots=True)
 class GoldenSet:
     """What search is measured with.
@@ -141,7 +145,7 @@ class Health:
 
     async def choose(self, chosen: Sequence[Golden]) -> None:
         """Measure with these from now on, beside those that somebody gave."""
-        data = {"queries": [asdict(each) for each in chosen]}
+        data = {"queries": [_GOLDEN.write(golden) for golden in chosen]}
         reference = self._database.document(*_QUERIES)
         await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
 
@@ -163,11 +167,11 @@ class Health:
     async def nights(self) -> list[Night]:
         """What was measured, the latest last. One round trip."""
         found = await self._database.get(self._database.document(*_NIGHTS))
-        return [Night(**known(Night, each)) for each in (found.to_dict() or {}).get("nights", [])]
+        return [_NIGHT.load(night) for night in (found.to_dict() or {}).get("nights", [])]
 
     async def record(self, nights: Sequence[Night]) -> None:
         """Keep what was measured, the latest last."""
-        data = {"nights": [asdict(each) for each in nights[-KEPT:]]}
+        data = {"nights": [_NIGHT.write(night) for night in nights[-KEPT:]]}
         reference = self._database.document(*_NIGHTS)
         await self._database.commit([lambda batch: batch.set(reference, data)])
 
@@ -185,7 +189,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _read(data: Any) -> tuple[Golden, ...]:
-    return tuple(Golden(**known(Golden, each)) for each in data or ())
+    return tuple(_GOLDEN.load(golden) for golden in data or ())
 
 
 def _waits(data: dict[str, Any]) -> bool:

@@ -16,7 +16,7 @@ from shared.core.log import describe, log
 from shared.index.facets import Kind
 from shared.knowledge import chunk_repository as documents
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.source_repository import COLLECTION, title_key
+from shared.knowledge.source_repository import COLLECTION, described, title_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -56,7 +56,7 @@ class ChunkedSource:
     @property
     def content_hash(self) -> str:
         """Changes exactly when anything changes that ingest writes of the source or its chunks."""
-        parts = [_described(self.source), *(documents.fingerprint(chunk) for chunk in self.chunks)]
+        parts = [described(self.source), *(documents.fingerprint(chunk) for chunk in self.chunks)]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -253,7 +253,7 @@ def _differs(wanted: ChunkedSource, stored: dict[str, str]) -> bool:
 
 
 def _document(wanted: ChunkedSource, now: datetime) -> dict[str, Any]:
-    return _described(wanted.source) | {
+    return described(wanted.source) | {
         "title_key": title_key(wanted.source.title),
         "facets": _facets(wanted),
         "chunk_count": len(wanted.chunks),
@@ -273,18 +273,6 @@ def _refusal(error: PlatformFault | ValueError) -> str:
     if not isinstance(cause, InvalidArgument | ValueError):
         raise error
     return f"is refused by the database ({type(cause).__name__})"
-
-
-def _described(source: Source) -> dict[str, Any]:
-    return {
-        "title": source.title,
-        "author": source.author,
-        "type": source.category,
-        "source": source.origin,
-        "url": source.source_url,
-        "readwise_url": source.readwise_url,
-        "tags": list(source.tags),
-    }
 
 
 def _commits(changes: Sequence[_Change]) -> Iterator[list[_Change]]:

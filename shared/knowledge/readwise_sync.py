@@ -6,11 +6,12 @@ changed, all is to be read again.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.firestore.writes import known, put
+from shared.firestore.codec import Codec
+from shared.firestore.writes import put
 from shared.knowledge.chunk_repository import LAYOUT
 
 if TYPE_CHECKING:
@@ -79,6 +80,13 @@ class Progress:
         return {name: each for name, each in self.missed.items() if not each.parked}
 
 
+def _missed(data: Mapping[str, Any]) -> dict[str, Missed]:
+    return {book_id: Codec(Missed).load(book) for book_id, book in data.items()}
+
+
+_CODEC: Final = Codec(Progress, read={"missed": _missed, "under_way": Codec(UnderWay).load})
+
+
 class ReadwiseSync:
     """Keeps how far the base follows a library."""
 
@@ -90,7 +98,7 @@ class ReadwiseSync:
         """How far it does: not at all, where chunks are laid out differently since."""
         snapshot = await self._database.get(self._database.document(*_PLACE))
         data = snapshot.to_dict() or {}
-        return _to_progress(data) if data.get("layout") == LAYOUT else Progress()
+        return _CODEC.load(data) if data.get("layout") == LAYOUT else Progress()
 
     async def parked(self) -> list[Missed]:
         """The books that are left alone."""
@@ -104,7 +112,7 @@ class ReadwiseSync:
         """Remember it."""
         reference = self._database.document(*_PLACE)
         missed = dict(islice(progress.missed.items(), MOST_MISSED))
-        data = asdict(replace(progress, missed=missed)) | {"layout": LAYOUT}
+        data = _CODEC.write(replace(progress, missed=missed)) | {"layout": LAYOUT}
         await self._database.commit([lambda batch: batch.set(reference, data)])
 
     async def _retry(self) -> int:
@@ -115,12 +123,3 @@ class ReadwiseSync:
             each["tries"] = 0
         await self._database.commit([put(seen, {"missed": missed})] if parked else [])
         return len(parked)
-
-
-def _to_progress(data: dict[str, Any]) -> Progress:
-    under_way = data["under_way"]
-    return Progress(
-        updated_after=data["updated_after"],
-        missed={name: Missed(**known(Missed, each)) for name, each in data["missed"].items()},
-        under_way=UnderWay(**known(UnderWay, under_way)) if under_way else None,
-    )

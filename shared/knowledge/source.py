@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Final
+
+from shared.index.facets import Facet, Kind, named
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,8 +37,8 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A source with its sections in reading order, before it is chunked.
+class SourceFields:
+    """What is known of a source, and repeated in each of its chunks.
 
     Attributes:
         source_id: A legal Firestore document id (see `safe_id`), stable across runs.
@@ -44,22 +46,47 @@ class Source:
         author: Who wrote it, if known.
         origin: Where it came from: `kindle`, `reader`, `file`, `jsonl` ...
         category: What it is: `books`, `articles`, `documents` ...
-        tags: Tags of the whole source.
-        readwise_url: The source's page in Readwise.
+        tags: Tags of the whole source; in a chunk, those of its section too.
+        readwise_url: The source's page in Readwise; in a chunk, the highlight's if it has one.
         source_url: The original on the web.
-        sections: The text, piece by piece. None left means that the source was deleted.
-        warnings: What could not be read of it, for people; the rest is here.
     """
 
     source_id: str
     title: str
+    _: KW_ONLY
     author: str | None = None
     origin: str = "file"
     category: str = "documents"
     tags: tuple[str, ...] = ()
     readwise_url: str | None = None
     source_url: str | None = None
-    sections: tuple[Section, ...] = field(default=())
+
+    @property
+    def source_facets(self) -> dict[Facet, str]:
+        """What the source can be filtered by, each with the name that people know it by."""
+        names = {
+            Facet(Kind.SOURCE, self.source_id): self.title,
+            named(Kind.TITLE, self.title): self.title,
+            named(Kind.CATEGORY, self.category): self.category,
+        }
+        if self.author:
+            names[named(Kind.AUTHOR, self.author)] = self.author
+        return names | {named(Kind.TAG, tag): tag for tag in self.tags}
+
+
+SOURCE_FIELDS: Final = tuple(field.name for field in fields(SourceFields))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source(SourceFields):
+    """A source with its sections in reading order, before it is chunked.
+
+    Attributes:
+        sections: The text, piece by piece. None left means that the source was deleted.
+        warnings: What could not be read of it, for people; the rest is here.
+    """
+
+    sections: tuple[Section, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.core.dates import from_microseconds, microseconds
+from shared.firestore.codec import Codec
 from shared.index.facets import Facet, Kind, named
+from shared.knowledge.source import SOURCE_FIELDS, SourceFields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,10 +27,6 @@ if TYPE_CHECKING:
 COLLECTION: Final = "sources"
 _KEY_LENGTH: Final = 300
 """Characters of a title that sources are sorted by: a cursor holds them, too."""
-_FIELDS: Final = (
-    "title", "author", "type", "source", "url", "readwise_url", "tags", "facets", "title_key",
-    "chunk_count", "updated_at",
-)  # fmt: skip
 _UP, _DOWN = BaseQuery.ASCENDING, BaseQuery.DESCENDING
 
 
@@ -42,29 +40,25 @@ class Order(StrEnum):
 _ORDERS: Final = {Order.RECENT: ("updated_at", _DOWN), Order.TITLE: ("title_key", _UP)}
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSource:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSource(SourceFields):
     """A source as it stands in the database, without its text.
 
     Attributes:
-        source: Where it came from: `kindle`, `reader`, `file` ...
         facets: The ids of its author, its category and the tags of it and its highlights.
         title_key: The title as it is compared.
         updated_at: When it last changed.
     """
 
-    source_id: str
-    title: str
-    author: str | None
-    source: str
-    category: str
-    tags: tuple[str, ...]
-    source_url: str | None
-    readwise_url: str | None
     chunk_count: int
-    facets: frozenset[str]
-    title_key: str
     updated_at: datetime
+    facets: frozenset[str] = frozenset()
+    title_key: str = ""
+
+    @property
+    def updated(self) -> str:
+        """The day of `updated_at`, for people: `2026-01-31`, in UTC."""
+        return f"{self.updated_at:%Y-%m-%d}"
 
     def place(self, order: Order) -> Place:
         """Where it stands in an order."""
@@ -73,6 +67,18 @@ class StoredSource:
                 return microseconds(self.updated_at), self.source_id
             case Order.TITLE:
                 return self.title_key, self.source_id
+
+
+_CODEC: Final = Codec(
+    StoredSource,
+    "source_id",
+    stored_as={"origin": "source", "category": "type", "source_url": "url"},
+)
+
+
+def described(source: SourceFields) -> dict[str, Any]:
+    """What is known of a source, as it is stored."""
+    return _CODEC.write(source, SOURCE_FIELDS)
 
 
 class Sources:
@@ -89,7 +95,7 @@ class Sources:
     async def get_all(self, source_ids: Sequence[str]) -> list[StoredSource]:
         """The sources that exist among those named, in the order named, in one round trip."""
         references = [self._database.document(COLLECTION, name) for name in source_ids]
-        snapshots = await self._database.get_all(references, _FIELDS)
+        snapshots = await self._database.get_all(references, _CODEC.stored_names)
         found = {snapshot.id: _source(snapshot) for snapshot in snapshots}
         return [found[name] for name in source_ids if name in found]
 
@@ -135,7 +141,7 @@ def list_query(
     if after:
         value = from_microseconds(int(after[0])) if order is Order.RECENT else after[0]
         query = query.start_after({field: value, "__name__": collection.document(after[1])})
-    return query.select(_FIELDS).limit(limit)
+    return query.select(_CODEC.stored_names).limit(limit)
 
 
 def titled_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
@@ -145,7 +151,7 @@ def titled_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
         .where(filter=FieldFilter("title_key", ">=", prefix))
         .where(filter=FieldFilter("title_key", "<", prefix + "\U0010ffff"))
         .order_by("title_key")
-        .select(_FIELDS)
+        .select(_CODEC.stored_names)
         .limit(limit)
     )
 
@@ -166,18 +172,4 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _source(snapshot: DocumentSnapshot[Any]) -> StoredSource:
-    data = snapshot.to_dict() or {}
-    return StoredSource(
-        source_id=snapshot.id,
-        title=data["title"],
-        author=data.get("author"),
-        source=data["source"],
-        category=data["type"],
-        tags=tuple(data.get("tags") or ()),
-        source_url=data.get("url"),
-        readwise_url=data.get("readwise_url"),
-        chunk_count=data["chunk_count"],
-        facets=frozenset(data.get("facets") or ()),
-        title_key=data.get("title_key", ""),
-        updated_at=data["updated_at"],
-    )
+    return _CODEC.read(snapshot.id, snapshot.to_dict() or {})

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field
 
-from shared.runtime.tool import Result
+from shared.runtime.schemas import Result
 from shared.text.snippets import snippet
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
-    from shared.knowledge.cluster import Cluster
-    from shared.knowledge.source_repository import StoredSource
 
 
 class Addresses(Result):
@@ -40,23 +38,14 @@ class Passage(Addresses):
     summary: str | None = Field(description="The summary of its knowledge card, once one was made.")
 
 
-def passage_fields(chunk: Chunk, excerpt: str | None = None) -> dict[str, Any]:
-    """What `Passage` says of a chunk; its snippet is how it begins, unless another is given."""
-    return {
-        "chunk_id": chunk.chunk_id,
-        "source_id": chunk.source_id,
-        "title": chunk.title,
-        "author": chunk.author,
-        "source": chunk.source,
-        "tags": list(chunk.tags),
-        "chunk_info": chunk.chunk_info,
-        "date": f"{chunk.dated_at:%Y-%m-%d}" if chunk.dated_at else None,
-        "snippet": snippet(chunk.content) if excerpt is None else excerpt,
-        "summary": chunk.knowledge_card.summary if chunk.knowledge_card else None,
-        "readwise_url": chunk.readwise_url,
-        "source_url": chunk.source_url,
-        "highlight_url": chunk.highlight_url,
-    }
+PassageT = TypeVar("PassageT", bound=Passage)
+
+
+def passage(kind: type[PassageT], chunk: Chunk, **given: Any) -> PassageT:
+    """Show a chunk as a passage; its snippet is how it begins, unless another is given."""
+    excerpt = given.pop("snippet", None)
+    text = snippet(chunk.content) if excerpt is None else excerpt
+    return kind.of(chunk, source=chunk.origin, snippet=text, **given)
 
 
 class SourceSummary(Result):
@@ -82,30 +71,3 @@ class ClusterSummary(Result):
     description: str | None = Field(description="What it is about.")
     keywords: list[str] = Field(description="What its passages talk of, the most telling first.")
     size: int = Field(description="How many passages belonged to it when topics were last made.")
-
-
-def source_fields(source: StoredSource) -> dict[str, Any]:
-    """What `SourceSummary` says of a source."""
-    return {
-        "source_id": source.source_id,
-        "title": source.title,
-        "author": source.author,
-        "source": source.source,
-        "category": source.category,
-        "tags": list(source.tags),
-        "chunk_count": source.chunk_count,
-        "updated": f"{source.updated_at:%Y-%m-%d}",
-        "source_url": source.source_url,
-        "readwise_url": source.readwise_url,
-    }
-
-
-def cluster_fields(cluster: Cluster) -> dict[str, Any]:
-    """What `ClusterSummary` says of a cluster."""
-    return {
-        "cluster_id": cluster.cluster_id,
-        "name": cluster.name,
-        "description": cluster.description,
-        "keywords": list(cluster.keywords),
-        "size": cluster.size,
-    }

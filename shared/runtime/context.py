@@ -7,8 +7,9 @@ import hashlib
 import time
 from collections import OrderedDict
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from shared.ai.embedding import Purpose
 from shared.core.dates import utc_now
@@ -16,8 +17,8 @@ from shared.core.errors import Forbidden, InvalidInput, PlatformFault, Unavailab
 from shared.core.log import log
 from shared.core.meter import Meter
 from shared.firestore.database import Connection, Database
-from shared.runtime.messages import noted
-from shared.runtime.tool import EVERYTHING, Need
+from shared.runtime.capabilities import EVERYTHING, Need
+from shared.runtime.outcome import as_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,12 +31,13 @@ if TYPE_CHECKING:
     from shared.core.dates import Clock
     from shared.core.settings import Settings
     from shared.firestore.database import Write
-    from shared.runtime.idempotency import Once
-    from shared.runtime.messages import CallRequest, Fact, Notes
-    from shared.runtime.tool import Result
+    from shared.runtime.idempotency import IdempotencyGuard
+    from shared.runtime.messages import CallRequest
+    from shared.runtime.outcome import Outcome
+    from shared.runtime.schemas import Result
 
 _NO_KEY: Final = "OPENAI_KEY_OF_CALLER needs OPENAI_API_KEY too: jobs have no caller."
-ResultT = TypeVar("ResultT", bound="Result")
+AnswerT = TypeVar("AnswerT", bound="Result | Outcome[Any]")
 Part = Literal["embedding", "bm25"]
 """A part of a call whose time is worth knowing."""
 REMEMBERED: Final = 256
@@ -45,51 +47,34 @@ PATIENCE: Final = 20
 texts at once, and then one that any model answers, which must not be refused for the others."""
 
 
+@dataclass(frozen=True)
 class Deps:
-    """What a handler may use: one per call.
+    """What a handler may use: one per call. Only its meter and its timings change.
 
     Attributes:
         caller: On whose behalf it runs.
-        meter: What its requests to the database cost so far.
+        settings: Everything that was configured.
         clock: What time it is.
-        settings: Everything else that was configured.
+        meter: What its requests to the database cost so far.
+        database: The database, counting what this call reads and writes.
         deadline: Unix time in seconds after which nobody waits for it; None where nobody does, as
             in a job.
-        task: The task that it works in: the credential's, until a tool sets the one that its
-            arguments name.
-        milliseconds: How long each part took that the call needed.
-        notes: Facts for the log and the audit, by name.
-        price: What it cost its caller, in millionths of a dollar; None where nobody said.
-        once: What keeps the call from happening twice, where it has an idempotency key.
-        replayed: Whether it had happened before, and its answer is the one of then.
         needs: What it may reach beside the database.
-        read_only: Whether it may not write to that.
+        idempotency: What keeps a call that writes from happening twice.
+        milliseconds: How long each part took that the call needed.
     """
 
-    def __init__(
-        self, backend: Backend, caller: Caller, meter: Meter, request: CallRequest | None = None
-    ) -> None:
-        """Draw on what the process has open; without a request, for a job."""
-        self.caller = caller
-        self.clock = backend.clock
-        self.settings = backend.settings
-        self.deadline = request.deadline if request else None
-        self.task = caller.task
-        self.milliseconds: dict[Part, float] = {}
-        self.notes: Notes = {}
-        self.price: int | None = None
-        self.once: Once | None = None
-        self.replayed = False
-        self.needs = EVERYTHING
-        self.read_only = False
-        self.meter = meter
-        self._backend = backend
-        self._request = request
-
-    @cached_property
-    def database(self) -> Database:
-        """The database, counting what this call reads and writes."""
-        return Database(self._backend.connection, self.meter, read_only=self.read_only)
+    caller: Caller
+    settings: Settings
+    clock: Clock
+    meter: Meter
+    database: Database
+    _backend: Backend
+    _request: CallRequest | None = None
+    deadline: float | None = None
+    needs: frozenset[Need] = EVERYTHING
+    idempotency: IdempotencyGuard | None = None
+    milliseconds: dict[Part, float] = field(default_factory=dict)
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -156,33 +141,24 @@ class Deps:
             passed = (time.perf_counter() - began) * 1000
             self.milliseconds[part] = round(self.milliseconds.get(part, 0.0) + passed, 1)
 
-    async def commit(self, writes: Sequence[Write], result: ResultT) -> ResultT:
+    async def commit(self, writes: Sequence[Write], answer: AnswerT) -> AnswerT:
         """Write what a call changes, all of it or nothing, and return what it answers.
 
-        Every tool that writes ends with this: the answer is kept with the effect, so that the same
-        call, sent again, is not done again. What it costs must be known by now.
+        Every tool that writes ends with this: the answer is stored with the effect, so that the
+        same call, sent again, is not done again.
+
+        Args:
+            writes: What to write.
+            answer: The result, or the outcome that says what the call costs too.
 
         Raises:
             Stale: A document changed since it was read; `until_it_holds` tries again.
         """
-        if self.once:
-            await self.once.commit(writes, result)
+        if self.idempotency:
+            await self.idempotency.commit(writes, as_outcome(answer))
         else:
             await self.database.commit(writes)
-        return result
-
-    def note(self, **facts: Fact | Sequence[Fact]) -> None:
-        """Note facts about the call for the log and the audit, where no content may stand.
-
-        Raises:
-            TypeError: One is no number, truth value or string, and no list of these.
-            ValueError: A string is no short code, a number is not finite, or a list is long.
-        """
-        self.notes |= noted(facts)
-
-    def charge(self, micro_dollars: int) -> None:
-        """Add to what the call costs its caller, in place of the price that its tool declares."""
-        self.price = (self.price or 0) + micro_dollars
+        return answer
 
 
 class Backend:
@@ -238,11 +214,23 @@ class Backend:
 
     def deps(self, caller: Caller, meter: Meter) -> Deps:
         """The capabilities of one run of a job."""
-        return Deps(self, caller, meter)
+        return self._deps(caller, meter, Database(self.connection, meter))
 
-    def deps_of(self, request: CallRequest, meter: Meter) -> Deps:
-        """The capabilities of one call."""
-        return Deps(self, request.caller, meter, request)
+    def deps_of(
+        self,
+        request: CallRequest,
+        meter: Meter,
+        *,
+        needs: frozenset[Need] = EVERYTHING,
+        read_only: bool = False,
+    ) -> Deps:
+        """The capabilities of one call, which may reach this, and write unless it only reads."""
+        database = Database(self.connection, meter, read_only=read_only)
+        context = self._deps(request.caller, meter, database)
+        return replace(context, _request=request, deadline=request.deadline, needs=needs)
+
+    def _deps(self, caller: Caller, meter: Meter, database: Database) -> Deps:
+        return Deps(caller, self.settings, self.clock, meter, database, self)
 
     async def ping(self) -> None:
         """Ask the database for one document.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -12,9 +13,10 @@ from pydantic import BaseModel, ValidationError
 from shared.core.errors import InvalidInput, ToolFailure, Unavailable, fault
 from shared.core.log import describe, log
 from shared.core.meter import Meter
-from shared.runtime.idempotency import Replayed, once
+from shared.runtime.idempotency import AlreadyCompleted, idempotency_guard
 from shared.runtime.messages import CallAnswer, Receipt
-from shared.runtime.outage_advice import Outcome, explained, outage
+from shared.runtime.outage_advice import WriteState, explained, outage
+from shared.runtime.outcome import Outcome, as_outcome, audit_facts
 from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Backend, Deps
     from shared.runtime.messages import CallRequest
-    from shared.runtime.tool import Arguments, Result, Tool
+    from shared.runtime.schemas import Arguments, Result
+    from shared.runtime.tool import Tool
 
     ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
@@ -125,25 +128,34 @@ def field_name(location: Sequence[int | str]) -> str:
 
 async def call(tool: Tool[Any, Any], request: CallRequest, backend: Backend) -> CallAnswer:
     """Run one call to its end; whatever goes wrong becomes an error on the wire."""
-    meter = Meter()
-    deps = backend.deps_of(request, meter)
-    deps.needs, deps.read_only = tool.needs, tool.effect is Effect.READ
     started = time.perf_counter()
+    deps = backend.deps_of(request, Meter(), needs=tool.needs, read_only=tool.effect is Effect.READ)
     try:
-        outcome = _answered(tool, await _run(tool, request, deps))
+        outcome, replayed = await _run(tool, request, deps)
+        receipt = Receipt(
+            price=outcome.price,
+            replayed=replayed or None,
+            task=outcome.task or request.caller.task,
+            notes=audit_facts(outcome.facts),
+        )
+        answer = CallAnswer(**_answered(tool, outcome.result), receipt=receipt)
     except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
-        outcome = {"error": _told(error, request, tool)}
-    milliseconds = round((time.perf_counter() - started) * 1000, 1)
-    return CallAnswer(**outcome, receipt=_receipt(deps, meter, milliseconds))
+        answer = _failed(error, request, tool)
+    seconds = time.perf_counter() - started
+    return answer.model_copy(update={"receipt": _metered(answer.receipt, deps, seconds)})
 
 
-async def _run(tool: Tool[Any, Any], request: CallRequest, deps: Deps) -> Result:
-    """Run within the deadline, which the gateway took from the declaration or a setting."""
+async def _run(tool: Tool[Any, Any], request: CallRequest, deps: Deps) -> tuple[Outcome[Any], bool]:
+    """Run within the deadline, which the gateway took from the declaration or a setting.
+
+    Returns:
+        What the call came to, and whether it had been done before.
+    """
     arguments = parse(tool.input, request.arguments, tool.name)
     seconds = request.deadline - time.time()
     if seconds <= 0:
         problem = f"{tool.name} was not run, as its time was up"
-        raise outage(tool, request, problem, Outcome.NOTHING_DONE)
+        raise outage(tool, request, problem, WriteState.NOTHING_DONE)
     try:
         async with asyncio.timeout(seconds) as time_limit:
             return await _once(tool, arguments, request, deps)
@@ -151,31 +163,33 @@ async def _run(tool: Tool[Any, Any], request: CallRequest, deps: Deps) -> Result
         if not time_limit.expired():
             raise
         problem = f"{tool.name} did not finish within {round(seconds, 1):g} s"
-        raise outage(tool, request, problem, _outcome(deps)) from None
+        raise outage(tool, request, problem, _write_state(deps)) from None
     except Unavailable as error:
-        raise explained(tool, request, error, _outcome(deps)) from error
+        failure = explained(tool, request, error, _write_state(deps))
+        failure.task, failure.facts = error.task, error.facts
+        raise failure from error
 
 
-def _outcome(deps: Deps) -> Outcome:
+def _write_state(deps: Deps) -> WriteState:
     """What became of a call that did not finish: where nothing was sent to be written, nothing."""
-    return Outcome.UNKNOWN if deps.meter.commits else Outcome.NOTHING_DONE
+    return WriteState.UNKNOWN if deps.meter.commits else WriteState.NOTHING_DONE
 
 
 async def _once(
     tool: Tool[Any, Any], arguments: Arguments, request: CallRequest, deps: Deps
-) -> Result:
+) -> tuple[Outcome[Any], bool]:
     """Run the handler, or answer as the first time."""
-    deps.once = once(tool.output, arguments, request, deps)
+    guard = idempotency_guard(deps.database, deps.clock, tool.output, arguments, request)
     try:
-        if deps.once:
-            await deps.once.refuse_repetition()
-        result: Result = await tool.run(arguments, deps)
-        if deps.once and deps.once.has_key and not deps.once.is_kept:  # there was nothing to change
-            await deps.once.commit([], result)
-    except Replayed as replayed:
-        deps.price, deps.replayed = replayed.replay.price, True
-        result = tool.output.model_validate_json(replayed.replay.result)
-    return result
+        if guard:
+            await guard.refuse_repetition()
+        outcome = as_outcome(await tool.run(arguments, replace(deps, idempotency=guard)))
+        if guard and guard.has_key and outcome.repeatable and not guard.committed:
+            await guard.commit([], outcome)  # there was nothing to change
+    except AlreadyCompleted as completed:
+        result = tool.output.model_validate_json(completed.replay.result)
+        return Outcome(result, price=completed.replay.price), True
+    return outcome, False
 
 
 def _answered(tool: Tool[Any, Any], result: Result) -> dict[str, Any]:
@@ -184,26 +198,27 @@ def _answered(tool: Tool[Any, Any], result: Result) -> dict[str, Any]:
     return {"result": result.model_dump(mode="json", exclude_none=True), "text": text}
 
 
-def _told(error: Exception, request: CallRequest, tool: Tool[Any, Any]) -> dict[str, Any]:
+def _failed(error: Exception, request: CallRequest, tool: Tool[Any, Any]) -> CallAnswer:
     """The error as the caller may see it: of a fault of ours nothing but the call's id."""
     if isinstance(error, Unavailable):
         log.warning("unavailable", tool=tool.name, call_id=request.call_id, **describe(error))
-    if isinstance(error, ToolFailure):
-        return error.to_wire()
-    log.error("fault", tool=tool.name, call_id=request.call_id, **describe(error))
-    return fault(tool.name, request.call_id).to_wire()
+    if not isinstance(error, ToolFailure):
+        log.error("fault", tool=tool.name, call_id=request.call_id, **describe(error))
+        answer = CallAnswer.failed(fault(tool.name, request.call_id))
+        return answer.model_copy(update={"receipt": Receipt(task=request.caller.task)})
+    receipt = Receipt(task=error.task or request.caller.task, notes=audit_facts(error.facts))
+    return CallAnswer.failed(error).model_copy(update={"receipt": receipt})
 
 
-def _receipt(deps: Deps, meter: Meter, milliseconds: float) -> Receipt:
-    return Receipt(
-        documents_read=meter.documents_read,
-        documents_written=meter.documents_written,
-        round_trips=meter.round_trips,
-        milliseconds=milliseconds,
-        embedding_ms=deps.milliseconds.get("embedding"),
-        bm25_ms=deps.milliseconds.get("bm25"),
-        price=deps.price,
-        replayed=deps.replayed or None,
-        task=deps.task,
-        notes=deps.notes,
+def _metered(receipt: Receipt, deps: Deps, seconds: float) -> Receipt:
+    """A receipt, and what the call has taken."""
+    return receipt.model_copy(
+        update={
+            "documents_read": deps.meter.documents_read,
+            "documents_written": deps.meter.documents_written,
+            "round_trips": deps.meter.round_trips,
+            "milliseconds": round(seconds * 1000, 1),
+            "embedding_ms": deps.milliseconds.get("embedding"),
+            "bm25_ms": deps.milliseconds.get("bm25"),
+        }
     )

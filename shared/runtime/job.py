@@ -20,8 +20,8 @@ from shared.firestore.runs import Run, Runs, RunState, new_run_id
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from shared.runtime.capabilities import Need
     from shared.runtime.context import Backend, Deps
-    from shared.runtime.tool import Need
 
 RECORDED: Final = 20
 """How many failures, and how many warnings, the record of a run names."""
@@ -107,6 +107,7 @@ class Job:
         renew: Lets all wait again that another model made than the one that would make it now, and
             tells how much that is.
         needs: What it reaches beside the database.
+        settings: Fields of `Settings` that it reads beside those that follow from its needs.
         memory: MiB of an instance of its function.
     """
 
@@ -120,6 +121,7 @@ class Job:
     parking: Parking | None = None
     renew: Callable[[Deps], Awaitable[int]] | None = None
     needs: frozenset[Need] = frozenset()
+    settings: tuple[str, ...] = ()
     memory: int = 1024
 
 
@@ -152,8 +154,7 @@ async def run_job(
         CarrelError: The run cannot go on. What it has committed stays, and the next run resumes.
     """
     meter = Meter()
-    deps = backend.deps(Caller(), meter)
-    deps.needs = job.needs
+    deps = replace(backend.deps(Caller(), meter), needs=job.needs)
     leases = Leases(deps.database)
     run_id = new_run_id(job.name, deps.clock())
     lease = await leases.acquire(

@@ -8,59 +8,15 @@ self sends, so unknown fields are ignored and new ones have defaults.
 
 from __future__ import annotations
 
-import math
-import re
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer, model_validator
 
 from shared.core.caller import Caller
+from shared.runtime.outcome import AuditFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from shared.core.errors import CarrelError
-
-Fact = bool | int | float | str
-"""A size, a score, a hash, an id, a code."""
-Notes = dict[str, Fact | list[Fact]]
-"""Facts by name."""
-MOST: Final = 50
-"""Facts in one list."""
-_CODE: Final = re.compile(r"[A-Za-z0-9._:-]{0,100}")
-_LARGEST: Final = 2**63 - 1
-"""The largest whole number that Firestore takes."""
-
-
-def noted(facts: Mapping[str, Any]) -> Notes:
-    """These facts, if nothing among them could be content; what is wrong is not quoted.
-
-    Raises:
-        TypeError: One is no number, truth value or string, and no list of these.
-        ValueError: A string is no short code, a number is not finite, or a list is long.
-    """
-    return {str(_single(name)): _fact(value) for name, value in facts.items()}
-
-
-def _fact(value: Any) -> Fact | list[Fact]:
-    if not isinstance(value, list | tuple):
-        return _single(value)
-    if len(value) > MOST:
-        raise ValueError(f"a note lists {MOST} facts at most")
-    return [_single(each) for each in value]
-
-
-def _single(value: Any) -> Fact:
-    match value:
-        case str() if not _CODE.fullmatch(value):
-            raise ValueError("a note is a code of up to 100 characters of [A-Za-z0-9._:-]")
-        case int() if abs(value) > _LARGEST:
-            raise ValueError("a note is a number of 64 bits")
-        case float() if not math.isfinite(value):
-            raise ValueError("a note is a finite number")
-        case str() | int() | float():  # a bool is an int
-            return value
-    raise TypeError("a note is a number, a truth value, a code, or a list of these")
 
 
 class CallRequest(BaseModel):
@@ -102,7 +58,7 @@ class Receipt(BaseModel):
         price: What the call cost its caller, in millionths of a dollar; None: what the tool costs.
         replayed: True if the call had been done before, and this is the answer of then.
         task: The task that it worked in, if any; None also from a function that does not tell.
-        notes: Facts for the log and the audit, by name, as `Deps.note` took them.
+        notes: Facts for the log and the audit, by name, as `Outcome.facts` gave them.
     """
 
     documents_read: int = 0
@@ -114,7 +70,7 @@ class Receipt(BaseModel):
     price: int | None = Field(default=None, ge=0)
     replayed: bool | None = None
     task: str | None = None
-    notes: Notes = {}
+    notes: AuditFacts = {}
 
     def cost(self) -> dict[str, Any]:
         """What is told to the caller: what the call cost, and nothing that was noted of it."""

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from shared.core.errors import Unavailable
+from shared.runtime.schemas import IDEMPOTENCY_KEY
 from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
@@ -19,11 +20,9 @@ if TYPE_CHECKING:
 
 RETRY_AFTER: Final = 5.0
 """Seconds after which calling again makes sense: an instance of a function starts in less."""
-IDEMPOTENCY_KEY: Final = "idempotency_key"
-"""The argument by which a call that is sent again is known to be the same one."""
 
 
-class Outcome(StrEnum):
+class WriteState(StrEnum):
     """What became of a call that was not answered as it should have been."""
 
     NOTHING_DONE = "nothing_done"
@@ -53,7 +52,7 @@ def outage(
     tool: Called,
     request: CallRequest,
     problem: str,
-    outcome: Outcome,
+    outcome: WriteState,
     retry_after: float = RETRY_AFTER,
 ) -> Unavailable:
     """The error for a tool that could not be reached, or had no time.
@@ -72,10 +71,10 @@ def outage(
 
 
 def explained(
-    tool: Called, request: CallRequest, error: Unavailable, outcome: Outcome
+    tool: Called, request: CallRequest, error: Unavailable, outcome: WriteState
 ) -> Unavailable:
     """What a tool itself raised, with how to go on. It may know better, in `details`."""
-    outcome = Outcome(error.details.get("outcome", outcome))
+    outcome = WriteState(error.details.get("outcome", outcome))
     retry_after = error.retry_after or RETRY_AFTER
     advice = _sentence(_advice(tool, request, outcome, retry_after, it=tool.name))
     message = f"{error.message} {advice}"
@@ -83,14 +82,14 @@ def explained(
 
 
 def _advice(
-    tool: Called, request: CallRequest, outcome: Outcome, retry_after: float, it: str = "it"
+    tool: Called, request: CallRequest, outcome: WriteState, retry_after: float, it: str = "it"
 ) -> str:
     again = f"call it again in {math.ceil(retry_after)} s."
     if tool.effect is Effect.READ:
         return f"go on without {it}, or {again}"
     if tool.idempotent:
         return f"call it again in {math.ceil(retry_after)} s, and it goes on where it stopped."
-    if outcome is Outcome.NOTHING_DONE:
+    if outcome is WriteState.NOTHING_DONE:
         return f"nothing was stored: {again}"
     if request.arguments.get(IDEMPOTENCY_KEY) is None:
         return f"whether {it} did anything is unknown: look before you call it again."
@@ -99,7 +98,7 @@ def _advice(
 
 
 def _unavailable(
-    tool: Called, message: str, outcome: Outcome, details: dict[str, Any], retry_after: float
+    tool: Called, message: str, outcome: WriteState, details: dict[str, Any], retry_after: float
 ) -> Unavailable:
     told = {} if _may_be_repeated(tool) else {"outcome": outcome.value}
     return Unavailable(message, details=details | told, retry_after=retry_after)

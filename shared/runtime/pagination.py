@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from shared.runtime.tool import Arguments
+    from shared.runtime.schemas import Arguments
 
     ItemT = TypeVar("ItemT", bound=BaseModel)
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, status_of
+from shared.core.http import media_type
 from shared.core.log import describe, log, traced
 from shared.core.settings import Settings
 from shared.runtime.context import Backend
@@ -45,11 +46,9 @@ def serve(tool: Tool[Any, Any]) -> Handler:
         if request.method == "GET":
             return await _health(tool.name, backend)
         # A web page can send anything but this without asking first: on a laptop it could reach us.
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        is_json = media_type(request.headers.get("content-type")) == "application/json"
         try:
-            wanted = CallRequest.model_validate_json(
-                await request.body() if kind == "application/json" else b""
-            )
+            wanted = CallRequest.model_validate_json(await request.body() if is_json else b"")
         except ValidationError:
             refusal = InvalidInput("This function takes a call request from Carrel's gateway.")
             return JSONResponse({"error": refusal.to_wire()}, status_code=refusal.status)

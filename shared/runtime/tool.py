@@ -2,78 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from shared.core.caller import Scope
 from shared.core.json_schema import inlined
+from shared.runtime.schemas import Arguments, Repeatable, Result
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from shared.core.caller import Tier
+    from shared.runtime.capabilities import Need
     from shared.runtime.context import Deps
     from shared.runtime.envelope import Envelope
-
-
-class Need(StrEnum):
-    """Something outside the database that a tool or a job reaches.
-
-    The cloud gives a function's account the roles and secrets of what it declares, its bundle holds
-    the code for it, and `Deps` refuses the rest, so that tests notice what is not declared.
-    """
-
-    EMBEDDING = "embedding"
-    """Turns text into vectors."""
-    GENERATION = "generation"
-    """Asks a language model, where one is configured."""
-    READWISE = "readwise"
-    """Reads the library behind READWISE_TOKEN."""
-    INGEST_BUCKET = "ingest bucket"
-    """Reads the files in INGEST_BUCKET."""
-    BULK_BUCKET = "bulk bucket"
-    """Has texts embedded in bulk by way of BULK_BUCKET."""
-
-
-EVERYTHING: Final = frozenset(Need)
-
-
-class Arguments(BaseModel):
-    """The base of every tool's input: unknown fields are refused, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Repeatable(Arguments):
-    """The base of the input of tools that write: sent again with the same key, they write once."""
-
-    idempotency_key: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=200,
-        description="Leave it out normally. To be able to send a call again whose answer may not"
-        " arrive, give a fresh random text, such as a UUID, and the same one only to send that very"
-        " call again: it is done once, and for two days answered as the first time.",
-    )
-
-
-class Result(BaseModel):
-    """The base of every tool's output, and of what stands inside it.
-
-    What is None is left out of the answer: it would cost the model tokens and tell it nothing.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-DocumentId = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9_-]*[A-Za-z0-9-]$", max_length=200)
-]
-"""An id as `safe_id` makes it: nothing that Firestore would refuse or take for a path."""
+    from shared.runtime.outcome import Outcome
 
 
 class Effect(StrEnum):
@@ -144,7 +88,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
         description: For the model: when to use the tool, and when another.
         input: What it takes; every field is described.
         output: What it returns; every field is described.
-        run: The handler. It sees its arguments and its capabilities, never a request.
+        run: The handler. It sees its arguments and its context, never a request, and returns its
+            result, or an outcome where it has more to say.
         effect: What it does to data.
         tier: Who may call it.
         timeout: Seconds it may take; by default 10 to read, and 30 for anything else.
@@ -159,6 +104,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
         completes: The kinds of names it completes. Such a tool takes `kind` and `prefix`, and
             returns `names`, each with `name` and `id`, and their `total`.
         needs: What it reaches beside the database.
+        settings: Fields of `Settings` that it reads beside those that follow from its needs.
         memory: MiB of an instance of its function.
         concurrency: Calls that an instance takes at once.
     """
@@ -168,7 +114,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
     description: str
     input: type[ArgumentsT]
     output: type[ResultT]
-    run: Callable[[ArgumentsT, Deps], Awaitable[ResultT]]
+    run: Callable[[ArgumentsT, Deps], Awaitable[ResultT | Outcome[ResultT]]]
     effect: Effect
     tier: Tier
     timeout: float | None = None
@@ -181,6 +127,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
     internal: bool = False
     completes: tuple[str, ...] = ()
     needs: frozenset[Need] = frozenset()
+    settings: tuple[str, ...] = ()
     memory: int = 512
     concurrency: int = 16
 
@@ -246,15 +193,3 @@ def _not_null(field: dict[str, Any]) -> dict[str, Any]:
     """The one thing that a field is when it is not None."""
     [only] = (each for each in field["anyOf"] if each != _NULL)
     return {**only, **{key: value for key, value in field.items() if key != "anyOf"}}
-
-
-class Undo(Result):
-    """A call that takes back what this one changed."""
-
-    tool: str = Field(description="The tool to call.")
-    arguments: dict[str, Any] = Field(description="What to call it with.")
-
-    def in_words(self) -> str:
-        """A sentence for who reads."""
-        arguments = json.dumps(self.arguments, ensure_ascii=False)
-        return f"To undo this, call {self.tool} with {arguments}."

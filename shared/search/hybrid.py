@@ -21,20 +21,21 @@ from typing import TYPE_CHECKING, Final, Generic
 
 from shared.index.postings import NO_LISTS
 from shared.index.searchable import DocumentT
-from shared.search.filter_plan import plan, unknown
-from shared.search.fusion import Scores, fuse
-from shared.search.legs import (
+from shared.search.candidates import (
     MAX_CHECKED,
     MAX_CHECKED_ANONYMOUS,
     Meaning,
+    Mode,
     NoMeaning,
     PreparedQuery,
     Words,
+    in_time,
     meaning_of,
     retrieve_candidates,
 )
+from shared.search.filter_plan import plan, unknown
+from shared.search.fusion import Scores, fuse
 from shared.search.relevance import Evidence, anything_matches, coverage, information, tuning
-from shared.search.time_limit import in_time
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
 
     from shared.index.postings import Lists
     from shared.runtime.context import Deps
+    from shared.search.candidates import Candidate, Question
     from shared.search.corpus import Corpus
     from shared.search.filter_plan import Group, Selection
-    from shared.search.legs import Candidate
     from shared.search.relevance import Tuning
 
 MAX_TERMS: Final = 48
@@ -59,45 +60,6 @@ class Late(StrEnum):
     COMPARISON = (
         "What only words found could not be compared by meaning in time: its order is less certain."
     )
-
-
-class Mode(StrEnum):
-    """By what documents are found."""
-
-    HYBRID = "hybrid"
-    SEMANTIC = "semantic"
-    LEXICAL = "lexical"
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is looked for.
-
-    Attributes:
-        text: In plain words.
-        mode: By what.
-        selection: Among which documents.
-        dense_weight: What a similarity counts for beside BM25, from 0 to 1; None: what was measured
-            of the embedding model.
-        may_be_far: Whether all that there is may have nothing to do with the question: noise of
-            similarities is then kept from outweighing words.
-    """
-
-    text: str
-    mode: Mode
-    selection: Selection
-    dense_weight: float | None = None
-    may_be_far: bool = False
-
-    @property
-    def by_meaning(self) -> bool:
-        """Whether meaning counts."""
-        return self.mode is not Mode.LEXICAL
-
-    @property
-    def by_words(self) -> bool:
-        """Whether words count."""
-        return self.mode is not Mode.SEMANTIC
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pydantic_core import to_jsonable_python
 from shared.core.errors import CarrelError, InvalidInput, NotFound
 from shared.runtime.invocation import parse
 from shared.runtime.messages import WireError
-from shared.runtime.tool import Undo
+from shared.runtime.schemas import Undo
 from shared.tasks.contract import ENVELOPE, Changed, ItemResult, Problem, TaskView, own_tasks
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.runtime.context import Deps
-    from shared.runtime.tool import Arguments, Result
+    from shared.runtime.schemas import Arguments, Result
     from shared.tasks.model import Task
     from shared.tasks.repository import StoredTask
 
@@ -58,7 +58,7 @@ class Step:
         after = self.decide(before, now)
         fields = changed_fields(before, after)
         undo = self.reverse(before, after) if fields else None
-        changed = Changed(task=TaskView.of(after), changed=fields, undo=undo)
+        changed = Changed(task=TaskView.of_task(after), changed=fields, undo=undo)
         return changed, after if fields else None
 
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from shared.core.errors import Unauthorized
 from shared.core.text_validation import one_line, prose, wrong
 from shared.runtime.envelope import Envelope
-from shared.runtime.tool import Result, Undo
+from shared.runtime.schemas import Result, Undo
 from shared.tasks.model import Priority, Status, Task
 from shared.tasks.repository import Tasks
 
@@ -123,21 +123,9 @@ class TaskView(Result):
     )
 
     @classmethod
-    def of(cls, task: Task, **more: Any) -> Self:
+    def of_task(cls, task: Task, **given: Any) -> Self:
         """Show a task."""
-        return cls(
-            task_id=str(task.number),
-            title=task.title,
-            description=task.description,
-            status=task.status,
-            priority=task.priority,
-            due_date=task.due_date,
-            created_at=task.created_at,
-            updated_at=task.updated_at,
-            completed_at=task.completed_at,
-            restorable_until=task.purge_at,
-            **more,
-        )
+        return cls.of(task, task_id=str(task.number), restorable_until=task.purge_at, **given)
 
 
 class Outcome(Result):

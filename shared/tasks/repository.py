@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
-from shared.firestore.writes import known, put
+from shared.firestore.codec import Codec
+from shared.firestore.writes import put
 from shared.tasks.model import Priority, Status, Task
 
 if TYPE_CHECKING:
@@ -109,27 +110,16 @@ class Tasks:
         return lambda batch: batch.create(reference, _fields(task))
 
 
+_CODEC: Final = Codec(Task, read={"priority": Priority, "due_date": date.fromisoformat})
+
+
 def _fields(task: Task) -> dict[str, Any]:
-    return {
-        "number": task.number,
-        "title": task.title,
-        "description": task.description,
-        "priority": task.priority.value,
-        "due_date": task.due_date and task.due_date.isoformat(),
-        "state": task.status.value,
-        "completed_at": task.completed_at,
-        "created_at": task.created_at,
-        "updated_at": task.updated_at,
-        "deleted_at": task.deleted_at,
-        "purge_at": task.purge_at,
-    }
+    """A task as it is stored, with what lists and expiry go by."""
+    return _CODEC.write(task) | {"state": task.status.value, "purge_at": task.purge_at}
 
 
 def _to_task(snapshot: DocumentSnapshot[Any]) -> Task:
-    fields = known(Task, snapshot.to_dict())
-    due = fields["due_date"]
-    typed = {"priority": Priority(fields["priority"]), "due_date": due and date.fromisoformat(due)}
-    return Task(**(fields | typed))
+    return _CODEC.load(snapshot.to_dict() or {})
 
 
 def page_query(

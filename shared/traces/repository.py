@@ -15,7 +15,8 @@ from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import BaseQuery
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
-from shared.firestore.writes import known, put
+from shared.firestore.codec import Codec
+from shared.firestore.writes import put
 from shared.index.facets import own_facet
 from shared.index.indexed_state import NOTHING, Indexed, read_mark
 from shared.index.posting_changes import Difference, list_writes
@@ -42,75 +43,22 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "traces"
 
-READ_FIELDS: Final = (
-    "title",
-    "context_text",
-    "solution_text",
-    "tags",
-    "contributor",
-    "revision",
-    "text_revision",
-    "tally",
-    "created_at",
-    "updated_at",
-    "supersedes",
-    "superseded_by",
-    "withdrawn_at",
+_WRITING: Final = Codec(Writing)
+TRACE: Final = Codec(
+    Trace, "trace_id", read={"tally": Codec(Tally).load}, inline={"writing": _WRITING}
 )
+READ_FIELDS: Final = TRACE.stored_names
 """All of a trace but its vector and what the index knows of it."""
+to_trace: Final = TRACE.read
+"""Reads a trace from its document."""
+RECORD: Final = Codec(Record)
+"""What a contributor's record says."""
 
 
 def to_listed(trace_id: str, data: dict[str, Any]) -> Trace | None:
     """Read a trace from its document, unless it was taken out of the lists meanwhile."""
     trace = to_trace(trace_id, data)
     return trace if trace.is_listed else None
-
-
-def to_trace(trace_id: str, data: dict[str, Any]) -> Trace:
-    """Read a trace from its document."""
-    return Trace(
-        trace_id=trace_id,
-        writing=to_writing(data),
-        contributor=data["contributor"],
-        revision=data["revision"],
-        text_revision=data["text_revision"],
-        tally=Tally(**known(Tally, data["tally"])),
-        created_at=data["created_at"],
-        updated_at=data["updated_at"],
-        supersedes=data.get("supersedes"),
-        superseded_by=data.get("superseded_by"),
-        withdrawn_at=data.get("withdrawn_at"),
-    )
-
-
-def to_writing(data: dict[str, Any]) -> Writing:
-    """Read what a contributor wrote."""
-    return Writing(
-        title=data["title"],
-        context_text=data["context_text"],
-        solution_text=data["solution_text"],
-        tags=tuple(data["tags"]),
-    )
-
-
-def of_writing(writing: Writing) -> dict[str, Any]:
-    """What a contributor wrote, as fields."""
-    return asdict(writing) | {"tags": list(writing.tags)}
-
-
-def of_trace(trace: Trace) -> dict[str, Any]:
-    """All fields that a reader sees."""
-    return of_writing(trace.writing) | {
-        "contributor": trace.contributor,
-        "revision": trace.revision,
-        "text_revision": trace.text_revision,
-        "tally": asdict(trace.tally),
-        "created_at": trace.created_at,
-        "updated_at": trace.updated_at,
-        "supersedes": trace.supersedes,
-        "superseded_by": trace.superseded_by,
-        "withdrawn_at": trace.withdrawn_at,
-    }
 
 
 def indexed_fields(trace: Trace, vector: Vector, model: str, mark: Indexed) -> dict[str, Any]:
@@ -217,7 +165,7 @@ class Traces(Documents[Trace]):
     async def revision(self, trace_id: str, number: int) -> Writing | None:
         """What a trace said in an earlier revision. One round trip."""
         snapshot = await self._database.get(self._revision_at(trace_id, number))
-        return to_writing(snapshot.to_dict() or {}) if snapshot.exists else None
+        return _WRITING.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
     async def vote(self, trace_id: str, user_id: str) -> Vote:
         """What a user voted on a trace, of whichever revision. One round trip."""
@@ -235,12 +183,12 @@ class Traces(Documents[Trace]):
     async def record(self, user_id: str) -> Record:
         """How what a user contributed has fared. One round trip."""
         snapshot = await self._database.get(self._database.document(CONTRIBUTORS, user_id))
-        return Record(**known(Record, snapshot.to_dict()))
+        return RECORD.load(snapshot.to_dict() or {})
 
     def contributed(self, trace: Trace, entry: IndexEntry) -> list[Write]:
         """A new trace."""
         reference = self._at(trace.trace_id)
-        data = of_trace(trace) | _indexed_fields(trace, entry)
+        data = TRACE.write(trace) | _indexed_fields(trace, entry)
         lists = self._listed(trace, NOTHING, entry.mark)
         return [lambda batch: batch.create(reference, data), *lists]
 
@@ -255,13 +203,13 @@ class Traces(Documents[Trace]):
         found = _indexed_fields(trace, entry) if entry else unindexed_fields()
         mark = entry.mark if entry else NOTHING
         return [
-            put(stored.snapshot, of_trace(trace) | found),
+            put(stored.snapshot, TRACE.write(trace) | found),
             *self._listed(trace, stored.mark, mark),
         ]
 
     def kept(self, stored: StoredTrace) -> Write:
         """What a trace says until now, for when that is wanted back."""
-        said = of_writing(stored.trace.writing) | {"written_at": stored.trace.updated_at}
+        said = _WRITING.write(stored.trace.writing) | {"written_at": stored.trace.updated_at}
         former = self._revision_at(stored.trace.trace_id, stored.trace.revision)
         return lambda batch: batch.set(former, said)
 

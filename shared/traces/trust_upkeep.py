@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.firestore.writes import known, put
+from shared.firestore.writes import put
 from shared.traces.erasure import ERASED
-from shared.traces.repository import COLLECTION, CONTRIBUTORS, READ_FIELDS, VOTES, to_trace
+from shared.traces.repository import (
+    COLLECTION,
+    CONTRIBUTORS,
+    READ_FIELDS,
+    RECORD,
+    VOTES,
+    to_trace,
+)
 from shared.traces.trust import Ballot, FeedbackTag, Record, Tally, VoteType
 
 if TYPE_CHECKING:
@@ -136,7 +143,7 @@ def seen_trace(seen: DocumentSnapshot[Any]) -> Trace:
 
 def record_of(seen: DocumentSnapshot[Any]) -> Record:
     """What a contributor's record says."""
-    return Record(**known(Record, seen.to_dict()))
+    return RECORD.load(seen.to_dict() or {})
 
 
 def wanted_record(seen: DocumentSnapshot[Any], heads: Counter[VoteType]) -> Record:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field
 
 from shared.core.errors import Forbidden, NotFound
-from shared.runtime.tool import Result
+from shared.runtime.schemas import Result
 from shared.traces.repository import Traces
 from shared.traces.trust import Status
 
@@ -42,18 +42,21 @@ def votes_in_words(standing: Standing) -> str:
     return f"{standing.upvotes} up, {standing.downvotes} down"
 
 
-def standing_fields(trace: Trace) -> dict[str, Any]:
-    """What `Standing` says of a trace."""
-    return {
-        "trace_id": trace.trace_id,
-        "title": trace.writing.title,
-        "tags": list(trace.writing.tags),
-        "status": trace.status,
-        "trust": round(trace.tally.trust, 2),
-        "upvotes": trace.tally.upvotes,
-        "downvotes": trace.tally.downvotes,
-        "date": f"{trace.updated_at:%Y-%m-%d}",
-    }
+StandingT = TypeVar("StandingT", bound=Standing)
+
+
+def trace_view(kind: type[StandingT], trace: Trace, **given: Any) -> StandingT:
+    """Show a trace, and what others think of it."""
+    return kind.of(
+        trace,
+        title=trace.writing.title,
+        tags=trace.writing.tags,
+        trust=round(trace.tally.trust, 2),
+        upvotes=trace.tally.upvotes,
+        downvotes=trace.tally.downvotes,
+        date=f"{trace.updated_at:%Y-%m-%d}",
+        **given,
+    )
 
 
 async def readable(trace_id: str, deps: Deps) -> StoredTrace:

@@ -86,9 +86,9 @@ class MaterialErasure:
             task = await self._task.task()
             if not task.erasing:
                 return False
-            proof = put(task.seen, {"erasing": True})
+            proof = put(task.snapshot, {"erasing": True})
             await self._database.commit(
-                [proof, *map(_deletion, found)] if found else [_last_deletion(task.seen)]
+                [proof, *map(_deletion, found)] if found else [_last_deletion(task.snapshot)]
             )
             return True
 

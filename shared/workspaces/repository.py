@@ -25,8 +25,9 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.core.errors import Conflict
+from shared.firestore.codec import Codec
 from shared.firestore.database import Stale
-from shared.firestore.writes import known, put
+from shared.firestore.writes import put
 from shared.index.vector_index import (
     MAX_ANY,
     Documents,
@@ -52,16 +53,12 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
 
 
+_CODEC: Final = Codec(Material, read={"status": Status, "making": Codec(Making).load})
+
+
 def to_material(snapshot: DocumentSnapshot[Any]) -> Material:
     """Read what is known of materials."""
-    fields = known(Material, snapshot.to_dict())
-    made = {"status": Status(fields["status"]), "making": Making(**known(Making, fields["making"]))}
-    return Material(**(fields | made))
-
-
-def of_material(material: Material) -> dict[str, Any]:
-    """What is known of materials, as fields."""
-    return asdict(material) | {"status": material.status.value}
+    return _CODEC.load(snapshot.to_dict() or {})
 
 
 def part_names(material: Material) -> list[str]:
@@ -138,46 +135,46 @@ class Erased(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class StoredPassages:
     """What is stored of passages.
 
     Attributes:
         vectors: The vectors that there are, by passage id.
-        held: Those that are stored for these materials, with a vector or without.
+        ids: Those that are stored for these materials, with a vector or without.
     """
 
     vectors: Mapping[str, Vector]
-    held: frozenset[str]
+    ids: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSeen:
+class TaskRecord:
     """A task as it was read.
 
     Attributes:
         touched_at: When it was last used; None if it is new.
         erasing: Whether somebody began to erase it.
-        seen: Its document.
+        snapshot: Its document.
     """
 
     touched_at: datetime | None
     erasing: bool
-    seen: DocumentSnapshot[Any]
+    snapshot: DocumentSnapshot[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MaterialRecord:
     """Some materials of a task, as they were read.
 
     Attributes:
         task: The task.
         material: What is known of the materials; None if they never came.
-        seen: Their document.
+        snapshot: Their document.
     """
 
-    task: TaskSeen
+    task: TaskRecord
     material: Material | None
-    seen: DocumentSnapshot[Any]
+    snapshot: DocumentSnapshot[Any]
 
 
 class Materials:
@@ -198,18 +195,18 @@ class Materials:
         self.name = f"{TASKS}/{task_id}"
         self.path = f"{self._tasks}/{task_id}"
 
-    async def task(self) -> TaskSeen:
+    async def task(self) -> TaskRecord:
         """The task. One round trip."""
-        seen = await self._database.get(self.task_reference)
-        fields = seen.to_dict() or {}
-        return TaskSeen(fields.get("touched_at"), fields.get("erasing", False), seen)
+        snapshot = await self._database.get(self.task_reference)
+        fields = snapshot.to_dict() or {}
+        return TaskRecord(fields.get("touched_at"), fields.get("erasing", False), snapshot)
 
-    async def look(self, document_id: str) -> Standing:
+    async def look(self, document_id: str) -> MaterialRecord:
         """What is known of the task and of these materials. One round trip."""
-        task, seen = await asyncio.gather(
+        task, snapshot = await asyncio.gather(
             self.task(), self._database.get(self._at(DOCUMENTS, document_id))
         )
-        return Standing(task, to_material(seen) if seen.exists else None, seen)
+        return MaterialRecord(task, to_material(snapshot) if snapshot.exists else None, snapshot)
 
     async def ready(self, making: Making, limit: int) -> list[Material]:
         """What can be searched, the latest first. One round trip."""
@@ -245,13 +242,15 @@ class Materials:
             raise Erased("These materials were erased while they were asked. Bring them again.")
         return parts
 
-    async def known(self, passage_ids: Sequence[str], material: Material) -> Known:
+    async def stored_passages(
+        self, passage_ids: Sequence[str], material: Material
+    ) -> StoredPassages:
         """What is stored of these passages of some materials. One round trip."""
         found = await self._passages(passage_ids, ["embedding", "embedding_model", "facets"])
         fields = {each.id: each.to_dict() or {} for each in found}
         vectors = {name: to_vector(data, material.making) for name, data in fields.items()}
         facet = materials_facet(material)
-        return Known(
+        return StoredPassages(
             {name: vector for name, vector in vectors.items() if vector},
             frozenset(name for name, data in fields.items() if facet in data.get("facets", ())),
         )
@@ -264,47 +263,47 @@ class Materials:
             name: data["text"] for name, data in fields.items() if to_vector(data, making) is None
         }
 
-    def begin(self, standing: Standing, material: Material, now: datetime) -> list[Write]:
+    def begin(self, record: MaterialRecord, material: Material, now: datetime) -> list[Write]:
         """The writes with which materials begin to arrive: refused if the task changed since."""
         task = {"touched_at": now}
-        if standing.task.touched_at is None:
+        if record.task.touched_at is None:
             task["created_at"] = now
         proof = self._proof(material)
-        if standing.material:
-            material = replace(material, prepaid=standing.material.prepaid)
+        if record.material:
+            material = replace(material, prepaid=record.material.prepaid)
         writes = [
-            put(standing.task.seen, task),
-            put(standing.seen, of_material(material)),
+            put(record.task.snapshot, task),
+            put(record.snapshot, _CODEC.write(material)),
             lambda batch: batch.create(proof, {"kept_at": now}),
         ]
-        if standing.material:  # made otherwise: whoever still works on that stops
-            former = [self._proof(standing.material), *self._parts(standing.material)]
+        if record.material:  # made otherwise: whoever still works on that stops
+            former = [self._proof(record.material), *self._parts(record.material)]
             writes += [_deletion(each) for each in former[:MOST_DELETED]]
         return writes
 
-    def touch(self, task: TaskSeen, now: datetime) -> list[Write]:
+    def touch(self, task: TaskRecord, now: datetime) -> list[Write]:
         """The write that says that a task is in use; none if that was said a while ago."""
         if task.touched_at is None or now - task.touched_at < TOUCHED_EVERY:
             return []
-        return [put(task.seen, {"touched_at": now})]
+        return [put(task.snapshot, {"touched_at": now})]
 
-    def taken_on(self, standing: Standing, until: datetime) -> Write:
+    def taken_on(self, record: MaterialRecord, until: datetime) -> Write:
         """The write that says that a call embeds what waits; refused if another was faster."""
-        return put(standing.seen, {"worked_until": until})
+        return put(record.snapshot, {"worked_until": until})
 
-    def left_to_a_job(self, standing: Standing, call: str, now: datetime) -> Write:
+    def left_to_a_job(self, record: MaterialRecord, call: str, now: datetime) -> Write:
         """The write that says that materials wait for a job, and which call is paid for them."""
         waits = {"status": Status.WAITING.value, "next_at": now, "tries": 0, "reason": None}
-        return put(standing.seen, waits | {"prepaid": call})
+        return put(record.snapshot, waits | {"prepaid": call})
 
-    async def give_up(self, standing: Standing, reason: str) -> None:
+    async def give_up(self, record: MaterialRecord, reason: str) -> None:
         """Say that materials cannot be embedded, unless they changed. One round trip."""
         failed = {"status": Status.FAILED.value, "reason": reason}
-        await self._database.commit_what_holds([put(standing.seen, failed)])
+        await self._database.commit_what_holds([put(record.snapshot, failed)])
 
-    def answered(self, standing: Standing) -> Write:
+    def answered(self, record: MaterialRecord) -> Write:
         """The write that says that what was paid for was answered; it holds once."""
-        return put(standing.seen, {"prepaid": None})
+        return put(record.snapshot, {"prepaid": None})
 
     async def keep_passages(
         self, material: Material, texts: Mapping[str, str], vectors: Mapping[str, Vector]

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.deploy.discovery import ROOT
-from infra.deploy.functions import functions
-from infra.deploy.imports import reach
+from infra.build.discovery import ROOT
+from infra.build.functions import functions
+from infra.build.imports import reach
 from tests.support.gateway_process import SECRET
 
 if TYPE_CHECKING:
-    from infra.deploy.functions import Function
+    from infra.build.functions import Function
 
 EVERYWHERE = {"infra", "numpy", "onnxruntime", "google.genai"}
 ALONE = {*EVERYWHERE, "mcp", "mcp_types", "shared.accounts", "jwt"}
@@ -45,7 +45,8 @@ def test_a_function_starts_with_its_bundle_and_nothing_more(
     function: Function,
 ) -> None:
     code = f"""
-import json, sys, {function.entry}
+{function.main}
+import json, sys
 print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules.items()}}))
 """
     environment = {**os.environ, "ACCESS_SECRETS": json.dumps([SECRET])}
@@ -53,7 +54,7 @@ print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules
     loaded: dict[str, str | None] = json.loads(told)
     assert UNWANTED[function.kind] & loaded.keys() == set()
     ours = {Path(path) for path in loaded.values() if path and path.startswith(ROOMS)}
-    assert ours - reach(function.entry).files == set()
+    assert ours - reach(function.main).files == set()
     assert ours
 
 

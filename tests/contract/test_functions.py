@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import symtable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.deploy.discovery import jobs, tools
-from infra.deploy.functions import ACCESS, FINISHING, KNOWLEDGE, LONGEST, USER, VIEWER, functions
-from shared.runtime.tool import Effect, Need
+from infra.build.discovery import jobs, tools
+from infra.build.functions import ACCESS, FINISHING, KNOWLEDGE, LONGEST, USER, VIEWER, functions
+from shared.runtime.capabilities import Need
+from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
-    from infra.deploy.functions import Function
+    from infra.build.functions import Function
     from shared.runtime.job import Job
     from shared.runtime.tool import Tool
 
 FUNCTIONS = functions()
+LONGEST_ENTRY_POINT = 4
+"""Statements of a `main.py`."""
 MEMORY = {512, 1024, 2048, 4096}
 """MiB that a function with one processor may have."""
 
@@ -27,6 +32,13 @@ def test_there_is_one_function_for_each_tool_job_and_gateway() -> None:
     names = ["gateway", *(tool.name for tool in tools()), *(job.name for job in jobs())]
     assert names == [function.name for function in FUNCTIONS]
     assert len({function.key for function in FUNCTIONS}) == len(FUNCTIONS)
+
+
+@every_function
+def test_its_entry_point_is_a_short_program_named_as_the_cloud_expects(function: Function) -> None:
+    tree = ast.parse(function.main)
+    assert len(tree.body) <= LONGEST_ENTRY_POINT
+    assert "handle" in symtable.symtable(function.main, "main.py", "exec").get_identifiers()
 
 
 @every_function
@@ -64,7 +76,7 @@ def test_each_secret_goes_to_who_uses_it() -> None:
 @every_function
 def test_who_asks_no_model_has_no_right_to(function: Function) -> None:
     asks = function.needs & {Need.EMBEDDING, Need.GENERATION}
-    roles = function.entry_in_manifest("", ())["project_roles"]
+    roles = function.entry_in_manifest("")["project_roles"]
     assert (["roles/aiplatform.user"] if asks else []) == roles
 
 

@@ -17,7 +17,7 @@ from mcp import Client
 from functions.gateway.catalog import Catalog
 from functions.tools.knowledge.get_chunk.tool import TOOL as GET_CHUNK
 from functions.tools.knowledge.get_chunk.tool import RelatedChunk
-from infra.deploy.discovery import folder_of, tools
+from infra.build.discovery import folder_of, tools
 from infra.local.inline import InlineDispatcher
 from shared.core.errors import InvalidInput
 from shared.runtime.invocation import parse

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from mcp import Client
 
-from infra.deploy.discovery import tools
-from infra.local.cloud import cloud
+from infra.build.discovery import tools
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Backend
 from tests.e2e.access.conftest import CLOUD
+from tests.support.cloud_run.cloud import cloud
 from tests.support.gateway_process import INLINE, MARK, Library, run_deployed_gateway, run_gateway
 from tests.support.knowledge import BAKING, SAILING, put_in
 from tests.support.mcp_wire import MODERN
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from infra.local.cloud import Cloud
     from shared.ai.local_embedding import LocalEmbedder
+    from tests.support.cloud_run.cloud import Cloud
     from tests.support.gateway_process import Running
 
 FEW = ("get_chunk", "search_kb")

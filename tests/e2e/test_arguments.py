@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.gateway.calls import RECEIPT
-from infra.deploy.discovery import tools
+from functions.gateway.mcp.results import RECEIPT
+from infra.build.discovery import tools
 from tests.support.mcp_wire import (
     ENVELOPE,
     HANDSHAKE,

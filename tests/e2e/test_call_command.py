@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from infra.cli import main
+from infra.cli.main import main
 from tests.support.gateway_process import SECRET
 from tests.support.knowledge import BAKING
 from tests.support.mcp_wire import TOOL_NAMES

@@ -10,9 +10,9 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.calls import RECEIPT
 from functions.gateway.catalog import PATH
-from functions.gateway.server import INSTRUCTIONS
+from functions.gateway.mcp.results import RECEIPT
+from functions.gateway.mcp.server import INSTRUCTIONS
 from tests.support.knowledge import BAKING, SAILING
 from tests.support.mcp_wire import MODERN, TOOL_NAMES, assert_fits
 

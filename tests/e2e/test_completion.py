@@ -8,7 +8,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
-from infra.deploy.discovery import tools
+from infra.build.discovery import tools
 from tests.support.knowledge import BAKING, SAILING
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from tests.support.fakes.google import FakeGoogle
 from tests.support.faulty_tool_server import write_certificate
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
 from tests.support.google_sign_in import letting_in_ada
-from tests.support.sign_in_app import Doorway, asking, hidden_in
+from tests.support.sign_in_app import SignInApp, asking, hidden_in
 from tests.support.web_sites import page, serving, way_to
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ LONG = asking(client_name="W" * 200, redirect_uri=f"https://{'a' * 60}.example.c
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Doorway]:
+async def opened(settings: Settings) -> AsyncIterator[SignInApp]:
     """The pages of sign-in, served where they say they are."""
-    made: list[Doorway] = []
+    made: list[SignInApp] = []
 
     def app_at(url: str) -> Starlette:
-        made.append(Doorway(settings.model_copy(update={"public_url": url})))
+        made.append(SignInApp(settings.model_copy(update={"public_url": url})))
         return made[0].app
 
     async with serving(app_at):
@@ -56,7 +56,7 @@ async def opened(settings: Settings) -> AsyncIterator[Doorway]:
 
 
 @pytest.fixture
-async def doorway(settings: Settings) -> AsyncIterator[Doorway]:
+async def sign_in_app(settings: Settings) -> AsyncIterator[SignInApp]:
     """The pages, where people sign in by key."""
     async with opened(settings) as found:
         yield found
@@ -74,33 +74,33 @@ def told(url: str) -> dict[str, list[str]]:
 
 
 async def test_a_person_pastes_a_key_and_the_program_gets_its_code(
-    browsers: Browsers, doorway: Doorway, client: str
+    browsers: Browsers, sign_in_app: SignInApp, client: str
 ) -> None:
-    key, _ = await doorway.make_key()
+    key, _ = await sign_in_app.make_key()
     async with browsers.window(scripts=False) as browser:
-        assert 200 == await browser.open(doorway.url(asking(redirect_uri=f"{client}/cb")))
+        assert 200 == await browser.open(sign_in_app.url(asking(redirect_uri=f"{client}/cb")))
         await browser.fill("Your access key", key)
         await browser.press("Allow")
         answer = told(await browser.arrive(f"{client}/cb?"))
         assert [] == browser.complaints
     assert {"code", "state", "iss"} == answer.keys()
-    assert 1 == await doorway.grants()
+    assert 1 == await sign_in_app.grants()
 
 
-async def test_the_enter_key_allows(browser: Browser, doorway: Doorway, client: str) -> None:
-    key, _ = await doorway.make_key()
-    await browser.open(doorway.url(asking(redirect_uri=f"{client}/cb")))
+async def test_the_enter_key_allows(browser: Browser, sign_in_app: SignInApp, client: str) -> None:
+    key, _ = await sign_in_app.make_key()
+    await browser.open(sign_in_app.url(asking(redirect_uri=f"{client}/cb")))
     await browser.fill("Your access key", key)
     await browser.page.keyboard.press("Enter")
     assert "code" in told(await browser.arrive(f"{client}/cb?"))
 
 
 async def test_a_loopback_address_by_name_is_reached_too(
-    browser: Browser, doorway: Doorway, client: str
+    browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
-    key, _ = await doorway.make_key()
+    key, _ = await sign_in_app.make_key()
     by_name = client.replace("127.0.0.1", "localhost")
-    await browser.open(doorway.url(asking(redirect_uri=f"{by_name}/cb")))
+    await browser.open(sign_in_app.url(asking(redirect_uri=f"{by_name}/cb")))
     await browser.fill("Your access key", key)
     await browser.press("Allow")
     await browser.arrive(f"{by_name}/cb?code=")
@@ -108,9 +108,9 @@ async def test_a_loopback_address_by_name_is_reached_too(
 
 
 async def test_a_program_on_the_web_may_send_the_browser_on(
-    browsers: Browsers, doorway: Doorway, tmp_path: Path
+    browsers: Browsers, sign_in_app: SignInApp, tmp_path: Path
 ) -> None:
-    key, _ = await doorway.make_key()
+    key, _ = await sign_in_app.make_key()
     certificate = tmp_path / "certificate.pem"
     write_certificate(certificate)
     async with (
@@ -118,16 +118,16 @@ async def test_a_program_on_the_web_may_send_the_browser_on(
         serving(lambda _: way_to(f"{home}/done"), certificate=certificate) as site,
         browsers.window() as browser,
     ):
-        await browser.open(doorway.url(asking(redirect_uri=f"{site}/cb")))
+        await browser.open(sign_in_app.url(asking(redirect_uri=f"{site}/cb")))
         await browser.fill("Your access key", key)
         await browser.press("Allow")
         await browser.arrive(f"{home}/done")
         assert [] == browser.complaints
 
 
-async def test_an_app_is_opened_by_its_own_scheme(browser: Browser, doorway: Doorway) -> None:
-    key, _ = await doorway.make_key()
-    await browser.open(doorway.url(asking(redirect_uri="cursor://anysphere/cb")))
+async def test_an_app_is_opened_by_its_own_scheme(browser: Browser, sign_in_app: SignInApp) -> None:
+    key, _ = await sign_in_app.make_key()
+    await browser.open(sign_in_app.url(asking(redirect_uri="cursor://anysphere/cb")))
     await browser.fill("Your access key", key)
     async with browser.page.expect_event("requestfailed") as failed:  # there is no such app here
         await browser.press("Allow")
@@ -136,10 +136,10 @@ async def test_an_app_is_opened_by_its_own_scheme(browser: Browser, doorway: Doo
 
 
 async def test_after_a_wrong_key_the_page_waits_for_another(
-    browser: Browser, doorway: Doorway, client: str
+    browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
-    key, _ = await doorway.make_key()
-    await browser.open(doorway.url(asking(redirect_uri=f"{client}/cb")))
+    key, _ = await sign_in_app.make_key()
+    await browser.open(sign_in_app.url(asking(redirect_uri=f"{client}/cb")))
     await browser.fill("Your access key", "carrel_wrong")
     await browser.press("Allow")
     await browser.sees("This key is not valid")
@@ -154,33 +154,35 @@ async def test_after_a_wrong_key_the_page_waits_for_another(
     await browser.arrive(f"{client}/cb?code=")
 
 
-async def test_without_a_key_the_browser_sends_nothing(browser: Browser, doorway: Doorway) -> None:
-    await browser.open(doorway.url())
+async def test_without_a_key_the_browser_sends_nothing(
+    browser: Browser, sign_in_app: SignInApp
+) -> None:
+    await browser.open(sign_in_app.url())
     await browser.press("Allow")
-    assert [doorway.url()] == browser.requests
-    assert [] == doorway.tries.seen
+    assert [sign_in_app.url()] == browser.requests
+    assert [] == sign_in_app.tries.seen
 
 
 async def test_deny_needs_no_key_and_goes_back(
-    browser: Browser, doorway: Doorway, client: str
+    browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
-    await browser.open(doorway.url(asking(redirect_uri=f"{client}/cb")))
+    await browser.open(sign_in_app.url(asking(redirect_uri=f"{client}/cb")))
     await browser.press("Deny")
     answer = told(await browser.arrive(f"{client}/cb?"))
     assert ["access_denied"] == answer["error"]
-    assert 0 == await doorway.grants()
+    assert 0 == await sign_in_app.grants()
 
 
 async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
-    browser: Browser, doorway: Doorway
+    browser: Browser, sign_in_app: SignInApp
 ) -> None:
-    await browser.open(doorway.url())
+    await browser.open(sign_in_app.url())
     cookie = (await browser.cookies())["carrel"]
     assert (True, "Lax", -1) == (cookie["httpOnly"], cookie["sameSite"], cookie["expires"])
 
 
-async def test_nobody_can_frame_the_page(browser: Browser, doorway: Doorway) -> None:
-    frame = f'<iframe src="{doorway.url()}"></iframe>'
+async def test_nobody_can_frame_the_page(browser: Browser, sign_in_app: SignInApp) -> None:
+    frame = f'<iframe src="{sign_in_app.url()}"></iframe>'
     async with serving(lambda _: page(frame)) as evil:
         await browser.open(evil)
     [complaint] = browser.complaints
@@ -189,29 +191,29 @@ async def test_nobody_can_frame_the_page(browser: Browser, doorway: Doorway) -> 
 
 
 async def test_a_form_that_another_site_submits_is_refused(
-    browser: Browser, doorway: Doorway
+    browser: Browser, sign_in_app: SignInApp
 ) -> None:
-    key, _ = await doorway.make_key()
-    async with doorway.client() as attacker:
-        fields = hidden_in(await attacker.get(doorway.address())) | {"decision": "allow"}
+    key, _ = await sign_in_app.make_key()
+    async with sign_in_app.client() as attacker:
+        fields = hidden_in(await attacker.get(sign_in_app.address())) | {"decision": "allow"}
     inputs = "".join(
         f'<input name="{name}" value="{value}">' for name, value in {**fields, "key": key}.items()
     )
-    action = f"{doorway.settings.public_url}/consent"
+    action = f"{sign_in_app.settings.public_url}/consent"
     form = f'<form method="post" action="{action}">{inputs}<button>A prize</button></form>'
-    await browser.open(doorway.url())
+    await browser.open(sign_in_app.url())
     async with serving(lambda _: page(form)) as evil:
         await browser.open(evil.replace("127.0.0.1", "localhost"))
         await browser.press("A prize")
         await browser.sees("Your answer was not taken")
-    assert 0 == await doorway.grants()
+    assert 0 == await sign_in_app.grants()
 
 
 async def test_a_hostile_name_runs_nothing_and_hides_nothing(
-    browser: Browser, doorway: Doorway
+    browser: Browser, sign_in_app: SignInApp
 ) -> None:
     name = '</title><script>document.title = ""</script><img src="/x">\u202e' + "x" * 10_000
-    address = doorway.url(asking(client_name=name))
+    address = sign_in_app.url(asking(client_name=name))
     assert 200 == await browser.open(address)
     assert (await browser.page.title()).startswith("</title><script>document.title")
     assert [address] == browser.requests
@@ -242,10 +244,10 @@ _CONTRASTS = """() => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_all_text_stands_out_in_light_and_dark(
-    browsers: Browsers, doorway: Doorway, scheme: Literal["light", "dark"]
+    browsers: Browsers, sign_in_app: SignInApp, scheme: Literal["light", "dark"]
 ) -> None:
     async with browsers.window(scheme=scheme) as browser:
-        await browser.open(doorway.url())
+        await browser.open(sign_in_app.url())
         await browser.fill("Your access key", "wrong")
         await browser.press("Allow")
         await browser.sees("This key is not valid")
@@ -256,18 +258,18 @@ async def test_all_text_stands_out_in_light_and_dark(
 
 @pytest.mark.parametrize(("width", "height"), [(320, 640), (390, 844), (1024, 800), (1280, 800)])
 async def test_nothing_sticks_out_on_a_narrow_screen(
-    browsers: Browsers, doorway: Doorway, width: int, height: int
+    browsers: Browsers, sign_in_app: SignInApp, width: int, height: int
 ) -> None:
     async with browsers.window(width=width, height=height) as browser:
-        await browser.open(doorway.url(LONG))
+        await browser.open(sign_in_app.url(LONG))
         assert width == await browser.page.evaluate("document.documentElement.scrollWidth")
 
 
 async def test_allow_and_deny_show_without_scrolling_on_a_laptop(
-    browsers: Browsers, doorway: Doorway
+    browsers: Browsers, sign_in_app: SignInApp
 ) -> None:
     async with browsers.window(width=1280, height=800) as browser:
-        await browser.open(doorway.url(LONG))
+        await browser.open(sign_in_app.url(LONG))
         await assert_in_view(browser, "Allow", "Deny")
         await browser.fill("Your access key", "carrel_wrong")
         await browser.press("Allow")
@@ -286,9 +288,9 @@ async def assert_in_view(browser: Browser, *buttons: str) -> None:
 
 
 async def test_the_page_can_be_read_and_used_without_seeing_it(
-    browser: Browser, doorway: Doorway
+    browser: Browser, sign_in_app: SignInApp
 ) -> None:
-    await browser.open(doorway.url())
+    await browser.open(sign_in_app.url())
     assert "en" == await browser.page.locator("html").get_attribute("lang")
     told_of_it = await browser.page.locator("main").aria_snapshot()
     assert 'heading "Claude asks for access to Carrel" [level=1]' in told_of_it
@@ -301,10 +303,10 @@ async def test_the_page_can_be_read_and_used_without_seeing_it(
 
 
 async def test_a_request_that_is_over_says_where_to_start_again(
-    browser: Browser, doorway: Doorway
+    browser: Browser, sign_in_app: SignInApp
 ) -> None:
-    address = doorway.url()
-    doorway.clock.advance(minutes=11)
+    address = sign_in_app.url()
+    sign_in_app.clock.advance(minutes=11)
     assert 400 == await browser.open(address)
     assert "Start again from the program" in await browser.read()
 
@@ -314,14 +316,14 @@ async def test_a_person_signs_in_by_google_and_the_program_gets_a_code(
 ) -> None:
     with FakeGoogle() as google:
         async with (
-            opened(letting_in_ada(settings, google)) as doorway,
+            opened(letting_in_ada(settings, google)) as sign_in_app,
             browsers.window(scripts=False) as browser,
         ):
-            await browser.open(doorway.url(asking(redirect_uri=f"{client}/cb")))
+            await browser.open(sign_in_app.url(asking(redirect_uri=f"{client}/cb")))
             await browser.press("Continue with Google")
             answer = told(await browser.arrive(f"{client}/cb?"))
             assert [] == browser.complaints
-            assert 1 == await doorway.grants()
+            assert 1 == await sign_in_app.grants()
     assert {"code", "state", "iss"} == answer.keys()
 
 

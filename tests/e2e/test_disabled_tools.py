@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from infra.deploy.discovery import tools
+from infra.build.discovery import tools
 from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
 from tests.support.mcp_wire import TOOL_NAMES, call, message, post
 from tests.support.ports import free_port

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from tests.e2e.access.conftest import CLOUD
 from tests.support.gateway_process import INLINE, run_gateway
 from tests.support.mcp_wire import call, post
@@ -153,6 +153,6 @@ def test_strangers_are_refused_where_access_is_not_public(closed: Running, tool:
 @pytest.mark.slow
 def test_the_nightly_score_is_shown_by_get_stats(ask: Ask, sample: str) -> None:
     assert "health" not in ask("get_stats")
-    run = carrel(sample, "from infra.cli import main; main()", "jobs", "run", "health")
+    run = carrel(sample, "from infra.cli.main import main; main()", "jobs", "run", "health")
     assert 0 == run.returncode, run.stderr
     assert ask("get_stats")["health"]["queries"] > 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from functions.gateway.server import INSTRUCTIONS
+from functions.gateway.mcp.server import INSTRUCTIONS
 from tests.support.gateway_process import ALLOWED_ORIGIN, INLINE, run_gateway
 from tests.support.mcp_wire import (
     HANDSHAKE,

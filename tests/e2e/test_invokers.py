@@ -10,15 +10,15 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from infra.deploy.discovery import tools
-from infra.local.google_accounts import email
+from infra.build.discovery import tools
 from tests.e2e.conftest import FEW
 from tests.support.authorized_calls import bearer, token, trusting
+from tests.support.cloud_run.google_accounts import email
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from infra.local.cloud import Cloud
+    from tests.support.cloud_run.cloud import Cloud
     from tests.support.gateway_process import Library
 
 GATEWAY = "carrel-gateway"

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
-from functions.gateway.call_log import task_hash
-from infra.deploy.discovery import ROOT
+from functions.gateway.calls.call_log import task_hash
+from infra.build.discovery import ROOT
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import httpx2
 import pytest
 
-from infra.deploy.discovery import tools
-from infra.local.cloud import cloud
+from infra.build.discovery import tools
 from infra.local.processes import serve
+from tests.support.cloud_run.cloud import cloud
 from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
 from tests.support.mcp_wire import HEADERS, TOOL_NAMES, call, message, post
 from tests.support.ports import free_port

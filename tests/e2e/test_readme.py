@@ -15,8 +15,8 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-from infra.cli import main
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
+from infra.cli.main import main
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:

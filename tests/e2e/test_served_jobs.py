@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from infra.deploy.discovery import jobs
-from infra.local.cloud import SCHEDULER, cloud
+from infra.build.discovery import jobs
 from shared.core.settings import Settings
 from shared.firestore.leases import Leases
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from tests.support.authorized_calls import bearer, trusting
+from tests.support.cloud_run.cloud import SCHEDULER, cloud
 from tests.support.knowledge import in_chunks
 from tests.support.source_files import book, export, written
 from tests.support.stored_documents import chunks_by_content, leases
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from infra.local.cloud import Cloud
     from shared.runtime.context import Deps
+    from tests.support.cloud_run.cloud import Cloud
 
 pytestmark = pytest.mark.anyio
 

@@ -13,9 +13,9 @@ import anyio
 import httpx2
 import pytest
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from tests.support.gateway_process import run_deployed_gateway
-from tests.support.mcp_wire import HEADERS, message
+from tests.support.mcp_wire import HEADERS, call, message, post
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 LISTING = message("tools/list")
-CARREL = [sys.executable, "-c", "from infra.cli import main; main()"]
+CARREL = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 OTHERS = {"FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "ACCESS_SECRETS"}
 """Variables that would have a command share in what the tests run."""
 
@@ -116,6 +116,16 @@ def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_of_functions_answers_calls(tmp_path: Path) -> None:
+    """Each tool is a process of its own there; nothing is packed or installed for it."""
+    port = free_port()
+    with up(port, machine(tmp_path), "--topology", "functions") as said:
+        assert "Starting each tool as a function of its own" in said
+        response = post(f"http://localhost:{port}/mcp", call("list_sources", {}))
+        assert [] == response.json()["result"]["structuredContent"]["sources"]
+
+
+@pytest.mark.slow
 def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
     port, environment = free_port(), machine(tmp_path)
     inherited = {"LOCAL_USER": "somebody", "PUBLIC_ACCESS": "true"}
@@ -143,5 +153,7 @@ def test_a_key_outlives_a_database_that_is_killed_right_after(tmp_path: Path) ->
 def keeper(state: Path) -> int:
     """The process that keeps a database."""
     listed = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
-    [line] = [each for each in listed.splitlines() if f"infra.local.keeper {state} " in each]
+    [line] = [
+        each for each in listed.splitlines() if f"infra.local.emulator_daemon {state} " in each
+    ]
     return int(line.split()[0])

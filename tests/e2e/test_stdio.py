@@ -14,9 +14,9 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-from infra.deploy.discovery import ROOT
-from infra.local.file_lock import locked
-from infra.local.keeper import StateFolder
+from infra.build.discovery import ROOT
+from infra.file_lock import locked
+from infra.local.emulator_daemon import StateFolder
 from tests.support.gateway_process import SECRET
 from tests.support.mcp_wire import HANDSHAKE, MODERN, TOOL_NAMES, call, initialize, message
 from tests.support.ports import free_port

@@ -16,9 +16,8 @@ from pydantic import SecretStr
 from starlette.applications import Starlette
 
 from functions.gateway.access import Access
-from functions.gateway.oauth.approval import Approvals
-from functions.gateway.oauth.authorization import unseal
-from functions.gateway.oauth.routes import routes
+from functions.gateway.oauth.authorization import Approvals, unseal
+from functions.gateway.oauth.routes import program_routes
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING
@@ -75,8 +74,8 @@ class Limit:
 
 
 @dataclass
-class House:
-    """Everything at once.
+class AuthorizationServer:
+    """An authorization server with its database, and programs that use it.
 
     Attributes:
         access: The real thing.
@@ -98,9 +97,9 @@ class House:
     seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        """Open the doors."""
+        """Serve its endpoints."""
         self.app = Starlette(
-            routes=routes(
+            routes=program_routes(
                 self.access, self.documents, self.still_allowed, self.limit, seconds=self.seconds
             )
         )
@@ -195,14 +194,16 @@ class House:
 
 
 @asynccontextmanager
-async def house(project: str, *secrets: str, seconds: float = 10.0) -> AsyncIterator[House]:
+async def authorization_server(
+    project: str, *secrets: str, seconds: float = 10.0
+) -> AsyncIterator[AuthorizationServer]:
     """A server with a database of its own."""
     kept = [SecretStr(secret) for secret in secrets or ["s" * 32]]
     settings = Settings(
         google_cloud_project=project, public_url=ISSUER, access_secrets=kept, trusted_proxies=0
     )
     time = SettableClock(NOON)
-    opened = House(Access(settings, time), time, seconds=seconds)
+    opened = AuthorizationServer(Access(settings, time), time, seconds=seconds)
     async with opened.http:
         yield opened
     await opened.access.connection.aclose()
@@ -243,12 +244,12 @@ def error_in(answer: httpx2.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]
 
 
-def told_at(location: str) -> dict[str, str]:
+def query_of(location: str) -> dict[str, str]:
     """What an address carries in its query."""
     return {name: value for name, [value] in parse_qs(urlsplit(location).query).items()}
 
 
-def changed(text: str) -> Iterator[str]:
+def corrupted(text: str) -> Iterator[str]:
     """The same text with one character changed, at each place; and cut, and extended."""
     for place, each in enumerate(text):
         yield f"{text[:place]}{'a' if each != 'a' else 'b'}{text[place + 1 :]}"

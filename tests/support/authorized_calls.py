@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import httpx2
 
 if TYPE_CHECKING:
-    from infra.local.cloud import Cloud
+    from tests.support.cloud_run.cloud import Cloud
 
 _IDENTITY = "/computeMetadata/v1/instance/service-accounts/default/identity"
 

@@ -9,8 +9,8 @@ from pydantic import SecretStr
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.catalog import Catalog, Declaration
-from functions.gateway.prompt_texts import PROMPTS
-from functions.gateway.server import mcp_server
+from functions.gateway.mcp.prompt_texts import PROMPTS
+from functions.gateway.mcp.server import mcp_server
 from shared.core.caller import Caller, Tier
 from shared.core.errors import CarrelError
 from shared.core.settings import Settings
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from mcp.server.lowlevel import Server
 
-    from functions.gateway.calls import Calls
-    from functions.gateway.dispatch import Dispatcher
-    from functions.gateway.prompt import Prompt
+    from functions.gateway.calls.dispatch import Dispatcher
+    from functions.gateway.calls.pipeline import Calls
+    from functions.gateway.mcp.prompts import Prompt
     from shared.runtime.messages import CallRequest
 
     Answer = dict[str, Any] | CarrelError
@@ -77,7 +77,7 @@ def served(
     return mcp_server(catalog, calls_to(dispatcher), prompts, alone=owner)
 
 
-class Desk:
+class FakeDispatcher:
     """A dispatcher that answers by itself, and remembers who was asked what.
 
     Attributes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from functions.gateway.app import gateway
 from functions.gateway.catalog import Catalog
-from functions.gateway.http import gateway
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer
 

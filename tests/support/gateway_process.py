@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from infra.deploy.discovery import ROOT
-from infra.local.cloud import deployed
+from infra.build.discovery import ROOT
 from infra.local.processes import in_checkout, serve
+from tests.support.cloud_run.cloud import deployed
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from infra.local.cloud import Cloud
     from infra.local.processes import Program, Served
     from shared.knowledge.chunk import Chunk
+    from tests.support.cloud_run.cloud import Cloud
 
 INLINE = ROOT / "infra" / "local" / "gateway_main.py"
 ALLOWED_ORIGIN = "https://notebook.example"

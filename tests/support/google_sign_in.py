@@ -9,7 +9,7 @@ import httpx2
 from pydantic import SecretStr
 
 from tests.support.fakes.google import CLIENT_ID, CLIENT_SECRET
-from tests.support.sign_in_app import Doorway, hidden_in
+from tests.support.sign_in_app import SignInApp, hidden_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,17 +33,17 @@ def letting_in_ada(settings: Settings, google: FakeGoogle) -> Settings:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[tuple[Doorway, httpx2.AsyncClient]]:
+async def opened(settings: Settings) -> AsyncIterator[tuple[SignInApp, httpx2.AsyncClient]]:
     """The pages, and a browser that has not seen them."""
-    doorway = Doorway(settings)
-    async with doorway.client() as browser:
-        yield doorway, browser
-    await doorway.access.aclose()
+    sign_in_app = SignInApp(settings)
+    async with sign_in_app.client() as browser:
+        yield sign_in_app, browser
+    await sign_in_app.access.aclose()
 
 
-async def leave(doorway: Doorway, browser: httpx2.AsyncClient) -> httpx2.Response:
+async def leave(sign_in_app: SignInApp, browser: httpx2.AsyncClient) -> httpx2.Response:
     """Press the button that leads to Google."""
-    page = await browser.get(doorway.address())
+    page = await browser.get(sign_in_app.address())
     return await browser.post("/consent", data={**hidden_in(page), "decision": "allow"})
 
 
@@ -56,7 +56,7 @@ async def at_google(address: str) -> str:
 
 async def sign_in(settings: Settings) -> tuple[httpx2.Response, int]:
     """Go there and come back; return the answer, and how many grants there are."""
-    async with opened(settings) as (doorway, browser):
-        way = await leave(doorway, browser)
+    async with opened(settings) as (sign_in_app, browser):
+        way = await leave(sign_in_app, browser)
         answer = await browser.get(await at_google(way.headers["location"]))
-        return answer, await doorway.grants()
+        return answer, await sign_in_app.grants()

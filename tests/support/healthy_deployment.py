@@ -11,11 +11,11 @@ from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 
+from infra.build.discovery import ROOT
 from infra.cloud.bucket import LAST_GOOD, Bucket
 from infra.cloud.deployment import Deployment
 from infra.cloud.google_api import GoogleApi
 from infra.cloud.services import SERVICES
-from infra.deploy.discovery import ROOT
 from infra.doctor.cloud import CHECKS
 from infra.doctor.deployed import Deployed
 from shared.core.settings import Settings
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FILES: Final = {
     "(default)": ROOT / "firestore.indexes.json",
-    "access": ROOT / "infra" / "deploy" / "access.indexes.json",
+    "access": ROOT / "infra" / "build" / "access.indexes.json",
 }
 DIMENSION: Final = 384
 """The local model's, which needs no cloud."""
@@ -136,7 +136,7 @@ def well(
     deployment = Deployment(
         project=project, embedding_dimension=DIMENSION, secrets=("READWISE_TOKEN",)
     )
-    storage.buckets.add(deployment.bucket)
+    storage.buckets[deployment.bucket] = {}
     released = {"manifest": MANIFEST, "deployment": json.loads(deployment.to_json())}
     storage.put(deployment.bucket, LAST_GOOD, json.dumps(released))
     google.projects[project] = _project(project)

@@ -14,9 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from functions.gateway.oauth.public_addresses import Endpoint
-from functions.gateway.oauth.refused import Refused
-from functions.gateway.oauth.safe_fetch import SafeFetch
+from functions.gateway.oauth.safe_fetch import DocumentRefused, Endpoint, SafeFetch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -170,7 +168,7 @@ def at(*endpoints: Endpoint) -> Callable[[str], Awaitable[list[Endpoint]]]:
 
     async def resolve(host: str) -> list[Endpoint]:
         if host != HOST:
-            raise Refused("host_unknown")
+            raise DocumentRefused("host_unknown")
         return list(endpoints)
 
     return resolve

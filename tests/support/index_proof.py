@@ -1,6 +1,6 @@
 """A pytest plugin: the suite fails when a database's queries and its file of indexes don't agree.
 
-`infra.deploy.index_proof` checks the shapes that the store lists. This is the second proof: the
+`infra.build.index_proof` checks the shapes that the store lists. This is the second proof: the
 queries that tests really send, in this process, in xdist's workers and in the functions that tests
 start, need no other index.
 """
@@ -14,9 +14,10 @@ from typing import Final
 
 import pytest
 
-from infra.deploy.index_check import Verdict
-from infra.deploy.index_proof import listed_shapes, verdicts
-from infra.deploy.query_recorder import DIRECTORY_VARIABLE, record_to_directory, shapes_in
+from infra.build.index_check import Verdict
+from infra.build.index_proof import listed_shapes, verdicts
+from infra.local import processes
+from tests.support.query_recorder import DIRECTORY_VARIABLE, record_to_directory, shapes_in
 
 _VERDICTS: Final = pytest.StashKey[dict[str, Verdict]]()
 
@@ -28,6 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(directory.cleanup)
         os.environ[DIRECTORY_VARIABLE] = directory.name
     record_to_directory()
+    processes.launcher = Path(__file__).with_name("recorded_function.py")
 
 
 @pytest.hookimpl(trylast=True)

@@ -24,7 +24,7 @@ from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
 from functions.jobs.repair.job import JOB as REPAIR
 from functions.tools.workspaces.extract_key_info.tool import TOOL as EXTRACT_KEY_INFO
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings

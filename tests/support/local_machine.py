@@ -7,22 +7,22 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from tests.support.process_end import PATIENCE, await_end
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
-    from infra.local.keeper import StateFolder
+    from infra.local.emulator_daemon import StateFolder
 
 SHARE_AND_WAIT: Final = """
 import sys
-from infra.local.places import database
+from infra.local.local_database import database
 with database() as host:
     print(host, flush=True)
     sys.stdin.read()
 """
-CARREL: Final = [sys.executable, "-c", "from infra.cli import main; main()"]
+CARREL: Final = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,15 @@ class Machine:
 
     def processes(self) -> dict[int, str]:
         """The keepers and emulators that live here."""
-        signs = (f"infra.local.keeper {self.state.path} ", f"--port={self.port}")
+        signs = (f"infra.local.emulator_daemon {self.state.path} ", f"--port={self.port}")
         listing = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
         found = (line.split(maxsplit=1) for line in listing.splitlines())
         return {int(pid): args for pid, args in found if any(sign in args for sign in signs)}
 
     def keepers(self) -> list[int]:
-        return [pid for pid, args in self.processes().items() if "infra.local.keeper" in args]
+        return [
+            pid for pid, args in self.processes().items() if "infra.local.emulator_daemon" in args
+        ]
 
     def emulators(self) -> list[int]:
         return [pid for pid, args in self.processes().items() if "java" in args.split()[0]]

@@ -1,6 +1,6 @@
 """What Cloud Logging makes of our lines: entries, and from these the metrics.
 
-It knows of the query language and of the extractors what `infra/deploy/log_metrics.json` uses.
+It knows of the query language and of the extractors what `infra/build/log_metrics.json` uses.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import json
 import re
 from typing import Any, Final
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 
 METRICS: Final[list[dict[str, Any]]] = json.loads(
-    (ROOT / "infra" / "deploy" / "log_metrics.json").read_text("utf-8")
+    (ROOT / "infra" / "build" / "log_metrics.json").read_text("utf-8")
 )
 _TAKEN_OUT: Final = {
     "severity": "severity",

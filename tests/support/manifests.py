@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from infra.deploy.functions import functions
-from infra.deploy.imports import reach
-from infra.deploy.settings_read import settings_read
+from infra.build.functions import functions
 
 READER: Final = {"(default)": "roles/datastore.viewer"}
 WRITER: Final = {"(default)": "roles/datastore.user"}
@@ -96,9 +94,7 @@ def real_manifest() -> dict[str, Any]:
     """All functions that there are, with bundles that were never packed; not to be changed."""
     return {
         "functions": {
-            each.key: each.entry_in_manifest(
-                f"bundles/{each.key}-0123456789abcdef.zip", settings_read(each, reach(each.entry))
-            )
+            each.key: each.entry_in_manifest(f"bundles/{each.key}-0123456789abcdef.zip")
             for each in functions()
         }
     }

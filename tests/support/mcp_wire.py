@@ -8,7 +8,7 @@ from typing import Any, Final
 import httpx2
 import jsonschema  # type: ignore[import-untyped]  # mcp brings it, without types
 
-from infra.deploy.discovery import tools
+from infra.build.discovery import tools
 
 MODERN = "2026-07-28"
 """The revision without sessions or handshake."""

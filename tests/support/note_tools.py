@@ -10,7 +10,9 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.firestore.writes import put
-from shared.runtime.tool import Arguments, Effect, Repeatable, Result, Tool
+from shared.runtime.outcome import Outcome
+from shared.runtime.schemas import Arguments, Repeatable, Result
+from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from google.cloud.firestore import AsyncDocumentReference
@@ -52,17 +54,17 @@ def notebook(deps: Deps) -> AsyncDocumentReference:
     return deps.database.document(path, deps.caller.task or "notes")
 
 
-async def write_note(args: Note, deps: Deps) -> Written:
+async def write_note(args: Note, deps: Deps) -> Outcome[Written]:
     """Add a note to the caller's notebook."""
     if args.then == "refuse":
         raise NotFound("There is no such notebook.")
-    deps.charge(len(args.text))
     database, notes = deps.database, notebook(deps)
 
-    async def attempt() -> Written:
+    async def attempt() -> Outcome[Written]:
         seen = await database.get(notes)
         texts = [*(seen.get("texts") if seen.exists else []), args.text]
-        return await deps.commit([put(seen, {"texts": texts})], Written(number=len(texts)))
+        outcome = Outcome(Written(number=len(texts)), price=len(args.text))
+        return await deps.commit([put(seen, {"texts": texts})], outcome)
 
     written = await database.until_it_holds(attempt)
     if args.then == "break":

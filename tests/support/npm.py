@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from infra.local.places import STATE
+from infra.local.local_database import STATE
 
 INSTALL_SECONDS: Final = 300
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 import httpx2
 
-from infra.local.cloud import deployed
 from infra.local.processes import serve
 from shared.runtime.messages import CallAnswer
+from tests.support.cloud_run.cloud import deployed
 
 if TYPE_CHECKING:
     import random

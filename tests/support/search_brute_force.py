@@ -15,8 +15,7 @@ from shared.index.postings import KNOWLEDGE
 from shared.index.truncation import keeping
 from shared.knowledge import chunk_repository
 from shared.knowledge.source import Section, Source
-from shared.search.fusion import Scores, fuse
-from shared.search.source_diversity import diversify
+from shared.search.fusion import Scores, diversify, fuse
 from shared.text.terms import terms
 from tests.support.fakes.embedder import cosine
 from tests.support.knowledge import index_all, put_in

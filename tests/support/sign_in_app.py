@@ -15,8 +15,7 @@ from starlette.applications import Starlette
 from functions.gateway.auth.access_tokens import AccessTokens
 from functions.gateway.auth.callers import Callers
 from functions.gateway.auth.public_url import issuer_of, resource_of
-from functions.gateway.oauth.approval import Approvals
-from functions.gateway.oauth.authorization import AuthorizationRequest, seal
+from functions.gateway.oauth.authorization import Approvals, AuthorizationRequest, seal
 from functions.gateway.oauth.consent import Consent
 from functions.gateway.oauth.google import Google
 from shared.accounts.access_key import new_key
@@ -64,7 +63,7 @@ class TriesByAddress:
             raise RateLimited("Too many tries. Wait a minute.", retry_after=60)
 
 
-class Doorway:
+class SignInApp:
     """The pages of sign-in, with what they stand on.
 
     Attributes:

@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PROJECT: Final = "my-carrel-123"
 REGION: Final = "europe-west1"
-_OURS: Final = ("firestore.indexes.json", "infra/deploy/*.json", "infra/terraform/*.tf")
+_OURS: Final = ("firestore.indexes.json", "infra/build/*.json", "infra/terraform/*.tf")
 _LOCAL: Final = 'terraform {\n  backend "local" {}\n}\n'
 _UNCHANGED: Final = {("no-op",), ("read",)}
 

@@ -7,9 +7,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from functions.gateway.auth.visitor import Visitor
-from functions.gateway.calls import call_id
+from functions.gateway.calls.pipeline import call_id
 from functions.gateway.catalog import Declaration
-from infra.deploy.discovery import tools
+from infra.build.discovery import tools
 from shared.core.caller import Caller
 from shared.runtime import invocation
 from shared.runtime.messages import CallRequest

@@ -25,7 +25,7 @@ from functions.jobs.ingest.job import JOB as INGEST
 from functions.jobs.purge.job import JOB as PURGE
 from functions.jobs.repair.job import JOB as REPAIR
 from functions.jobs.trust.job import JOB as TRUST
-from infra.local.places import SAMPLE
+from infra.local.local_database import SAMPLE
 from shared.core.settings import Settings
 from shared.runtime.context import Backend
 from shared.runtime.job import Report, run_job

@@ -84,7 +84,7 @@ class AccessTokens:
         """What a token says.
 
         Raises:
-            Unauthorized: It is none of ours, is for somebody else, or is over.
+            Unauthorized: It was not issued by this server, is for somebody else, or is over.
         """
         import jwt
 
@@ -121,7 +121,7 @@ def _token(claims: dict[str, Any]) -> AccessToken:
     return AccessToken(
         user_id=claims["sub"],
         client_id=claims["client_id"],
-        scopes=frozenset(Scope(each) for each in claims["scope"].split()),
+        scopes=frozenset(Scope(name) for name in claims["scope"].split()),
         grant_id=claims["sid"],
         made_at=datetime.fromtimestamp(claims["iat"], UTC),
     )

@@ -1,4 +1,4 @@
-"""Nobody reaches the MCP endpoint whom the gateway has not let in: 401 is HTTP, not MCP."""
+"""Authentication of requests to the MCP endpoint: a 401 is HTTP, not MCP."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers, MutableHeaders
 
-from functions.gateway.auth.addresses import address_of
-from functions.gateway.auth.credentials import credential_in
+from functions.gateway.auth.callers import credential_in
+from functions.gateway.auth.client_address import client_address
 from functions.gateway.auth.public_url import challenge
-from functions.gateway.refusals import refused, seconds
+from functions.gateway.http_errors import error_response, retry_after_header
 from shared.core.caller import EVERYTHING
 from shared.core.errors import CarrelError, Forbidden, Unauthorized
 
@@ -56,23 +56,23 @@ class Authentication:
             credential = credential_in(headers)
             if credential is None and self._settings.local_user and _is_forwarded(headers):
                 raise Unauthorized(_NOT_FROM_HERE)
-            address = address_of(scope, self._settings.proxies)
+            address = client_address(scope, self._settings.proxies)
             visitor = await self._callers.identify(credential, address)
         except CarrelError as error:
             await self._refusal(error, headers)(scope, receive, send)
             return
         visitor.enter(scope)
-        await self._app(scope, receive, self._adding(visitor.reply, send))
+        await self._app(scope, receive, self._with_reply(visitor.reply, send))
 
     def _refusal(self, error: CarrelError, headers: Headers) -> JSONResponse:
         if not isinstance(error, Unauthorized):
-            return refused(error)
+            return error_response(error)
         sent = "authorization" in headers or "x-api-key" in headers
         if self._settings.local_user:
             # 401 would have clients look for a sign-in, and open a browser for nothing.
             message = f"{error.message} {_NO_CREDENTIAL}" if sent else error.message
-            return refused(Forbidden(message))
-        return refused(error, self._challenge(EVERYTHING, "invalid_token" if sent else None))
+            return error_response(Forbidden(message))
+        return error_response(error, self._challenge(EVERYTHING, "invalid_token" if sent else None))
 
     def _challenge(self, scopes: Iterable[CallerScope], code: str | None) -> dict[str, str]:
         """The header that says how to sign in; none on a laptop, where nobody can."""
@@ -80,20 +80,20 @@ class Authentication:
             return {}
         return {"www-authenticate": challenge(self._settings, scopes, code)}
 
-    def _adding(self, reply: Reply, send: Send) -> Send:
+    def _with_reply(self, reply: Reply, send: Send) -> Send:
         """Send an answer with what its handler wants of HTTP."""
 
-        async def adding(message: Message) -> None:
+        async def send_with_reply(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 if reply.challenge:
                     message["status"], code, scopes = reply.challenge
                     headers.update(self._challenge(scopes, code))
                 if reply.retry_after is not None:
-                    headers["retry-after"] = seconds(reply.retry_after)
+                    headers["retry-after"] = retry_after_header(reply.retry_after)
             await send(message)
 
-        return adding
+        return send_with_reply
 
 
 def _is_forwarded(headers: Headers) -> bool:

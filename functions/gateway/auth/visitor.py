@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from shared.core.errors import Unauthorized
+from shared.core.errors import Forbidden, Unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -52,6 +52,16 @@ class Visitor:
     embedding_key: SecretStr | None = None
     reply: Reply = field(default_factory=Reply)
 
+    def ask_to_sign_in(self, scope: Scope) -> None:
+        """Have the HTTP answer say how to sign in, which is what clients offer people to do."""
+        self.reply.challenge = (Unauthorized.status, None, self.caller.scopes | {scope})
+
+    def ask_for_scope(self, scope: Scope) -> frozenset[Scope]:
+        """Have the HTTP answer say that a credential needs this scope too; return all it needs."""
+        needed = self.caller.scopes | {scope}
+        self.reply.challenge = (Forbidden.status, "insufficient_scope", needed)
+        return needed
+
     def enter(self, scope: MutableMapping[str, object]) -> None:
         """Be found by whoever handles this request."""
         scope[_KEY] = self
@@ -73,7 +83,7 @@ def visitor_of(context: Context) -> Visitor:
     Raises:
         Unauthorized: Nobody let it in.
     """
-    found = context.request.scope.get(_KEY) if context.request else context.lifespan_context
-    if not isinstance(found, Visitor):
+    visitor = context.request.scope.get(_KEY) if context.request else context.lifespan_context
+    if not isinstance(visitor, Visitor):
         raise Unauthorized("Nobody knows who sent this.")
-    return found
+    return visitor

@@ -1,4 +1,4 @@
-"""What programs read before they sign anybody in: RFC 8414 of us, RFC 9728 of the MCP endpoint."""
+"""What programs read before they sign anybody in: RFC 8414, and RFC 9728 of the MCP endpoint."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
 from starlette.routing import Route
 
 from functions.gateway.auth.public_url import METADATA_PATH, RESOURCE_PATH
-from functions.gateway.oauth.client import ALL_SCOPES, IN_FORM, PUBLIC
-from functions.gateway.oauth.exchange import GRANT_TYPES
+from functions.gateway.oauth.clients import ALL_SCOPES, GRANT_TYPES, IN_FORM, PUBLIC
 
 SERVER_PATH: Final = "/.well-known/oauth-authorization-server"
 _AUTH_METHODS: Final = [PUBLIC, IN_FORM]
@@ -25,7 +24,7 @@ _READ: Final = ["GET", "OPTIONS"]
 
 
 def server_metadata(issuer: str) -> OAuthMetadata:
-    """What we are able to do, as an authorization server."""
+    """What this authorization server is able to do."""
     # Validated from text, an issuer keeps its form: programs compare it to the letter.
     return OAuthMetadata.model_validate(
         {
@@ -61,10 +60,10 @@ def resource_metadata(issuer: str, resource: str) -> ProtectedResourceMetadata:
 
 def metadata_routes(issuer: str, resource: str) -> list[Route]:
     """Each at its place, and at the one with `/mcp` in the end, where some programs look."""
-    server = MetadataHandler(server_metadata(issuer)).handle
-    guarded = ProtectedResourceMetadataHandler(resource_metadata(issuer, resource)).handle
+    server_handler = MetadataHandler(server_metadata(issuer)).handle
+    resource_handler = ProtectedResourceMetadataHandler(resource_metadata(issuer, resource)).handle
     return [
         Route(path + end, cors_middleware(handle, _READ), methods=_READ)
-        for path, handle in ((SERVER_PATH, server), (METADATA_PATH, guarded))
+        for path, handle in ((SERVER_PATH, server_handler), (METADATA_PATH, resource_handler))
         for end in ("", RESOURCE_PATH)
     ]

@@ -13,8 +13,8 @@ from shared.core.errors import InvalidInput
 from shared.knowledge.cards import STEP, Cards, card_change
 from shared.knowledge.queue import MAX_TRIES, Done, Steps
 from shared.pipeline.worker import AT_ONCE, PAGE, Work, parked_chunks, work_off
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Job, Report
-from shared.runtime.tool import Need
 
 if TYPE_CHECKING:
     from shared.ai.generation import Generator

@@ -8,8 +8,8 @@ from functions.jobs.cluster.model_names import name_topics
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.clustering_repository import Clusterings
 from shared.knowledge.queue import Steps
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Job, Report
-from shared.runtime.tool import Need
 
 if TYPE_CHECKING:
     from functions.jobs.cluster.due import Standing
@@ -23,8 +23,7 @@ async def cluster(deps: Deps, budget: Budget) -> Report:
     Where little has changed, new passages are put among the present topics. Where enough has, or
     something long ago, topics are made anew of all passages; if there is no time to read them all,
     the new ones are put among the present topics all the same. Either way their sizes are counted,
-    and those that are left without passages go. Topics that people made stay, and keep what they
-    hold.
+    and those that are left without passages go.
 
     Killed anywhere, the next run does what is left; to make topics it reads all passages again.
     With nothing to do it costs four reads, five with a language model, and one more for every

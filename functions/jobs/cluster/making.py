@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.cluster.by_hand import topics_by_hand
+import numpy as np
+
 from functions.jobs.cluster.planning import CENTRAL, planned
-from functions.jobs.cluster.reading import read_all
-from shared.clustering.keeping import kept_among
 from shared.clustering.naming import Description, Passage, described
 from shared.clustering.topics import find_topics
 from shared.knowledge.cluster_repository import Clusters
@@ -21,9 +20,10 @@ from shared.runtime.job import Budget
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from functions.jobs.cluster.due import Standing
     from functions.jobs.cluster.planning import Plan
-    from functions.jobs.cluster.reading import Base
     from shared.knowledge.clustering_repository import Placed
     from shared.runtime.context import Deps
     from shared.runtime.job import Report
@@ -36,14 +36,26 @@ NO_TIME: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Base:
+    """What is embedded.
+
+    Attributes:
+        chunks: The chunks, by their ids.
+        vectors: Their vectors, `(chunks, dimension)`.
+    """
+
+    chunks: list[Placed]
+    vectors: NDArray[np.float32]
+
+
 async def make_topics(now: Standing, deps: Deps, budget: Budget, report: Report) -> bool:
     """Find topics, name those that are new, and put every passage where it belongs.
 
-    Topics that people made stay what they are, with all that belongs to them. The others are
-    written first, then the passages. A run that is killed before the topics are written, or finds
-    no time to read all passages, leaves nothing behind: the next reads them again. One that is
-    killed after that, or out of time, is completed by the next: it reads all passages, finds the
-    same topics, knows them by their members, and writes what is left.
+    The topics are written first, then the passages. A run that is killed before the topics are
+    written, or finds no time to read all passages, leaves nothing behind: the next reads them
+    again. One that is killed after that, or out of time, is completed by the next: it reads all
+    passages, finds the same topics, knows them by their members, and writes what is left.
 
     It reads every passage once, and of each topic `CENTRAL` ones again if one needs a name.
 
@@ -52,11 +64,12 @@ async def make_topics(now: Standing, deps: Deps, budget: Budget, report: Report)
     """
     began = time.monotonic()
     reading = Budget(began + READING * (budget.deadline - began))
-    base = await read_all(now.model, deps, reading)
+    base = await _read_all(now.model, deps, reading)
     if base is None:
         report.finished, report.note = False, NO_TIME
         return False
-    plans = await _planned(base, now, deps)
+    topics = await asyncio.to_thread(find_topics, base.vectors)
+    plans = planned(topics, base.chunks, await Clusters(deps.database).every())
     clustering = await _write(plans, now.model, len(base.chunks), deps)
     report.counts["topics"] += len(plans)
     if await _place_all(base.chunks, plans, deps, budget, report):
@@ -64,13 +77,16 @@ async def make_topics(now: Standing, deps: Deps, budget: Budget, report: Report)
     return True
 
 
-async def _planned(base: Base, now: Standing, deps: Deps) -> list[Plan]:
-    """The topics as they are to be."""
-    clusters = await Clusters(deps.database).every()
-    people = topics_by_hand(base, clusters, comparable=now.usable)
-    found = await asyncio.to_thread(find_topics, base.vectors)
-    topics, kept = kept_among(found, list(people.values()), base.vectors)
-    return planned(topics, dict(zip(people, kept, strict=True)), base.chunks, clusters)
+async def _read_all(model: str, deps: Deps, budget: Budget) -> _Base | None:
+    """Read them page by page; None: there was no time to."""
+    chunks: list[Placed] = []
+    blocks: list[NDArray[np.float32]] = []
+    async for page in Clusterings(deps.database).embedded(model):
+        if budget.spent:
+            return None
+        chunks += [replace(chunk, vector=()) for chunk in page]
+        blocks.append(np.array([chunk.vector for chunk in page], np.float32))
+    return _Base(chunks, np.concatenate(blocks) if blocks else np.empty((0, 1), np.float32))
 
 
 async def _write(plans: Sequence[Plan], model: str, passages: int, deps: Deps) -> Clustering:

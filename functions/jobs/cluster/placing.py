@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from functions.jobs.cluster.by_hand import held_by, ids_by_hand
 from shared.clustering.topics import nearest_topics
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.clustering_repository import PAGE, Clusterings, Move
@@ -49,27 +48,14 @@ async def place_waiting(
 def _moves(
     page: Sequence[Placed], clustering: Clustering | None, clusters: Sequence[CentredCluster]
 ) -> list[Move]:
-    """Where the passages of a page are to be; those of another model stay where they are.
-
-    What belongs to a topic that people made stays there, and what is within the reach of one joins
-    it before any other: as it would where topics are made anew.
-    """
+    """Where the passages of a page are to be; those of another model stay where they are."""
     if clustering is None:
         return [Move(chunk, chunk.cluster_ids) for chunk in page]
-    people = ids_by_hand(clusters)
     present = [each for each in clusters if each.cluster.run_id == clustering.run_id]
-    theirs = [each for each in present if each.cluster.cluster_id in people]
-    others = [each for each in present if each.cluster.cluster_id not in people]
     comparable = [chunk for chunk in page if chunk.model == clustering.model]
-    vectors = np.array([chunk.vector for chunk in comparable], np.float32)
-    pairs = zip(_nearest(vectors, theirs), _nearest(vectors, others), strict=True)
-    near = {
-        chunk.chunk_id: one or other for chunk, (one, other) in zip(comparable, pairs, strict=True)
-    }
-    return [
-        Move(chunk, held_by(people, chunk) or near.get(chunk.chunk_id, chunk.cluster_ids))
-        for chunk in page
-    ]
+    nearest = _nearest(np.array([chunk.vector for chunk in comparable], np.float32), present)
+    topics = {chunk.chunk_id: topic for chunk, topic in zip(comparable, nearest, strict=True)}
+    return [Move(chunk, topics.get(chunk.chunk_id, chunk.cluster_ids)) for chunk in page]
 
 
 def _nearest(

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.cluster.by_hand import ids_by_hand
 from shared.clustering.matching import Match, matches
 from shared.clustering.naming import Description
 from shared.clustering.plane import on_map
@@ -74,65 +73,34 @@ class Plan:
             centroid=tuple(self.topic.centroid.tolist()),
             reach=self.topic.reach,
             named_by=kept.named_by if kept else BY_WORDS,
-            central=kept.central if kept else self.members[:CENTRAL],
+            central=(kept.central if kept else ()) or self.members[:CENTRAL],
             members_hash=hash_of(self.members),
         )
 
 
 def planned(
-    topics: Sequence[Topic],
-    kept: Mapping[str, Topic],
-    chunks: Sequence[Placed],
-    clusters: Sequence[CentredCluster],
+    topics: Sequence[Topic], chunks: Sequence[Placed], clusters: Sequence[CentredCluster]
 ) -> list[Plan]:
     """Find out which topics are known.
 
     Args:
         topics: What was found; its rows are places in `chunks`.
-        kept: The topics that people made, by their ids.
         chunks: All passages, with the topics that they belong to now.
         clusters: What is stored.
     """
     stored = {each.cluster.cluster_id: each for each in clusters}
-    places = on_map([topic.centroid for topic in (*topics, *kept.values())])
-    return [
-        *_found(topics, places[: len(topics)], chunks, stored),
-        *_kept_plans(kept, places[len(topics) :], chunks, stored),
-    ]
-
-
-def _found(
-    topics: Sequence[Topic],
-    places: Sequence[tuple[float, float]],
-    chunks: Sequence[Placed],
-    stored: Mapping[str, CentredCluster],
-) -> list[Plan]:
     members = [_members(topic, chunks) for topic in topics]
-    people = ids_by_hand(list(stored.values()))
-    known = {name: each for name, each in stored.items() if name not in people}
+    places = on_map([topic.centroid for topic in topics])
     plans: list[Plan] = []
     used = set(stored)
-    pairs = zip(members, _matched(members, chunks, known), strict=True)
+    pairs = zip(members, _matched(members, chunks, stored), strict=True)
     for topic, place, (ids, match) in zip(topics, places, pairs, strict=True):
         cluster_id = match.cluster_id if match else _new_id(ids, used)
         used.add(cluster_id)
-        present = known.get(cluster_id)
+        present = stored.get(cluster_id)
         named = _kept(present, match.likeness, ids) if present and match else None
         plans.append(Plan(topic, ids, place, cluster_id, present, named))
     return plans
-
-
-def _kept_plans(
-    kept: Mapping[str, Topic],
-    places: Sequence[tuple[float, float]],
-    chunks: Sequence[Placed],
-    stored: Mapping[str, CentredCluster],
-) -> list[Plan]:
-    """People's topics: they stay what they are called."""
-    return [
-        Plan(topic, _members(topic, chunks), place, name, stored[name], _called(stored[name]))
-        for (name, topic), place in zip(kept.items(), places, strict=True)
-    ]
 
 
 def _members(topic: Topic, chunks: Sequence[Placed]) -> tuple[str, ...]:

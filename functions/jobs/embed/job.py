@@ -10,8 +10,8 @@ from shared.pipeline.embedding.chunks import embed_chunks
 from shared.pipeline.embedding.migration import carry_on
 from shared.pipeline.embedding.online import STEP
 from shared.pipeline.worker import parked_chunks
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Job, Report
-from shared.runtime.tool import Need
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

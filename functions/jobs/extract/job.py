@@ -11,8 +11,8 @@ from shared.extractions.outdated import Outdated
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import Steps
 from shared.pipeline.worker import Work, parked_chunks, work_off
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Job, Report
-from shared.runtime.tool import Need
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps
@@ -64,4 +64,5 @@ JOB = Job(
     schedule="25 * * * *",
     parking=parked_chunks(STEP),
     needs=frozenset({Need.EMBEDDING, Need.GENERATION}),
+    settings=("topic_aliases",),
 )

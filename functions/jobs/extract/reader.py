@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.extract.line import Line
 from shared.ai.embedding import Purpose
 from shared.ai.metering import metered
 from shared.extractions.deduplication import (
@@ -21,14 +21,57 @@ from shared.extractions.quotes import Grounds, count
 from shared.extractions.repository import Extractions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+    from shared.ai.embedding import Vector
     from shared.ai.generation import Generator
     from shared.extractions.deduplication import Embedded, Similar
     from shared.extractions.model import Extraction
     from shared.knowledge.queue import Done, PendingChunk
     from shared.runtime.context import Deps
     from shared.runtime.job import Report
+
+
+class Line:
+    """Passages that are read at once and stored together: none sees yet what another one says.
+
+    Each decides what of it is shown when its turn comes, whichever the model answered first: so the
+    same passages end in the same extractions, in however many runs they are read.
+
+    Attributes:
+        shown: What is shown of those whose turn has come, and not stored yet.
+        replaced: The ids of what was shown of them before.
+    """
+
+    def __init__(self) -> None:
+        """Nobody stands in it."""
+        self.shown: list[tuple[Extraction, Vector]] = []
+        self.replaced: set[str] = set()
+        self._standing = 0
+        self._last = asyncio.Event()
+        self._last.set()
+
+    @asynccontextmanager
+    async def stand(self, chunk: PendingChunk) -> AsyncIterator[Callable[[], Awaitable[object]]]:
+        """Stand in line until the block ends; what it is given waits for one's turn."""
+        if not self._standing:
+            self.shown.clear()
+            self.replaced.clear()
+        self._standing += 1
+        self.replaced |= chunk.extracted.keys()
+        before, mine = self._last, asyncio.Event()
+        self._last = mine
+        try:
+            await asyncio.sleep(0)  # all that are begun at once stand here before the first goes on
+            yield before.wait
+        finally:
+            try:
+                # Who fails early leaves no gap through which the next one could overtake.
+                await before.wait()
+            finally:  # who is cancelled keeps nobody waiting
+                self._standing -= 1
+                mine.set()
+
 
 SHORTEST: Final = 80
 """Characters: a shorter passage weighs, explains and describes nothing, and is not read."""

@@ -11,11 +11,12 @@ from shared.core.log import log
 from shared.knowledge.chunk import source_id_of
 from shared.knowledge.corpus import knowledge
 from shared.knowledge.golden_queries import TOP, Health, Night, gained_since_a_week
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Job, Report
-from shared.runtime.tool import Need
+from shared.search.candidates import Mode, Question
 from shared.search.filter_plan import Selection
-from shared.search.hybrid import Mode, Question, rank
-from shared.search.source_diversity import in_turns
+from shared.search.fusion import in_turns
+from shared.search.hybrid import rank
 
 if TYPE_CHECKING:
     from shared.knowledge.golden_queries import Golden

@@ -12,8 +12,8 @@ from functions.jobs.ingest.readwise.parking import PARKING
 from shared.core.errors import CarrelError, InvalidInput
 from shared.core.log import describe, log
 from shared.firestore.database import LeaseLost
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Job, Report
-from shared.runtime.tool import Need
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -92,4 +92,5 @@ JOB = Job(
     schedule="0 4 * * *",
     parking=PARKING,
     needs=frozenset({Need.READWISE, Need.INGEST_BUCKET}),
+    settings=("ingest_path",),
 )

@@ -10,8 +10,8 @@ from shared.ai.embedding import Purpose
 from shared.core.errors import CarrelError
 from shared.firestore.database import LeaseLost
 from shared.index.embedding_space import EmbeddingSpace
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Failure, Job, Report
-from shared.runtime.tool import Need
 from shared.workspaces.embedding import RefusedPassage, embed_waiting
 from shared.workspaces.model import Status, refusal
 from shared.workspaces.queue import MaterialQueues
@@ -131,10 +131,10 @@ async def _put_off(
 
 async def _give_up(store: Materials, material: Material, reason: str, report: Report) -> None:
     """Say that they cannot be embedded, unless a call has embedded them meanwhile."""
-    standing = await store.look(material.document_id)
-    present = standing.material
+    record = await store.look(material.document_id)
+    present = record.material
     if present and present.arrival == material.arrival and present.status is Status.WAITING:
-        await store.give_up(standing, reason)
+        await store.give_up(record, reason)
         report.counts[Status.FAILED.value] += 1
         report.failures.append(Failure(material.document_id, reason))
 

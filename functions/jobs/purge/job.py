@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.purge.expired import expired
 from functions.jobs.purge.idle_tasks import IDLE_TASKS
-from functions.jobs.purge.leftover_chunks import CHUNKS, TOMBSTONES
-from functions.jobs.purge.loose_extractions import DUPLICATES, EXTRACTIONS, TOPICS
+from functions.jobs.purge.orphans import CHUNKS, DUPLICATES, EXTRACTIONS, TOMBSTONES, TOPICS
+from functions.jobs.purge.sweep import expired
 from functions.jobs.purge.withdrawn_traces import WITHDRAWN_TRACES
 from shared.pipeline.expiry import EXPIRING
 from shared.pipeline.worker import set_apart
@@ -56,4 +55,5 @@ JOB = Job(
     run=purge,
     total=waiting,
     schedule="17 4 * * *",
+    settings=("materials_days",),
 )

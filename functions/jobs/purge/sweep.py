@@ -1,15 +1,24 @@
-"""A sweep deletes one kind of what nobody needs any more."""
+"""A sweep deletes one kind of document: what has expired, or what a weekly round finds."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from shared.pipeline.expiry import Expiry
+from shared.pipeline.sweeps import Rounds
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from shared.runtime.context import Deps
     from shared.runtime.job import Budget, Report
+
+    Look = Callable[[str], Awaitable[str | None]]
+    """Looks at the page after a place; returns where it ends, or None where nothing is left."""
+    from shared.pipeline.expiry import Expiring
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +35,43 @@ class Sweep:
     name: str
     run: Callable[[Deps, Budget, Report], Awaitable[None]]
     waiting: Callable[[Deps], Awaitable[int]] | None = None
+
+
+EVERY: Final = timedelta(days=6, hours=12)
+"""Between two rounds: every seventh night, even if one is a little early."""
+
+
+async def go_round(name: str, look: Look, deps: Deps, budget: Budget, report: Report) -> None:
+    """Go on with a round, or begin one if it is time, page by page."""
+    rounds = Rounds(deps.database, "purge")
+    place = await rounds.due(name, deps.clock(), EVERY)
+    while place is not None:
+        reached = await look(place)
+        if reached is None:
+            if place:
+                await rounds.ended(name, deps.clock())
+            return
+        await rounds.reached(name, reached)
+        place = reached
+        if budget.spent:
+            report.finished = False
+            return
+
+
+def expired(kind: Expiring) -> Sweep:
+    """The sweep that deletes what has expired of a kind."""
+
+    async def run(deps: Deps, budget: Budget, report: Report) -> None:
+        expiry = Expiry(deps.database, kind)
+        while found := await expiry.page(deps.clock()):
+            deleted = await expiry.delete(found)
+            report.counts += Counter({kind.name: deleted})
+            budget.progress(deleted)
+            if budget.spent:
+                report.finished = False
+                return
+
+    async def waiting(deps: Deps) -> int:
+        return await Expiry(deps.database, kind).count(deps.clock())
+
+    return Sweep(kind.name, run, waiting)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from shared.index.embedding_space import EmbeddingSpace
 from shared.pipeline.embedding.migration import announced, carry_on
 from shared.pipeline.embedding.migration_repository import Reembedding
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Job, Report
-from shared.runtime.tool import Need
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

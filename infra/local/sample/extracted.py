@@ -15,8 +15,8 @@ from shared.extractions.repository import Extractions
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.queue import PENDING_FIELDS, Steps, to_pending
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Job, Report
-from shared.runtime.tool import Need
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

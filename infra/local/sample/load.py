@@ -19,8 +19,8 @@ from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import CentredCluster, Clusters
 from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Source
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Job, Report
-from shared.runtime.tool import Need
 from shared.text.chunking import split
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ async def add_knowledge(deps: Deps, folder: Path = FOLDER) -> Counter[str]:
     """Bring the cards and clusters of the sample's chunks to what `knowledge.json` says.
 
     The sample must be ingested and embedded. What is so already is not written again. Highlights
-    that the export lacks, because somebody put another in its place, are passed over. Other chunks
-    stay in the clusters that they are in, and other clusters are left alone.
+    that the export lacks, because somebody put another in its place, are passed over. Once a run of
+    the cluster job has made clusters of all passages, those stand, and the sample's stay away.
 
     Returns:
         How many `cards` were written, and how many `topic documents`: topics and their members.
@@ -101,19 +101,20 @@ async def _put(
     now: datetime,
     deps: Deps,
 ) -> int:
-    """Put the topics among those of the run that there was last; if there was none, be one.
+    """Put the topics in, unless a run of the cluster job has made others of all passages since.
 
-    So the cluster job goes on from there: it puts new passages among them, and leaves them as they
-    are.
+    The cluster job goes on from there: it puts new passages among them, and makes topics anew once
+    enough has changed.
     """
     clusterings, model = Clusterings(deps.database), deps.embedder.model
     present = await clusterings.present()
-    run_id = present.run_id if present else RUN_ID
-    written = await Clusters(deps.database).save(clusters, members, run_id, now)
+    if present and present.run_id != RUN_ID:
+        return 0
+    written = await Clusters(deps.database).save(clusters, members, RUN_ID, now)
     if present is None:
         passages = await clusterings.count_embedded(model)
         await clusterings.set(
-            Clustering(model=model, run_id=run_id, made_at=now, passages=passages)
+            Clustering(model=model, run_id=RUN_ID, made_at=now, passages=passages)
         )
     elif written:
         await clusterings.count_again()

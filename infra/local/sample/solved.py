@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from shared.runtime.capabilities import Need
 from shared.runtime.job import Job, Report
-from shared.runtime.tool import Need
 from shared.traces.corpus import index_entry
 from shared.traces.model import Trace, Writing
 from shared.traces.repository import Traces

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,9 +11,11 @@ from google.cloud.firestore import DELETE_FIELD, SERVER_TIMESTAMP
 from shared.accounts.account import Account, Hold
 from shared.accounts.grant import TOKENS_OUTLIVE
 from shared.core.errors import InvalidInput
-from shared.firestore.writes import known, put
+from shared.firestore.codec import Codec
+from shared.firestore.writes import put
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
@@ -100,19 +101,18 @@ class Accounts:
         return self._database.document(COLLECTION, user_id)
 
 
+def _holds(data: Mapping[str, Any]) -> dict[str, Hold]:
+    return {call_id: Codec(Hold).load(hold) for call_id, hold in data.items()}
+
+
+_CODEC: Final = Codec(Account, "user_id", read={"held": _holds})
+
+
 def to_account(snapshot: DocumentSnapshot[Any]) -> Account:
     """The account that a document holds."""
-    fields = known(Account, snapshot.to_dict())
-    held = {call_id: Hold(**hold) for call_id, hold in fields.get("held", {}).items()}
-    return Account(**(fields | {"user_id": snapshot.id, "held": held}))
+    return _CODEC.read(snapshot.id, snapshot.to_dict() or {})
 
 
 def money_of(account: Account) -> dict[str, Any]:
     """The fields of an account that calls and credits change."""
-    held = {call_id: dataclasses.asdict(hold) for call_id, hold in account.held.items()}
-    return {
-        "balance": account.balance,
-        "month": account.month,
-        "spent": account.spent,
-        "held": held,
-    }
+    return _CODEC.write(account, {"balance", "month", "spent", "held"})

@@ -8,12 +8,12 @@ what it wrote, when its second sending is refused.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from shared.accounts.call_record import DONE, KEPT, Bill, CallEntry, CallRecord, Ledger, State
 from shared.accounts.repositories import accounts
-from shared.firestore.writes import known, put
+from shared.firestore.codec import Codec
+from shared.firestore.writes import put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,15 +109,13 @@ class CallRecords:
         return self._database.document("calls", call_id)
 
 
+_BILL: Final = Codec(Bill, inline={"entry": Codec(CallEntry)})
+_CODEC: Final = Codec(CallRecord, read={"state": State}, inline={"bill": _BILL})
+
+
 def _fields(record: CallRecord, now: datetime) -> dict[str, Any]:
-    fields = dataclasses.asdict(record)
-    bill: dict[str, Any] = fields.pop("bill")
-    entry: dict[str, Any] = bill.pop("entry")
-    return {**fields, **bill, **entry, "expires_at": now + KEPT}
+    return _CODEC.write(record) | {"expires_at": now + KEPT}
 
 
 def _record(seen: DocumentSnapshot[Any]) -> CallRecord:
-    fields: dict[str, Any] = {**(seen.to_dict() or {}), "call_id": seen.id}
-    bill = Bill(entry=CallEntry(**known(CallEntry, fields)), **known(Bill, fields))
-    typed = {"state": State(fields["state"]), "holders": tuple(fields["holders"])}
-    return CallRecord(bill=bill, **(known(CallRecord, fields) | typed))
+    return _CODEC.load((seen.to_dict() or {}) | {"call_id": seen.id})

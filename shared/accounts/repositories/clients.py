@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from shared.accounts.grant import OAuthClient
+from shared.firestore.codec import Codec
 from shared.firestore.database import Stale
-from shared.firestore.writes import known
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
 COLLECTION: Final = "oauth_clients"
 
 
+_CODEC: Final = Codec(OAuthClient)
+
+
 class OAuthClients:
     """Keeps registrations."""
 
@@ -29,7 +31,7 @@ class OAuthClients:
 
     async def add(self, client: OAuthClient) -> None:
         """Keep a new registration."""
-        fields = asdict(client) | {"redirect_uris": list(client.redirect_uris)}
+        fields = _CODEC.write(client)
         await self._database.commit(
             [lambda batch: batch.create(self._at(client.client_id), fields)]
         )
@@ -37,10 +39,7 @@ class OAuthClients:
     async def get(self, client_id: str) -> OAuthClient | None:
         """The registration of this id, if there is one, expired or not."""
         snapshot = await self._database.get(self._at(client_id))
-        if not snapshot.exists:
-            return None
-        fields = known(OAuthClient, snapshot.to_dict())
-        return OAuthClient(**(fields | {"redirect_uris": tuple(fields["redirect_uris"])}))
+        return _CODEC.load(snapshot.to_dict() or {}) if snapshot.exists else None
 
     async def keep_until(self, client_id: str, moment: datetime) -> None:
         """Let a registration last until then, if it is still there."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import FieldFilter
@@ -10,10 +9,11 @@ from google.cloud.firestore import FieldFilter
 from shared.accounts.grant import Grant, Proof
 from shared.accounts.repositories.accounts import Accounts
 from shared.core.caller import Scope
-from shared.firestore.writes import known, put
+from shared.firestore.codec import Codec
+from shared.firestore.writes import put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from google.cloud.firestore import (
         AsyncClient,
@@ -38,7 +38,9 @@ class OAuthGrants:
 
     async def add(self, grant: Grant) -> None:
         """Keep a new grant."""
-        await self._database.commit([lambda b: b.create(self._at(grant.grant_id), _fields(grant))])
+        await self._database.commit(
+            [lambda b: b.create(self._at(grant.grant_id), _CODEC.write(grant))]
+        )
 
     async def get(self, grant_id: str) -> Grant | None:
         """The grant of this id, if there is one, whether it holds or not."""
@@ -74,7 +76,7 @@ class OAuthGrants:
         after = decide(before)
         if after != before:
             ends = [await self._end(after)] if after.ended_at else []
-            await self._database.commit([put(seen, _fields(after)), *ends])
+            await self._database.commit([put(seen, _CODEC.write(after)), *ends])
         return after
 
     async def _end(self, grant: Grant) -> Write:
@@ -85,10 +87,11 @@ class OAuthGrants:
         return self._database.document(COLLECTION, grant_id)
 
 
-def _fields(grant: Grant) -> dict[str, Any]:
-    fields = asdict(grant) | {"scopes": sorted(grant.scopes)}
-    del fields["grant_id"]
-    return fields
+def _scopes(names: Iterable[str]) -> frozenset[Scope]:
+    return frozenset(map(Scope, names))
+
+
+_CODEC: Final = Codec(Grant, "grant_id", read={"scopes": _scopes, "proof": Codec(Proof).load})
 
 
 def holding_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:
@@ -108,9 +111,4 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _grant(snapshot: DocumentSnapshot[Any]) -> Grant | None:
-    if not snapshot.exists:
-        return None
-    fields = known(Grant, snapshot.to_dict())
-    scopes = frozenset(Scope(each) for each in fields["scopes"])
-    proof = Proof(**fields["proof"])
-    return Grant(**(fields | {"grant_id": snapshot.id, "scopes": scopes, "proof": proof}))
+    return _CODEC.read(snapshot.id, snapshot.to_dict() or {}) if snapshot.exists else None

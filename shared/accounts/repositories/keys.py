@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import AsyncQuery, FieldFilter
@@ -10,10 +9,10 @@ from google.cloud.firestore import AsyncQuery, FieldFilter
 from shared.accounts.access_key import AccessKey
 from shared.core.caller import Scope
 from shared.core.errors import NotFound
-from shared.firestore.writes import known
+from shared.firestore.codec import Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncDocumentReference, DocumentSnapshot
@@ -32,7 +31,7 @@ class AccessKeys:
 
     async def add(self, key: AccessKey) -> None:
         """Keep a new key."""
-        fields = asdict(key) | {"scopes": sorted(key.scopes)}
+        fields = _CODEC.write(key)
         await self._database.commit([lambda batch: batch.create(self._at(key.key_id), fields)])
 
     async def get(self, key_id: str) -> AccessKey | None:
@@ -93,7 +92,12 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield keys_query(client, "anna")
 
 
+def _scopes(names: Iterable[str]) -> frozenset[Scope]:
+    return frozenset(map(Scope, names))
+
+
+_CODEC: Final = Codec(AccessKey, read={"scopes": _scopes})
+
+
 def _key(snapshot: DocumentSnapshot[Any]) -> AccessKey:
-    fields = known(AccessKey, snapshot.to_dict())
-    scopes = frozenset(Scope(each) for each in fields["scopes"])
-    return AccessKey(**(fields | {"scopes": scopes}))
+    return _CODEC.load(snapshot.to_dict() or {})

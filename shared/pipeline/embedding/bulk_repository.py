@@ -6,13 +6,13 @@ Those are the passages that waited when the task began: their `pending.embed` is
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import utc_now
-from shared.firestore.writes import known
+from shared.firestore.codec import Codec
 from shared.knowledge.chunk_repository import COLLECTION
 from shared.knowledge.queue import PENDING_FIELDS, pending_query, to_pending, waiting_query
 
@@ -69,6 +69,9 @@ class BulkState:
     failures: int = 0
 
 
+_STATE: Final = Codec(BulkState, read={"task": Codec(BulkTask).load})
+
+
 class BulkEmbedding:
     """Remembers what is embedded in bulk, and finds what is not."""
 
@@ -80,14 +83,11 @@ class BulkEmbedding:
     async def state(self) -> BulkState:
         """What is known. One round trip."""
         data = (await self._database.get(self._reference)).to_dict() or {}
-        task = data.get("task")
-        return BulkState(
-            BulkTask(**known(BulkTask, task)) if task else None, data.get("failures", 0)
-        )
+        return _STATE.load(data)
 
     async def remember(self, state: BulkState) -> None:
         """Keep what is known. One round trip."""
-        data = {"task": asdict(state.task) if state.task else None, "failures": state.failures}
+        data = _STATE.write(state)
         await self._database.commit([lambda batch: batch.set(self._reference, data)])
 
     async def forget(self) -> None:

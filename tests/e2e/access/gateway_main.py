@@ -1,7 +1,7 @@
 """The gateway, as it stands, before the notebook instead of the knowledge base."""
 
+from functions.gateway.app import gateway
 from functions.gateway.catalog import Catalog, Declaration
-from functions.gateway.http import gateway
 from infra.local.inline import InlineDispatcher
 from shared.core.settings import Settings
 from shared.runtime.context import Backend

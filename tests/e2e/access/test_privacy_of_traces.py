@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from functions.gateway.call_log import EVENT
-from infra.deploy.discovery import tools
+from functions.gateway.calls.call_log import EVENT
+from infra.build.discovery import tools
 from shared.core.caller import Scope, Tier
 from shared.runtime.tool import Effect
 from tests.support.log_metrics import entry_of

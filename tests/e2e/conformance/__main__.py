@@ -11,7 +11,7 @@ import sys
 import click
 
 from infra.local.emulator import PROJECT, EmulatorError, run_emulator
-from infra.local.places import STATE
+from infra.local.local_database import STATE
 from infra.local.processes import NotStarted
 from tests.e2e.conformance.run import REVISIONS, gateways, run_all
 from tests.e2e.conformance.suite import Outcome, Suite

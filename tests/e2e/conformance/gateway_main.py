@@ -12,10 +12,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from functions.gateway.access import Access
+from functions.gateway.app import as_function, mcp_app
 from functions.gateway.catalog import Catalog, Declaration
-from functions.gateway.http import as_function, mcp_app
-from functions.gateway.prompt import Argument, Prompt
-from functions.gateway.server import mcp_server
+from functions.gateway.mcp.prompts import Argument, Prompt
+from functions.gateway.mcp.server import mcp_server
 from shared.core.caller import Tier
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer

@@ -28,9 +28,9 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
 
 
 @pytest.fixture
-def google(storage: FakeCloudStorage, project: str) -> Iterator[FakeGoogleCloud]:
+def google(storage: FakeCloudStorage, project: str) -> Iterator[FakeGoogleCloud]:  # noqa: ARG001 - it is one of Google's
     """Google's APIs, with one new project; Terraform's part, which makes secrets, is done."""
-    with FakeGoogleCloud(storage) as served:
+    with FakeGoogleCloud() as served:
         names = ("ACCESS_SECRETS", "READWISE_TOKEN", SECRET)
         served.projects[project] = Project(secrets={name: [] for name in names})
         yield served

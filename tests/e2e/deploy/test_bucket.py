@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.cloud.bucket import make_bucket
 from infra.cloud.failures import NotDone
 from tests.support.fake_deployment import said
 from tests.support.fakes.google_cloud import NUMBER
 
 if TYPE_CHECKING:
     from tests.support.fake_deployment import Site
-    from tests.support.fakes.google_cloud import FakeGoogleCloud
+    from tests.support.fakes.cloud_storage import FakeCloudStorage
 
 SAFE = {
     "versioning": {"enabled": True},
@@ -25,12 +24,12 @@ SAFE = {
 
 
 def test_a_bucket_is_made_versioned_and_closed_to_the_public(
-    site: Site, google: FakeGoogleCloud
+    site: Site, storage: FakeCloudStorage
 ) -> None:
     cloud = site.cloud()
-    assert make_bucket(cloud.api, cloud.deployment)
-    assert not make_bucket(cloud.api, cloud.deployment)
-    assert SAFE.items() <= google.buckets[cloud.deployment.bucket].items()
+    assert cloud.bucket.make(NUMBER, "europe-west1")
+    assert not cloud.bucket.make(NUMBER, "europe-west1")
+    assert SAFE.items() <= storage.buckets[cloud.deployment.bucket].items()
 
 
 @pytest.mark.parametrize(
@@ -49,36 +48,36 @@ def test_a_bucket_is_made_versioned_and_closed_to_the_public(
     ],
 )
 def test_our_own_bucket_is_versioned_and_closed_where_it_was_not(
-    held: dict[str, Any], site: Site, google: FakeGoogleCloud
+    held: dict[str, Any], site: Site, storage: FakeCloudStorage
 ) -> None:
     cloud = site.cloud()
-    bucket = google.buckets[cloud.deployment.bucket] = {
+    bucket = storage.buckets[cloud.deployment.bucket] = {
         "projectNumber": NUMBER,
         "labels": {"mine": "yes"},
         **held,
     }
-    assert not make_bucket(cloud.api, cloud.deployment)
+    assert not cloud.bucket.make(NUMBER, "europe-west1")
     assert {"projectNumber": NUMBER, "labels": {"mine": "yes"}, **SAFE} == bucket
 
 
 def test_a_bucket_that_is_as_it_should_be_is_left_alone(
-    site: Site, google: FakeGoogleCloud
+    site: Site, storage: FakeCloudStorage
 ) -> None:
     cloud = site.cloud()
-    make_bucket(cloud.api, cloud.deployment)
-    before = google.requests["storage"]
-    make_bucket(cloud.api, cloud.deployment)
-    assert 1 == google.requests["storage"] - before  # it was looked at
+    cloud.bucket.make(NUMBER, "europe-west1")
+    before = storage.calls["bucket"]
+    cloud.bucket.make(NUMBER, "europe-west1")
+    assert 1 == storage.calls["bucket"] - before  # it was looked at
 
 
 @pytest.mark.parametrize("held", [{"projectNumber": "987654321098"}, {"closed": True}])
 def test_a_bucket_of_that_name_that_is_somebody_elses_is_never_used(
-    held: dict[str, Any], site: Site, google: FakeGoogleCloud
+    held: dict[str, Any], site: Site, storage: FakeCloudStorage
 ) -> None:
     cloud = site.cloud()
-    google.buckets[cloud.deployment.bucket] = dict(held)
+    storage.buckets[cloud.deployment.bucket] = dict(held)
     with pytest.raises(NotDone) as failure:
-        make_bucket(cloud.api, cloud.deployment)
+        cloud.bucket.make(NUMBER, "europe-west1")
     assert f"gs://{cloud.deployment.bucket} belongs to somebody else" in said(failure)
     assert "Next: choose another project" in said(failure)
-    assert held == google.buckets[cloud.deployment.bucket]
+    assert held == storage.buckets[cloud.deployment.bucket]

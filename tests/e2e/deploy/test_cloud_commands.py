@@ -10,12 +10,12 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 
+from infra.build.discovery import ROOT
 from infra.cloud.deployment import Deployment, write
 from infra.cloud.failures import NotDone
 from infra.cloud.google_api import GoogleApi
 from infra.cloud.place import share_secret, share_secrets_of_jobs, work_in_the_cloud
 from infra.cloud.secret_values import SecretValues
-from infra.deploy.discovery import ROOT
 from shared.core.settings import Settings
 from tests.support.fake_deployment import said
 

@@ -14,10 +14,10 @@ import click
 import pytest
 import yaml
 
-from infra.cli import main
+from infra.build.discovery import ROOT
+from infra.cli.main import main
 from infra.cloud.deployment import NAME, Deployment
 from infra.cloud.smoke_key import SECRET
-from infra.deploy.discovery import ROOT
 
 BUILD: Final[dict[str, Any]] = yaml.safe_load((ROOT / "cloudbuild.yaml").read_text("utf-8"))
 STEPS: Final[dict[str, dict[str, Any]]] = {step["id"]: step for step in BUILD["steps"]}

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from infra.build.discovery import ROOT
 from infra.cloud.failures import NotDone
 from infra.cloud.release import bundles
 from infra.cloud.smoke_key import SECRET
 from infra.cloud.steps import EVERYTHING, INDEXES, RELEASE, go
-from infra.deploy.discovery import ROOT
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Scope
 from shared.core.errors import Forbidden

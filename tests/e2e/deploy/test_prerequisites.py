@@ -14,12 +14,12 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 
+from infra.build.discovery import ROOT
 from infra.cloud.failures import NotDone
 from infra.cloud.google_api import GoogleApi, signed_in
 from infra.cloud.services import SERVICES, project_number, with_budget
 from infra.cloud.steps import EVERYTHING, go
 from infra.cloud.terraform import Terraform
-from infra.deploy.discovery import ROOT
 from tests.support.fake_deployment import NEEDS_TERRAFORM, said
 from tests.support.fakes.google_cloud import NUMBER, FakeGoogleCloud, Project
 

@@ -15,12 +15,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from infra.build.discovery import ROOT
+from infra.cli.deploy import deploy, destroy, warning
 from infra.cloud import deployment
 from infra.cloud.asking import agreed, described, named_in_full
 from infra.cloud.deployment import Deployment, checked, parsed
 from infra.cloud.failures import NotDone
-from infra.commands.deploy import deploy, destroy, warning
-from infra.deploy.discovery import ROOT
 from tests.support.fake_deployment import SECRET_VALUE, said
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 from pydantic import SecretStr
 
+from infra.build.discovery import ROOT, tools
+from infra.cli.deploy import smoke as command
 from infra.cloud.failures import NotDone
 from infra.cloud.smoke import smoke
-from infra.commands.smoke import smoke as command
-from infra.deploy.discovery import ROOT, tools
 from infra.local.emulator import LOOPBACK
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring

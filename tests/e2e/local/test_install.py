@@ -10,8 +10,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from infra.deploy.discovery import ROOT
-from infra.deploy.requirements import requirements_of
+from infra.build.discovery import ROOT
+from infra.build.requirements import requirements_of
 from infra.local.install import progress
 from infra.local.lock import CONSTRAINTS, count, layout
 from tests.support.process_end import PATIENCE
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OURS: Final = ("functions", "infra", "shared")
-DEV_ONLY: Final = ROOT / "infra" / "deploy" / "terraform_check.py"
+DEV_ONLY: Final = ROOT / "infra" / "build" / "terraform_check.py"
 """What `make check` runs, and nothing imports."""
 PIP: Final = """
 print("Collecting numpy>=2 (from carrel==0.1.0)")
@@ -79,7 +79,7 @@ def imported(path: Path) -> Iterator[str]:
 def test_whatever_running_imports_is_installed_to_run() -> None:
     files = {path for name in OURS for path in (ROOT / name).rglob("*.py")} - {DEV_ONLY}
     modules = {module for path in files for module in imported(path)}
-    assert not any(module.startswith("infra.deploy.terraform_check") for module in modules)
+    assert not any(module.startswith("infra.build.terraform_check") for module in modules)
     others = {module for module in modules if module.partition(".")[0] not in OURS}
     names = {
         line.partition(">")[0] for line in requirements_of(others, ("local", "local-embedding"))

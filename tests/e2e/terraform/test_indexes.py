@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from tests.e2e.terraform.conftest import EVERYTHING
 from tests.support.manifests import manifest
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 FILES = {
     "(default)": ROOT / "firestore.indexes.json",
-    "access": ROOT / "infra" / "deploy" / "access.indexes.json",
+    "access": ROOT / "infra" / "build" / "access.indexes.json",
 }
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.deploy.discovery import ROOT
-from infra.deploy.terraform_check import FOLDER, check, left_out
+from infra.build.discovery import ROOT
+from infra.build.terraform_check import FOLDER, check, left_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,7 +127,7 @@ def test_what_only_the_provider_knows_to_be_wrong_is_told(
 def checked(folder: Path, environment: Mapping[str, str]) -> list[str]:
     """What the program says of a folder."""
     ran = subprocess.run(
-        [sys.executable, "-m", "infra.deploy.terraform_check", str(folder)],
+        [sys.executable, "-m", "infra.build.terraform_check", str(folder)],
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from infra.build.discovery import ROOT
 from infra.cloud.deployment import NAME, parsed
-from infra.deploy.discovery import ROOT
 from tests.support.fakes.terraform_provider_schema import SCHEMA
 from tests.support.manifests import real_manifest
 from tests.support.terraform_deployment import REGION

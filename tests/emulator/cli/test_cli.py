@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from infra.cli import main
-from infra.deploy.scaffold import create_tool
+from infra.build.scaffold import create_tool
+from infra.cli.main import main
 from infra.local.emulator import PROJECT
-from infra.local.places import emulator
+from infra.local.local_database import emulator
 from shared.core.errors import Conflict, InvalidInput
 from shared.runtime.invocation import parse
 from shared.runtime.tool import Tool
@@ -92,22 +92,13 @@ def test_without_an_environment_commands_find_the_local_run(
 
 def test_a_new_tool_declares_itself_and_takes_its_arguments(tmp_path: Path) -> None:
     tool_file, *others = create_tool("knowledge/count_words", root=tmp_path)
-    folder = tmp_path / "functions" / "tools" / "knowledge" / "count_words"
     test_file = tmp_path / "tests" / "emulator" / "knowledge" / "test_count_words.py"
-    assert [folder / "main.py", test_file] == others
+    assert [test_file] == others
     tool = loaded(tool_file).TOOL
     assert isinstance(tool, Tool)
     assert ("count_words", "Count words") == (tool.name, tool.title)
     assert "name" in tool.declaration()["inputSchema"]["properties"]
     assert "Ann" == parse(tool.input, {"name": "Ann"}, tool.name).model_dump()["name"]
-
-
-def test_a_new_tools_entry_point_serves_that_tool(tmp_path: Path) -> None:
-    _, main_file, _ = create_tool("knowledge/count_words", root=tmp_path)
-    source = main_file.read_text("utf-8")
-    compile(source, str(main_file), "exec")
-    assert "from functions.tools.knowledge.count_words.tool import TOOL" in source
-    assert "handle = serve(TOOL)" in source
 
 
 @pytest.mark.anyio

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 from pydantic import SecretStr
 
-from infra.cli import main
-from infra.commands.wording import micro_dollars
+from infra.cli.formatting import micro_dollars
+from infra.cli.main import main
 from shared.accounts.access_key import key_id_of, new_key
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PROGRAM = """
 import os, signal, sys
-from infra.cli import main
+from infra.cli.main import main
 from infra.local import jobs
 from tests.support.commit_hooks import WatchedBackend, after
 from tests.support.fakes.embedder import WordEmbedder

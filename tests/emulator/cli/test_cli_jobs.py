@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from infra.cli import main
-from infra.deploy.discovery import ROOT, jobs
+from infra.build.discovery import ROOT, jobs
+from infra.cli.main import main
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -48,7 +48,7 @@ def carrel(*arguments: str) -> Result:
 
 def run(*names: str) -> subprocess.CompletedProcess[str]:
     """Run jobs in a process of its own: they set how much of the log is shown."""
-    code = "from infra.cli import main; main()"
+    code = "from infra.cli.main import main; main()"
     return subprocess.run(
         [sys.executable, "-c", code, "jobs", "run", *names],
         cwd=ROOT,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from infra.cli import main
+from infra.cli.main import main
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from tests.support.clock import SettableClock
@@ -215,7 +215,14 @@ def test_a_long_list_shows_those_that_were_used_last_and_says_so(project: str) -
 
 def purged() -> str:
     """What the command prints, in a process of its own: it changes what this one would log."""
-    command = [sys.executable, "-c", "from infra.cli import main; main()", "jobs", "run", "purge"]
+    command = [
+        sys.executable,
+        "-c",
+        "from infra.cli.main import main; main()",
+        "jobs",
+        "run",
+        "purge",
+    ]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from infra.cli.doctor import tell
 from infra.cloud.failures import NotDone
-from infra.commands.doctor import tell
 from infra.doctor.check import Finding, State, findings
 from infra.doctor.cloud import CHECKS
 from shared.ai.local_embedding import LocalEmbedder

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from functions.jobs.extract.job import JOB
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.meter import Meter

@@ -13,8 +13,8 @@ from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
-from shared.firestore.database import LeaseLost, Stale
-from shared.firestore.leases import Lease, Leases
+from shared.firestore.database import Lease, LeaseLost, Stale
+from shared.firestore.leases import Leases
 
 if TYPE_CHECKING:
     from shared.firestore.database import Database, Write

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.gateway.billing import LedgerBilling, Reservation
+from functions.gateway.calls.billing import LedgerBilling, Reservation
 from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, State, argument_sizes
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import PaymentRequired, Unauthorized
@@ -94,7 +94,7 @@ async def test_a_call_sent_again_after_it_was_paid_costs_nothing(
 
 
 @pytest.mark.parametrize(("answer", "left"), [(REPLAYED, 70), (DONE, 40)])
-async def test_a_call_sent_again_long_after_it_was_paid_costs_what_is_done_anew(
+async def test_a_call_sent_again_long_after_costs_what_is_done_anew(
     billing: LedgerBilling, access: Connection, clock: SettableClock, answer: CallEntry, left: int
 ) -> None:
     """Answers are kept for days, records for months: a key that outlived its answer is no gift."""
@@ -104,7 +104,7 @@ async def test_a_call_sent_again_long_after_it_was_paid_costs_what_is_done_anew(
     assert left == await balance(access)
 
 
-async def test_an_unknown_outcome_is_charged_when_its_answer_is_replayed(
+async def test_an_unknown_outcome_is_charged_once_it_is_replayed(
     billing: LedgerBilling, access: Connection
 ) -> None:
     await billing.keep(await billing.reserve(BILL), UNKNOWN)
@@ -112,7 +112,7 @@ async def test_an_unknown_outcome_is_charged_when_its_answer_is_replayed(
     assert await balance(access) == 70
 
 
-async def test_of_twenty_calls_at_once_only_those_are_let_in_that_are_covered(
+async def test_of_twenty_calls_at_once_only_the_covered_are_let_in(
     access: Connection, clock: SettableClock
 ) -> None:
     gateways = [LedgerBilling(access, clock) for _ in range(20)]
@@ -169,7 +169,7 @@ async def test_a_free_call_that_wrote_nothing_leaves_nothing(
     assert await state(access) is None
 
 
-async def test_a_bill_that_cannot_be_written_fails_no_call_and_is_logged(
+async def test_a_bill_that_cannot_be_written_is_logged_only(
     billing: LedgerBilling, access: Connection, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Here the account has become nonsense: any error at all is only logged."""

@@ -11,8 +11,9 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
-from functions.gateway.call_log import task_hash
-from functions.gateway.calls import RECEIPT, call_id
+from functions.gateway.calls.call_log import task_hash
+from functions.gateway.calls.pipeline import call_id
+from functions.gateway.mcp.results import RECEIPT
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller
 from shared.core.settings import Settings
@@ -73,7 +74,7 @@ async def line_and_record(
     return json.loads(line), stored.to_dict() or {}
 
 
-async def test_the_log_and_the_audit_say_what_was_noted_and_in_which_task(
+async def test_the_log_and_the_audit_hold_the_facts_and_the_task(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line, record = await line_and_record(access, TOLD, capsys)
@@ -81,7 +82,7 @@ async def test_the_log_and_the_audit_say_what_was_noted_and_in_which_task(
     assert ("essay", NOTES) == (record["task"], record["notes"])
 
 
-async def test_of_a_function_that_notes_nothing_the_task_is_the_credentials(
+async def test_without_facts_the_task_is_that_of_the_credential(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line, record = await line_and_record(access, Receipt(), capsys)

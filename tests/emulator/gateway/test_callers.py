@@ -11,7 +11,7 @@ from google.api_core.exceptions import Aborted, NotFound, ServiceUnavailable
 from pydantic import SecretStr
 
 from functions.gateway.access import Access
-from functions.gateway.auth.credentials import Credential
+from functions.gateway.auth.callers import Credential
 from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING, Caller, Scope, Tier
@@ -183,7 +183,7 @@ async def test_a_keys_last_use_is_written_once_an_hour(
     assert NOON + timedelta(minutes=90) == found.used_at
 
 
-async def test_a_key_that_calls_many_times_at_once_has_its_use_written_once(
+async def test_concurrent_calls_with_a_key_write_its_use_once(
     access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text, _ = await key_of(access, "anna")
@@ -223,7 +223,7 @@ async def test_without_a_credential_one_must_sign_in(access: Access) -> None:
         await access.callers.identify(None, ADDRESS)
 
 
-async def test_with_public_access_a_stranger_may_read_and_is_counted_by_address() -> None:
+async def test_with_public_access_strangers_are_counted_by_address() -> None:
     settings = Settings(access_secrets=[SecretStr("s" * 32)], public_access=True)
     visitor = await Access(settings).callers.identify(None, ADDRESS)
     assert (Caller(), f"address:{ADDRESS}") == (visitor.caller, visitor.counted_as)
@@ -231,7 +231,7 @@ async def test_with_public_access_a_stranger_may_read_and_is_counted_by_address(
     assert not visitor.caller.may_call(Tier.PUBLIC, Scope.WRITE)
 
 
-async def test_on_a_laptop_the_local_user_needs_no_credential_and_has_no_limits() -> None:
+async def test_the_local_user_needs_no_credential_and_has_no_limits() -> None:
     settings = Settings(access_secrets=[SecretStr("s" * 32)], local_user="local")
     visitor = await Access(settings).callers.identify(None, ADDRESS)
     assert (Caller.of("local"), None) == (visitor.caller, visitor.counted_as)

@@ -9,14 +9,14 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
-from functions.gateway.calls import call_id
+from functions.gateway.calls.pipeline import call_id
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller, Scope
 from shared.core.errors import PaymentRequired
 from shared.core.settings import Settings
 from shared.runtime.tool import Effect
 from tests.support.clock import NOON, SettableClock
-from tests.support.fake_catalog import Desk, declared
+from tests.support.fake_catalog import FakeDispatcher, declared
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -37,14 +37,16 @@ async def access(project: str) -> AsyncIterator[Access]:
 
 
 @pytest.fixture
-def desk() -> Desk:
+def dispatcher() -> FakeDispatcher:
     """Answers all calls."""
-    return Desk(lambda *_: {})
+    return FakeDispatcher(lambda *_: {})
 
 
-async def test_a_call_is_written_down_by_the_gateways_clock(access: Access, desk: Desk) -> None:
+async def test_a_call_is_written_down_by_the_gateways_clock(
+    access: Access, dispatcher: FakeDispatcher
+) -> None:
     anna, arguments = Visitor(Caller.of("anna"), None), {"idempotency_key": "k"}
-    await access.calls(desk).call(WRITING, arguments, anna)
+    await access.calls(dispatcher).call(WRITING, arguments, anna)
     name = call_id(WRITING, arguments, anna)
     record = await AccessStore(access.connection).calls.get(name)
     assert record
@@ -52,21 +54,21 @@ async def test_a_call_is_written_down_by_the_gateways_clock(access: Access, desk
 
 
 async def test_a_stranger_who_calls_what_costs_is_asked_to_sign_in(
-    access: Access, desk: Desk
+    access: Access, dispatcher: FakeDispatcher
 ) -> None:
     stranger = Visitor(Caller(), None)
-    answer = await access.calls(desk).call(PRICED, {}, stranger)
+    answer = await access.calls(dispatcher).call(PRICED, {}, stranger)
     assert answer.error
     assert "UNAUTHORIZED" == answer.error.code
     assert (401, None, frozenset({Scope.READ})) == stranger.reply.challenge
-    assert [] == desk.asked
+    assert [] == dispatcher.asked
 
 
-async def test_who_has_signed_in_and_cannot_pay_is_not_asked_to_sign_in(
-    access: Access, desk: Desk
+async def test_who_is_signed_in_but_cannot_pay_is_not_asked_again(
+    access: Access, dispatcher: FakeDispatcher
 ) -> None:
     anna = Visitor(Caller.of("anna"), None)
-    answer = await access.calls(desk).call(PRICED, {}, anna)
+    answer = await access.calls(dispatcher).call(PRICED, {}, anna)
     assert answer.error
     assert PaymentRequired.code == answer.error.code
-    assert (None, []) == (anna.reply.challenge, desk.asked)
+    assert (None, []) == (anna.reply.challenge, dispatcher.asked)

@@ -10,8 +10,8 @@ import pytest
 from pydantic import SecretStr
 
 from functions.gateway.access import Access
-from functions.gateway.auth.credentials import Credential
-from functions.gateway.dispatch import HttpDispatcher
+from functions.gateway.auth.callers import Credential
+from functions.gateway.calls.dispatch import HttpDispatcher
 from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING

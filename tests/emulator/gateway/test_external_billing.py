@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from functions.gateway.external_billing import ExternalBilling
+from functions.gateway.calls.external_billing import ExternalBilling
 from shared.accounts.call_record import PAID_FOR, Bill, CallEntry, State
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.circuit_breaker import PAUSE, Breaker
@@ -136,7 +136,7 @@ async def test_a_call_that_has_done_nothing_is_given_back(
     assert await state(access) is State.CANCELLED
 
 
-async def test_a_call_sent_again_after_it_was_cancelled_is_another_one_there(
+async def test_a_call_sent_again_after_a_cancel_has_another_id_there(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
     await billing.cancel(await billing.reserve(BILL), FAILED)
@@ -153,7 +153,7 @@ async def test_an_unknown_outcome_tells_the_service_nothing(
     assert await state(access) is State.RESERVED
 
 
-async def test_an_unknown_outcome_is_charged_once_when_the_call_is_sent_again(
+async def test_an_unknown_outcome_sent_again_is_charged_once(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
     await billing.keep(await billing.reserve(BILL), FAILED)
@@ -189,7 +189,7 @@ async def test_the_same_call_at_once_from_two_gateways_is_charged_once(
     assert (30, 970) == (service.spent, service.balance)
 
 
-async def test_a_faulty_call_does_not_give_back_what_a_good_one_of_its_name_holds(
+async def test_a_failed_call_keeps_the_hold_of_its_good_twin(
     billing: ExternalBilling, service: FakeBilling
 ) -> None:
     faulty, good = await billing.reserve(BILL), await billing.reserve(BILL)

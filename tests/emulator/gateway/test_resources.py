@@ -12,15 +12,15 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
-from functions.gateway.calls import RECEIPT
 from functions.gateway.catalog import Catalog
-from functions.gateway.server import mcp_server
+from functions.gateway.mcp.results import RECEIPT
+from functions.gateway.mcp.server import mcp_server
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, NotFound, PlatformFault, RateLimited, Unavailable
 from shared.core.settings import Settings
 from shared.runtime.tool import Links
 from tests.support.clock import NOON, SettableClock
-from tests.support.fake_catalog import BOOK, SHELF, Desk, declared, served
+from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, declared, served
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,9 +41,9 @@ def unused(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     raise AssertionError((tool, arguments))
 
 
-async def refused(desk: Desk, uri: str, mode: str) -> MCPError:
+async def refused(dispatcher: FakeDispatcher, uri: str, mode: str) -> MCPError:
     """The error of a read."""
-    async with Client(served(desk), mode=mode) as client:
+    async with Client(served(dispatcher), mode=mode) as client:
         with pytest.raises(MCPError) as caught:
             await client.read_resource(uri)
     return caught.value
@@ -51,8 +51,8 @@ async def refused(desk: Desk, uri: str, mode: str) -> MCPError:
 
 @both_eras
 async def test_a_resource_is_what_its_tool_answers_as_compact_json(mode: str) -> None:
-    desk = Desk(lambda _, arguments: {**arguments, "title": "Käse"})
-    async with Client(served(desk), mode=mode) as client:
+    dispatcher = FakeDispatcher(lambda _, arguments: {**arguments, "title": "Käse"})
+    async with Client(served(dispatcher), mode=mode) as client:
         read = await client.read_resource("carrel://book/b-1")
     [content] = read.contents
     assert content.model_dump(exclude_none=True) == {
@@ -60,12 +60,12 @@ async def test_a_resource_is_what_its_tool_answers_as_compact_json(mode: str) ->
         "mime_type": "application/json",
         "text": '{"book_id":"b-1","title":"Käse"}',
     }
-    assert [("get_book", {"book_id": "b-1"})] == desk.asked
+    assert [("get_book", {"book_id": "b-1"})] == dispatcher.asked
     assert 7 == (read.meta or {})[RECEIPT]["documents_read"]
 
 
-async def test_a_resource_may_be_kept_for_a_while_by_the_one_who_read_it() -> None:
-    async with Client(served(Desk(lambda *_: {})), mode=MODERN) as client:
+async def test_a_resource_may_be_cached_by_the_one_who_read_it() -> None:
+    async with Client(served(FakeDispatcher(lambda *_: {})), mode=MODERN) as client:
         read = await client.read_resource("carrel://book/b-1")
     assert (300_000, "private") == (read.ttl_ms, read.cache_scope)
 
@@ -84,25 +84,29 @@ async def test_a_resource_may_be_kept_for_a_while_by_the_one_who_read_it() -> No
     ],
 )
 async def test_a_uri_of_nothing_is_not_found_and_asks_no_tool(mode: str, uri: str) -> None:
-    desk = Desk(unused)
-    error = await refused(desk, uri, mode)
+    dispatcher = FakeDispatcher(unused)
+    error = await refused(dispatcher, uri, mode)
     assert (NOT_FOUND[mode], {"uri": uri[:2_000]}) == (error.code, error.data)
     assert f"They look like this: {BOOK.uri}, {SHELF.uri}" in error.message
     assert len(error.message) < 400
-    assert [] == desk.asked
+    assert [] == dispatcher.asked
 
 
 @both_eras
-async def test_what_its_tool_does_not_find_is_not_found_in_the_tools_words(mode: str) -> None:
-    desk = Desk(lambda *_: NotFound("There is no book b-1: list_books has those there are."))
-    error = await refused(desk, "carrel://book/b-1", mode)
+async def test_what_its_tool_does_not_find_is_not_found_in_its_words(mode: str) -> None:
+    dispatcher = FakeDispatcher(
+        lambda *_: NotFound("There is no book b-1: list_books has those there are.")
+    )
+    error = await refused(dispatcher, "carrel://book/b-1", mode)
     assert (NOT_FOUND[mode], {"uri": "carrel://book/b-1"}) == (error.code, error.data)
     assert "There is no book b-1: list_books has those there are." == error.message
 
 
 @both_eras
 async def test_an_id_that_its_tool_refuses_is_not_found(mode: str) -> None:
-    error = await refused(Desk(lambda *_: InvalidInput("book_id: no.")), "carrel://book/ü", mode)
+    error = await refused(
+        FakeDispatcher(lambda *_: InvalidInput("book_id: no.")), "carrel://book/ü", mode
+    )
     assert (NOT_FOUND[mode], {"uri": "carrel://book/ü"}) == (error.code, error.data)
 
 
@@ -118,7 +122,7 @@ async def test_an_id_that_its_tool_refuses_is_not_found(mode: str) -> None:
 async def test_another_failure_is_an_error_with_all_that_the_tool_said(
     mode: str, failure: CarrelError, code: int
 ) -> None:
-    error = await refused(Desk(lambda *_: failure), "carrel://book/b-1", mode)
+    error = await refused(FakeDispatcher(lambda *_: failure), "carrel://book/b-1", mode)
     assert (code, failure.message) == (error.code, error.message)
     assert failure.to_wire() == error.data
 
@@ -134,7 +138,7 @@ async def test_a_rate_limit_says_when_to_come_again(
         google_cloud_project=project, access_secrets=[SecretStr("s" * 32)], reads_per_minute=1
     )
     access, anna = Access(settings, SettableClock(NOON)), Visitor(Caller.of("anna"), "user:anna")
-    calls = access.calls(Desk(lambda *_: {}))
+    calls = access.calls(FakeDispatcher(lambda *_: {}))
     catalog = Catalog([declared("list_books", resource=BOOK, links=LISTED)])
     async with Client(mcp_server(catalog, calls, alone=anna), mode=mode) as client:
         await client.read_resource("carrel://book/b-1")
@@ -147,7 +151,7 @@ async def test_a_rate_limit_says_when_to_come_again(
 
 @both_eras
 async def test_templates_say_what_can_be_read(mode: str) -> None:
-    async with Client(served(Desk(unused)), mode=mode) as client:
+    async with Client(served(FakeDispatcher(unused)), mode=mode) as client:
         listed = (await client.list_resource_templates()).resource_templates
     assert [each.model_dump(exclude_none=True) for each in listed] == [
         {
@@ -163,7 +167,7 @@ async def test_templates_say_what_can_be_read(mode: str) -> None:
 
 @both_eras
 async def test_without_resources_the_lists_are_empty(mode: str) -> None:
-    server = served(Desk(unused), Catalog([declared("try_out")]))
+    server = served(FakeDispatcher(unused), Catalog([declared("try_out")]))
     async with Client(server, mode=mode) as client:
         assert [] == (await client.list_resources()).resources
         assert [] == (await client.list_resource_templates()).resource_templates
@@ -172,19 +176,19 @@ async def test_without_resources_the_lists_are_empty(mode: str) -> None:
 
 
 async def test_an_internal_tool_cannot_be_called_nor_is_it_named() -> None:
-    desk = Desk(unused)
-    async with Client(served(desk), mode=MODERN) as client:
+    dispatcher = FakeDispatcher(unused)
+    async with Client(served(dispatcher), mode=MODERN) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         with pytest.raises(MCPError, match="no tool 'complete_name'") as caught:
             await client.call_tool("complete_name", {"kind": "author", "prefix": ""})
     assert "complete_name" not in names
     assert f"The tools are: {', '.join(names)}." in caught.value.message
-    assert [] == desk.asked
+    assert [] == dispatcher.asked
 
 
 async def test_a_tools_answer_is_the_same_as_its_resource() -> None:
-    desk = Desk(lambda *_: {"title": "Käse", "like": []})
-    async with Client(served(desk), mode=MODERN) as client:
+    dispatcher = FakeDispatcher(lambda *_: {"title": "Käse", "like": []})
+    async with Client(served(dispatcher), mode=MODERN) as client:
         called = await client.call_tool("get_book", {"book_id": "b"})
         [content] = (await client.read_resource("carrel://book/b")).contents
     assert called.structured_content == json.loads(content.model_dump()["text"])

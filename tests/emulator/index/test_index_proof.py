@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.deploy.index_proof import main
+from infra.build.index_proof import main
 
 ROOT = Path(__file__).parents[3]
 QUERY = "client.collection('people').where('name', '==', 'x').order_by('age')"
@@ -17,7 +17,7 @@ INDEX = """{"indexes": [{"collectionGroup": "people", "queryScope": "COLLECTION"
     {"fieldPath": "name", "order": "ASCENDING"}, {"fieldPath": "age", "order": "ASCENDING"}]}]}"""
 CHECK = """
 from pathlib import Path
-from infra.deploy.index_proof import main
+from infra.build.index_proof import main
 raise SystemExit(main(Path()))
 """
 TEST_THAT_QUERIES = f"""
@@ -108,9 +108,9 @@ def test_a_query_of_credentials_is_checked_by_their_indexes(sample: Path) -> Non
     (sample / "tests/test_sample.py").write_text(of_access)
     (sample / "firestore.indexes.json").write_text("{}")
     status, output = run(sample)
-    assert (1, True) == (status, "infra/deploy/access.indexes.json is wrong" in output)
-    (sample / "infra" / "deploy").mkdir(parents=True)
-    (sample / "infra" / "deploy" / "access.indexes.json").write_text(INDEX)
+    assert (1, True) == (status, "infra/build/access.indexes.json is wrong" in output)
+    (sample / "infra" / "build").mkdir(parents=True)
+    (sample / "infra" / "build" / "access.indexes.json").write_text(INDEX)
     assert run(sample)[0] == 0
 
 

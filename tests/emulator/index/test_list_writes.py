@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.deploy.query_recorder import recording
 from shared.index.bm25 import Totals, pack
 from shared.index.facets import Facet, Kind, named
 from shared.index.indexed_state import NOTHING, Indexed
 from shared.index.posting_changes import Difference, list_writes
 from shared.index.postings import FacetName
+from tests.support.query_recorder import recording
 from tests.support.second_corpus import NAMES, Jotting, corpus, forget, jot
 from tests.support.stored_documents import documents
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.deploy.query_recorder import recording
 from shared.firestore.database import Database
 from shared.index.facets import Kind, named
 from shared.index.indexed_state import NOTHING, Indexed
 from shared.index.posting_changes import Difference, LongLists, list_writes
 from shared.index.truncation import keeping
+from tests.support.query_recorder import recording
 from tests.support.second_corpus import NAMES
 from tests.support.stored_documents import documents
 

@@ -19,8 +19,7 @@ from google.cloud.firestore import (
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector
 
-from infra.deploy.query_recorder import recording, shapes_in
-from infra.deploy.query_shape import (
+from infra.build.query_shape import (
     Aggregate,
     Comparison,
     Direction,
@@ -30,6 +29,7 @@ from infra.deploy.query_shape import (
     QueryShape,
     Scope,
 )
+from tests.support.query_recorder import recording, shapes_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ OLD_PEOPLE = QueryShape("people", disjuncts=WHERE_OLD)
 RUN_IN_ANOTHER_PROCESS = """
 import sys
 from google.cloud.firestore import Client
-from infra.deploy.query_recorder import record_to_directory
+from tests.support.query_recorder import record_to_directory
 record_to_directory()
 for _ in range(2):
     list(Client(project=sys.argv[1]).collection("people").order_by("age").stream())

@@ -87,7 +87,8 @@ async def test_extraction_is_only_waited_for_with_a_language_model(
 ) -> None:
     await Ingestion(deps.database).save([in_chunks(BAKING)], NOON)
     assert "extract" not in (await get_stats(In(), deps)).waiting
-    deps.settings = deps.settings.model_copy(update={"generation_provider": "vertex"})
+    settings = deps.settings.model_copy(update={"generation_provider": "vertex"})
+    deps = replace(deps, settings=settings)
     assert (await get_stats(In(), deps)).waiting["extract"] == 3
 
 

@@ -10,7 +10,7 @@ import pytest
 from google.cloud.firestore import Client
 
 from infra.local.emulator import PROJECT
-from infra.local.keeper import StateFolder
+from infra.local.emulator_daemon import StateFolder
 from tests.support.local_machine import Machine
 from tests.support.ports import free_port
 

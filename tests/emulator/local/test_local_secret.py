@@ -6,8 +6,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from infra.deploy.discovery import ROOT
-from infra.local.secret import local_secret
+from infra.build.discovery import ROOT
+from infra.local.local_database import local_secret
 from shared.core.settings import LEAST_SECRET
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PRINT = """
 import sys
 from pathlib import Path
-from infra.local.secret import local_secret
+from infra.local.local_database import local_secret
 sys.stdin.readline()
 print(local_secret(Path(sys.argv[1])))
 """

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.gateway.oauth.google import Google
-from functions.gateway.oauth.google_endpoints import GoogleEndpoints
+from functions.gateway.oauth.google import Google, GoogleEndpoints
 from shared.core.errors import Unavailable
 from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
 from tests.support.google_sign_in import (
@@ -21,7 +20,7 @@ from tests.support.google_sign_in import (
     opened,
     sign_in,
 )
-from tests.support.sign_in_app import Doorway
+from tests.support.sign_in_app import SignInApp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,24 +101,24 @@ async def test_a_token_that_google_did_not_sign_lets_nobody_in(
 async def test_clocks_may_differ_by_a_minute(
     with_google: Settings, google: FakeGoogle, minutes: float, status: int
 ) -> None:
-    async with opened(with_google) as (doorway, browser):
-        google.now = doorway.clock().timestamp() - 60 * minutes
-        way = await leave(doorway, browser)
+    async with opened(with_google) as (sign_in_app, browser):
+        google.now = sign_in_app.clock().timestamp() - 60 * minutes
+        way = await leave(sign_in_app, browser)
         answer = await browser.get(await at_google(way.headers["location"]))
     assert status == answer.status_code
 
 
 @pytest.mark.parametrize("path", [DISCOVERY, KEYS])
 @pytest.mark.parametrize("body", [None, b"<html>down</html>", b"[]", b"{}"])
-async def test_while_google_is_down_the_page_says_so_and_nothing_of_its_insides(
+async def test_while_google_is_down_the_page_says_only_that(
     with_google: Settings, google: FakeGoogle, path: str, body: bytes | None
 ) -> None:
     if body is None:
         google.statuses[path] = 500
     else:
         google.bodies[path] = body
-    async with opened(with_google) as (doorway, browser):
-        answer = await leave(doorway, browser)
+    async with opened(with_google) as (sign_in_app, browser):
+        answer = await leave(sign_in_app, browser)
     assert (503, "30") == (answer.status_code, answer.headers["retry-after"])
     assert "Google does not answer as it should" in answer.text
     assert google.issuer not in answer.text
@@ -130,8 +129,8 @@ async def test_another_issuer_in_the_place_of_google_is_not_believed(
 ) -> None:
     said = google.discovery() | {"issuer": "https://evil.example"}
     google.bodies[DISCOVERY] = json.dumps(said).encode()
-    async with opened(with_google) as (doorway, browser):
-        assert 503 == (await leave(doorway, browser)).status_code
+    async with opened(with_google) as (sign_in_app, browser):
+        assert 503 == (await leave(sign_in_app, browser)).status_code
 
 
 @pytest.mark.parametrize("status", [200, 401, 500])
@@ -146,35 +145,37 @@ async def test_a_token_endpoint_out_of_order_lets_nobody_in(
 
 async def test_a_slow_google_is_not_waited_for(with_google: Settings, google: FakeGoogle) -> None:
     google.pause = 0.5
-    doorway = Doorway(with_google)
-    endpoints = GoogleEndpoints(google.issuer, doorway.clock, seconds=0.1)
+    sign_in_app = SignInApp(with_google)
+    endpoints = GoogleEndpoints(google.issuer, sign_in_app.clock, seconds=0.1)
     with pytest.raises(Unavailable, match="Google does not answer"):
-        await Google(with_google, doorway.keyring, doorway.clock, endpoints).address("sealed", "m")
+        await Google(with_google, sign_in_app.keyring, sign_in_app.clock, endpoints).address(
+            "sealed", "m"
+        )
 
 
 async def test_nobody_at_the_issuers_address_is_an_outage(with_google: Settings) -> None:
     settings = with_google.model_copy(update={"google_issuer": "http://127.0.0.1:9"})
-    async with opened(settings) as (doorway, browser):
-        assert 503 == (await leave(doorway, browser)).status_code
+    async with opened(settings) as (sign_in_app, browser):
+        assert 503 == (await leave(sign_in_app, browser)).status_code
 
 
 async def test_what_google_publishes_is_read_once_an_hour(
     with_google: Settings, google: FakeGoogle
 ) -> None:
-    async with opened(with_google) as (doorway, browser):
+    async with opened(with_google) as (sign_in_app, browser):
         for _ in range(3):
-            await leave(doorway, browser)
+            await leave(sign_in_app, browser)
         assert [DISCOVERY, KEYS] == google.asked
-        doorway.clock.advance(minutes=61)
-        await leave(doorway, browser)
+        sign_in_app.clock.advance(minutes=61)
+        await leave(sign_in_app, browser)
     assert [DISCOVERY, KEYS] * 2 == google.asked
 
 
 async def test_a_key_that_google_has_just_made_is_fetched(
     with_google: Settings, google: FakeGoogle
 ) -> None:
-    async with opened(with_google) as (doorway, browser):
-        back = await at_google((await leave(doorway, browser)).headers["location"])
+    async with opened(with_google) as (sign_in_app, browser):
+        back = await at_google((await leave(sign_in_app, browser)).headers["location"])
         google.change_key("key-2")
         answer = await browser.get(back)
     assert 303 == answer.status_code

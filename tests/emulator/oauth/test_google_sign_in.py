@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
+from functions.gateway.oauth.authorization import grant_of_code
 from functions.gateway.oauth.google import Google
-from functions.gateway.oauth.tickets import grant_of_code
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import EVERYTHING
@@ -23,7 +23,7 @@ from tests.support.google_sign_in import (
     opened,
     sign_in,
 )
-from tests.support.sign_in_app import ASKED, Doorway, hidden_in
+from tests.support.sign_in_app import ASKED, SignInApp, hidden_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,20 +47,20 @@ def with_google(settings: Settings, google: FakeGoogle) -> Settings:
 
 
 async def test_who_is_on_the_list_comes_in_as_their_address(with_google: Settings) -> None:
-    async with opened(with_google) as (doorway, browser):
-        way = await leave(doorway, browser)
+    async with opened(with_google) as (sign_in_app, browser):
+        way = await leave(sign_in_app, browser)
         answer = await browser.get(await at_google(way.headers["location"]))
         assert (303, 303) == (way.status_code, answer.status_code)
         assert answer.headers["location"].startswith("https://claude.example/callback?code=")
         code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
-        grant_id = grant_of_code(doorway.keyring, code, ASKED.client_id)
-        grant = await AccessStore(doorway.access).grants.get(grant_id or "")
+        grant_id = grant_of_code(sign_in_app.keyring, code, ASKED.client_id)
+        grant = await AccessStore(sign_in_app.access).grants.get(grant_id or "")
     assert grant is not None
     assert (ADA, EVERYTHING) == (grant.user_id, grant.scopes)
     assert Proof(user_id=ADA, kind="google", email=ADA) == grant.proof
 
 
-async def test_google_is_asked_for_the_address_only_and_for_the_account_each_time(
+async def test_google_is_asked_for_the_email_and_to_select_an_account(
     with_google: Settings, google: FakeGoogle
 ) -> None:
     await sign_in(with_google)
@@ -80,26 +80,26 @@ async def test_google_is_asked_for_the_address_only_and_for_the_account_each_tim
 
 
 async def test_the_page_offers_google_and_no_field_for_a_key(with_google: Settings) -> None:
-    async with opened(with_google) as (doorway, browser):
-        page = await browser.get(doorway.address())
+    async with opened(with_google) as (sign_in_app, browser):
+        page = await browser.get(sign_in_app.address())
     assert "Continue with Google" in page.text
     assert 'name="key"' not in page.text
 
 
 async def test_with_google_a_key_opens_nothing_on_the_page(with_google: Settings) -> None:
-    async with opened(with_google) as (doorway, browser):
-        key, _ = await doorway.make_key()
-        form = hidden_in(await browser.get(doorway.address()))
+    async with opened(with_google) as (sign_in_app, browser):
+        key, _ = await sign_in_app.make_key()
+        form = hidden_in(await browser.get(sign_in_app.address()))
         answer = await browser.post("/consent", data={**form, "decision": "allow", "key": key})
-        assert 0 == await doorway.grants()
+        assert 0 == await sign_in_app.grants()
     assert "/o/oauth2/v2/auth" == urlsplit(answer.headers["location"]).path
 
 
 async def test_deny_tells_the_program_without_asking_google(
     with_google: Settings, google: FakeGoogle
 ) -> None:
-    async with opened(with_google) as (doorway, browser):
-        form = hidden_in(await browser.get(doorway.address()))
+    async with opened(with_google) as (sign_in_app, browser):
+        form = hidden_in(await browser.get(sign_in_app.address()))
         answer = await browser.post("/consent", data={**form, "decision": "deny"})
     assert "error=access_denied" in answer.headers["location"]
     assert [] == google.asked
@@ -146,11 +146,14 @@ async def test_who_is_not_on_the_list_reads_which_account_was_refused(
     assert '<a href="/consent?request=' in answer.text
 
 
-async def test_without_a_list_nobody_comes_in_and_the_owner_reads_what_to_set(
+async def test_without_a_list_nobody_signs_in_and_is_told_what_to_set(
     with_google: Settings, google: FakeGoogle
 ) -> None:
-    async with opened(with_google.model_copy(update={"allowed_emails": ()})) as (doorway, browser):
-        answer = await leave(doorway, browser)
+    async with opened(with_google.model_copy(update={"allowed_emails": ()})) as (
+        sign_in_app,
+        browser,
+    ):
+        answer = await leave(sign_in_app, browser)
     assert 403 == answer.status_code
     assert "ALLOWED_EMAILS" in answer.text
     assert [] == google.asked
@@ -159,14 +162,14 @@ async def test_without_a_list_nobody_comes_in_and_the_owner_reads_what_to_set(
 async def test_a_sign_in_that_another_browser_began_is_refused(
     with_google: Settings, google: FakeGoogle
 ) -> None:
-    async with opened(with_google) as (doorway, browser):
-        way = await leave(doorway, browser)
+    async with opened(with_google) as (sign_in_app, browser):
+        way = await leave(sign_in_app, browser)
         back = await at_google(way.headers["location"])
-        async with doorway.client() as stranger:
+        async with sign_in_app.client() as stranger:
             without_cookie = await stranger.get(back)
-            await stranger.get(doorway.address())
+            await stranger.get(sign_in_app.address())
             with_its_own = await stranger.get(back)
-        assert 0 == await doorway.grants()
+        assert 0 == await sign_in_app.grants()
     assert (403, 403) == (without_cookie.status_code, with_its_own.status_code)
     assert "begun in another browser" in with_its_own.text
     assert TOKEN not in google.asked
@@ -174,28 +177,28 @@ async def test_a_sign_in_that_another_browser_began_is_refused(
 
 @pytest.mark.parametrize("state", ["", "a", "a.b.c", "..", "é.é.é"])
 async def test_a_state_that_we_did_not_make_is_refused(with_google: Settings, state: str) -> None:
-    async with opened(with_google) as (doorway, browser):
-        await browser.get(doorway.address())
+    async with opened(with_google) as (sign_in_app, browser):
+        await browser.get(sign_in_app.address())
         answer = await browser.get("/signin/google", params={"state": state, "code": "c"})
     assert answer.status_code in (400, 403)
 
 
 async def test_the_code_of_another_sign_in_is_refused(with_google: Settings) -> None:
-    async with opened(with_google) as (doorway, browser):
-        mine = await at_google((await leave(doorway, browser)).headers["location"])
-        async with doorway.client() as other:
-            theirs = await at_google((await leave(doorway, other)).headers["location"])
+    async with opened(with_google) as (sign_in_app, browser):
+        mine = await at_google((await leave(sign_in_app, browser)).headers["location"])
+        async with sign_in_app.client() as other:
+            theirs = await at_google((await leave(sign_in_app, other)).headers["location"])
         stolen = httpx2.URL(theirs).params["code"]
         answer = await browser.get(httpx2.URL(mine).copy_set_param("code", stolen))
-        assert 0 == await doorway.grants()
+        assert 0 == await sign_in_app.grants()
     assert 401 == answer.status_code
 
 
 async def test_coming_back_twice_counts_once(with_google: Settings) -> None:
-    async with opened(with_google) as (doorway, browser):
-        back = await at_google((await leave(doorway, browser)).headers["location"])
+    async with opened(with_google) as (sign_in_app, browser):
+        back = await at_google((await leave(sign_in_app, browser)).headers["location"])
         first, second = [await browser.get(back) for _ in range(2)]
-        assert 1 == await doorway.grants()
+        assert 1 == await sign_in_app.grants()
     assert (303, 401) == (first.status_code, second.status_code)
 
 
@@ -210,20 +213,20 @@ async def test_who_gives_up_at_google_may_try_again(
 
 
 async def test_who_stays_at_google_for_too_long_has_to_start_again(with_google: Settings) -> None:
-    async with opened(with_google) as (doorway, browser):
-        back = await at_google((await leave(doorway, browser)).headers["location"])
-        doorway.clock.advance(minutes=11)
+    async with opened(with_google) as (sign_in_app, browser):
+        back = await at_google((await leave(sign_in_app, browser)).headers["location"])
+        sign_in_app.clock.advance(minutes=11)
         answer = await browser.get(back)
     assert 400 == answer.status_code
     assert "Start again from the program" in answer.text
 
 
 async def test_going_and_coming_back_count_as_tries(with_google: Settings) -> None:
-    async with opened(with_google) as (doorway, browser):
-        doorway.tries.most = 1
-        back = await at_google((await leave(doorway, browser)).headers["location"])
+    async with opened(with_google) as (sign_in_app, browser):
+        sign_in_app.tries.most = 1
+        back = await at_google((await leave(sign_in_app, browser)).headers["location"])
         answer = await browser.get(back)
-        assert 0 == await doorway.grants()
+        assert 0 == await sign_in_app.grants()
     assert (429, "60") == (answer.status_code, answer.headers["retry-after"])
 
 
@@ -238,8 +241,8 @@ async def test_an_address_that_can_name_no_user_is_refused(
 
 def test_a_refresh_asks_the_lists_as_they_are_now(with_google: Settings) -> None:
     settings = with_google.model_copy(update={"allowed_domains": ("school.example",)})
-    doorway = Doorway(settings)
-    google = Google(settings, doorway.keyring, doorway.clock)
+    sign_in_app = SignInApp(settings)
+    google = Google(settings, sign_in_app.keyring, sign_in_app.clock)
     proofs = [
         Proof(user_id=ADA, kind="google", email=ADA),
         Proof(user_id="b", kind="google", email="bob@school.example"),

@@ -24,8 +24,8 @@ from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.readers.reading import read
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.repair.job import JOB as REPAIR
-from infra.deploy.discovery import ROOT, jobs
-from infra.local.places import SAMPLE
+from infra.build.discovery import ROOT, jobs
+from infra.local.local_database import SAMPLE
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
 from shared.firestore.runs import Runs, RunState
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-CARREL: Final = [sys.executable, "-c", "from infra.cli import main; main()", "jobs", "run"]
+CARREL: Final = [sys.executable, "-c", "from infra.cli.main import main; main()", "jobs", "run"]
 LEASE: Final = {"LEASE_SECONDS": "0.5"}
 WAIT: Final = 300.0
 """Seconds until a run that does not get on is given up."""

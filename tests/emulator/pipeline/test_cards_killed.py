@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from functions.jobs.cards.job import JOB
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from shared.core.settings import Settings
 from shared.runtime.context import Backend
 from shared.runtime.job import Report, run_job

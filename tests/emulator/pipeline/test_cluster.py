@@ -11,12 +11,16 @@ from google.cloud.firestore import DELETE_FIELD
 from functions.jobs.cluster.due import MOVING, TOO_FEW
 from functions.jobs.cluster.job import JOB, cluster
 from functions.jobs.cluster.making import NO_TIME
+from functions.jobs.ingest.readers.reading import read
+from infra.local.local_database import SAMPLE
+from infra.local.sample.load import add_knowledge
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.source import Source
 from shared.runtime.context import Backend
 from shared.runtime.job import Busy, Report, run_job
 from tests.support.database_dump import copy_into, top_level
@@ -308,3 +312,28 @@ async def test_a_run_that_lost_its_lease_writes_nothing(deps: Deps) -> None:
     with pytest.raises(LeaseLost):
         await run(deps)
     assert {} == await documents(deps, "clusters")
+
+
+async def test_topics_of_the_sample_stay_until_enough_has_changed(deps: Deps) -> None:
+    await put_in(deps, *(source for source in read(SAMPLE) if isinstance(source, Source)))
+    await add_knowledge(deps)
+    before = await documents(deps, "clusters")
+    report = await run(deps)
+    assert (0, 0) == (report.counts["topics"], await waiting(deps))
+    assert before == await documents(deps, "clusters")
+
+
+@pytest.mark.usefixtures("five_topics")
+async def test_a_topic_of_the_sample_keeps_name_and_passages(deps: Deps) -> None:
+    """It has `named_by: "hand"`, and no central passages are stored of it."""
+    bread = await topic_of(deps, "bread")
+    stored = deps.database.document("clusters", bread)
+    await stored.update({"name": "Bread at home", "named_by": "hand", "central": []})
+    await deps.database.document("meta", "clustering").update({"changed": 20})
+    assert 5 == (await run(deps)).counts["topics"]
+    named = (await documents(deps, "clusters"))[bread]
+    assert ("Bread at home", "hand", SIZE) == (
+        named["name"],
+        named["named_by"],
+        len(named["central"]),
+    )

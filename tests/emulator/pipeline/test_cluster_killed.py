@@ -10,7 +10,6 @@ import pytest
 from functions.jobs.cluster.job import cluster
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.knowledge.cluster_repository import BY_HAND, Clusters
 from shared.runtime.context import Backend
 from tests.support.commit_hooks import SOME_OR_ALL, WatchedBackend, after
 from tests.support.database_dump import copy_into, top_level
@@ -25,7 +24,6 @@ from tests.support.topic_chunks import (
     sizes,
     standing,
     take_out,
-    topics,
     waiting,
 )
 
@@ -76,16 +74,6 @@ async def a_few_more(deps: Deps) -> None:
     await put_in(deps, about("boats", range(SIZE + 2)))
 
 
-async def beside_a_topic_by_hand(deps: Deps) -> None:
-    """One whose topics are to be made anew, beside one that somebody named."""
-    await three_topics(deps)
-    await cluster(deps, ample())
-    for each in await Clusters(deps.database).every():
-        if "bread" in (await topics(deps))[each.cluster.cluster_id]:
-            await Clusters(deps.database).rename(each.cluster, BY_HAND)
-    await put_in(deps, about("bread", range(SIZE + 9)), about("chess"))
-
-
 async def undisturbed(prepared: Contents, settings: Settings) -> tuple[dict[str, Any], int]:
     """What a base ends up as, and after how many commits."""
     async with opened(settings, "calm") as backend:
@@ -112,9 +100,7 @@ class opened:  # noqa: N801 - used as a function
 
 
 @SOME_OR_ALL
-@pytest.mark.parametrize(
-    "prepare", [three_topics, another_topic, a_few_more, beside_a_topic_by_hand]
-)
+@pytest.mark.parametrize("prepare", [three_topics, another_topic, a_few_more])
 async def test_killed_after_any_commit_the_next_run_completes_it(
     prepare: Prepare, settings: Settings, step: int
 ) -> None:

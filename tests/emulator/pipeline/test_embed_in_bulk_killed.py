@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from tests.support.fakes import cloud_storage, vertex_batch
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 NOTES: Final = 12
-MAIN: Final = [sys.executable, "-c", "from infra.cli import main; main()"]
+MAIN: Final = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 VERTEX: Final[tuple[vertex_batch.Operation, ...]] = ("create", "get")
 STORAGE: Final[tuple[cloud_storage.Operation, ...]] = ("upload", "download", "delete")
 """Requests whose answers a run waits for when it is killed. What they ask for is done."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -313,7 +314,7 @@ async def test_where_readwise_is_followed_no_book_is_warned_of(deps: Deps, tmp_p
     written(tmp_path, "note.md", REEF)
     export(tmp_path, book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
     token = {"readwise_token": SecretStr("of-nobody")}
-    deps.settings = deps.settings.model_copy(update=token)
+    deps = replace(deps, settings=deps.settings.model_copy(update=token))
     report = Report()
     await read_path(str(tmp_path), deps, ample(), report)
     assert (report.counts["read"], report.warnings) == (1, [])
@@ -369,7 +370,7 @@ async def test_progress_ends_at_what_was_announced(deps: Deps, tmp_path: Path) -
 
 
 async def test_without_a_path_there_is_nothing_to_ingest(backend: Backend, project: str) -> None:
-    deps = backend.deps(Caller(), Meter())
-    deps.settings = Settings(google_cloud_project=project)
+    settings = Settings(google_cloud_project=project)
+    deps = replace(backend.deps(Caller(), Meter()), settings=settings)
     with pytest.raises(InvalidInput, match="set INGEST_PATH"):
         await ingested(deps)

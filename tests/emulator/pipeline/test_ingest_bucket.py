@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -266,20 +267,63 @@ async def test_a_file_in_which_something_broke_deletes_nothing(
     assert ["Three."] == await held(deps)
 
 
-async def test_of_records_of_one_id_the_first_that_was_read_stays(
+async def test_a_record_of_two_files_is_what_the_one_read_last_says(
     backend: Backend, deps: Deps, storage: Storage
 ) -> None:
     put(storage, "old.jsonl", records(x="One."))
     await followed(backend)
     put(storage, "new.jsonl", records(x="Two.", y="Three."))
-    reason = "has the id of old.jsonl; keep one of the two"
-    assert [Failure(f"{ADDRESS}/new.jsonl line 1", reason)] == (await followed(backend)).failures
-    assert ["One.", "Three."] == await held(deps)
-    remove(storage, "old.jsonl")
-    await followed(backend)
-    assert ["Three."] == await held(deps)
-    await followed(backend)  # what was refused is read again, now that the id is free
+    reason = (
+        "holds a record of old.jsonl too, and was read later: its text counts; keep one of them"
+    )
+    assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (await followed(backend)).warnings
     assert ["Three.", "Two."] == await held(deps)
+    assert Report() == await followed(backend)
+    remove(storage, "new.jsonl")
+    await followed(backend)
+    assert ["Two."] == await held(deps)
+    await followed(backend)  # the file that is left is read again, and its text comes back
+    assert ["One."] == await held(deps)
+    remove(storage, "old.jsonl")
+    put(storage, "other.md", REEF)
+    await followed(backend)
+    assert [REEF] == await held(deps)
+
+
+async def test_a_record_that_several_new_files_hold_goes_with_the_last_of_them(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    names = [f"{number}.jsonl" for number in range(5)]
+    for name in names:
+        put(storage, name, records(x=f"As {name} says.", **{name: name}))
+    report = await followed(backend)
+    assert 10 == len(report.warnings)  # each says which of the others was read before
+    [text] = set(await held(deps)) - set(names)
+    assert Report() == await followed(backend)
+    for name in names:
+        assert text.startswith("As ")
+        remove(storage, name)
+        put(storage, "other.md", REEF)
+        await followed(backend)
+        await followed(backend)
+        left = names[names.index(name) + 1 :]
+        texts = {f"As {other} says." for other in left}
+        assert bool(left) == bool(texts.intersection(await held(deps)))
+    assert [REEF] == await held(deps)
+
+
+async def test_a_record_that_an_edited_file_gives_up_stays_for_another(
+    backend: Backend, deps: Deps, storage: Storage
+) -> None:
+    put(storage, "a.jsonl", records(x="One."))
+    await followed(backend)
+    put(storage, "b.jsonl", records(x="Two.", y="Three."))
+    await followed(backend)
+    put(storage, "b.jsonl", records(y="Three."))
+    for _ in range(2):
+        await followed(backend)
+    assert ["One.", "Three."] == await held(deps)
+    assert Report() == await followed(backend)
 
 
 async def test_a_file_that_is_renamed_keeps_its_records(
@@ -351,8 +395,8 @@ async def test_where_readwise_is_followed_its_exports_are_left_alone(
     token = {"readwise_token": SecretStr("of-another"), "readwise_url": "http://127.0.0.1:9"}
     remove(storage, "d.json")
     put(storage, "e.json", '[{"user_book_id": 8, "highlights": [{"id": 2, "text": "Four."}]}]')
-    with_token = backend.deps(Caller(), Meter())
-    with_token.settings = backend.settings.model_copy(update=token)
+    settings = backend.settings.model_copy(update=token)
+    with_token = replace(backend.deps(Caller(), Meter()), settings=settings)
     report = Report()
     await follow_bucket(ADDRESS, with_token, ample(), report)
     assert report.failures == []

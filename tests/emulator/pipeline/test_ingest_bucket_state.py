@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import zlib
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -42,9 +44,9 @@ async def test_a_shard_that_is_kept_anew_leaves_nothing_of_before(deps: Deps) ->
     sync = await opened(deps)
     shard = shard_of("a.md")
     await sync.keep({shard: {"a.md": Held(1, ("file-a",))}})
-    await sync.keep({shard: {"a.md": Held(2, ("file-a",), refused=True)}})
+    await sync.keep({shard: {"a.md": Held(2, ("file-a",))}})
     again = await opened(deps)
-    assert {"a.md": Held(2, ("file-a",), refused=True)} == await again.objects([shard])
+    assert {"a.md": Held(2, ("file-a",))} == await again.objects([shard])
     assert {shard: digest({"a.md": 2})} == await again.digests()
     await again.keep({shard: {}})
     assert {} == await (await opened(deps)).digests()
@@ -61,3 +63,19 @@ async def test_each_prefix_is_kept_apart(deps: Deps) -> None:
 async def test_shards_that_are_empty_cost_nothing_to_read(deps: Deps, meter: Meter) -> None:
     await (await opened(deps)).objects(range(SHARDS))
     assert meter.documents_read == 1
+
+
+async def test_an_object_whose_records_were_once_left_out_for_others_is_read_again(
+    deps: Deps,
+) -> None:
+    """Releases before this one left out a record whose id another object had, and stored so."""
+    sync = await opened(deps)
+    shard = shard_of("a.jsonl")
+    await sync.keep({shard: {"a.jsonl": Held(7, ("a",))}})
+    dump = await everything(deps.database.client)
+    [path] = [name for name in dump if "/objects/" in name]
+    layout, objects = json.loads(zlib.decompress(dump[path].get("data")))
+    assert {"a.jsonl": [7, ["a"], False]} == objects
+    stored = zlib.compress(json.dumps([layout, {"a.jsonl": [7, ["a"], True]}]).encode())
+    await deps.database.client.document(path).set({"data": stored})
+    assert {"a.jsonl": Held(0, ("a",))} == await (await opened(deps)).objects([shard])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,10 +32,10 @@ pytestmark = pytest.mark.anyio
 
 
 async def run(deps: Deps, path: Path) -> Report:
-    deps.settings = Settings(
+    settings = Settings(
         google_cloud_project=deps.settings.google_cloud_project, ingest_path=str(path)
     )
-    return await ingest(deps, ample())
+    return await ingest(replace(deps, settings=settings), ample())
 
 
 async def ingested(deps: Deps, path: Path) -> Report:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -96,9 +97,10 @@ async def test_a_book_that_fits_no_document_is_parked_and_blocks_none(
 async def test_a_source_whose_tags_outgrow_its_document_is_not_written(
     deps: Deps, tmp_path: Path
 ) -> None:
-    deps.settings = Settings(
+    settings = Settings(
         google_cloud_project=deps.settings.google_cloud_project, ingest_path=str(tmp_path)
     )
+    deps = replace(deps, settings=settings)
     export(tmp_path, book(user_book_id=1, title="Ledger", highlights=MANY), book())
     report = await ingest(deps, ample())
     assert {"Ledger (readwise-1)": TOO_MANY} == reasons(report.failures)

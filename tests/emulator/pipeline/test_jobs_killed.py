@@ -15,7 +15,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
@@ -40,7 +40,7 @@ KILLS: Final = 3
 """In ingest and in embed. Index is quick: it is killed twice."""
 MOMENT: Final = 0.2
 """Seconds from a sign of work to the kill, at most: all kills come long before the work ends."""
-CARREL: Final = (sys.executable, "-c", "from infra.cli import main; main()")
+CARREL: Final = (sys.executable, "-c", "from infra.cli.main import main; main()")
 JOBS: Final = ("jobs", "run", "ingest", "embed", "index")
 MOMENTS: Final = {"created_at", "updated_at"}
 COLLECTIONS: Final = ("sources", "chunks", "lexicon", "facets", "meta", "leases")

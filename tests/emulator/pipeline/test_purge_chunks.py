@@ -11,7 +11,7 @@ import pytest
 
 from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
-from functions.jobs.purge.rounds import EVERY
+from functions.jobs.purge.sweep import EVERY
 from functions.jobs.repair.job import repair
 from shared.core.caller import Caller
 from shared.core.meter import Meter

@@ -10,7 +10,7 @@ import pytest
 
 from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
-from functions.jobs.purge.rounds import EVERY
+from functions.jobs.purge.sweep import EVERY
 from shared.extractions.extracted_chunks import extracted, topic_writes
 from shared.extractions.model import Extraction, Pitfall
 from shared.extractions.repository import document

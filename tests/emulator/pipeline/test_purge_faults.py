@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -98,8 +99,8 @@ async def test_a_database_that_goes_away_ends_the_run(
 
         watched = WatchedBackend(settings, after(4, hang), clock=clock)
         with emulator_at(proxy.host):
-            deps = of_job(watched)
-            deps.database = Database(watched.connection, Meter(), request_seconds=600)
+            database = Database(watched.connection, Meter(), request_seconds=600)
+            deps = replace(of_job(watched), database=database)
         with pytest.raises(Unavailable):
             await purge(deps, ample())
         assert 4 <= watched.commits <= 5

@@ -13,7 +13,7 @@ import pytest
 
 from functions.jobs.purge.idle_tasks import erase_idle
 from functions.jobs.purge.job import purge
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from shared.runtime.job import Budget, Report
 from tests.support.clock import SettableClock
 from tests.support.database_dump import everything, orphans
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 COMMITS: Final = (1, 2, 4, 5, 8)
 """After which a run ends. Five erase a task; the next five are those of another."""
-RUN_PURGE: Final = "from infra.cli import main; main(['jobs', 'run', 'purge'])"
+RUN_PURGE: Final = "from infra.cli.main import main; main(['jobs', 'run', 'purge'])"
 KILLED_PURGE: Final = """
 import asyncio, os, signal, sys
 from dataclasses import replace

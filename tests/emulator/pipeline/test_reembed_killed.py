@@ -13,7 +13,7 @@ import pytest
 
 from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.reembed.job import reembed
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from shared.core.settings import Settings
 from shared.runtime.context import Backend
 from shared.runtime.job import Report, run_job
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-COMMAND: Final = [sys.executable, "-c", "from infra.cli import main; main()"]
+COMMAND: Final = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 KILLS: Final = 3
 MOMENT: Final = 0.15
 """Seconds from a sign of work to the kill, at most."""

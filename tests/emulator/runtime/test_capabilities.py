@@ -9,9 +9,11 @@ import pytest
 from shared.core.caller import Caller, Tier
 from shared.core.errors import PlatformFault
 from shared.firestore.writes import put
+from shared.runtime.capabilities import Need
 from shared.runtime.invocation import call
 from shared.runtime.job import Job, Report, run_job
-from shared.runtime.tool import Arguments, Effect, Need, Result, Tool
+from shared.runtime.schemas import Arguments, Result
+from shared.runtime.tool import Effect, Tool
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:

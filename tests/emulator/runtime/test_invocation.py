@@ -17,9 +17,12 @@ from shared.core.errors import Conflict, InvalidInput, PlatformFault, RateLimite
 from shared.core.meter import Meter
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
+from shared.runtime.capabilities import Need
 from shared.runtime.invocation import call, parse
 from shared.runtime.messages import CallAnswer, CallRequest, WireError
-from shared.runtime.tool import Arguments, Effect, Need, Result, Tool
+from shared.runtime.outcome import Outcome
+from shared.runtime.schemas import Arguments, Result
+from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from shared.runtime.context import Backend, Deps
@@ -142,10 +145,8 @@ async def test_a_part_that_takes_several_turns_is_timed_together(
 
 
 async def test_a_receipt_says_what_the_handler_charged(backend: Backend) -> None:
-    async def charge(_args: In, deps: Deps) -> Out:
-        deps.charge(30)
-        deps.charge(12)
-        return Out(words=[])
+    async def charge(_args: In, _deps: Deps) -> Outcome[Out]:
+        return Outcome(Out(words=[]), price=42)
 
     answer = await call(replace(TOOL, run=charge, price=100), request(word="so"), backend)
     assert 42 == answer.receipt.price
@@ -179,7 +180,7 @@ async def test_a_write_out_of_time_before_it_writes_did_nothing(
 async def test_what_a_write_that_takes_too_long_did_is_unknown(
     backend: Backend, monotonic: Monotonic
 ) -> None:
-    async def write_and_hang(args: In, deps: Deps) -> Out:
+    async def write_and_hang(args: In, deps: Deps) -> Out | Outcome[Out]:
         await look_around(args, deps)
         return await hanging(monotonic).run(args, deps)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import SecretStr
 
-from functions.gateway.call_log import log_call, task_hash
+from functions.gateway.calls.call_log import log_call, task_hash
 from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
 from shared.accounts.keyring import Keyring

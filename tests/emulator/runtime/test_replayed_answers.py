@@ -10,6 +10,7 @@ import pytest
 from shared.core.caller import Caller
 from shared.firestore.replays import Replays
 from shared.runtime.invocation import call
+from shared.runtime.outcome import Outcome
 from tests.support.note_tools import TOOLS, Note, Written
 from tests.support.tool_calls import request_of
 
@@ -26,10 +27,9 @@ NOTES = "rag_tasks/notes"
 async def answer(backend: Backend, about: str | None, key: str, user: str = "anna") -> None:
     """Have an answer kept that belongs to this."""
 
-    async def run(args: Note, deps: Deps) -> Written:
-        assert deps.once
-        deps.once.about = about
-        return await deps.commit([], Written(number=len(args.text)))
+    async def run(args: Note, deps: Deps) -> Outcome[Written]:
+        outcome = Outcome(Written(number=len(args.text)), belongs_to=about)
+        return await deps.commit([], outcome)
 
     tool = replace(WRITE, run=run)
     arguments = {"text": key, "idempotency_key": key}

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.deploy.query_recorder import recording
 from shared.core.dates import Span
 from shared.index.facets import Kind, named
 from shared.index.posting_changes import LongLists
 from shared.index.truncation import keeping
 from shared.knowledge.corpus import knowledge
+from shared.search.candidates import Mode, NoMeaning, Question
 from shared.search.filter_plan import Group, Selection
 from shared.search.fusion import Scores, fuse
-from shared.search.hybrid import Mode, Question, rank
-from shared.search.legs import NoMeaning
+from shared.search.hybrid import rank
 from shared.search.listing import newest
 from tests.support.fakes.embedder import WordEmbedder, cosine
 from tests.support.knowledge import put_in
+from tests.support.query_recorder import recording
 from tests.support.search_brute_force import many, one
 from tests.support.second_corpus import NAMES, NOON, Jotting, corpus, forget, jot, jottings
 

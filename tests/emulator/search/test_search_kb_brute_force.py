@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.ai.embedding import Purpose
-from shared.search.legs import DENSE_POOL
+from shared.search.candidates import DENSE_POOL
 from tests.support.search_brute_force import (
     WORDS,
     by_both,

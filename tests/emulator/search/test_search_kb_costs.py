@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.tools.knowledge.search_kb.tool import In, search_kb
-from infra.deploy.query_recorder import recording
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.search.candidates import DENSE_POOL, FILTERED_POOL
 from shared.search.filter_plan import FEW
-from shared.search.legs import DENSE_POOL, FILTERED_POOL
 from tests.support.knowledge import put_in, write
+from tests.support.query_recorder import recording
 from tests.support.search_brute_force import change, cut_lists, many, one
 
 if TYPE_CHECKING:

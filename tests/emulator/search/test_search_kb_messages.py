@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +16,8 @@ from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.invocation import call
 from shared.runtime.messages import CallRequest
-from shared.search.hybrid import MAX_TERMS, Mode
-from tests.support.fakes.embedder import WordEmbedder
+from shared.search.candidates import Mode
+from shared.search.hybrid import MAX_TERMS
 from tests.support.knowledge import SAILING, in_chunks, index_all, put_in, write
 from tests.support.search_brute_force import change, cut_lists, ids, many, one
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from functions.tools.knowledge.search_kb.tool import Out
     from shared.ai.embedding import Purpose, Vector
     from shared.runtime.context import Backend, Deps
+    from tests.support.fakes.embedder import WordEmbedder
 
 pytestmark = pytest.mark.anyio
 
@@ -251,22 +253,25 @@ async def test_words_answer_where_embedding_takes_too_long(
     deps: Deps, embedder: WordEmbedder
 ) -> None:
     await put_in(deps, SAILING)
-    embedder.silent, deps.deadline = True, time.time()
-    out = await search(deps, query="anchor chain")
+    embedder.silent = True
+    out = await search(replace(deps, deadline=time.time()), query="anchor chain")
     assert (True, OUT_OF_TIME) == (out.matches, out.message)
     assert [[Mode.LEXICAL]] == [hit.found_by for hit in out.results]
 
 
-async def test_words_answer_where_comparing_takes_too_long(deps: Deps) -> None:
+async def test_words_answer_where_comparing_takes_too_long(
+    deps: Deps, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a filter, vectors are compared in the second round trip."""
-
-    class LastMomentEmbedder(WordEmbedder):
-        async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-            deps.deadline = time.time()
-            return await super().embed(texts, purpose)
-
     await put_in(deps, SAILING)
-    deps.embedder = LastMomentEmbedder()
+    deadline, embed = time.time() + 100, embedder.embed
+
+    async def embed_until_the_deadline(texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        monkeypatch.setattr(time, "time", lambda: deadline)
+        return await embed(texts, purpose)
+
+    monkeypatch.setattr(embedder, "embed", embed_until_the_deadline)
+    deps = replace(deps, deadline=deadline)
     out = await search(deps, query="anchor chain", filters={"source": SAILING.title})
     assert (True, OUT_OF_TIME) == (out.matches, out.message)
     assert [[Mode.LEXICAL]] == [hit.found_by for hit in out.results]

@@ -11,8 +11,8 @@ from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from shared.runtime.pagination import MAX_BYTES, read_cursor, write_cursor
+from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POOL
 from shared.search.filter_plan import FEW
-from shared.search.legs import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POOL
 from shared.search.listing import SHOWN
 from tests.support.knowledge import embed_all, in_chunks, index_all, put_in
 from tests.support.search_brute_force import WORDS, change, cut_lists, hits, ids, many, one, walk

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,11 +13,11 @@ from shared.core.errors import Unavailable
 from shared.index.facets import Kind, named
 from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import Ingestion
+from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, Mode, NoMeaning, Question
 from shared.search.corpus import Corpus
 from shared.search.filter_plan import FEW, Group, Selection
-from shared.search.hybrid import Late, Mode, Question
+from shared.search.hybrid import Late
 from shared.search.hybrid import rank as rank_in
-from shared.search.legs import DENSE_POOL, MAX_LEXICAL_HITS, NoMeaning
 from tests.support.knowledge import in_chunks, index_all, put_in
 from tests.support.search_brute_force import bm25, cut_lists, many, one, stored
 
@@ -164,7 +165,7 @@ async def test_meaning_answers_where_words_take_too_long(deps: Deps, monotonic: 
             await asyncio.Event().wait()
             raise AssertionError
 
-    deps.deadline = time.time() + 100
+    deps = replace(deps, deadline=time.time() + 100)
     ranking = await rank_in(question("anchor"), Corpus(documents, SlowLists()), deps)
     assert (Late.WORDS, None, True) == (ranking.late, ranking.without_meaning, ranking.matches)
     assert [(0.0, True)] == [(hit.bm25, hit.near) for hit in ranking.hits]
@@ -174,7 +175,7 @@ async def test_what_is_not_compared_in_time_is_shown(deps: Deps, monotonic: Mono
     await put_in(deps, many([f"anchor {number}" for number in range(DENSE_POOL)]))
     await put_in(deps, one("It is a storm, and far from anything else that is here."))
     base = knowledge(deps.database)
-    deps.deadline = time.time() + 100
+    deps = replace(deps, deadline=time.time() + 100)
     corpus = Corpus(SlowDocuments(base.documents, monotonic), base.lists)
     ranking = await rank_in(question("anchor storm"), corpus, deps)
     assert Late.COMPARISON is ranking.late

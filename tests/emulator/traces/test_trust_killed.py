@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from functions.jobs.trust.job import EVERY, trust
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 from shared.runtime.context import Backend
 from tests.emulator.traces.test_trust_job import damage, voted
 from tests.support.clock import SettableClock

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-LIMIT = tool.SEARCHED
+LIMIT = tool.MAX_SEARCHED
 """As the message says it."""
 
 WORDS: Final = (
@@ -262,7 +262,7 @@ async def test_within_materials_the_first_of_equals_comes_first(backend: Backend
 async def test_a_task_says_that_it_is_too_large_only_where_it_is(
     backend: Backend, monkeypatch: pytest.MonkeyPatch, searched: int
 ) -> None:
-    monkeypatch.setattr(tool, "SEARCHED", searched)
+    monkeypatch.setattr(tool, "MAX_SEARCHED", searched)
     for number in range(searched):
         await extracted(backend, "anchor", materials=f"anchor {number}")
     full = await extracted(backend, "anchor", scope="task")

@@ -1,4 +1,4 @@
-"""A small billing service, as `functions.gateway.external_billing` describes it, that misbehaves.
+"""A small billing service that misbehaves, as `gateway.calls.external_billing` describes it.
 
 It keeps accounts, refuses what they do not cover, and remembers what it answered to an
 `Idempotency-Key`. It takes one bearer token.

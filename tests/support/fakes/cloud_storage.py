@@ -3,6 +3,7 @@
 It speaks what google-cloud-storage 3 sends when `STORAGE_EMULATOR_HOST` names its address: objects
 are listed page by page, read, downloaded (in ranges too), uploaded at once or in a resumable
 session, and deleted; each version of an object has a generation, and `ifGenerationMatch` holds.
+Buckets are made, described and changed.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import google_crc32c
 import pytest
 
+from tests.support.fakes.google_cloud import NUMBER
 from tests.support.fakes.http_server import HANGS, LoopbackServer
 
-Operation = Literal["list", "get", "download", "upload", "delete"]
+Operation = Literal["bucket", "list", "get", "download", "upload", "delete"]
 """What a request asks for; each request of a resumable upload is an `upload`."""
 Name = tuple[str, str]
 """A bucket and the name of an object in it."""
@@ -93,7 +95,8 @@ class FakeCloudStorage(LoopbackServer):
 
     Attributes:
         blobs: The newest version of each object.
-        buckets: Those that exist; others answer 404.
+        buckets: Those that exist, as the API describes them; others answer 404, and one with the
+            field `closed` 403.
         faults: For each operation, what befalls the next requests for it, in order.
         always: What befalls every request for an operation, once its `faults` are used up.
         page_size: The most objects in one page of a listing.
@@ -105,7 +108,7 @@ class FakeCloudStorage(LoopbackServer):
     def __init__(self, *buckets: str, page_size: int = 1_000) -> None:
         """Open the port; these buckets exist, and are empty."""
         super().__init__(_Handler)
-        self.buckets = set(buckets)
+        self.buckets: dict[str, dict[str, Any]] = {name: {} for name in buckets}
         self.blobs: dict[Name, Blob] = {}
         self.faults: defaultdict[Operation, deque[Fault]] = defaultdict(deque)
         self.always: dict[Operation, Fault] = {}
@@ -191,14 +194,16 @@ class _Handler(BaseHTTPRequestHandler):
         if self._segments[-1] == "o":
             self._serve("list")
         elif "o" not in self._segments:
-            # The client wants to know of the bucket, for its traces: that is not what is tested.
-            self._send(_json({"kind": "storage#bucket", "name": self._segments[-1]}), Fault())
+            self._serve("bucket")
         else:
             media = self._query.get("alt") == "media"
             self._serve("download" if media else "get")
 
     def do_POST(self) -> None:
-        self._serve("upload")
+        self._serve("bucket" if self._segments[-1] == "b" else "upload")
+
+    def do_PATCH(self) -> None:
+        self._serve("bucket")
 
     def do_PUT(self) -> None:
         self._serve("upload")
@@ -217,6 +222,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(answer, fault)
 
     def _do(self, operation: Operation, body: bytes) -> _Answer:
+        if operation == "bucket":
+            return self._on_bucket(json.loads(body or b"{}"))
         if self._name[0] not in self.server.buckets:
             return _refusal(404)
         match operation:
@@ -226,6 +233,20 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._upload(body)
             case _:
                 return self._on_blob(operation)
+
+    def _on_bucket(self, body: dict[str, Any]) -> _Answer:
+        """Make a bucket, or say what one is, or change it."""
+        buckets = self.server.buckets
+        if self.command == "POST":
+            buckets[body["name"]] = {"projectNumber": NUMBER, **body}
+        name = body["name"] if self.command == "POST" else unquote(self._segments[-1])
+        if name not in buckets:
+            return _refusal(404)
+        if buckets[name].get("closed"):
+            return _refusal(403)
+        if self.command == "PATCH":
+            _merge(buckets[name], body)
+        return _json({"kind": "storage#bucket", "name": name, **buckets[name]})
 
     def _list(self) -> _Answer:
         bucket, query = self._name[0], self._query
@@ -357,6 +378,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
+
+
+def _merge(resource: dict[str, Any], body: dict[str, Any]) -> None:
+    """As the JSON API does: what the body does not name stays."""
+    for name, value in body.items():
+        if isinstance(value, dict):
+            _merge(resource.setdefault(name, {}), value)
+        else:
+            resource[name] = value
 
 
 def _parts(content_type: str, body: bytes) -> tuple[dict[str, Any], str, bytes]:

@@ -1,8 +1,7 @@
 """A server that answers like the REST APIs of Google Cloud, as far as deploying asks them.
 
 The APIs stand side by side under their names: `/secretmanager/v1/projects/...`. What is there is in
-plain attributes, which a test reads and changes. Objects in Cloud Storage are `FakeCloudStorage`'s;
-here is what makes a bucket.
+plain attributes, which a test reads and changes. Cloud Storage is `FakeCloudStorage`.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from tests.support.fakes.http_server import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from tests.support.fakes.cloud_storage import FakeCloudStorage
 
 NUMBER: Final = "123456789012"
 Json = dict[str, Any]
@@ -75,17 +72,14 @@ class FakeGoogleCloud(LoopbackServer):
         projects: By id; others are not there.
         requests: How often each service was asked.
         addresses: Every address that was asked for, with its query.
-        buckets: By name, as Cloud Storage describes them.
     """
 
-    def __init__(self, storage: FakeCloudStorage | None = None, **projects: Project) -> None:
-        """Open the port; buckets are made in `storage`."""
+    def __init__(self, **projects: Project) -> None:
+        """Open the port."""
         super().__init__(_Handler)
-        self.storage = storage
         self.projects = {name.replace("_", "-"): each for name, each in projects.items()}
         self.requests: Counter[str] = Counter()
         self.addresses: list[str] = []
-        self.buckets: dict[str, Json] = {}
 
     @property
     def address(self) -> str:
@@ -95,8 +89,6 @@ class FakeGoogleCloud(LoopbackServer):
     def answer(self, method: str, service: str, path: str, query: Json, body: Json) -> Json:
         """What a request is answered with."""
         self.requests[service] += 1
-        if service == "storage":
-            return self._bucket(method, path.rpartition("/")[2], body)
         for pattern, verb, work in _ROUTES.get(service, []):
             if verb == method and (found := re.fullmatch(pattern, path)):
                 project = self._project(found["project"], service)
@@ -112,29 +104,6 @@ class FakeGoogleCloud(LoopbackServer):
             project.slow = max(0, project.slow - 1)
             raise FakeRefusal(403, f"{service} has not been used before.", "SERVICE_DISABLED")
         return project
-
-    def _bucket(self, method: str, name: str, body: Json) -> Json:
-        assert self.storage
-        if method == "POST":
-            name = body["name"]
-            self.storage.buckets.add(name)
-            self.buckets[name] = {"kind": "storage#bucket", "projectNumber": NUMBER, **body}
-        if name not in self.buckets:
-            raise FakeRefusal(404, "The specified bucket does not exist.")
-        if self.buckets[name].get("closed"):
-            raise FakeRefusal(403, "You do not have storage.buckets.get access.")
-        if method == "PATCH":
-            _merge(self.buckets[name], body)
-        return self.buckets[name]
-
-
-def _merge(held: Json, body: Json) -> None:
-    """As the JSON API does: what the body does not name stays."""
-    for name, value in body.items():
-        if isinstance(value, dict):
-            _merge(held.setdefault(name, {}), value)
-        else:
-            held[name] = value
 
 
 def _service(project: Project, found: Json, _query: Json, _body: Json) -> Json:
@@ -283,9 +252,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self._serve("POST")
-
-    def do_PATCH(self) -> None:
-        self._serve("PATCH")
 
     def _serve(self, method: str) -> None:
         length = int(self.headers.get("Content-Length") or 0)

@@ -17,11 +17,12 @@ from pydantic import SecretStr
 
 from shared.ai.embedding import Purpose, unit_vector
 from shared.ai.openai_embedding import PROBE, OpenAIEmbedder
-from shared.ai.retrying import ATTEMPTS_IN_TIME, LONGEST_WAIT, QUERY_SECONDS, retry_after
+from shared.ai.retrying import ATTEMPTS_IN_TIME, QUERY_SECONDS
 from shared.core import errors
 from shared.core.circuit_breaker import FAILURES
 from shared.core.dates import utc_now
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
+from shared.core.http import LONGEST_WAIT, retry_after
 from tests.support.fakes import openai
 from tests.support.fakes.openai import HANG, MODEL, FakeOpenAI, Reply, refusal, vector_of
 

@@ -2,89 +2,64 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
-
-from infra.deploy.discovery import ROOT
-from infra.deploy.functions import functions
-from infra.deploy.imports import reach
-from infra.deploy.settings_read import settings_read
-
-if TYPE_CHECKING:
-    from infra.deploy.functions import Function
-
-every_function = pytest.mark.parametrize("function", functions(), ids=lambda each: each.key)
+from infra.build.discovery import ROOT
+from infra.build.functions import functions
+from infra.build.imports import DATA, OURS, reach
 
 
-def reached(entry: str, *withheld: str) -> set[str]:
+def main_of(name: str) -> str:
+    """The text of a function's `main.py`."""
+    [function] = [function for function in functions() if function.name == name]
+    return function.main
+
+
+def reached(program: str, *withheld: str) -> set[str]:
     """The files of ours, as paths below the root."""
-    return {path.relative_to(ROOT).as_posix() for path in reach(entry, withheld).files}
+    return {path.relative_to(ROOT).as_posix() for path in reach(program, withheld).files}
 
 
-def test_what_is_imported_inside_a_function_comes_along_where_its_name_is_used() -> None:
-    of_tasks = reached("functions.tools.tasks.list_tasks.main")
+def test_what_is_imported_comes_along_and_nothing_else() -> None:
+    of_tasks = reached(main_of("list_tasks"))
     assert "shared/tasks/repository.py" in of_tasks
     assert "shared/pipeline/index_repair.py" not in of_tasks
-    assert "shared/pipeline/index_repair.py" in reached("functions.jobs.repair.main")
+    assert "shared/pipeline/index_repair.py" in reached(main_of("repair"))
 
 
-def test_only_jobs_come_with_what_runs_jobs() -> None:
-    assert "shared/runtime/job.py" not in reached("functions.tools.knowledge.get_chunk.main")
-    assert "shared/runtime/job.py" in reached("functions.jobs.index.main")
+def test_what_is_imported_inside_a_function_comes_along() -> None:
+    program = "def later():\n    def still_later():\n        import shared.screening.screen\n"
+    assert {"shared/screening/screen.py", "shared/screening/scan.py"} <= reached(program)
 
 
 def test_what_is_imported_for_types_alone_stays_away() -> None:
-    assert "shared/core/caller.py" in reached("shared.runtime.invocation")  # by way of the request
-    assert "shared/runtime/context.py" not in reached("shared.runtime.idempotency")
+    by_way_of_the_request = reached("import shared.runtime.invocation")
+    assert "shared/core/caller.py" in by_way_of_the_request
+    assert "shared/runtime/context.py" not in reached("import shared.runtime.idempotency")
+
+
+def test_modules_of_others_are_named_in_full() -> None:
+    others = reach("from google.cloud import firestore\nimport shared.core.dates").others
+    assert {"google.cloud", "google.cloud.firestore", "zoneinfo"} <= others
 
 
 def test_files_that_a_module_reads_come_along() -> None:
-    of_gateway = reached("functions.gateway.main")
+    of_gateway = reached(main_of("gateway"))
     assert {
         "functions/gateway/catalog.json",
         "functions/gateway/oauth/page.css",
         "functions/gateway/oauth/consent.html",
     } <= of_gateway
-    assert "shared/text/data/stop-words.german.txt" in reached(
-        "functions.tools.knowledge.search_kb.main"
-    )
+    assert "shared/text/data/stop-words.german.txt" in reached(main_of("search_kb"))
     assert "shared/text/data/stop-words.german.txt" not in of_gateway
 
 
+def test_every_module_that_reads_files_declares_them() -> None:
+    paths = [path for package in OURS for path in (ROOT / package).rglob("*.py")]
+    reading = {path for path in paths if "__file__" in path.read_text("utf-8")}
+    declaring = {ROOT.joinpath(*module.split(".")).with_suffix(".py") for module in DATA}
+    assert declaring == reading
+
+
 def test_what_is_withheld_is_not_followed() -> None:
-    tool, local = "functions.tools.knowledge.search_kb.main", "shared.ai.local_embedding"
+    tool, local = main_of("search_kb"), "shared.ai.local_embedding"
     assert {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"} <= reached(tool)
     assert {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"} & reached(tool, local) == set()
-
-
-def settings_of(name: str) -> set[str]:
-    [function] = [each for each in functions() if each.name == name]
-    return settings_read(function, reach(function.entry))
-
-
-def test_a_function_is_given_the_settings_that_it_reads() -> None:
-    assert {
-        "ALLOWED_EMAILS",
-        "EMBEDDING_PROVIDER",
-        "OPENAI_KEY_OF_CALLER",
-        "PUBLIC_URL",
-        "TRUSTED_PROXIES",
-    } <= settings_of("gateway")
-    of_tasks = settings_of("list_tasks")
-    assert {"TIME_ZONE", "FIRESTORE_DATABASE"} <= of_tasks
-    assert {"ALLOWED_EMAILS", "ACCESS_DATABASE", "INGEST_BUCKET"} & of_tasks == set()
-
-
-def test_who_does_not_embed_is_not_touched_by_another_model() -> None:
-    assert "VERTEX_MODEL" in settings_of("search_kb")
-    assert "VERTEX_MODEL" not in settings_of("get_chunk")
-    assert {"GENERATION_MODEL", "VERTEX_BASE_URL"} <= settings_of("cards")
-    assert {"GENERATION_MODEL", "READWISE_URL"} & settings_of("search_kb") == set()
-    assert "READWISE_URL" in settings_of("ingest")
-
-
-@every_function
-def test_no_secret_is_given_in_plain_sight(function: Function) -> None:
-    secrets = {"ACCESS_SECRETS", "OPENAI_API_KEY", "READWISE_TOKEN", "GOOGLE_CLIENT_SECRET"}
-    assert settings_of(function.name) & {*secrets, "BILLING_TOKEN"} == set()

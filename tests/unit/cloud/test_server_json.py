@@ -15,7 +15,7 @@ from typing import Any, Final
 import jsonschema  # type: ignore[import-untyped]  # mcp brings it, without types
 import pytest
 
-from infra.deploy.discovery import ROOT
+from infra.build.discovery import ROOT
 
 SCHEMA: Final = Path(__file__).with_name("mcp_server.schema.json")
 PUBLISHED: Final = "io.modelcontextprotocol.registry/publisher-provided"

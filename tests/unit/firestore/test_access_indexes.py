@@ -9,10 +9,10 @@ import ast
 import json
 from typing import Any
 
-from infra.deploy.discovery import ROOT
-from infra.deploy.index_file import IndexFile
+from infra.build.discovery import ROOT
+from infra.build.index_file import IndexFile
 
-TEXT = (ROOT / "infra" / "deploy" / "access.indexes.json").read_text("utf-8")
+TEXT = (ROOT / "infra" / "build" / "access.indexes.json").read_text("utf-8")
 OVERRIDES: list[dict[str, Any]] = json.loads(TEXT)["fieldOverrides"]
 CODE = sorted((ROOT / "shared" / "accounts" / "repositories").glob("*.py"))
 EXPIRING = {"calls", "limits", "oauth_clients", "oauth_grants"}

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.deploy.index_check import check
-from infra.deploy.index_file import IndexFile
-from infra.deploy.query_shape import (
+from infra.build.index_check import check
+from infra.build.index_file import IndexFile
+from infra.build.query_shape import (
     Aggregate,
     Comparison,
     Direction,

@@ -11,9 +11,9 @@ from google.cloud.firestore import And, Client, FieldFilter, Or, Query
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector
 
-from infra.deploy.index_check import check
-from infra.deploy.index_file import IndexFile
-from infra.deploy.query_recorder import shapes_of
+from infra.build.index_check import check
+from infra.build.index_file import IndexFile
+from infra.build.index_proof import shapes_of
 
 if TYPE_CHECKING:
     from google.cloud.firestore_v1.base_query import BaseQuery

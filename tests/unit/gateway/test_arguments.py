@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from functions.gateway.arguments import MAX_DEPTH, invalid_arguments
 from functions.gateway.auth.visitor import Visitor
+from functions.gateway.calls.arguments import MAX_DEPTH, invalid_arguments
 from shared.core.caller import Caller
-from tests.support.fake_catalog import Desk, calls_to, declared
+from tests.support.fake_catalog import FakeDispatcher, calls_to, declared
 
 TOOL = declared("try_out")
 NUMBER = "not a finite number"
@@ -55,10 +55,10 @@ def test_of_many_bad_values_the_first_are_named() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize(("value", "problem"), [(math.inf, NUMBER), (nested(900), DEEP)])
 async def test_a_call_with_such_arguments_reaches_no_tool(value: Any, problem: str) -> None:
-    desk = Desk(lambda *_: {})
+    dispatcher = FakeDispatcher(lambda *_: {})
     visitor = Visitor(Caller.of("anna"), None)
-    answer = await calls_to(desk).call(TOOL, {"filter": value}, visitor)
+    answer = await calls_to(dispatcher).call(TOOL, {"filter": value}, visitor)
     assert answer.error
     assert ("VALIDATION_ERROR", {"filter": problem}) == (answer.error.code, answer.error.details)
     assert f"filter: {problem}. Correct this and call try_out again." in answer.error.message
-    assert [] == desk.asked
+    assert [] == dispatcher.asked

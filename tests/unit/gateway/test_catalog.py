@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.gateway.catalog import Catalog
-from infra.deploy.discovery import tools
+from infra.build.discovery import tools
 from shared.core.caller import Caller, Tier
 from shared.runtime.tool import Effect, Links
 from tests.support.fake_catalog import SHELF, declared
@@ -55,7 +55,7 @@ def test_an_internal_tool_is_the_gateways_alone(declaration: Declaration) -> Non
     assert {"complete_tag", declaration.name} == set(catalog.names)
 
 
-def test_what_is_for_registered_callers_is_no_resource_for_others() -> None:
+def test_what_is_for_registered_callers_is_no_one_elses_resource() -> None:
     shelf = declared("get_shelf", tier=Tier.REGISTERED, resource=SHELF, completes=["shelf"])
     shelves = declared(
         "list_shelves",

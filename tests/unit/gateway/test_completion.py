@@ -11,11 +11,11 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
+from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
-from functions.gateway.dispatch import HttpDispatcher
-from functions.gateway.prompt import Argument, Prompt
+from functions.gateway.mcp.prompts import Argument, Prompt
 from shared.core.errors import InvalidInput, Unavailable
-from tests.support.fake_catalog import BOOK, SHELF, Desk, declared, served
+from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, declared, served
 from tests.support.faulty_tool_server import Reply, ToolServer
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ async def test_a_variable_of_a_template_is_completed_to_ids() -> None:
     assert [{"kind": "shelf", "prefix": "ad"}] == asked
 
 
-async def test_no_more_than_a_hundred_values_are_sent_and_what_is_left_is_told() -> None:
+async def test_at_most_a_hundred_values_are_sent_with_their_total() -> None:
     many = [{"name": f"Ada {number}", "id": None, "count": 1} for number in range(120)]
     completion, _ = await completed(names(many, 500), PROMPT, "by", "")
     assert (100, 500, True) == (len(completion.values), completion.total, completion.has_more)
@@ -151,7 +151,7 @@ async def test_what_no_tool_completes_is_completed_to_nothing(
         (ResourceTemplateReference(uri="carrel://hat/{hat_id}"), f"There are: {BOOK.uri}, "),
     ],
 )
-async def test_an_unknown_prompt_or_template_is_refused_with_those_there_are(
+async def test_an_unknown_prompt_or_template_is_told_the_known_ones(
     ref: PromptReference | ResourceTemplateReference, said: str
 ) -> None:
     error = await refused(names([], 0), ref, "a")
@@ -159,7 +159,7 @@ async def test_an_unknown_prompt_or_template_is_refused_with_those_there_are(
     assert said in error.message
 
 
-async def test_a_beginning_that_the_tool_refuses_is_completed_to_nothing() -> None:
+async def test_a_prefix_that_the_tool_refuses_completes_to_nothing() -> None:
     refusal = json.dumps({"error": InvalidInput("prefix: too long").to_wire()}).encode()
     completion, _ = await completed(Reply(400, refusal), PROMPT, "by", "x" * 5_000)
     assert [] == completion.values
@@ -171,8 +171,8 @@ async def test_while_the_tool_is_down_there_is_nothing_to_complete_to() -> None:
     assert [] == completion.values
 
 
-async def test_without_a_tool_that_completes_there_is_nothing_to_complete_to() -> None:
-    server = served(Desk(lambda *_: {}), Catalog([declared("try_out")]), [PRAISE])
+async def test_without_a_completing_tool_nothing_is_completed() -> None:
+    server = served(FakeDispatcher(lambda *_: {}), Catalog([declared("try_out")]), [PRAISE])
     async with Client(server) as client:
         result = await client.complete(PROMPT, {"name": "by", "value": ""})
     assert [] == result.completion.values

@@ -10,11 +10,11 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceTemplateReference
 
 from functions.gateway.catalog import Catalog
-from functions.gateway.links import blocks
+from functions.gateway.mcp.resource_links import link_blocks
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
-from tests.support.fake_catalog import BOOK, CATALOG, SHELF, Desk, declared, served
+from tests.support.fake_catalog import BOOK, CATALOG, SHELF, FakeDispatcher, declared, served
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration
@@ -34,7 +34,7 @@ def without(*names: str) -> Catalog:
 
 async def refusal_of(name: str, catalog: Catalog) -> MCPError:
     """The error of a call."""
-    async with Client(served(Desk(unused), catalog), mode="2026-07-28") as client:
+    async with Client(served(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
         with pytest.raises(MCPError) as caught:
             await client.call_tool(name, {})
     return caught.value
@@ -74,9 +74,9 @@ def test_a_setting_for_a_tool_that_there_is_not_is_refused(
         Catalog([declaration]).configured(Settings(**{setting: value}))
 
 
-async def test_a_tool_that_is_off_is_not_listed_and_unknown_to_whoever_calls_it() -> None:
+async def test_a_tool_that_is_off_is_neither_listed_nor_known() -> None:
     catalog = without("get_book")
-    async with Client(served(Desk(unused), catalog), mode="2026-07-28") as client:
+    async with Client(served(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
         listed = [tool.name for tool in (await client.list_tools()).tools]
     assert ["get_shelf", "list_books", "list_shelves"] == listed
     off, unknown = await refusal_of("get_book", catalog), await refusal_of("get_bock", catalog)
@@ -86,7 +86,9 @@ async def test_a_tool_that_is_off_is_not_listed_and_unknown_to_whoever_calls_it(
 
 
 async def test_what_a_tool_that_is_off_would_answer_is_no_resource() -> None:
-    async with Client(served(Desk(unused), without("get_book")), mode="2026-07-28") as client:
+    async with Client(
+        served(FakeDispatcher(unused), without("get_book")), mode="2026-07-28"
+    ) as client:
         templates = (await client.list_resource_templates()).resource_templates
         assert [SHELF.uri] == [each.uri_template for each in templates]
         with pytest.raises(MCPError, match=f"like this: {SHELF.uri}"):
@@ -94,12 +96,12 @@ async def test_what_a_tool_that_is_off_would_answer_is_no_resource() -> None:
 
 
 async def test_what_cannot_be_read_is_neither_listed_nor_linked_to() -> None:
-    desk = Desk(lambda *_: {"shelves": [{"shelf_id": "s", "label": "S"}]})
+    dispatcher = FakeDispatcher(lambda *_: {"shelves": [{"shelf_id": "s", "label": "S"}]})
     catalog = without("get_book")
-    async with Client(served(desk, catalog), mode="2026-07-28") as client:
+    async with Client(served(dispatcher, catalog), mode="2026-07-28") as client:
         found = (await client.list_resources()).resources
     assert ["carrel://shelf/s"] == [each.uri for each in found]
-    assert ["list_shelves"] == [name for name, _ in desk.asked]
+    assert ["list_shelves"] == [name for name, _ in dispatcher.asked]
     assert {"get_shelf": None, "list_books": None} == {
         each.name: each.links for each in catalog.open_to(ANNA) if each.name != "list_shelves"
     }
@@ -108,13 +110,13 @@ async def test_what_cannot_be_read_is_neither_listed_nor_linked_to() -> None:
 async def test_what_can_be_read_stays_linked_to_where_others_are_off() -> None:
     [book] = [each for each in without("get_shelf").open_to(ANNA) if each.name == "list_books"]
     assert book.links
-    [link] = blocks({"books": [{"book_id": "b", "title": "B"}]}, book.links)
+    [link] = link_blocks({"books": [{"book_id": "b", "title": "B"}]}, book.links)
     assert "carrel://book/b" == link.uri
 
 
 async def test_an_internal_tool_that_is_off_completes_nothing() -> None:
     catalog = without("complete_name")
-    async with Client(served(Desk(unused), catalog), mode="2026-07-28") as client:
+    async with Client(served(FakeDispatcher(unused), catalog), mode="2026-07-28") as client:
         reference = ResourceTemplateReference(uri=SHELF.uri)
         done = await client.complete(reference, {"name": "shelf_id", "value": "s"})
     assert [] == done.completion.values

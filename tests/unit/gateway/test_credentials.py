@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from functions.gateway.auth.credentials import Credential, credential_in
+from functions.gateway.auth.callers import Credential, credential_in
 from shared.core.errors import Unauthorized
 
 KEY = "carrel_0123456789ab_" + "k" * 51

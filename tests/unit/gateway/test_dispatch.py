@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.datastructures import Headers
 
-from functions.gateway.dispatch import HttpDispatcher
-from functions.gateway.id_tokens import IdTokens
+from functions.gateway.calls.dispatch import HttpDispatcher, IdTokens
 from shared.core.circuit_breaker import FAILURES, PAUSE, SOON
 from shared.core.log import traced
 from shared.runtime.messages import WireError
@@ -228,7 +227,7 @@ async def fail(dispatcher: HttpDispatcher, request: CallRequest, times: int = FA
     ],
     ids=["an error page", "a cut connection", "UNAVAILABLE", "INTERNAL_ERROR"],
 )
-async def test_after_five_failures_in_a_row_a_function_is_left_alone_for_a_while(
+async def test_after_five_failures_in_a_row_a_function_is_left_alone(
     call_request: CallRequest, seconds: SettableSeconds, reply: Reply
 ) -> None:
     with ToolServer(reply) as server:
@@ -289,7 +288,7 @@ async def test_an_answer_in_between_begins_a_new_row(call_request: CallRequest) 
             assert (await dispatcher.call(WRITING, call_request)).result
 
 
-async def test_after_the_pause_one_call_finds_out_whether_the_function_is_back(
+async def test_after_the_pause_one_call_probes_the_function(
     call_request: CallRequest, seconds: SettableSeconds
 ) -> None:
     with ToolServer(BROKEN) as server:
@@ -330,7 +329,7 @@ async def test_a_probe_whose_caller_leaves_makes_room_for_another(
             assert (await dispatcher.call(WRITING, call_request)).result
 
 
-async def test_one_function_that_fails_does_not_close_the_way_to_others(
+async def test_a_function_that_fails_does_not_close_the_others(
     call_request: CallRequest,
 ) -> None:
     with ToolServer(BROKEN) as broken, ToolServer() as well:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.requests import Request
 
-from functions.gateway.health import Health
+from functions.gateway.app import Health
 
 if TYPE_CHECKING:
     from functions.gateway.catalog import Declaration

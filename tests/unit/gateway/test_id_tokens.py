@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from google.auth.compute_engine import _metadata
 
-from functions.gateway.dispatch import HttpDispatcher
-from functions.gateway.id_tokens import IdTokens
+from functions.gateway.calls.dispatch import HttpDispatcher, IdTokens
 from tests.support.fakes.http_server import HANGS
 from tests.support.fakes.metadata import FakeMetadata, claims_of
 from tests.support.faulty_tool_server import ToolServer, write_certificate
@@ -165,7 +164,7 @@ async def test_a_token_that_is_none_makes_the_tool_unavailable(
     assert [] == function.authorizations
 
 
-async def test_a_metadata_server_that_is_down_makes_the_tool_unavailable(
+async def test_without_a_metadata_server_the_tool_is_unavailable(
     ask: Ask, dispatcher: HttpDispatcher, function: ToolServer, tmp_path: Path
 ) -> None:
     with metadata_at(f"127.0.0.1:{free_port()}", tmp_path):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.applications import Starlette
 
-from functions.gateway.http import Lifespan
+from functions.gateway.app import Lifespan
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def test_requests_that_come_together_start_the_app_once_and_wait_for_it() -> None:
+async def test_concurrent_requests_start_the_app_once_and_wait() -> None:
     happened: list[str] = []
 
     @asynccontextmanager
@@ -37,7 +37,7 @@ async def test_requests_that_come_together_start_the_app_once_and_wait_for_it() 
     assert ["starting", "started", *["answered"] * 4] == happened
 
 
-async def test_what_keeps_the_app_from_starting_is_raised_to_every_request() -> None:
+async def test_an_error_at_startup_is_raised_to_every_request() -> None:
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         raise LookupError("no catalogue")
@@ -49,7 +49,7 @@ async def test_what_keeps_the_app_from_starting_is_raised_to_every_request() -> 
             await running.started()
 
 
-async def test_a_first_request_that_is_given_up_does_not_take_the_app_with_it() -> None:
+async def test_a_cancelled_first_request_does_not_stop_the_app() -> None:
     open_door = asyncio.Event()
 
     @asynccontextmanager

@@ -7,11 +7,11 @@ import pytest
 from pydantic import SecretStr
 
 from functions.gateway.access import Access
+from functions.gateway.app import mcp_app
 from functions.gateway.auth.public_url import hosts_of, origins_of
-from functions.gateway.http import mcp_app
-from functions.gateway.server import mcp_server
+from functions.gateway.mcp.server import mcp_server
 from shared.core.settings import Settings
-from tests.support.fake_catalog import CATALOG, Desk
+from tests.support.fake_catalog import CATALOG, FakeDispatcher
 from tests.support.mcp_wire import HEADERS, message
 
 
@@ -40,8 +40,8 @@ async def test_a_laptop_may_be_reached_by_ipv6(host: str, status: int) -> None:
         local_user="local",
         access_secrets=[SecretStr("s" * 32)],
     )
-    access, desk = Access(settings), Desk(lambda *_: {})
-    app = mcp_app(access, desk, mcp_server(CATALOG, access.calls(desk)))
+    access, dispatcher = Access(settings), FakeDispatcher(lambda *_: {})
+    app = mcp_app(access, dispatcher, mcp_server(CATALOG, access.calls(dispatcher)))
     async with (
         app.router.lifespan_context(app),
         httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as client,

@@ -1,4 +1,4 @@
-"""Resource links in the answers of tools."""
+"""Resource URIs and their templates, and the links in the answers of tools."""
 
 from __future__ import annotations
 
@@ -7,28 +7,51 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from functions.gateway.tools import to_result
+from functions.gateway.mcp.resource_links import expand, match, variable
+from functions.gateway.mcp.results import to_result
 from shared.runtime.messages import CallAnswer, WireError
 from shared.runtime.tool import Links
-from tests.support.fake_catalog import BOOK, Desk, declared, served
+from tests.support.fake_catalog import BOOK, FakeDispatcher, declared, served
 
 TOOL = declared("list_books")
 LINKS = Links(items="like", uri=BOOK.uri, name="title")
 BOOKS = {"like": [{"book_id": "a", "title": "A"}, {"book_id": "b", "title": None}]}
 
 
-def linked(result: dict[str, Any]) -> list[dict[str, Any]]:
+def test_a_template_has_one_variable() -> None:
+    assert "book_id" == variable(BOOK.uri)
+
+
+def test_a_uri_leads_back_to_the_id_that_it_was_made_of() -> None:
+    uri = expand(BOOK.uri, {"book_id": "a_B-1", "title": "Other"})
+    assert ("carrel://book/a_B-1", {"book_id": "a_B-1"}) == (uri, match(BOOK.uri, uri))
+
+
+def test_what_stands_after_the_variable_belongs_to_the_uri_too() -> None:
+    template = "carrel://book/{book_id}/cover.json"
+    assert {"book_id": "a"} == match(template, "carrel://book/a/cover.json")
+    assert match(template, "carrel://book/a/coverXjson") is None
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["", "carrel://book/", "carrel://book", "carrel://shelf/a", "carrel://book/a/b",
+     "carrel://book/a?b", "carrel://book/a#b", "xcarrel://book/a", "file:///etc/passwd"],
+)  # fmt: skip
+def test_another_uri_matches_nothing(uri: str) -> None:
+    assert match(BOOK.uri, uri) is None
+
+
+def dump_links(result: dict[str, Any]) -> list[dict[str, Any]]:
     """The blocks that follow the text."""
-    text, *blocks = to_result(
-        CallAnswer(result=result), declared("list_books"), links=LINKS
-    ).content
+    text, *blocks = to_result(CallAnswer(result=result), TOOL, links=LINKS).content
     assert "text" == text.type
     return [block.model_dump(exclude_none=True) for block in blocks]
 
 
 def test_each_item_becomes_a_lean_link_in_order() -> None:
     usual = {"type": "resource_link", "mime_type": "application/json"}
-    assert linked(BOOKS) == [
+    assert dump_links(BOOKS) == [
         {"uri": "carrel://book/a", "name": "A", **usual},
         {"uri": "carrel://book/b", "name": "b", **usual},
     ]
@@ -38,7 +61,7 @@ def test_each_item_becomes_a_lean_link_in_order() -> None:
     "result", [{}, {"like": []}, {"like": None}, {"like": [{"title": "A"}, {"book_id": None}]}]
 )
 def test_no_items_or_items_without_an_id_make_no_links(result: dict[str, Any]) -> None:
-    assert [] == linked(result)
+    assert [] == dump_links(result)
 
 
 def test_an_error_has_no_links() -> None:
@@ -49,9 +72,9 @@ def test_an_error_has_no_links() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_a_link_that_came_with_an_answer_can_be_read(mode: str) -> None:
-    desk = Desk(lambda *_: BOOKS)
-    async with Client(served(desk), mode=mode) as client:
+    dispatcher = FakeDispatcher(lambda *_: BOOKS)
+    async with Client(served(dispatcher), mode=mode) as client:
         _, link, _ = (await client.call_tool("get_book", {"book_id": "x"})).content
         assert "resource_link" == link.type
         await client.read_resource(link.uri)
-    assert ("get_book", {"book_id": "a"}) == desk.asked[-1]
+    assert ("get_book", {"book_id": "a"}) == dispatcher.asked[-1]

@@ -9,9 +9,9 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.resource_list import START_OVER, from_cursor, to_cursor
+from functions.gateway.mcp.resources import START_OVER, from_cursor, to_cursor
 from shared.core.errors import InvalidInput, Unavailable
-from tests.support.fake_catalog import Desk, served
+from tests.support.fake_catalog import FakeDispatcher, served
 
 if TYPE_CHECKING:
     from mcp_types import Resource
@@ -45,9 +45,9 @@ def library(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
             return page("shelves", "Top")
 
 
-async def walked(desk: Desk, mode: str) -> list[list[Resource]]:
+async def walked(dispatcher: FakeDispatcher, mode: str) -> list[list[Resource]]:
     """All pages."""
-    async with Client(served(desk), mode=mode) as client:
+    async with Client(served(dispatcher), mode=mode) as client:
         listed = await client.list_resources()
         pages = [listed.resources]
         while listed.next_cursor:
@@ -56,9 +56,9 @@ async def walked(desk: Desk, mode: str) -> list[list[Resource]]:
     return pages
 
 
-async def refused(desk: Desk, cursor: str) -> MCPError:
+async def refused(dispatcher: FakeDispatcher, cursor: str) -> MCPError:
     """The error of a page."""
-    async with Client(served(desk)) as client:
+    async with Client(served(dispatcher)) as client:
         with pytest.raises(MCPError) as caught:
             await client.list_resources(cursor=cursor)
     return caught.value
@@ -66,17 +66,17 @@ async def refused(desk: Desk, cursor: str) -> MCPError:
 
 @both_eras
 async def test_the_list_goes_through_every_page_of_every_listed_tool(mode: str) -> None:
-    desk = Desk(library)
-    pages = await walked(desk, mode)
+    dispatcher = FakeDispatcher(library)
+    pages = await walked(dispatcher, mode)
     assert [["A", "B"], ["C"], ["Top"]] == [[each.name for each in page] for page in pages]
     assert [("list_books", {}), ("list_books", {"cursor": "2/ü"}), ("list_shelves", {})] == (
-        desk.asked
+        dispatcher.asked
     )
 
 
 @both_eras
 async def test_what_is_listed_has_a_uri_a_name_and_a_type(mode: str) -> None:
-    [first, *_], *_ = await walked(Desk(library), mode)
+    [first, *_], *_ = await walked(FakeDispatcher(library), mode)
     assert first.model_dump(exclude_none=True) == {
         "uri": "carrel://book/a",
         "name": "A",
@@ -88,13 +88,15 @@ async def test_a_tool_with_nothing_to_list_does_not_cost_a_page() -> None:
     def no_books(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"books": []} if tool == "list_books" else library(tool, arguments)
 
-    desk = Desk(no_books)
-    assert [["Top"]] == [[each.name for each in page] for page in await walked(desk, "legacy")]
-    assert ["list_books", "list_shelves"] == [tool for tool, _ in desk.asked]
+    dispatcher = FakeDispatcher(no_books)
+    assert [["Top"]] == [
+        [each.name for each in page] for page in await walked(dispatcher, "legacy")
+    ]
+    assert ["list_books", "list_shelves"] == [tool for tool, _ in dispatcher.asked]
 
 
 async def test_an_empty_library_has_one_empty_page() -> None:
-    assert [[]] == await walked(Desk(lambda *_: {}), "legacy")
+    assert [[]] == await walked(FakeDispatcher(lambda *_: {}), "legacy")
 
 
 @pytest.mark.parametrize(
@@ -114,21 +116,21 @@ async def test_an_empty_library_has_one_empty_page() -> None:
     ],
 )
 async def test_a_broken_cursor_says_to_start_over(cursor: str) -> None:
-    desk = Desk(library)
-    error = await refused(desk, cursor)
+    dispatcher = FakeDispatcher(library)
+    error = await refused(dispatcher, cursor)
     assert (INVALID_PARAMS, START_OVER) == (error.code, error.message)
-    assert [] == desk.asked
+    assert [] == dispatcher.asked
 
 
 async def test_a_cursor_that_its_tool_refuses_says_to_start_over() -> None:
-    desk = Desk(lambda *_: InvalidInput("cursor: broken"))
-    error = await refused(desk, to_cursor("list_books", "2"))
+    dispatcher = FakeDispatcher(lambda *_: InvalidInput("cursor: broken"))
+    error = await refused(dispatcher, to_cursor("list_books", "2"))
     assert (INVALID_PARAMS, START_OVER) == (error.code, error.message)
 
 
 @pytest.mark.parametrize("failure", [Unavailable("It rests."), InvalidInput("A first page?")])
 async def test_a_tool_that_fails_fails_the_page_in_its_words(failure: CarrelError) -> None:
-    error = await refused(Desk(lambda *_: failure), to_cursor("list_books", None))
+    error = await refused(FakeDispatcher(lambda *_: failure), to_cursor("list_books", None))
     assert (TOOL_FAILURE, failure.message) == (error.code, error.message)
 
 

@@ -56,7 +56,7 @@ def test_a_chunk_carries_what_a_reader_wants_to_see_beside_it() -> None:
         total=2,
         title="Walden",
         author="Henry David Thoreau",
-        source="kindle",
+        origin="kindle",
         category="books",
         tags=("nature", "pond", "life"),
         content="Simplify, simplify.",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.gateway.oauth.page import LONGEST_NAME, plain
+from functions.gateway.oauth.consent_page import MAX_NAME_LENGTH, plain
 from shared.core.caller import Scope
-from tests.support.sign_in_app import Doorway, asking
+from tests.support.sign_in_app import SignInApp, asking
 
 if TYPE_CHECKING:
     import httpx2
@@ -23,9 +23,9 @@ HTTPS = "https://carrel.example"
 
 
 async def shown(settings: Settings, path: str = "", **changed: object) -> httpx2.Response:
-    doorway = Doorway(settings)
-    async with doorway.client() as browser:
-        return await browser.get(path or doorway.address(asking(**changed)))
+    sign_in_app = SignInApp(settings)
+    async with sign_in_app.client() as browser:
+        return await browser.get(path or sign_in_app.address(asking(**changed)))
 
 
 def words_of(page: httpx2.Response) -> str:
@@ -39,7 +39,7 @@ def policy_of(page: httpx2.Response) -> dict[str, str]:
     return dict(part.split(" ", 1) for part in parts)
 
 
-async def test_the_page_names_the_program_where_the_access_goes_and_what_it_allows(
+async def test_the_page_names_program_destination_and_scopes(
     settings: Settings,
 ) -> None:
     page = await shown(settings)
@@ -116,15 +116,13 @@ async def test_a_name_is_text_and_nothing_else(settings: Settings, name: str) ->
         ("\u2066evil\u2069", "evil"),
         ("Käse & チーズ", "Käse & チーズ"),
         ("Z" + "\u0335" * 50, "Z\u0335\u0335"),
-        ("x" * 10_000, "x" * LONGEST_NAME + "…"),
+        ("x" * 10_000, "x" * MAX_NAME_LENGTH + "…"),
         ("\x00\x1b[31m", "[31m"),
         ("\u202e", ""),
         ("\ud800", ""),
     ],
 )
-def test_a_name_neither_hides_nor_turns_nor_covers_what_is_beside_it(
-    name: str, expected: str
-) -> None:
+def test_a_name_neither_hides_nor_turns_nor_covers_anything(name: str, expected: str) -> None:
     assert expected == plain(name)
 
 
@@ -189,17 +187,17 @@ async def test_on_a_laptop_the_cookie_does_without_https(settings: Settings) -> 
 
 
 async def test_a_browser_with_two_pages_open_keeps_one_mark(settings: Settings) -> None:
-    doorway = Doorway(settings)
-    async with doorway.client() as browser:
-        first, second = [await browser.get(doorway.address()) for _ in range(2)]
+    sign_in_app = SignInApp(settings)
+    async with sign_in_app.client() as browser:
+        first, second = [await browser.get(sign_in_app.address()) for _ in range(2)]
     assert first.headers["set-cookie"] == second.headers["set-cookie"]
 
 
 @pytest.mark.parametrize("mark", ["", "short", "a" * 44, '"; Domain=evil.example'])
 async def test_a_mark_that_we_did_not_make_is_replaced(settings: Settings, mark: str) -> None:
-    doorway = Doorway(settings)
-    async with doorway.client() as browser:
-        page = await browser.get(doorway.address(), headers={"cookie": f"carrel={mark}"})
+    sign_in_app = SignInApp(settings)
+    async with sign_in_app.client() as browser:
+        page = await browser.get(sign_in_app.address(), headers={"cookie": f"carrel={mark}"})
     value = page.headers["set-cookie"].partition("=")[2].partition(";")[0]
     assert re.fullmatch(r"[A-Za-z0-9_-]{43}", value)
     assert mark != value

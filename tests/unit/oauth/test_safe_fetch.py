@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.gateway.oauth.public_addresses import (
+from functions.gateway.oauth.safe_fetch import (
+    MAX_BYTES,
+    DocumentRefused,
     Endpoint,
+    PublicUrl,
+    SafeFetch,
     is_public,
+    public_endpoints,
     resolve_public,
-    vetted,
 )
-from functions.gateway.oauth.refused import Refused
-from functions.gateway.oauth.safe_fetch import MOST_BYTES, PublicUrl, SafeFetch
 from tests.support.faulty_tool_server import write_certificate
 from tests.support.https_server import (
     HOST,
@@ -174,7 +176,7 @@ def server(certificate: Path) -> Iterator[DocumentServer]:
 
 
 async def why_refused(fetch: SafeFetch) -> str:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(DocumentRefused) as refused:
         await fetch.get(PublicUrl.parse(URL))
     return refused.value.reason
 
@@ -190,50 +192,50 @@ def test_no_other_address_is_public(address: str) -> None:
 
 
 @given(st.ip_addresses(v=4))
-def test_an_address_within_another_is_never_more_public_than_itself(inner: IPv4Address) -> None:
+def test_an_embedded_address_is_no_more_public_than_itself(inner: IPv4Address) -> None:
     assert is_public(f"64:ff9b::{inner}") == is_public(str(inner))
     assert not is_public(f"::ffff:{inner}")
     assert is_public(str(inner)) <= inner.is_global
 
 
 @given(st.ip_addresses(v=6))
-def test_no_address_is_public_that_python_calls_private_or_special(address: object) -> None:
+def test_no_address_is_public_that_python_calls_special(address: object) -> None:
     text = str(address)
     if not text.startswith("64:ff9b:"):
         assert is_public(text) <= getattr(address, "is_global", False)
 
 
 def test_one_bad_address_among_good_ones_condemns_the_host() -> None:
-    with pytest.raises(Refused, match="address_not_public"):
-        vetted(["8.8.8.8", "10.0.0.1", "1.1.1.1"])
+    with pytest.raises(DocumentRefused, match="address_not_public"):
+        public_endpoints(["8.8.8.8", "10.0.0.1", "1.1.1.1"])
 
 
 def test_a_host_without_an_address_is_unknown() -> None:
-    with pytest.raises(Refused, match="host_unknown"):
-        vetted([])
+    with pytest.raises(DocumentRefused, match="host_unknown"):
+        public_endpoints([])
 
 
 def test_addresses_are_tried_once_each_and_those_of_ipv4_first() -> None:
-    found = vetted(["2606:4700::1", "8.8.8.8", "2606:4700::1", "1.1.1.1"])
+    found = public_endpoints(["2606:4700::1", "8.8.8.8", "2606:4700::1", "1.1.1.1"])
     assert [("8.8.8.8", 443), ("1.1.1.1", 443), ("2606:4700::1", 443)] == found
     assert ["8.8.8.8:443", "1.1.1.1:443", "[2606:4700::1]:443"] == [e.authority for e in found]
 
 
 @pytest.mark.anyio
 async def test_a_name_of_this_machine_is_not_public() -> None:
-    with pytest.raises(Refused, match="address_not_public"):
+    with pytest.raises(DocumentRefused, match="address_not_public"):
         await resolve_public("localhost")
 
 
 @pytest.mark.anyio
 async def test_a_name_that_nobody_has_is_unknown() -> None:
-    with pytest.raises(Refused, match="host_unknown"):
+    with pytest.raises(DocumentRefused, match="host_unknown"):
         await resolve_public("nobody.invalid")
 
 
 @pytest.mark.parametrize("text", URLS)
 def test_a_url_that_is_not_plain_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="url"):
+    with pytest.raises(DocumentRefused, match="url"):
         PublicUrl.parse(text)
 
 
@@ -274,7 +276,7 @@ async def test_a_certificate_for_the_address_is_not_enough(tmp_path: Path) -> No
 
 
 @pytest.mark.anyio
-async def test_a_name_is_resolved_once_so_that_it_cannot_change_its_mind(
+async def test_a_name_is_resolved_once_so_it_cannot_be_rebound(
     server: DocumentServer, certificate: Path
 ) -> None:
     answers = [[server.endpoint], [Endpoint("127.0.0.1", free_port())]]
@@ -294,7 +296,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_enough(server: Docum
 
 
 @pytest.mark.anyio
-async def test_a_host_whose_first_address_is_dead_is_reached_at_another(
+async def test_a_host_with_a_dead_first_address_is_reached_at_another(
     server: DocumentServer, certificate: Path
 ) -> None:
     dead = Endpoint("127.0.0.1", free_port())
@@ -306,7 +308,7 @@ async def test_a_host_whose_first_address_is_dead_is_reached_at_another(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("status", [201, 204, 301, 302, 307, 404, 500, 503])
-async def test_what_is_not_simply_there_is_refused_and_no_redirect_is_followed(
+async def test_any_other_status_is_refused_and_no_redirect_followed(
     server: DocumentServer, certificate: Path, status: int
 ) -> None:
     server.page = Page(status=status, headers={"Location": f"https://{HOST}/other"})
@@ -349,9 +351,7 @@ async def test_only_json_is_taken(
 
 
 @pytest.mark.anyio
-async def test_what_is_packed_is_refused_since_it_may_unpack_to_anything(
-    server: DocumentServer, certificate: Path
-) -> None:
+async def test_a_compressed_body_is_refused(server: DocumentServer, certificate: Path) -> None:
     server.page = Page(headers={"Content-Encoding": "gzip"})
     assert "content_encoding" == await why_refused(fetching(server, certificate))
 
@@ -360,10 +360,10 @@ async def test_what_is_packed_is_refused_since_it_may_unpack_to_anything(
 async def test_a_document_may_be_as_large_as_the_limit_and_not_larger(
     server: DocumentServer, certificate: Path
 ) -> None:
-    server.page = Page(b" " * MOST_BYTES)
+    server.page = Page(b" " * MAX_BYTES)
     fetch = fetching(server, certificate)
-    assert MOST_BYTES == len((await fetch.get(PublicUrl.parse(URL))).body)
-    server.page = Page(b" " * (MOST_BYTES + 1))
+    assert MAX_BYTES == len((await fetch.get(PublicUrl.parse(URL))).body)
+    server.page = Page(b" " * (MAX_BYTES + 1))
     assert "too_large" == await why_refused(fetch)
     server.page = Page(b" " * 1000, endless=True)
     assert "too_large" == await why_refused(fetch)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from functions.jobs.extract.line import Line
+from functions.jobs.extract.reader import Line
 from shared.knowledge.queue import PendingChunk
 
 pytestmark = pytest.mark.anyio

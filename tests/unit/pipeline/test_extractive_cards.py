@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.base import read_sources
 from functions.jobs.cards.extractive import SUMMARY, TAKEAWAY, extractive_card
-from infra.local.places import SAMPLE
+from infra.local.local_database import SAMPLE
 from shared.knowledge.chunk import KnowledgeCard
 from shared.text.sentences import sentences
 from tests.support.knowledge import in_chunks

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.caller import Caller
+from shared.core.errors import Unavailable
 from shared.runtime.invocation import call
 from shared.runtime.messages import CallAnswer, Receipt
+from shared.runtime.outcome import Outcome
 from tests.support.note_tools import TOOLS, Notes, Nothing
 from tests.support.tool_calls import request_of
 
@@ -23,45 +25,53 @@ pytestmark = pytest.mark.anyio
 
 WRITE, READ, *_ = TOOLS
 ANNA = Caller.of("anna", task="thesis")
+NO_NOTES = Notes(texts=[])
 
 
-async def receipt_of(backend: Backend, work: Callable[[Deps], None], caller: Caller) -> Receipt:
+async def receipt_of(
+    backend: Backend, work: Callable[[Deps], Outcome[Notes]], caller: Caller
+) -> Receipt:
     """The receipt of a call that does this."""
 
-    async def run(_args: Nothing, deps: Deps) -> Notes:
-        work(deps)
-        return Notes(texts=[])
+    async def run(_args: Nothing, deps: Deps) -> Outcome[Notes]:
+        return work(deps)
 
     tool = replace(READ, run=run)
     return (await call(tool, request_of(tool, caller, {}), backend)).receipt
 
 
-def nothing(_deps: Deps) -> None:
-    pass
+def nothing(_deps: Deps) -> Outcome[Notes]:
+    return Outcome(NO_NOTES)
 
 
 async def test_notes_of_a_call_travel_with_its_receipt(backend: Backend) -> None:
-    def work(deps: Deps) -> None:
-        deps.note(passages=7, known=False)
-        deps.note(passages=8, scores=(0.5, 0.25))
+    def work(_deps: Deps) -> Outcome[Notes]:
+        return Outcome(NO_NOTES, facts={"passages": 8, "known": False, "scores": (0.5, 0.25)})
 
-    noted = (await receipt_of(backend, work, ANNA)).notes
-    assert {"passages": 8, "known": False, "scores": [0.5, 0.25]} == noted
+    facts = (await receipt_of(backend, work, ANNA)).notes
+    assert {"passages": 8, "known": False, "scores": [0.5, 0.25]} == facts
 
 
-async def test_a_call_that_fails_keeps_what_it_noted_before(backend: Backend) -> None:
-    def work(deps: Deps) -> None:
-        deps.note(passages=7)
-        deps.note(text="what nobody may read")
+async def test_a_failure_carries_its_task_and_its_facts(backend: Backend) -> None:
+    def work(_deps: Deps) -> Outcome[Notes]:
+        failure = Unavailable("The notebook is closed.")
+        failure.task, failure.facts = "other", {"passages": 7}
+        raise failure
 
-    assert {"passages": 7} == (await receipt_of(backend, work, ANNA)).notes
+    receipt = await receipt_of(backend, work, ANNA)
+    assert ("other", {"passages": 7}) == (receipt.task, receipt.notes)
+
+
+async def test_facts_that_could_be_content_are_refused_before_a_commit() -> None:
+    with pytest.raises(ValueError, match="an audit fact is a code"):
+        Outcome(NO_NOTES, facts={"text": "what nobody may read"})
 
 
 async def test_a_call_works_in_the_task_of_its_credential(
     backend: Backend,
 ) -> None:
-    def work(deps: Deps) -> None:
-        deps.task = "other"
+    def work(_deps: Deps) -> Outcome[Notes]:
+        return Outcome(NO_NOTES, task="other")
 
     found = [
         (await receipt_of(backend, each, caller)).task
@@ -72,7 +82,12 @@ async def test_a_call_works_in_the_task_of_its_credential(
 
 async def test_a_call_knows_until_when_somebody_waits(backend: Backend, deps: Deps) -> None:
     seen: list[float | None] = []
-    await receipt_of(backend, lambda own: seen.append(own.deadline), ANNA)
+
+    def work(own: Deps) -> Outcome[Notes]:
+        seen.append(own.deadline)
+        return Outcome(NO_NOTES)
+
+    await receipt_of(backend, work, ANNA)
     [deadline] = seen
     assert deadline
     assert time.time() < deadline <= time.time() + 30

@@ -21,7 +21,7 @@ from shared.runtime.pagination import (
     read_cursor,
     write_cursor,
 )
-from shared.runtime.tool import Arguments, DocumentId, Result
+from shared.runtime.schemas import Arguments, DocumentId, Result
 
 PLACE = TypeAdapter(tuple[Moment, DocumentId])
 ANYTHING = TypeAdapter(list[Any])

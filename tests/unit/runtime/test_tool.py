@@ -10,7 +10,8 @@ import pytest
 from pydantic import Field
 
 from shared.core.caller import Scope, Tier
-from shared.runtime.tool import Arguments, Effect, Result, Tool
+from shared.runtime.schemas import Arguments, Result
+from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps

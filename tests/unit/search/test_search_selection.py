@@ -23,7 +23,7 @@ def chunk(**fields: Any) -> Chunk:
     """A passage of the sea, by Ann Bo."""
     plain: dict[str, Any] = {
         "chunk_id": "s-1", "source_id": "s", "start": 0, "end": 1, "position": 1, "total": 1,
-        "title": "On Anchors", "author": "Ann Bo", "source": "file", "category": "books",
+        "title": "On Anchors", "author": "Ann Bo", "origin": "file", "category": "books",
         "tags": ("Sea",), "content": "x", "readwise_url": None, "source_url": None,
         "highlight_url": None, "highlighted_at": None, "dated_at": NOON,
     }  # fmt: skip

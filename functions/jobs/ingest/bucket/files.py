@@ -9,7 +9,7 @@ from functions.jobs.ingest.readers.fields import one_line
 from functions.jobs.ingest.readers.reading import file_entries, taken_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from functions.jobs.ingest.readers.decoding import Place
     from shared.knowledge.source import Source
@@ -25,7 +25,7 @@ class Contents:
         place: The file.
         ids: The sources that go in, each with the name of its record.
         broken: The records that cannot be read, by name, and why.
-        refused: Those that have the ids of others, likewise.
+        refused: Those that have the id of an earlier one in the file, likewise.
         warnings: Those that can be read but for a part, likewise.
     """
 
@@ -37,13 +37,10 @@ class Contents:
     refused: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
 
-    def read(
-        self, owner_of: Callable[[str, str], str | None], is_left: Callable[[str], bool]
-    ) -> None:
+    def read(self, is_left: Callable[[str], bool]) -> None:
         """Read the file for what it holds. It takes time: not on the event loop.
 
         Args:
-            owner_of: Which object but the one of this name holds a source, if one does.
             is_left: Whether a source is left to somebody else.
         """
         for name, entry in file_entries(self.place):
@@ -52,8 +49,8 @@ class Contents:
                 self.broken.append((record, entry))
             elif is_left(entry.source_id) or not entry.sections:
                 continue
-            elif first := self._first(entry.source_id, owner_of):
-                self.refused.append((record, taken_by(first)))
+            elif entry.source_id in self.ids:
+                self.refused.append((record, taken_by(self.ids[entry.source_id])))
             else:
                 self.ids[entry.source_id] = record
                 self.warnings += [(record, warning) for warning in entry.warnings]
@@ -66,11 +63,11 @@ class Contents:
                 left.remove(found.source_id)
                 yield found
 
-    def _first(self, source_id: str, owner_of: Callable[[str, str], str | None]) -> str | None:
-        return self.ids.get(source_id) or owner_of(source_id, self.name)
 
-
-def sources(files: Iterable[Contents]) -> Iterator[Source]:
-    """The sources of some objects."""
-    for each in files:
-        yield from each.sources()
+def sources(files: Sequence[Contents]) -> Iterator[Source]:
+    """The sources of some objects; one that several hold is that of the last."""
+    last = {source_id: file.name for file in files for source_id in file.ids}
+    for file in files:
+        for source in file.sources():
+            if last[source.source_id] == file.name:
+                yield source

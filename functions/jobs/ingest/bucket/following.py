@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from functions.jobs.ingest.bucket.files import Contents, sources
-from functions.jobs.ingest.bucket.holdings import Holdings
+from functions.jobs.ingest.bucket.holdings import Holdings, of_many
 from functions.jobs.ingest.bucket.objects import Closed, Moved, Objects
 from functions.jobs.ingest.chunking import blocks, gone
 from functions.jobs.ingest.readers.decoding import Place
@@ -87,6 +88,7 @@ class _Run:
         self._report = report
         self._objects = objects
         self._holdings = holdings
+        self._was_read: set[str] = set()
 
     async def complete(self, listing: Mapping[str, Listed]) -> None:
         """Read what is new; then delete what is gone, and nobody has taken over."""
@@ -98,9 +100,10 @@ class _Run:
         for names in _blocks(self._holdings.gone()):
             if self._is_over():
                 return
-            await self._delete([each for name in names for each in self._holdings.of(name).ids])
+            lost = [source_id for name in names for source_id in self._holdings.of(name).ids]
             for name in names:
                 self._holdings.forget(name)
+            await self._give_up(lost)
             await self._holdings.keep()
 
     async def _read(self, names: Sequence[str], listing: Mapping[str, Listed], at: Path) -> None:
@@ -155,8 +158,9 @@ class _Run:
         """What a file holds; the sources that it is about to hold are claimed for it."""
         place = Place(file, name, self._objects.collection, key=name)
         found = Contents(name, listed.generation, place)
-        await asyncio.to_thread(found.read, self._holdings.owner_of, self._is_left)
-        self._holdings.claim(name, found.ids, whole=not found.broken)
+        await asyncio.to_thread(found.read, self._is_left)
+        self._holdings.claim(name, found.ids)
+        self._was_read.add(name)
         for record, reason in found.broken + found.refused:
             self._fail(record, reason)
         self._report.warnings += [self._failure(*warning) for warning in found.warnings]
@@ -172,12 +176,24 @@ class _Run:
     async def _settle(self, found: Contents) -> None:
         """Delete what a file holds no more, if all of it can be read, and keep what it holds."""
         before = self._holdings.of(found.name).ids
-        if found.broken:
-            left = (*before, *(found.ids.keys() - set(before)))
-        else:
-            left = tuple(found.ids)
-            await self._delete([each for each in before if each not in found.ids])
-        self._holdings.settle(found.name, Held(found.generation, left, bool(found.refused)))
+        left = dict.fromkeys([*before, *found.ids] if found.broken else found.ids)
+        self._holdings.put(found.name, Held(found.generation, tuple(left)))
+        await self._give_up([source_id for source_id in before if source_id not in left])
+        holders = self._holdings.holders(found.ids) if of_many(found.name) else {}
+        for other, ids in holders.items():
+            if other != found.name and self._holdings.is_current(other):
+                self._report.warnings.append(self._failure(found.name, _shared(other, len(ids))))
+
+    async def _give_up(self, ids: Sequence[str]) -> None:
+        """Delete the sources that no object holds any more.
+
+        Where another object holds one, what is stored may be the text of the object that gave it
+        up: so the next run reads the other again, unless this one has.
+        """
+        holders = self._holdings.holders(ids) if ids else {}
+        for name in filter(self._holdings.is_current, holders.keys() - self._was_read):
+            self._holdings.put(name, replace(self._holdings.of(name), generation=0))
+        await self._delete(sorted(set(ids).difference(*holders.values())))
 
     async def _delete(self, ids: Sequence[str]) -> None:
         for block in _blocks(each for each in ids if not self._is_left(each)):
@@ -185,7 +201,6 @@ class _Run:
             self._report.counts += await Ingestion(self._deps.database).save(
                 nothing, self._deps.clock()
             )
-        self._holdings.release(ids)
 
     def _is_left(self, source_id: str) -> bool:
         """Whether Readwise itself is followed, and knows better."""
@@ -201,6 +216,11 @@ class _Run:
 
     def _failure(self, name: str, reason: str) -> Failure:
         return Failure(one_line(f"{self._objects.address}/{name}"), one_line(reason))
+
+
+def _shared(other: str, count: int) -> str:
+    records = "a record" if count == 1 else f"{count:,} records"
+    return f"holds {records} of {other} too, and was read later: its text counts; keep one of them"
 
 
 def _is_hidden(name: str) -> bool:

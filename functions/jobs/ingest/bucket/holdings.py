@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +10,7 @@ from functions.jobs.ingest.readers.reading import OF_MANY
 from shared.knowledge.bucket_sync import SHARDS, Held, digest, shard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from functions.jobs.ingest.bucket.objects import Listed
     from shared.knowledge.bucket_sync import BucketSync
@@ -22,8 +21,9 @@ _NOTHING: Final = Held(0)
 class Holdings:
     """The shards that a run has read, and what it changes in them.
 
-    A source that two objects hold is left to the one that was read first. That is only asked about
-    files of many records: the ids of others come from their names, which differ.
+    Several files of many records may hold the same source: it is what the one that was read last
+    says, and goes when none holds it any more. The ids of other files' sources come from the files'
+    names, which differ.
     """
 
     def __init__(self, sync: BucketSync, listing: Mapping[str, Listed]) -> None:
@@ -36,9 +36,6 @@ class Holdings:
         self._sync = sync
         self._listing = listing
         self._shards: dict[int, dict[str, Held]] = {}
-        self._owners: dict[str, str] = {}
-        self._claimed: set[str] = set()
-        self._free: set[str] = set()
         self._touched: set[int] = set()
 
     async def load(self) -> bool:
@@ -53,14 +50,14 @@ class Holdings:
             listed[shard_of(name)][name] = each.generation
         known = kept.keys() | listed.keys()
         await self._load(n for n in known if kept.get(n) != digest(listed.get(n, {})))
-        if any(map(_of_many, [*self.new(), *self.gone()])):
+        if any(map(of_many, [*self.new(), *self.gone()])):
             await self._load(set(range(SHARDS)) - self._shards.keys())
         return bool(kept)
 
     def new(self) -> list[str]:
         """The objects that are to be read: shard by shard, so that few are written at once."""
         changed = (name for name in self._listing if shard_of(name) in self._shards)
-        names = (name for name in changed if not self._is_current(name))
+        names = (name for name in changed if not self.is_current(name))
         return sorted(names, key=lambda name: (shard_of(name), name))
 
     def gone(self) -> list[str]:
@@ -73,65 +70,32 @@ class Holdings:
         """What is held of an object."""
         return self._shards[shard_of(name)].get(name, _NOTHING)
 
-    def owner_of(self, source_id: str, name: str) -> str | None:
-        """Which object but the one of this name holds a source, and still does."""
-        owner = self._owners.get(source_id, name)
-        holds = owner in self._claimed or self._is_current(owner)
-        return owner if owner != name and holds and source_id not in self._free else None
+    def claim(self, name: str, ids: Iterable[str]) -> None:
+        """Say which sources an object holds before they are written: so that none is ever lost."""
+        before = self.of(name)
+        if more := sorted(set(ids).difference(before.ids)):
+            self.put(name, Held(0, (*before.ids, *more)))
 
-    def claim(self, name: str, ids: Iterable[str], *, whole: bool) -> None:
-        """Say which sources an object holds before they are written: so that none is ever lost.
-
-        Those of an object that is gone, holds them no more or will be read again, are taken from
-        it.
-
-        Args:
-            name: The object.
-            ids: Its sources.
-            whole: Whether these are all of them; otherwise it holds those of before, too.
-        """
-        before, now = set(self.of(name).ids), dict.fromkeys(ids).keys()
-        if more := now - before:
-            held = self.of(name)
-            self._put(name, replace(held, generation=0, ids=(*held.ids, *sorted(more))))
-        self._claimed.add(name)
-        if _of_many(name):
-            self._free |= before - now if whole else set()
-            self._take(name, more)
-
-    def _take(self, name: str, ids: Iterable[str]) -> None:
-        taken: dict[str, set[str]] = defaultdict(set)
-        for source_id in ids:
-            if owner := self._owners.get(source_id):
-                taken[owner].add(source_id)
-            self._owners[source_id] = name
-            self._free.discard(source_id)
-        for owner, lost in taken.items():
-            held = self.of(owner)
-            self._put(
-                owner, replace(held, ids=tuple(each for each in held.ids if each not in lost))
-            )
-
-    def settle(self, name: str, held: Held) -> None:
-        """Say what an object holds, after it was written."""
-        self._put(name, held)
-
-    def release(self, ids: Iterable[str]) -> None:
-        """These sources are nobody's any more: files whose records were refused are read again.
-
-        That is, by the next run.
-        """
-        if self._owners.keys().isdisjoint(ids):
-            return
-        for shard in self._shards.values():
-            for name, held in list(shard.items()):
-                if held.refused:
-                    self._put(name, replace(held, generation=0))
+    def put(self, name: str, held: Held) -> None:
+        """Say what an object holds."""
+        self._shards[shard_of(name)][name] = held
+        self._touched.add(shard_of(name))
 
     def forget(self, name: str) -> None:
         """Say that an object holds nothing any more."""
         self._shards[shard_of(name)].pop(name, None)
         self._touched.add(shard_of(name))
+
+    def holders(self, ids: Collection[str]) -> dict[str, set[str]]:
+        """The objects of many records that hold some of these sources, and which of them."""
+        wanted = set(ids)
+        objects = (item for shard in self._shards.values() for item in shard.items())
+        shared = {name: wanted.intersection(held.ids) for name, held in objects if of_many(name)}
+        return {name: common for name, common in shared.items() if common}
+
+    def is_current(self, name: str) -> bool:
+        """Whether an object was read as it is now."""
+        return name in self._listing and self.of(name).generation == self._listing[name].generation
 
     async def keep(self) -> None:
         """Write what has changed since the last time, all at once."""
@@ -139,22 +103,13 @@ class Holdings:
             await self._sync.keep({shard: self._shards[shard] for shard in self._touched})
             self._touched.clear()
 
-    def _is_current(self, name: str) -> bool:
-        """Whether an object was read as it is now."""
-        return name in self._listing and self.of(name).generation == self._listing[name].generation
-
-    def _put(self, name: str, held: Held) -> None:
-        self._shards[shard_of(name)][name] = held
-        self._touched.add(shard_of(name))
-
     async def _load(self, shards: Iterable[int]) -> None:
-        wanted = list(shards)
-        self._shards |= {shard: {} for shard in wanted}
-        for name, held in (await self._sync.objects(wanted)).items():
+        missing = list(shards)
+        self._shards |= {shard: {} for shard in missing}
+        for name, held in (await self._sync.objects(missing)).items():
             self._shards[shard_of(name)][name] = held
-            if _of_many(name):
-                self._owners |= dict.fromkeys(held.ids, name)
 
 
-def _of_many(name: str) -> bool:
+def of_many(name: str) -> bool:
+    """Whether an object of this name holds several sources, whose ids do not come from it."""
     return PurePosixPath(name).suffix.lower() in OF_MANY

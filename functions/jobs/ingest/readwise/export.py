@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from functions.jobs.ingest.readers.decoding import MEGABYTE
 from functions.jobs.ingest.readers.readwise_export import MAX_BYTES
-from shared.ai.retrying import retry_after, retry_with_backoff
 from shared.core.errors import CarrelError, InvalidInput, RateLimited, Unavailable
+from shared.core.http import read_at_most, retry_after, retry_with_backoff
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -211,13 +211,11 @@ async def _content(response: httpx2.Response) -> bytes:
     Raises:
         InvalidInput: It is larger than what an export ever is.
     """
-    content = bytearray()
-    async for piece in response.aiter_bytes():
-        content += piece
-        if len(content) > MAX_BYTES:
-            said = f"Readwise answers with more than {MAX_BYTES // MEGABYTE} MB at once"
-            raise InvalidInput(f"{said}: check READWISE_URL.")
-    return bytes(content)
+    content = await read_at_most(MAX_BYTES, response.aiter_bytes())
+    if content is None:
+        problem = f"Readwise answers with more than {MAX_BYTES // MEGABYTE} MB at once"
+        raise InvalidInput(f"{problem}: check READWISE_URL.")
+    return content
 
 
 def _number(count: Any) -> int:

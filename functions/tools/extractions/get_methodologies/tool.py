@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from shared.core.caller import Tier
-from shared.extractions.lookup import look_up
+from shared.extractions.lookup import lookup_tool
 from shared.extractions.model import Methodology
 from shared.extractions.views import Answer, Attribution, ExtractionArguments, Identified
-from shared.runtime.tool import Effect, Links, Need, Tool
-
-if TYPE_CHECKING:
-    from shared.runtime.context import Deps
 
 
 class In(ExtractionArguments):
@@ -26,12 +19,7 @@ class Out(Answer[MethodologyResult]):
     """Methodologies, and what is to know of them."""
 
 
-async def get_methodologies(args: In, deps: Deps) -> Out:
-    """Look them up: two round trips, three with a query (see `look_up`)."""
-    return Out(**await look_up(args, MethodologyResult, deps))
-
-
-TOOL = Tool(
+TOOL = lookup_tool(
     name="get_methodologies",
     title="Get methodologies",
     description=(
@@ -44,9 +32,6 @@ TOOL = Tool(
     ),
     input=In,
     output=Out,
-    run=get_methodologies,
-    effect=Effect.READ,
-    tier=Tier.PUBLIC,
-    links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="name"),
-    needs=frozenset({Need.EMBEDDING}),
+    kind=MethodologyResult,
+    item_name="name",
 )

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from shared.core.caller import Tier
-from shared.extractions.lookup import look_up
+from shared.extractions.lookup import lookup_tool
 from shared.extractions.model import Pattern
 from shared.extractions.views import Answer, Attribution, ExtractionArguments, Identified
-from shared.runtime.tool import Effect, Links, Need, Tool
-
-if TYPE_CHECKING:
-    from shared.runtime.context import Deps
 
 
 class In(ExtractionArguments):
@@ -26,12 +19,7 @@ class Out(Answer[PatternResult]):
     """Patterns, and what is to know of them."""
 
 
-async def get_patterns(args: In, deps: Deps) -> Out:
-    """Look them up: two round trips, three with a query (see `look_up`)."""
-    return Out(**await look_up(args, PatternResult, deps))
-
-
-TOOL = Tool(
+TOOL = lookup_tool(
     name="get_patterns",
     title="Get patterns",
     description=(
@@ -45,9 +33,6 @@ TOOL = Tool(
     ),
     input=In,
     output=Out,
-    run=get_patterns,
-    effect=Effect.READ,
-    tier=Tier.PUBLIC,
-    links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="name"),
-    needs=frozenset({Need.EMBEDDING}),
+    kind=PatternResult,
+    item_name="name",
 )

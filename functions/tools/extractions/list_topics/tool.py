@@ -12,7 +12,8 @@ from shared.extractions.model import ExtractionType
 from shared.extractions.topic_names import folded, normal_topic
 from shared.extractions.topics import Topics, place
 from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, DocumentId, Effect, Result, Tool
+from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from shared.extractions.topic_names import Topic as Counted
@@ -130,4 +131,5 @@ TOOL = Tool(
     run=list_topics,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
+    settings=("topic_aliases",),
 )

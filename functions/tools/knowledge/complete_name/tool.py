@@ -13,7 +13,8 @@ from shared.index.facets import Facet, Kind, named
 from shared.index.postings import KNOWLEDGE, FacetName, IndexLists
 from shared.knowledge.common_names import MOST, CommonNames
 from shared.knowledge.source_repository import Sources
-from shared.runtime.tool import Arguments, Effect, Result, Tool
+from shared.runtime.schemas import Arguments, Result
+from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from shared.knowledge.source_repository import StoredSource

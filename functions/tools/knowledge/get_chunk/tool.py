@@ -12,7 +12,8 @@ from shared.core.errors import NotFound
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.views import Addresses
-from shared.runtime.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
+from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 from shared.text.snippets import snippet
 
 if TYPE_CHECKING:
@@ -109,28 +110,14 @@ async def _related(stored: StoredChunk, args: In, deps: Deps) -> list[Neighbour[
 
 
 def _out(chunk: Chunk, related: list[Neighbour[Chunk]], clusters: list[Cluster]) -> Out:
-    return Out(
-        chunk_id=chunk.chunk_id,
-        source_id=chunk.source_id,
-        title=chunk.title,
-        author=chunk.author,
-        source=chunk.source,
-        tags=list(chunk.tags),
-        content=chunk.content,
-        chunk_info=chunk.chunk_info,
-        date=f"{chunk.dated_at:%Y-%m-%d}" if chunk.dated_at else None,
-        knowledge_card=_card(chunk),
-        cluster=_membership(chunk, clusters),
-        related_chunks=[_related_chunk(each) for each in related],
-        readwise_url=chunk.readwise_url,
-        source_url=chunk.source_url,
-        highlight_url=chunk.highlight_url,
-    )
-
-
-def _card(chunk: Chunk) -> KnowledgeCard | None:
     card = chunk.knowledge_card
-    return KnowledgeCard(summary=card.summary, takeaways=list(card.takeaways)) if card else None
+    return Out.of(
+        chunk,
+        source=chunk.origin,
+        knowledge_card=KnowledgeCard.of(card) if card else None,
+        cluster=_membership(chunk, clusters),
+        related_chunks=[_related_chunk(neighbour) for neighbour in related],
+    )
 
 
 def _membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembership | None:
@@ -146,10 +133,8 @@ def _membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembership | No
 
 def _related_chunk(neighbour: Neighbour[Chunk]) -> RelatedChunk:
     chunk = neighbour.document
-    return RelatedChunk(
-        chunk_id=chunk.chunk_id,
-        title=chunk.title,
-        author=chunk.author,
+    return RelatedChunk.of(
+        chunk,
         snippet=snippet(chunk.content),
         similarity_score=round(neighbour.similarity, 4),
     )

@@ -13,9 +13,10 @@ from shared.index.facets import Facet, Kind
 from shared.index.vector_index import place
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import ClusterSummary, Passage, cluster_fields, passage_fields
+from shared.knowledge.views import ClusterSummary, Passage, passage
 from shared.runtime.pagination import CursorText, Moment, fitting, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Tool
+from shared.runtime.schemas import Arguments, DocumentId
+from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
@@ -85,10 +86,10 @@ async def get_cluster(args: In, deps: Deps) -> Out:
             " the present ones with list_clusters.",
             details={"cluster_id": args.cluster_id},
         )
-    members = fitting([Passage(**passage_fields(each)) for each in chunks[: args.member_limit]])
+    members = fitting([passage(Passage, chunk) for chunk in chunks[: args.member_limit]])
     more = len(members) < len(chunks)
-    return Out(
-        **cluster_fields(stored.cluster),
+    return Out.of(
+        stored.cluster,
         members=members,
         next_cursor=write_cursor(walk, place(chunks[len(members) - 1])) if more else None,
         related_clusters=[_related(each) for each in await _neighbours(stored, args, deps)],
@@ -113,7 +114,7 @@ async def _neighbours(stored: CentredCluster, args: In, deps: Deps) -> list[Rela
 
 
 def _related(neighbour: RelatedCluster) -> Related:
-    return Related(**cluster_fields(neighbour.cluster), similarity=round(neighbour.similarity, 4))
+    return Related.of(neighbour.cluster, similarity=round(neighbour.similarity, 4))
 
 
 TOOL = Tool(

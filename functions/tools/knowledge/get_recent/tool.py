@@ -14,9 +14,10 @@ from shared.core.caller import Tier
 from shared.core.dates import Period, span_of
 from shared.index.vector_index import place
 from shared.knowledge.chunk_repository import Chunks
-from shared.knowledge.views import Passage, passage_fields
+from shared.knowledge.views import Passage, passage
 from shared.runtime.pagination import CursorText, Moment, fitting, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, DocumentId, Effect, Links, Result, Tool
+from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
     from shared.core.dates import Span
@@ -110,7 +111,7 @@ async def get_recent(args: In, deps: Deps) -> Out:
         Chunks(deps.database).newest(args.limit + 1, span=span, after=after),
         _activity(args, span, deps),
     )
-    shown = fitting([Passage(**passage_fields(each)) for each in chunks[: args.limit]])
+    shown = fitting([passage(Passage, chunk) for chunk in chunks[: args.limit]])
     end = place(chunks[len(shown) - 1]) if len(shown) < len(chunks) else None
     return Out(
         period=args.period,

@@ -11,9 +11,10 @@ from shared.core.caller import Tier
 from shared.core.errors import Conflict, NotFound
 from shared.knowledge.chunk_repository import ChunkLists
 from shared.knowledge.source_repository import Sources
-from shared.knowledge.views import SourceSummary, source_fields
+from shared.knowledge.views import SourceSummary
 from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, DocumentId, Effect, Links, ResourceTemplate, Result, Tool
+from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 from shared.text.snippets import snippet
 
 if TYPE_CHECKING:
@@ -77,8 +78,9 @@ async def get_source(args: In, deps: Deps) -> Out:
             details={"source_id": args.source_id},
         )
     passages = fitting([_passage(chunk, args.detail) for chunk in chunks[: args.limit]])
-    return Out(
-        **source_fields(source),
+    return Out.of(
+        source,
+        source=source.origin,
         chunks=passages,
         next_cursor=_next(args, chunks, len(passages)),
     )
@@ -124,16 +126,10 @@ def _next(args: In, chunks: list[Chunk], shown: int) -> str | None:
 
 def _passage(chunk: Chunk, detail: Literal["lean", "full"]) -> Passage:
     card, full = chunk.knowledge_card, detail == "full"
-    return Passage(
-        chunk_id=chunk.chunk_id,
-        chunk_info=chunk.chunk_info,
+    return Passage.of(
+        chunk,
         text=chunk.content if full else snippet(chunk.content),
-        tags=list(chunk.tags),
-        date=f"{chunk.dated_at:%Y-%m-%d}" if chunk.dated_at else None,
-        summary=card.summary if card else None,
-        takeaways=list(card.takeaways) if card and full else [],
-        readwise_url=chunk.readwise_url,
-        highlight_url=chunk.highlight_url,
+        takeaways=card.takeaways if card and full else [],
     )
 
 

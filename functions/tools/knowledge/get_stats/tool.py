@@ -17,7 +17,8 @@ from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.golden_queries import Health as Nights
 from shared.knowledge.queue import Steps
 from shared.knowledge.source_repository import Sources
-from shared.runtime.tool import Arguments, Effect, Result, Tool
+from shared.runtime.schemas import Arguments, Result
+from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,4 +188,5 @@ TOOL = Tool(
     run=get_stats,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
+    settings=("generation_provider",),
 )

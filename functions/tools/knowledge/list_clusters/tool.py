@@ -8,9 +8,10 @@ from pydantic import Field, TypeAdapter
 
 from shared.core.caller import Tier
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import ClusterSummary, cluster_fields
+from shared.knowledge.views import ClusterSummary
 from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, DocumentId, Effect, Links, Result, Tool
+from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps
@@ -39,7 +40,7 @@ async def list_clusters(args: In, deps: Deps) -> Out:
     """List clusters: one round trip, limit + 1 documents."""
     after = read_cursor(args, args.cursor, _PLACE)
     found = await Clusters(deps.database).largest(args.limit + 1, after)
-    shown = fitting([ClusterSummary(**cluster_fields(each)) for each in found[: args.limit]])
+    shown = fitting([ClusterSummary.of(cluster) for cluster in found[: args.limit]])
     end = found[len(shown) - 1] if len(shown) < len(found) else None
     return Out(
         clusters=shown,

@@ -12,9 +12,10 @@ from shared.index.facets import Facet, Kind, named
 from shared.index.postings import KNOWLEDGE, IndexLists
 from shared.knowledge.common_names import CommonNames
 from shared.knowledge.source_repository import Order, Sources
-from shared.knowledge.views import SourceSummary, source_fields
+from shared.knowledge.views import SourceSummary
 from shared.runtime.pagination import CursorText, Moment, fitting, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, DocumentId, Effect, Links, Result, Tool
+from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.tool import Effect, Links, Tool
 from shared.text.suggestions import unknown_name
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ async def list_sources(args: In, deps: Deps) -> Out:
     filters = _filters(args)
     after = read_cursor(args, args.cursor, _PLACES[args.order])
     found, end = await _walk(args, list(filters), after, deps)
-    shown = fitting([SourceSummary(**source_fields(each)) for each in found])
+    shown = fitting([SourceSummary.of(source, source=source.origin) for source in found])
     if len(shown) < len(found):
         end = found[len(shown) - 1].place(args.order)
     return Out(

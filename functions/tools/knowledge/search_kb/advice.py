@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from shared.index.facets import Kind
 from shared.knowledge.common_names import CommonNames
 from shared.knowledge.queue import Steps
-from shared.search.legs import NoMeaning
+from shared.search.candidates import NoMeaning
 from shared.text.suggestions import nearest_names, unknown_name
 
 if TYPE_CHECKING:
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
+    from shared.search.candidates import Question
     from shared.search.filter_plan import Group, Selection
-    from shared.search.hybrid import Question, Ranking
+    from shared.search.hybrid import Ranking
 
 EMPTY: Final = "Nothing can be found here yet. The owner puts texts in with `carrel ingest PATH`."
 NOTHING_MATCHES: Final = (

@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints
 from shared.core.dates import ALWAYS, Period, Span, span_of
 from shared.core.errors import InvalidInput
 from shared.index.facets import HAS_CARD, Facet, Kind, named
-from shared.runtime.tool import Arguments, DocumentId
+from shared.runtime.schemas import Arguments, DocumentId
 from shared.search.filter_plan import Group, Selection
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functions.tools.knowledge.search_kb import advice
 from functions.tools.knowledge.search_kb.results import Page, Writer, topics
 from shared.knowledge.corpus import knowledge
 from shared.runtime.pagination import Count, Moment, fitting
-from shared.runtime.tool import DocumentId
+from shared.runtime.schemas import DocumentId
 from shared.search.listing import newest
 
 if TYPE_CHECKING:

@@ -14,16 +14,16 @@ from functions.tools.knowledge.search_kb.results import Page, Writer, topics
 from shared.knowledge.chunk import source_id_of
 from shared.knowledge.corpus import knowledge
 from shared.runtime.pagination import fitting
+from shared.search.fusion import in_turns
 from shared.search.hybrid import rank
 from shared.search.listing import passing, shown_mark
-from shared.search.source_diversity import in_turns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.tools.knowledge.search_kb.results import Hit, View
     from shared.runtime.context import Deps
-    from shared.search.hybrid import Question
+    from shared.search.candidates import Question
 
 NEAREST: Final = 5
 """Passages that are shown, for the caller to judge, where nothing matches."""

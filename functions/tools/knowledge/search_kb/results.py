@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import Passage, passage_fields
-from shared.runtime.tool import Result
-from shared.search.hybrid import Mode
+from shared.knowledge.views import Passage, passage
+from shared.runtime.schemas import Result
+from shared.search.candidates import Mode
 from shared.text.excerpts import excerpt
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Deps
-    from shared.search.legs import Candidate
+    from shared.search.candidates import Candidate
 
 
 class Detail(StrEnum):
@@ -105,7 +105,10 @@ class Writer:
         """A passage in its place; without a query nothing is known of how it fits."""
         shown = excerpt(chunk.content, self.terms)
         named = excerpt(f"{chunk.title} {chunk.author or ''}", self.terms)
-        return Hit(
+        return passage(
+            Hit,
+            chunk,
+            snippet=shown.text,
             rank=rank,
             similarity=_rounded(found.similarity) if found else None,
             matched_terms=shown.matched or named.matched,
@@ -113,7 +116,6 @@ class Writer:
             cluster=self._topic(chunk),
             takeaways=self._takeaways(chunk),
             content=chunk.content if self.view.full else None,
-            **passage_fields(chunk, shown.text),
         )
 
     def _topic(self, chunk: Chunk) -> Topic | None:

@@ -12,9 +12,11 @@ from functions.tools.knowledge.search_kb.ranked import ranked
 from functions.tools.knowledge.search_kb.results import Detail, Hit, View
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
+from shared.runtime.capabilities import Need
 from shared.runtime.pagination import CursorText, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, Effect, Links, Need, Result, Tool
-from shared.search.hybrid import Mode, Question
+from shared.runtime.schemas import Arguments, Result
+from shared.runtime.tool import Effect, Links, Tool
+from shared.search.candidates import Mode, Question
 from shared.search.listing import SHOWN
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from pydantic import Field, WithJsonSchema
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.runtime.tool import Arguments, Effect, Repeatable, Tool
+from shared.runtime.schemas import Arguments, Repeatable
+from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import CHANGEABLE, checked, done, undo_by
 from shared.tasks.contract import (
     ENVELOPE,
@@ -140,7 +141,9 @@ def _task(wanted: Wanted, number: int, now: datetime) -> Task:
 
 def _added(task: Task) -> Changed:
     fields = [name for name in CHANGEABLE if getattr(task, name) is not None]
-    return Changed(task=TaskView.of(task), changed=fields, undo=undo_by("delete_task", task.number))
+    return Changed(
+        task=TaskView.of_task(task), changed=fields, undo=undo_by("delete_task", task.number)
+    )
 
 
 def _in_order(items: Sequence[NewTask | ItemResult], added: Iterable[Changed]) -> list[ItemResult]:

@@ -8,7 +8,8 @@ from pydantic import Field, WithJsonSchema
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput, NotFound
-from shared.runtime.tool import Arguments, Effect, Repeatable, Tool
+from shared.runtime.schemas import Arguments, Repeatable
+from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import (
     Step,
     active,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.runtime.context import Deps
-    from shared.runtime.tool import Undo
+    from shared.runtime.schemas import Undo
     from shared.tasks.repository import StoredTask
 
 

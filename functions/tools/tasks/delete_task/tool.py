@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from shared.core.caller import Tier
-from shared.runtime.tool import Effect, Repeatable, Tool
+from shared.runtime.schemas import Repeatable
+from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import Step, active, as_it_is, change, undo_by
 from shared.tasks.contract import ENVELOPE, Changed, TaskId
 from shared.tasks.model import Task

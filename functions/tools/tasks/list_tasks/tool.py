@@ -13,7 +13,8 @@ from shared.core.dates import time_zone
 from shared.core.errors import InvalidInput
 from shared.core.text_validation import wrong
 from shared.runtime.pagination import Count, CursorText, fitting, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, Effect, Result, Tool
+from shared.runtime.schemas import Arguments, Result
+from shared.runtime.tool import Effect, Tool
 from shared.tasks.contract import ENVELOPE, Day, PriorityName, TaskView, own_tasks
 from shared.tasks.model import Status, folded
 from shared.tasks.repository import Selection
@@ -148,7 +149,7 @@ async def list_tasks(args: In, deps: Deps) -> Out:
     zone = args.time_zone or deps.settings.time_zone
     today = deps.clock().astimezone(time_zone(zone)).date()
     found, end = await _walk(args, today, deps)
-    shown = fitting([ListedTask.of(each, overdue=each.is_overdue(today)) for each in found])
+    shown = fitting([ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in found])
     if len(shown) < len(found):
         end = found[len(shown) - 1].number
     return Out(
@@ -217,4 +218,5 @@ TOOL = Tool(
     effect=Effect.READ,
     tier=Tier.REGISTERED,
     envelope=ENVELOPE,
+    settings=("time_zone",),
 )

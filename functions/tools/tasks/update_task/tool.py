@@ -9,7 +9,8 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.runtime.tool import Effect, Repeatable, Tool
+from shared.runtime.schemas import Repeatable
+from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import EDITABLE, Step, active, as_it_is, change, changed_fields, undo_by
 from shared.tasks.contract import ENVELOPE, Changed, Day, Description, PriorityName, TaskId, Title
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.runtime.context import Deps
-    from shared.runtime.tool import Undo
+    from shared.runtime.schemas import Undo
     from shared.tasks.model import Task
 
 

@@ -9,7 +9,9 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, InvalidInput, NotFound
-from shared.runtime.tool import DocumentId, Effect, Need, Repeatable, Result, Tool, Undo
+from shared.runtime.capabilities import Need
+from shared.runtime.schemas import DocumentId, Repeatable, Result, Undo
+from shared.runtime.tool import Effect, Tool
 from shared.traces.corpus import index_entry
 from shared.traces.duplicates import require_no_duplicate
 from shared.traces.model import Text, Title

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from shared.core.caller import Tier
-from shared.runtime.tool import Arguments, DocumentId, Effect, Result, Tool
+from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.tool import Effect, Tool
 from shared.traces.repository import Traces
 from shared.traces.trust import FeedbackTag, Status, VoteType
-from shared.traces.views import Standing, is_own, readable, standing_fields, votes_in_words
+from shared.traces.views import Standing, is_own, readable, trace_view, votes_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,15 +90,13 @@ def _out(
     context, solution = trace.writing.context_text, trace.writing.solution_text
     end = offset + AT_ONCE
     counts = vote and ballot and trace.counts(ballot, vote.revision)
-    return Out(
-        **standing_fields(trace),
+    return trace_view(
+        Out,
+        trace,
         context_text=context[offset:end],
         solution_text=solution[max(offset - len(context), 0) : max(end - len(context), 0)],
         next_offset=end if end < len(context) + len(solution) else None,
-        revision=trace.revision,
         created_at=f"{trace.created_at:%Y-%m-%d}",
-        supersedes=trace.supersedes,
-        superseded_by=trace.superseded_by,
         yours=is_own(stored, deps),
         your_vote=ballot.vote if counts and ballot else None,
         feedback=[

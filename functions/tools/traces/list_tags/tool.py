@@ -11,7 +11,8 @@ from shared.core.caller import Tier
 from shared.index.facets import Kind
 from shared.index.postings import TRACES, IndexLists
 from shared.runtime.pagination import CursorText, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, Effect, Result, Tool
+from shared.runtime.schemas import Arguments, Result
+from shared.runtime.tool import Effect, Tool
 from shared.traces.tags import LONGEST, normal_tag
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from functions.tools.traces.search_traces.results import Page, hit
 from shared.runtime.pagination import Count, Moment, fitting
-from shared.runtime.tool import DocumentId
+from shared.runtime.schemas import DocumentId
 from shared.search.listing import newest
 from shared.traces.corpus import solved_problems, unknown_tags
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from functions.tools.traces.search_traces.results import Page, hit
 from shared.runtime.pagination import fitting
+from shared.search.candidates import NoMeaning
 from shared.search.hybrid import rank
-from shared.search.legs import NoMeaning
 from shared.search.listing import shown_mark
 from shared.traces.corpus import solved_problems, unknown_tags
 from shared.traces.moderation import moderated
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.runtime.context import Deps
-    from shared.search.hybrid import Question, Ranking
-    from shared.search.legs import Candidate
+    from shared.search.candidates import Candidate, Question
+    from shared.search.hybrid import Ranking
     from shared.traces.model import Trace
 
     Candidates = Sequence[Candidate[Trace]]

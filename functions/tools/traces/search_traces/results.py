@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from shared.text.snippets import beginning
-from shared.traces.views import Standing, standing_fields
+from shared.traces.views import Standing, trace_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,8 +50,9 @@ class Page:
 
 def hit(trace: Trace, rank: int, similarity: float | None = None) -> Hit:
     """What is said of a trace at this place."""
-    return Hit(
-        **standing_fields(trace),
+    return trace_view(
+        Hit,
+        trace,
         rank=rank,
         score=None if similarity is None else round(similarity, 3),
         context=_short(trace.writing.context_text),

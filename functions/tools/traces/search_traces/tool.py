@@ -11,9 +11,11 @@ from functions.tools.traces.search_traces.ranked import ranked
 from functions.tools.traces.search_traces.results import Hit
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
+from shared.runtime.capabilities import Need
 from shared.runtime.pagination import CursorText, read_cursor, write_cursor
-from shared.runtime.tool import Arguments, Effect, Need, Result, Tool
-from shared.search.hybrid import Mode, Question
+from shared.runtime.schemas import Arguments, Result
+from shared.runtime.tool import Effect, Tool
+from shared.search.candidates import Mode, Question
 from shared.search.listing import SHOWN
 from shared.traces.corpus import bearing
 from shared.traces.tags import MOST, SentTag, normal_tags

@@ -13,11 +13,12 @@ from shared.core.caller import Tier
 from shared.core.errors import Forbidden, InvalidInput
 from shared.core.text_validation import prose
 from shared.firestore.database import Stale
-from shared.runtime.tool import DocumentId, Effect, Repeatable, Tool, Undo
+from shared.runtime.schemas import DocumentId, Repeatable, Undo
+from shared.runtime.tool import Effect, Tool
 from shared.traces.repository import Traces
 from shared.traces.screening import require_no_secrets_in
 from shared.traces.trust import Ballot, FeedbackTag, Record, Tally, VoteType
-from shared.traces.views import Standing, is_own, readable, standing_fields
+from shared.traces.views import Standing, is_own, readable, trace_view
 
 if TYPE_CHECKING:
     from shared.runtime.context import Deps
@@ -155,8 +156,9 @@ def _moved(tally: Tally, before: Ballot | None, after: Ballot | None) -> Tally:
 def _out(
     stored: StoredTrace, before: Ballot | None, after: Ballot | None, undo: Undo | None
 ) -> Out:
-    return Out(
-        **standing_fields(stored.trace),
+    return trace_view(
+        Out,
+        stored.trace,
         vote=after.vote if after else None,
         former=before.vote if before else None,
         changed=undo is not None,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, AliasChoices, Field, StringConstraints, model_validator
 
-from functions.tools.workspaces.extract_key_info.invalid import invalid
+from shared.core.errors import InvalidInput
 from shared.core.ids import safe_id
 from shared.core.text_validation import is_blank, wrong
-from shared.runtime.tool import Repeatable
+from shared.runtime.schemas import Repeatable
 from shared.workspaces.repository import Materials
 
 if TYPE_CHECKING:
@@ -83,23 +83,25 @@ class In(Repeatable):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is asked, and of what.
+class Request:
+    """What a call asks, and of what.
 
     Attributes:
         query: The question.
         top_k: How many passages at most.
         scope: In which materials to look.
-        store: The task that they belong to.
+        task_id: The task that they belong to.
+        store: The materials of that task.
     """
 
     query: str
     top_k: int
     scope: Scope
+    task_id: str
     store: Materials
 
 
-def wanted(args: In, deps: Deps) -> Wanted:
+def read_request(args: In, deps: Deps) -> Request:
     """What a call asks: of the task of its arguments, else that of its credential.
 
     Raises:
@@ -111,12 +113,18 @@ def wanted(args: In, deps: Deps) -> Wanted:
         raise invalid("materials", "must hold more than white space")
     if args.materials is None and not args.document and args.scope is not Scope.TASK:
         raise invalid("materials", "required where there is no document, and scope is materials")
-    deps.task = _task(args, deps)
-    store = Materials(deps.database, str(deps.caller.user_id), deps.task)
-    return Wanted(args.query, _top_k(args, deps), args.scope, store)
+    task_id = _task_id(args, deps)
+    store = Materials(deps.database, str(deps.caller.user_id), task_id)
+    return Request(args.query, _top_k(args, deps), args.scope, task_id, store)
 
 
-def _task(args: In, deps: Deps) -> str:
+def invalid(field: str, problem: str) -> InvalidInput:
+    """An argument that `extract_key_info` cannot work with, and why."""
+    message = f"extract_key_info was not run. {field}: {problem}. Correct this and call it again."
+    return InvalidInput(message, details={field: problem})
+
+
+def _task_id(args: In, deps: Deps) -> str:
     if args.task_id is None:
         return deps.caller.task or DEFAULT_TASK
     try:
@@ -126,9 +134,9 @@ def _task(args: In, deps: Deps) -> str:
 
 
 def _top_k(args: In, deps: Deps) -> int:
-    most = deps.settings.extract_top_k_limit
+    limit = deps.settings.extract_top_k_limit
     if args.top_k is None:
         return deps.settings.extract_top_k
-    if args.top_k > most:
-        raise invalid("top_k", f"must be at most {most}")
+    if args.top_k > limit:
+        raise invalid("top_k", f"must be at most {limit}")
     return args.top_k

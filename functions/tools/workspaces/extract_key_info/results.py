@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from shared.runtime.tool import Result
+from shared.runtime.schemas import Result
 
 if TYPE_CHECKING:
-    from functions.tools.workspaces.extract_key_info.brought import Source
-    from shared.search.legs import Candidate
+    from functions.tools.workspaces.extract_key_info.corpus import Location
+    from shared.search.candidates import Candidate
     from shared.workspaces.model import Passage
 
 
@@ -80,19 +80,19 @@ class Ranked:
         message: What to know of the ranking.
     """
 
-    hits: list[tuple[Candidate[Passage], Source, str]]
+    hits: list[tuple[Candidate[Passage], Location, str]]
     considered: int
     matches: bool
     message: str | None = None
 
 
-def found(hit: Candidate[Passage], source: Source) -> Found:
+def found(hit: Candidate[Passage], location: Location) -> Found:
     """A passage in the answer."""
     return Found(
-        document=source.material.document_id,
-        start=source.place.start,
-        end=source.place.end,
-        position=source.place.position,
+        document=location.material.document_id,
+        start=location.place.start,
+        end=location.place.end,
+        position=location.place.position,
         score=round(hit.score, 4),
         similarity=None if hit.similarity is None else round(hit.similarity, 4),
         bm25=round(hit.bm25, 4),

@@ -3,42 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from functions.tools.workspaces.extract_key_info.answering import (
-    Origin,
-    answer,
-    left_to_a_job,
-    pending,
-)
-from functions.tools.workspaces.extract_key_info.arguments import In, Scope, wanted
-from functions.tools.workspaces.extract_key_info.brought import brought_before, just_brought
-from functions.tools.workspaces.extract_key_info.invalid import invalid
+from functions.tools.workspaces.extract_key_info.arguments import In, Scope, invalid, read_request
+from functions.tools.workspaces.extract_key_info.corpus import in_memory, stored
+from functions.tools.workspaces.extract_key_info.intake import current_making, resume, take_in
+from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from functions.tools.workspaces.extract_key_info.results import Out
-from functions.tools.workspaces.extract_key_info.taking_in import go_on, making, take_in
+from functions.tools.workspaces.extract_key_info.settlement import Named, answer, defer, pending
 from shared.core.caller import Tier
-from shared.core.errors import NotFound
-from shared.runtime.tool import Effect, Need, Tool
+from shared.core.errors import NotFound, ToolFailure
+from shared.runtime.capabilities import Need
+from shared.runtime.tool import Effect, Tool
 from shared.text.passages import CUTTING
 from shared.workspaces.model import Status, id_of
 
 if TYPE_CHECKING:
-    from functions.tools.workspaces.extract_key_info.arguments import Wanted
-    from functions.tools.workspaces.extract_key_info.brought import Brought
+    from functions.tools.workspaces.extract_key_info.arguments import Request
+    from functions.tools.workspaces.extract_key_info.corpus import SearchedMaterials
     from shared.runtime.context import Deps
-    from shared.workspaces.repository import Standing, TaskSeen
+    from shared.runtime.outcome import Outcome
+    from shared.workspaces.model import Material
+    from shared.workspaces.repository import MaterialRecord, TaskRecord
 
-SEARCHED: Final = 200
+MAX_SEARCHED: Final = 200
 """Materials of a task that are searched at once, the latest."""
-_CROWDED: Final = f"The task holds more: only the latest {SEARCHED} materials were searched."
+_CROWDED: Final = f"The task holds more: only the latest {MAX_SEARCHED} materials were searched."
 
 
-async def extract_key_info(args: In, deps: Deps) -> Out:
-    """Take new materials in, and rank their passages: in memory, without a search, on first sight.
+async def extract_key_info(args: In, deps: Deps) -> Outcome[Out]:
+    """Load what is stored, take in what is new, rank, and settle what it costs.
 
-    Of known materials two or three round trips: what is known of them; their words, and beside
-    these the nearest passages; those that only words found. A task's past takes one or two more. Of
-    new ones about eight, and one for each 32 passages, most of them while passages are embedded.
+    Stored materials take two or three round trips: their record; their words, and beside these the
+    nearest passages; the passages that only words found. Scope task takes one or two more. New
+    materials take about seven, and one for each 32 passages, most of them while passages are being
+    embedded; they are ranked in memory.
 
     Raises:
         InvalidInput: There is nothing to look in, or no text in it.
@@ -46,95 +46,108 @@ async def extract_key_info(args: In, deps: Deps) -> Out:
         Conflict: The task was erased meanwhile, or the base is embedded with another model.
         Unavailable: The embedding model or the database is down.
     """
-    asked = wanted(args, deps)
-    if deps.once:
-        deps.once.about = asked.store.name
-    deps.note(scope=args.scope.value)
-    if args.materials is not None:
-        return await _of_text(args.materials, asked, deps)
-    if args.document:
-        return await _of_document(args.document, asked, deps)
-    task = await asked.store.task()
-    return await answer(await _task_past(asked, task, deps), asked, Origin(), deps)
+    request = read_request(args, deps)
+    try:
+        if args.materials is not None:
+            return await _from_text(args.materials, request, deps)
+        if args.document:
+            return await _from_document(args.document, request, deps)
+        task = await request.store.task()
+        return await _ranked(await _task_past(request, task, deps), Named(), request, deps)
+    except ToolFailure as failure:
+        failure.task, failure.facts = request.task_id, {"scope": args.scope.value}
+        raise
 
 
-async def _of_text(text: str, asked: Wanted, deps: Deps) -> Out:
-    """Answer from materials that came with the call, known or new."""
-    document_id = id_of(text)
-    standing = await asked.store.look(document_id)
-    known, most = standing.material, deps.settings.extract_passage_characters
-    same = known is not None and (known.passage_characters, known.cutting) == (most, CUTTING)
-    tries = known is not None and known.status is Status.FAILED  # anew, with the text at hand
-    if same and not tries and (found := await _of_known(standing, asked, deps)):
-        return found
-    taken = await take_in(text, document_id, asked.store, deps)
-    origin = Origin(taken.material, known=False)
-    if not taken.is_whole:
-        left = await left_to_a_job(taken, asked, origin, deps)
-        return left or await _of_document(document_id, asked, deps)
-    if asked.scope is Scope.TASK:
-        task = await asked.store.task()
-        return await answer(await _task_past(asked, task, deps), asked, origin, deps, standing)
-    brought = just_brought(taken.material, taken.parts, taken.texts, taken.vectors)
-    return await answer(brought, asked, origin, deps, standing)
+async def _from_text(text: str, request: Request, deps: Deps) -> Outcome[Out]:
+    """Answer from materials that came with the call, stored or new."""
+    record = await request.store.look(id_of(text))
+    if _is_cut_alike(record.material, deps) and (
+        outcome := await _from_stored(record, request, deps)
+    ):
+        return outcome
+    intake = await take_in(text, record, request.store, deps)
+    named = Named(record, intake.material, known=False)
+    if not intake.is_whole:
+        deferred = await defer(intake, named, request, deps)
+        return deferred or await _from_document(intake.material.document_id, request, deps)
+    if request.scope is Scope.TASK:
+        searched = await _task_past(request, await request.store.task(), deps)
+    else:
+        searched = in_memory(intake.material, intake.parts, intake.texts, intake.vectors)
+    return await _ranked(searched, named, request, deps)
 
 
-async def _of_document(document_id: str, asked: Wanted, deps: Deps) -> Out:
+def _is_cut_alike(material: Material | None, deps: Deps) -> bool:
+    """Whether stored materials may do; with the text at hand, failed ones are tried anew."""
+    if material is None or material.status is Status.FAILED:
+        return False
+    characters = deps.settings.extract_passage_characters
+    return (material.passage_characters, material.cutting) == (characters, CUTTING)
+
+
+async def _from_document(document_id: str, request: Request, deps: Deps) -> Outcome[Out]:
     """Answer from materials that were brought before."""
-    standing = await asked.store.look(document_id)
-    if found := await _of_known(standing, asked, deps):
-        return found
-    told = f"was not brought to the task {deps.task}, or not completely, or was erased"
-    message = f"The document {told}. Send the text itself as materials, or name its task_id."
-    raise NotFound(message, details={"document": told})
+    record = await request.store.look(document_id)
+    if outcome := await _from_stored(record, request, deps):
+        return outcome
+    problem = f"was not brought to the task {request.task_id}, or not completely, or was erased"
+    message = f"The document {problem}. Send the text itself as materials, or name its task_id."
+    raise NotFound(message, details={"document": problem})
 
 
-async def _of_known(standing: Standing, asked: Wanted, deps: Deps) -> Out | None:
+async def _from_stored(record: MaterialRecord, request: Request, deps: Deps) -> Outcome[Out] | None:
     """Answer from materials that are stored, or say that they wait; None where they are not."""
-    material = standing.material
-    if standing.task.erasing or material is None or material.making != making(deps):
+    material = record.material
+    if record.task.erasing or material is None or material.making != current_making(deps):
         return None
-    origin = Origin(material, known=True)
     if material.status is Status.FAILED:
         raise invalid("materials", material.reason or "the embedding model refuses them")
     if material.status is Status.WAITING:
-        taken = await go_on(standing, asked.store, deps)
-        if taken.material.status is Status.WAITING:
-            deps.charge(0)
-            return pending(origin, taken, deps)
-        standing = await asked.store.look(material.document_id)
+        intake = await resume(record, request.store, deps)
+        if intake.material.status is Status.WAITING:
+            named = Named(record, material, known=True)
+            return replace(pending(intake, named, request), price=0)
+        record = await request.store.look(material.document_id)
     elif material.status is not Status.READY:
         return None
-    brought = brought_before([material], asked.store)
-    if asked.scope is Scope.TASK:
-        brought = await _task_past(asked, standing.task, deps)
+    if request.scope is Scope.TASK:
+        searched = await _task_past(request, record.task, deps)
     else:
-        await _touch(standing.task, asked, deps)
-    return await answer(brought, asked, origin, deps, prepaid=standing)
+        searched = stored([material], request.store)
+        await _touch(record.task, request, deps)
+    return await _ranked(searched, Named(record, material, known=True), request, deps)
 
 
-async def _touch(task: TaskSeen, asked: Wanted, deps: Deps) -> None:
+async def _ranked(
+    searched: SearchedMaterials, named: Named, request: Request, deps: Deps
+) -> Outcome[Out]:
+    ranked = await rank_passages(request.query, searched, request.top_k, deps)
+    return await answer(ranked, searched.note, named, request, deps)
+
+
+async def _touch(task: TaskRecord, request: Request, deps: Deps) -> None:
     """Note that the task is in use."""
-    await deps.database.commit_what_holds(asked.store.touch(task, deps.clock()))
+    await deps.database.commit_what_holds(request.store.touch(task, deps.clock()))
 
 
-async def _task_past(asked: Wanted, task: TaskSeen, deps: Deps) -> Brought:
+async def _task_past(request: Request, task: TaskRecord, deps: Deps) -> SearchedMaterials:
     """Everything that was brought to the task."""
     materials, waiting = await asyncio.gather(
-        asked.store.ready(making(deps), SEARCHED + 1), asked.store.waiting()
+        request.store.ready(current_making(deps), MAX_SEARCHED + 1), request.store.waiting()
     )
     if task.erasing:
         materials, waiting = [], 0
     late = f"{waiting} of its materials are still being taken in." if waiting else ""
-    crowded = _CROWDED if len(materials) > SEARCHED else ""
+    crowded = _CROWDED if len(materials) > MAX_SEARCHED else ""
     if not materials:
-        told = f"the task {deps.task} has no materials that can be searched"
+        problem = f"the task {request.task_id} has no materials that can be searched"
         advice = f"{late} Ask again in a minute." if late else "Send materials."
-        message = f"extract_key_info found nothing to look in: {told}. {advice}"
-        raise NotFound(message, details={"task_id": told})
-    await _touch(task, asked, deps)
-    note = " ".join(each for each in (crowded, late) if each) or None
-    return brought_before(materials[:SEARCHED], asked.store, note=note)
+        message = f"extract_key_info found nothing to look in: {problem}. {advice}"
+        raise NotFound(message, details={"task_id": problem})
+    await _touch(task, request, deps)
+    note = " ".join(sentence for sentence in (crowded, late) if sentence) or None
+    return stored(materials[:MAX_SEARCHED], request.store, note=note)
 
 
 TOOL = Tool(
@@ -157,6 +170,10 @@ TOOL = Tool(
     timeout=50.0,
     idempotent=True,
     needs=frozenset({Need.EMBEDDING}),
+    settings=(
+        *("extract_top_k", "extract_top_k_limit", "extract_semantic_weight"),
+        *("extract_passage_characters", "extract_materials_characters"),
+    ),
     memory=1024,
     concurrency=2,
 )

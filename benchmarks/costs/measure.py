@@ -1,0 +1,286 @@
+"""Measure what calls and jobs take of what the cloud bills, for the tables of `docs/costs.md`.
+
+Usage: python -m benchmarks.costs.measure [SMALL LARGE [FILE]]
+
+SciFact's abstracts, 1,000 and 4,000 of them unless told otherwise, go through every job, are asked
+for in the usual mix of calls, and through every job once more, which then finds nothing new. The
+figures go to a file, `measured.json` beside this one by default. Documents are counted as the
+receipts of calls count them; the entries of vector indexes that queries read, which no emulator
+counts, by asking how many documents there are for each; storage by Firestore's rules for sizes,
+with vectors of the cloud's length. Nothing is computed for meaning: vectors are of hashed words,
+and what passes for a language model takes cards from the sample and warnings from the passages,
+each unlike the others, so that none is a duplicate. Tokens are estimated
+(`shared/text/tokens.py`). It takes a quarter of an hour: the emulator's search is slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import SecretStr
+
+from benchmarks.costs.measure_functions import (
+    gateway_operations,
+    gateway_seconds,
+    image_megabytes,
+    start_seconds,
+)
+from benchmarks.costs.storage import document_bytes, index_bytes, rules_of
+from benchmarks.costs.workload import (
+    MATERIALS,
+    MIX,
+    CountingWords,
+    Entries,
+    SampleWriter,
+    Shelves,
+    documents,
+    scans,
+)
+from benchmarks.jobs_set import SCIFACT, abstracts
+from infra.build.discovery import ROOT, jobs, tools
+from infra.local.emulator import EmulatorMissing, run_emulator
+from infra.local.sample.solved import SOLVED
+from shared.core.caller import Caller
+from shared.core.log import only_warnings
+from shared.core.settings import Settings
+from shared.runtime.context import Backend
+from shared.runtime.invocation import call
+from shared.runtime.job import Report, run_job
+from tests.support.fakes.readwise import TOKEN, FakeReadwise
+from tests.support.gateway_process import SECRET
+from tests.support.tool_calls import request_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.costs.workload import Figures
+    from shared.runtime.job import Job
+
+OUTPUT: Final = Path(__file__).with_name("measured.json")
+INDEXES: Final = ROOT / "firestore.indexes.json"
+SIZES: Final = (1_000, 4_000)
+ROUNDS: Final = 5
+"""Calls of each kind, of which the mean is taken."""
+DIMENSION: Final = 768
+READER: Final = Caller.of("reader")
+FIRST: Final = ("ingest", "embed", "cards", "extract", "cluster", "index")
+"""The jobs that new texts wait for, in their order."""
+
+
+class Base:
+    """A knowledge base, and what it takes to work with it."""
+
+    def __init__(self, size: int, folder: Path, library: FakeReadwise) -> None:
+        """Write the texts that it is made of."""
+        path = folder / f"{size}.jsonl"
+        path.write_text("\n".join(map(json.dumps, documents(size))), encoding="utf-8")
+        self.project = f"bench-costs-{size}"
+        self.embedder = CountingWords()
+        self._filling = self._backend(ingest_path=str(path))
+        self.backend = self._backend(readwise_token=SecretStr(TOKEN), readwise_url=library.base_url)
+        self.entries = Entries(self.backend.connection.client)
+
+    async def fill(self) -> dict[str, Figures]:
+        """Run the jobs that new texts wait for."""
+        by_name = {job.name: job for job in jobs()}
+        return {name: await self._run(by_name[name], self._filling) for name in FIRST}
+
+    async def rest(self) -> dict[str, Figures]:
+        """Run every job that has a schedule once more, and measure what that takes then."""
+        scheduled = [job for job in jobs() if job.schedule]
+        for job in scheduled:
+            await self._run(job, self.backend)
+        return {job.name: await self._run(job, self.backend) for job in scheduled}
+
+    async def share(self) -> None:
+        """Put the sample's solved problems in."""
+        await self._run(SOLVED, self.backend)
+
+    async def calls(self) -> list[Figures]:
+        """Make each call of the usual mix a few times, and tell the mean."""
+        shelves = await self._shelves()
+        by_name = {tool.name: tool for tool in tools()}
+        found = []
+        for kind in MIX:
+            taken = [
+                await self._call(by_name[kind.tool], kind.arguments(shelves, number))
+                for number in range(ROUNDS)
+            ]
+            found.append({name: mean(each[name] for each in taken) for name in taken[0]})
+        return found
+
+    async def stored(self) -> int:
+        """Bytes of all documents of the knowledge base and of their index entries."""
+        indexes = json.loads(INDEXES.read_text("utf-8"))
+        total = 0
+        async for collection in self.backend.connection.client.collections():
+            rules = rules_of(indexes, collection.id, DIMENSION)
+            async for each in collection.stream():
+                path, data = f"{collection.id}/{each.id}", each.to_dict() or {}
+                total += document_bytes(path, data, rules) + index_bytes(path, data, rules)
+        return total
+
+    async def aclose(self) -> None:
+        """Close what was opened."""
+        await self._filling.aclose()
+        await self.backend.aclose()
+
+    def _backend(self, **more: Any) -> Backend:
+        settings = Settings(google_cloud_project=self.project, **more)
+        return Backend(settings, embedder=self.embedder, generator=SampleWriter())
+
+    async def _run(self, job: Job, backend: Backend) -> Figures:
+        began, began_own, tokens = time.perf_counter(), time.process_time(), self.embedder.tokens
+        with scans() as seen:
+            report = await run_job(job, backend, seconds=math.inf)
+        if not isinstance(report, Report) or report.failures:
+            raise RuntimeError(f"{job.name}: {report}")
+        log_progress(f"{self.project}: {job.name}, {dict(report.counts)}")
+        seconds, own = time.perf_counter() - began, time.process_time() - began_own
+        cost = report.cost
+        return {
+            "read": cost.documents_read,
+            "index_reads": await self.entries.billed(seen),
+            "written": cost.documents_written,
+            "seconds": round(seconds, 3),
+            "processor": round(own, 3),
+            "embedded": self.embedder.tokens - tokens,
+            "input_tokens": cost.input_tokens,
+            "output_tokens": cost.output_tokens,
+        }
+
+    async def _call(self, tool: Any, arguments: Mapping[str, Any]) -> Figures:
+        request = request_of(tool, READER, dict(arguments))
+        began, tokens = time.process_time(), self.embedder.tokens
+        with scans() as seen:
+            answer = await call(tool, request, self.backend)
+        own = time.process_time() - began
+        if answer.error:
+            raise RuntimeError(f"{tool.name}: {answer.error}")
+        return {
+            "read": answer.receipt.documents_read,
+            "index_reads": await self.entries.billed(seen),
+            "written": answer.receipt.documents_written,
+            "seconds": answer.receipt.milliseconds / 1000,
+            "processor": own,
+            "embedded": self.embedder.tokens - tokens,
+            "bytes": len(answer.model_dump_json()),
+        }
+
+    async def _shelves(self) -> Shelves:
+        client = self.backend.connection.client
+        ids = {
+            name: [each.id async for each in client.collection(name).limit(ROUNDS).stream()]
+            for name in ("chunks", "sources", "clusters", "traces")
+        }
+        rows = list(abstracts(1_000))
+        pile = " ".join(row["text"] for row in rows)
+        return Shelves(
+            **ids,
+            tasks=[await self._task(number) for number in range(ROUNDS)],
+            questions=(f"{row['title']}, number {number}" for number, row in _endless(rows)),
+            materials=[
+                "\n\n".join(_cut(pile[start : start + MATERIALS]))
+                for start in range(0, ROUNDS * MATERIALS, MATERIALS)
+            ],
+            problems=[(row["title"][:100], row["text"][:800]) for row in rows[-ROUNDS:]],
+        )
+
+    async def _task(self, number: int) -> str:
+        tool = next(tool for tool in tools() if tool.name == "add_task")
+        request = request_of(tool, READER, {"title": f"Read passage {number}"})
+        answer = await call(tool, request, self.backend)
+        return str((answer.result or {})["task"]["task_id"])
+
+
+def _endless(rows: Sequence[dict[str, Any]]) -> Any:
+    return ((number, rows[number % len(rows)]) for number in count())
+
+
+def _cut(text: str) -> list[str]:
+    return [text[start : start + 500] for start in range(0, len(text), 500)]
+
+
+async def measure(sizes: Sequence[int], folder: Path) -> dict[str, Any]:
+    """Everything, as it is written down."""
+    by_size: list[dict[str, Any]] = []
+    for size in sizes:
+        with FakeReadwise() as library:
+            base = Base(size, folder, library)
+            found: dict[str, Any] = {"filling": await base.fill()}
+            await base.share()
+            found["stored"] = await base.stored()
+            found["calls"] = await base.calls()
+            found["idle"] = await base.rest()
+            await base.aclose()
+        by_size.append(found)
+    effects = {tool.name: tool.effect.value for tool in tools()}
+    calls: list[dict[str, Any]] = [
+        {"name": kind.name, "tool": kind.tool, "a_day": kind.a_day, "effect": effects[kind.tool]}
+        | {"work": _columns([each["calls"][place] for each in by_size])}
+        for place, kind in enumerate(MIX)
+    ]
+    sent = sum(each["a_day"] * each["work"].pop("bytes")[-1] for each in calls)
+    gateway = await gateway_operations() | gateway_seconds(folder / "gateway.log")
+    return {
+        "measured": f"{datetime.now(UTC):%Y-%m-%d}",
+        "base": "SciFact's abstracts, up to 1,000 characters each, as passages with 4 to 7 tags,"
+        " author and category among their facets; 18 solved problems",
+        "sizes": list(sizes),
+        "calls": calls,
+        "gateway": gateway | {"answer_bytes": round(sent / sum(each["a_day"] for each in calls))},
+        "filling": _by_job([each["filling"] for each in by_size]),
+        "idle": _by_job([each["idle"] for each in by_size]),
+        "stored": [each["stored"] for each in by_size],
+        "start": await start_seconds(),
+        "image": image_megabytes(),
+    }
+
+
+def _by_job(by_size: Sequence[Mapping[str, Figures]]) -> dict[str, dict[str, list[float]]]:
+    return {name: _columns([each[name] for each in by_size]) for name in by_size[0]}
+
+
+def _columns(rows: Sequence[Figures]) -> dict[str, list[float]]:
+    return {name: [round(row[name], 4) for row in rows] for name in rows[0]}
+
+
+def log_progress(text: str) -> None:
+    """Print how far the measurement has come."""
+    print(text, file=sys.stderr)  # noqa: T201 - a benchmark prints
+
+
+def main(sizes: Sequence[int] = SIZES, output: Path = OUTPUT) -> None:
+    """Measure at two sizes, and write the figures down."""
+    if not SCIFACT.is_file():
+        sys.exit(f"Skipped: {SCIFACT} is not here. It is no part of the project.")
+    os.environ["ACCESS_SECRETS"] = json.dumps([SECRET])  # the gateway does not start without
+    with ExitStack() as stack:
+        try:
+            os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
+        except EmulatorMissing as error:
+            sys.exit(str(error))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        found = asyncio.run(measure(sizes, folder))
+    output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    only_warnings()
+    match sys.argv[1:]:
+        case [small, large, *more]:
+            main([int(small), int(large)], Path(more[0]) if more else OUTPUT)
+        case _:
+            main()

@@ -1,0 +1,240 @@
+"""Write the tables of `docs/costs.md` and `docs/scale.md`: measured usage times published prices.
+
+Usage: python -m benchmarks.costs.tables
+
+Usage comes from `measured.json` (`python -m benchmarks.costs.measure`), prices from `prices.json`,
+the number of functions and their schedules from the declarations. Nothing else writes these tables,
+and no test compares them with the code: each page says on which day they were computed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.costs.prices import price_list
+from benchmarks.costs.scale import scale_tables, table_row
+from benchmarks.costs.usage import (
+    CALLS_A_DAY,
+    GIB,
+    NEW_CHUNKS,
+    Plan,
+    first_filling,
+    index_reads,
+    monthly,
+    plan_of,
+    runs_of,
+)
+from infra.build.discovery import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import date
+    from pathlib import Path
+
+    from infra.build.functions import Function
+
+COSTS: Final = ROOT / "docs" / "costs.md"
+SCALE: Final = ROOT / "docs" / "scale.md"
+SIZES: Final = (1_000, 10_000, 100_000)
+_ALERT: Final = re.compile(r"^ {4}\w+ = \{\n {6}title = ", re.MULTILINE)
+_CENT: Final = 0.005
+
+
+def main() -> None:
+    """Write the tables into both pages, with today's date."""
+    today = datetime.now(UTC).date()
+    write(COSTS, costs_tables(), today)
+    write(SCALE, scale_tables(), today)
+
+
+def write(page: Path, tables: Mapping[str, str], computed: date) -> None:
+    """Replace the tables of a page, each between the comments with its name, and their date.
+
+    Raises:
+        ValueError: The page has no place for one of them.
+    """
+    text = page.read_text("utf-8")
+    for name, table in {**tables, "computed": _computed(computed)}.items():
+        pattern = rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)"
+        text, count = re.subn(pattern, table.replace("\\", r"\\"), text, flags=re.DOTALL)
+        if count != 1:
+            raise ValueError(f"{page} has {count} places for the table {name!r} instead of one")
+    page.write_text(text, "utf-8")
+
+
+def _computed(day: date) -> str:
+    prices = price_list()
+    return (
+        f"Computed on {day} by `python -m benchmarks.costs.tables`, from what was measured on"
+        f" {plan_of(SIZES[0]).measured.on}\non the emulator and prices of {prices.region} as read"
+        f" on {prices.read} (`benchmarks/costs`). Not certain:\n"
+        f"{', '.join(prices.doubtful).lower()}.\n"
+    )
+
+
+def costs_tables() -> dict[str, str]:
+    """The tables of `docs/costs.md`, in Markdown, by name."""
+    plans = [plan_of(size) for size in SIZES]
+    tables = {
+        "month": _month_table(plans),
+        "filling": _filling_table(plans),
+        "remarks": [f"- {remark}" for remark in _remarks(plans)],
+    }
+    return {name: "\n".join(lines) + "\n" for name, lines in tables.items()}
+
+
+def _month_table(plans: Sequence[Plan]) -> list[str]:
+    bills = [monthly(plan) for plan in plans]
+    without = [monthly(replace(plan, model=False)) for plan in plans]
+    head = f"a month, {CALLS_A_DAY} calls a day"
+    amounts = [
+        table_row(title, (_number(bill[title].amount) for bill in bills))
+        for title in ("Firestore reads", "Firestore writes", "requests", "processors", "memory")
+    ]
+    amounts.insert(
+        1,
+        table_row(
+            "of these, entries of vector indexes",
+            (_number(index_reads(plan).month) for plan in plans),
+        ),
+    )
+    stored = (f"{plan.measured.stored / GIB:.2f}" for plan in plans)
+    tokens = (_number(bill["embedding"].amount) for bill in bills)
+    costly = [
+        title
+        for title in (row.title for row in bills[0].rows)
+        if any(bill[title].cost >= _CENT for bill in bills)
+    ]
+    return [
+        table_row(head, (f"{plan.chunks:,} chunks" for plan in plans)),
+        table_row("---", ("---:" for _ in plans)),
+        *(_titled(line) for line in amounts),
+        table_row("GiB stored", stored),
+        table_row("tokens embedded", tokens),
+        *(
+            table_row(f"{title}, $", (_cents(bill[title].cost) for bill in bills))
+            for title in costly
+        ),
+        table_row("together without a language model, $", (_cents(bill.cost) for bill in without)),
+        table_row("**together, $**", (f"**{_cents(bill.cost)}**" for bill in bills)),
+        table_row("if nothing were free, $", (_cents(bill.list_price) for bill in bills)),
+    ]
+
+
+def _titled(line: str) -> str:
+    """A line of amounts with the units of what Cloud Run bills."""
+    return line.replace("| processors |", "| vCPU-seconds |").replace(
+        "| memory |", "| GiB-seconds |"
+    )
+
+
+def _filling_table(plans: Sequence[Plan]) -> list[str]:
+    without = [first_filling(replace(plan, model=False)) for plan in plans]
+    with_model = [first_filling(plan) for plan in plans]
+    return [
+        table_row("filling it, once", (f"{plan.chunks:,} chunks" for plan in plans)),
+        table_row("---", ("---:" for _ in plans)),
+        table_row(
+            "Firestore writes", (_number(bill["Firestore writes"].amount) for bill in without)
+        ),
+        table_row("tokens embedded", (_number(bill["embedding"].amount) for bill in without)),
+        table_row("without a language model, $", (_cents(bill.cost) for bill in without)),
+        table_row(
+            "with one: cards, names of topics, extractions, $",
+            (_cents(bill.cost) for bill in with_model),
+        ),
+    ]
+
+
+def _remarks(plans: Sequence[Plan]) -> list[str]:
+    """What the sums hold, and what would bring them down."""
+    prices, bill, largest = price_list(), monthly(plans[0]), plans[-1]
+    lean = [monthly(plan).cost - monthly(replace(plan, recovery=False)).cost for plan in plans]
+    frequent = max((each for each in plans[0].functions if each.schedule), key=_runs).name
+    hourly = monthly(_rescheduled(plans[0], frequent, "0 * * * *"))
+    spared = bill["processors"].amount - hourly["processors"].amount
+    monthly_repair = monthly(_rescheduled(largest, "repair", "42 3 1 * *"))
+    weekly_health = monthly(_rescheduled(largest, "health", "57 4 * * 0"))
+    lazy = monthly(replace(plans[0], model=False))
+    return [
+        (
+            f"{bill['schedules'].amount:.0f} schedules cost ${bill['schedules'].cost:.2f}, however"
+            " often they run; three are free for all projects of a billing account. Each that is"
+            " dropped saves $0.10: `extract` without a language model, `trust` where nobody votes."
+        ),
+        (
+            f"The sums hold {NEW_CHUNKS} new passages a day, for which a language model takes"
+            f" ${bill.cost - lazy.cost:.2f}, and nothing with `GENERATION_PROVIDER=extractive`."
+        ),
+        (
+            "Firestore's free tier is for the database that is made first. Were that `access`, the"
+            f" sums would be {_listed([_without_free(plan) for plan in plans])} more."
+        ),
+        (
+            "Point-in-time recovery doubles what storage costs, and none of it is free:"
+            f" {_listed(lean)} of the sums above."
+        ),
+        (
+            f"With {largest.chunks:,} passages, `repair` once a month instead of once a week saves"
+            f" ${monthly(largest).cost - monthly_repair.cost:.2f}, and `health` once a week instead"
+            f" of each night ${monthly(largest).cost - weekly_health.cost:.2f}."
+        ),
+        (
+            f"`{frequent}` runs most often; once an hour instead, it would take {_number(spared)}"
+            f" of {_number(bill['processors'].amount)} vCPU-seconds less. They are free either way,"
+            " unless other projects of the billing account use them up."
+        ),
+        (
+            f"Alerts (only with `alert_email`) may add ${prices.prices['alerting'].amount:.2f}"
+            f" each, {_alerts()} of them. An instance of the gateway that always runs, and ends the"
+            " wait of a first call, is not in the sums either."
+        ),
+    ]
+
+
+def _alerts() -> int:
+    """How many alerts Terraform makes where somebody is to be told."""
+    return len(_ALERT.findall((ROOT / "infra" / "terraform" / "monitoring.tf").read_text("utf-8")))
+
+
+def _without_free(plan: Plan) -> float:
+    """Dollars that Firestore's free tier saves."""
+    rows = [monthly(plan)[title] for title in ("Firestore reads", "Firestore writes", "storage")]
+    return sum(row.list_price - row.cost for row in rows)
+
+
+def _runs(job: Function) -> float:
+    return runs_of(job.schedule).a_month
+
+
+def _rescheduled(plan: Plan, name: str, schedule: str) -> Plan:
+    """The same, but for the schedule of one job."""
+    return replace(
+        plan,
+        functions=[
+            replace(each, schedule=schedule) if each.name == name else each
+            for each in plan.functions
+        ],
+    )
+
+
+def _number(amount: float) -> str:
+    """A number with three digits that say something."""
+    digits = max(0, len(f"{amount:.0f}") - 3)
+    return f"{round(amount, -digits):,.0f}"
+
+
+def _cents(dollars: float) -> str:
+    return f"{dollars:,.2f}"
+
+
+def _listed(dollars: Sequence[float]) -> str:
+    *others, last = (f"${each:.2f}" for each in dollars)
+    return f"{', '.join(others)} and {last}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Credentials in, `Caller` out."""

@@ -1,0 +1,78 @@
+"""One line of the log for each call: who, what, how long, for how much. Never what was said.
+
+The log-based metrics in `infra/build/log_metrics.json` read these fields. A distribution cannot
+convert units, so what they read is in seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from shared.accounts.call_record import argument_sizes
+from shared.core.log import log
+
+if TYPE_CHECKING:
+    from functions.gateway.catalog import Declaration
+    from shared.accounts.keyring import Keyring
+    from shared.runtime.messages import CallAnswer, CallRequest
+
+EVENT: Final = "tool_call"
+_TASK: Final = "task in the log"
+_TASK_LENGTH: Final = 16
+"""Characters of a signature that tell the tasks of one user apart."""
+
+
+def log_call(
+    tool: Declaration,
+    request: CallRequest,
+    answer: CallAnswer,
+    keyring: Keyring,
+    *,
+    seconds: float,
+) -> None:
+    """Write the line.
+
+    Args:
+        tool: What was called.
+        request: The call.
+        answer: What came of it; its receipt holds what it cost the caller in the end.
+        keyring: Hashes the name of the task.
+        seconds: From the call's arrival to its answer.
+    """
+    receipt = answer.receipt
+    task = receipt.task or request.caller.task
+    facts = {
+        "task": task and task_hash(task, request.caller.user_id, keyring),
+        "notes": receipt.notes or None,
+        "code": answer.error and answer.error.code,
+        "embedding_seconds": _seconds(receipt.embedding_ms),
+        "bm25_seconds": _seconds(receipt.bm25_ms),
+    }
+    log.info(
+        EVENT,
+        tool=tool.name,
+        call_id=request.call_id,
+        user=request.caller.user_id,
+        outcome="error" if answer.error else "ok",
+        price=receipt.price or 0,
+        arguments=argument_sizes(request.arguments, tool.input_schema.get("properties", {})),
+        documents_read=receipt.documents_read,
+        documents_written=receipt.documents_written,
+        round_trips=receipt.round_trips,
+        milliseconds=receipt.milliseconds,
+        seconds=round(seconds, 4),
+        **{name: value for name, value in facts.items() if value is not None},
+    )
+
+
+def task_hash(task: str, user_id: str | None, keyring: Keyring) -> str:
+    """Hash a task's name, with a key: people write what they work on there, in a word or two.
+
+    When the secrets rotate, the hashes change.
+    """
+    return keyring.sign(_TASK, json.dumps([user_id, task]))[:_TASK_LENGTH]
+
+
+def _seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else round(milliseconds / 1000, 4)

@@ -1,0 +1,87 @@
+"""MCP completion: names that go on as somebody began to type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from functions.gateway.auth.visitor import visitor_of
+from functions.gateway.mcp.resource_links import variable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from functions.gateway.auth.visitor import Context, Visitor
+    from functions.gateway.calls.pipeline import Calls
+    from functions.gateway.catalog import Catalog
+    from functions.gateway.mcp.prompts import Prompts
+
+MAX_VALUES: Final = 100
+"""Values that the protocol allows in one answer."""
+_ID: Final = "_id"
+
+
+class Completions:
+    """Answers `completion/complete`."""
+
+    def __init__(self, catalog: Catalog, calls: Calls, prompts: Prompts) -> None:
+        """Complete arguments of these prompts, and of the catalogue's resource templates."""
+        self._catalog = catalog
+        self._calls = calls
+        self._prompts = prompts
+
+    async def complete(
+        self, context: Context, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
+        """Complete a value: of a prompt's argument to names, of a template's variable to ids."""
+        visitor, argument = visitor_of(context), params.argument
+        if isinstance(params.ref, types.PromptReference):
+            return await self._name(params.ref.name, argument, visitor)
+        return await self._id(params.ref.uri, argument, visitor)
+
+    async def _name(
+        self, prompt: str, argument: types.CompletionArgument, visitor: Visitor
+    ) -> types.CompleteResult:
+        declared = self._prompts.named(prompt).argument(argument.name)
+        if declared and declared.choices:
+            choices = declared.choices
+            return _result([choice for choice in choices if choice.startswith(argument.value)])
+        if declared and declared.kind:
+            return await self._ask(declared.kind, "name", argument.value, visitor)
+        return _result([])
+
+    async def _id(
+        self, uri: str, argument: types.CompletionArgument, visitor: Visitor
+    ) -> types.CompleteResult:
+        templates = [template.uri for _, template in self._catalog.readable(visitor.caller)]
+        if uri not in templates:
+            names = ", ".join(templates)
+            message = f"There is no resource template {uri[:200]!r}. There are: {names}"
+            raise MCPError(types.INVALID_PARAMS, message)
+        if argument.name != variable(uri) or not argument.name.endswith(_ID):
+            return _result([])
+        return await self._ask(argument.name.removesuffix(_ID), "id", argument.value, visitor)
+
+    async def _ask(
+        self, kind: str, field: str, prefix: str, visitor: Visitor
+    ) -> types.CompleteResult:
+        """Ask the tool that completes this kind. While it fails, nothing is completed."""
+        tool = self._catalog.completing(kind, visitor.caller)
+        if tool is None:
+            return _result([])
+        arguments = {"kind": kind, "prefix": prefix}
+        answer = await self._calls.call(tool, arguments, visitor)
+        if answer.result is None:
+            return _result([])
+        names, total = answer.result["names"], answer.result["total"]
+        values = list(dict.fromkeys(name[field] for name in names if name[field]))
+        return _result(values, total - (len(names) - len(values)))
+
+
+def _result(values: Sequence[str], total: int = 0) -> types.CompleteResult:
+    page = list(values[:MAX_VALUES])
+    total = max(total, len(values))
+    completion = types.Completion(values=page, total=total, has_more=total > len(page))
+    return types.CompleteResult(completion=completion)

@@ -1,0 +1,79 @@
+"""JSON-RPC messages of the revisions with a handshake, checked before the SDK reads them.
+
+There the SDK drops a request whose id is of the wrong type as if it were a notification, and
+answers what is no message with pydantic's own text, which quotes the message at length. From
+2026-07-28 on it checks messages itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pydantic_core
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types import PARSE_ERROR, JSONRPCNotification, jsonrpc_message_adapter
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+from functions.gateway.calls.arguments import MAX_DEPTH
+from functions.gateway.http_errors import json_rpc_error
+
+if TYPE_CHECKING:
+    from starlette.responses import JSONResponse
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_NO_JSON: Final = "The body is not valid JSON in UTF-8. Correct that and send it again."
+_TOO_DEEP: Final = (
+    "This request was not run. Its lists and objects are nested too deeply: an argument may have"
+    f" {MAX_DEPTH} levels of them. Correct this and send it again."
+)
+_NO_MESSAGE: Final = (
+    'The body is not a JSON-RPC 2.0 message. Send one object with "jsonrpc": "2.0", a "method" that'
+    ' is a string, "params" that are an object or missing, and an "id" that is a string or an'
+    ' integer; a notification has no "id".'
+)
+
+
+class CheckedMessages:
+    """Answers what is not a JSON-RPC message in words, with the status 400."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Guard this app, which hears of whole bodies only."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a message on, or say what is wrong with it."""
+        version = Headers(scope=scope).get(MCP_PROTOCOL_VERSION_HEADER)
+        if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            await self._app(scope, receive, send)
+            return
+        # The empty part comes last: the SDK copies parts, and holds the last one to the end.
+        parts = [b"", await Request(scope, receive).body()]
+        answer = _refusal(parts[-1]) or self._app
+
+        async def replay() -> Message:
+            if not parts:
+                return await receive()
+            part = parts.pop()
+            return {"type": "http.request", "body": part, "more_body": bool(parts)}
+
+        await answer(scope, replay, send)
+
+
+def _refusal(body: bytes) -> JSONResponse | None:
+    try:
+        content = pydantic_core.from_json(body)
+    except ValueError as error:
+        # The parser takes about 200 levels, and has no other sign of this than its message.
+        if str(error).startswith("recursion limit exceeded"):
+            return json_rpc_error(400, _TOO_DEEP)
+        return json_rpc_error(400, _NO_JSON, code=PARSE_ERROR)
+    try:
+        message = jsonrpc_message_adapter.validate_python(content, by_name=False)
+    except ValidationError:
+        return json_rpc_error(400, _NO_MESSAGE)
+    if isinstance(message, JSONRPCNotification) and "id" in content:
+        return json_rpc_error(400, _NO_MESSAGE)
+    return None

@@ -1,0 +1,84 @@
+"""Delete orphans: chunks and extractions that hang on nothing, tombstones, empty topics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.purge.sweep import Sweep, go_round
+from shared.extractions.heirs import show_heirs
+from shared.extractions.upkeep import ExtractionUpkeep
+from shared.pipeline.orphaned_chunks import PAGE, SETTLED, Leftovers
+
+if TYPE_CHECKING:
+    from shared.firestore.database import Document
+    from shared.runtime.context import Deps
+    from shared.runtime.job import Budget, Report
+
+
+async def delete_orphans(deps: Deps, budget: Budget, report: Report) -> None:
+    """Look at every chunk once a week: one read for it, and one for its source."""
+    leftovers = Leftovers(deps.database)
+
+    async def look(place: str) -> str | None:
+        page = await leftovers.chunks(place)
+        orphans = await leftovers.without_source(page, deps.clock())
+        deleted = await leftovers.delete_chunks(orphans, deps.clock())
+        report.counts += Counter(chunks=deleted)
+        return page[-1].id if page else None
+
+    await go_round("chunks", look, deps, budget, report)
+
+
+async def forget_tombstones(deps: Deps, budget: Budget, report: Report) -> None:
+    """Delete what is left of chunks that were deleted long ago and that the index job gave up.
+
+    Those that still wait for it stay: it takes them out as soon as it runs.
+    """
+    leftovers, before = Leftovers(deps.database), deps.clock() - SETTLED
+    last: Document | None = None
+    while page := await leftovers.tombstones(before, last):
+        forgotten = await leftovers.forget(page)
+        report.counts += Counter(tombstones=forgotten)
+        if len(page) < PAGE:
+            return
+        last = page[-1]
+        if budget.spent:
+            report.finished = False
+            return
+
+
+CHUNKS: Final = Sweep("chunks", delete_orphans)
+TOMBSTONES: Final = Sweep("tombstones", forget_tombstones)
+
+
+async def _count_gone(deps: Deps) -> int:
+    return await ExtractionUpkeep(deps.database).count()
+
+
+async def forget_topics(deps: Deps, budget: Budget, report: Report) -> None:
+    """Delete topics of which nothing is left."""
+    upkeep = ExtractionUpkeep(deps.database)
+    while forgotten := await upkeep.forget_empty_topics():
+        report.counts += Counter(topics=forgotten)
+        if budget.spent:
+            report.finished = False
+            return
+
+
+async def remove_orphans(deps: Deps, budget: Budget, report: Report) -> None:
+    """Look at every extraction once a week: one read for it, and one for its chunk."""
+    upkeep = ExtractionUpkeep(deps.database)
+
+    async def look(place: str) -> str | None:
+        page = await upkeep.page(place)
+        removed = await upkeep.remove(await upkeep.orphans(page))
+        report.counts += Counter(extractions=removed)
+        return page[-1].id if page else None
+
+    await go_round("extractions", look, deps, budget, report)
+
+
+DUPLICATES: Final = Sweep("duplicates", show_heirs, _count_gone)
+TOPICS: Final = Sweep("topics", forget_topics)
+EXTRACTIONS: Final = Sweep("extractions", remove_orphans)

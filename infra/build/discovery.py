@@ -1,0 +1,37 @@
+"""What there is to deploy: one glob, used by the catalogue, the bundles, the tests, local runs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from shared.runtime.job import Job
+    from shared.runtime.tool import Tool
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+def tools() -> list[Tool[Any, Any]]:
+    """Every tool, sorted by name. One that fails to import fails the build."""
+    return sorted(
+        (import_module(module).TOOL for module in _modules("functions/tools/*/*/tool.py")),
+        key=lambda tool: tool.name,
+    )
+
+
+def folder_of(tool: Tool[Any, Any]) -> str:
+    """The package of a tool, as `functions.tools.tasks.add_task`: its group, and its name."""
+    [path] = ROOT.glob(f"functions/tools/*/{tool.name}")
+    return ".".join(path.relative_to(ROOT).parts)
+
+
+def jobs() -> list[Job]:
+    """Every job, sorted by name."""
+    return [import_module(module).JOB for module in _modules("functions/jobs/*/job.py")]
+
+
+def _modules(pattern: str) -> list[str]:
+    paths = sorted(ROOT.glob(pattern))
+    return [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]

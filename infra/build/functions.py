@@ -1,0 +1,225 @@
+"""The functions that there are to deploy, and what each is given: it follows from declarations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from infra.build.discovery import folder_of, jobs, tools
+from infra.build.requirements import PYTHON
+from shared.runtime.capabilities import Need
+from shared.runtime.tool import Effect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from shared.runtime.job import Job
+    from shared.runtime.tool import Tool
+
+Kind = Literal["gateway", "tool", "job"]
+
+KNOWLEDGE: Final = "(default)"
+ACCESS: Final = "access"
+"""The database of credentials, accounts, calls and limits: the gateway's alone."""
+VIEWER: Final = "roles/datastore.viewer"
+USER: Final = "roles/datastore.user"
+ANSWERING: Final = 5
+"""Seconds that a tool's function has past its own time limit."""
+FINISHING: Final = 5 * 60
+"""Seconds that a job's function has past its budget, which ends between two steps."""
+LONGEST: Final = 30 * 60
+"""Seconds that Cloud Scheduler waits for an answer, at most: no job may have more."""
+GATEWAY_SECONDS: Final = 300
+
+_GATEWAY_MAIN: Final = '''\
+"""The Cloud Function of the gateway."""
+
+from functions.gateway.main import handle
+
+__all__ = ["handle"]
+'''
+_MAIN: Final = '''\
+"""The Cloud Function of `{name}`."""
+
+from shared.runtime.serving import {serve}  # first: its first import times the cold start
+
+from {module} import {declaration}
+
+handle = {serve}({declaration})
+'''
+
+SETTINGS_OF_GATEWAY: Final = (
+    *("google_cloud_project", "access_database", "public_url", "tool_urls", "trusted_proxies"),
+    *("local_user", "public_access", "allowed_origins", "max_request_bytes"),
+    *("requests_per_minute", "reads_per_minute", "writes_per_minute", "anonymous_per_minute"),
+    *("sign_ins_per_ten_minutes", "registrations_per_hour"),
+    *("google_client_id", "google_issuer", "allowed_emails", "allowed_domains"),
+    *("billing_url", "disabled_tools", "tool_timeouts", "tool_prices"),
+    *("embedding_provider", "openai_key_of_caller"),  # whether tools embed with callers' keys
+)
+"""Fields of `Settings`, without secrets, as in what follows."""
+SETTINGS_OF_TOOLS: Final = ("google_cloud_project", "firestore_database")
+SETTINGS_OF_JOBS: Final = (*SETTINGS_OF_TOOLS, "lease_seconds")
+SETTINGS_OF_NEEDS: Final = {
+    Need.EMBEDDING: (
+        "embedding_provider",
+        *("vertex_model", "vertex_dimension", "vertex_location", "vertex_base_url"),
+        *("openai_base_url", "openai_model", "openai_dimension", "openai_shortens"),
+        "openai_key_of_caller",
+    ),
+    Need.GENERATION: (
+        *("generation_provider", "generation_model", "generation_location", "vertex_base_url"),
+    ),
+    Need.READWISE: ("readwise_url",),
+    Need.INGEST_BUCKET: ("ingest_bucket",),
+    Need.BULK_BUCKET: ("bulk_bucket", "bulk_from"),
+}
+_SECRETS: Final = {Need.EMBEDDING: "OPENAI_API_KEY", Need.READWISE: "READWISE_TOKEN"}
+_ROLES: Final = {Need.EMBEDDING: "roles/aiplatform.user", Need.GENERATION: "roles/aiplatform.user"}
+_BUCKETS: Final = {
+    Need.INGEST_BUCKET: ("INGEST_BUCKET", "roles/storage.objectViewer"),
+    Need.BULK_BUCKET: ("BULK_BUCKET", "roles/storage.objectUser"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A function of the cloud.
+
+    Attributes:
+        name: Of the tool or the job; the gateway's is `gateway`.
+        kind: What it is.
+        main: The text of its `main.py`, whose `handle` is the entry point.
+        needs: What it reaches beside a database.
+        effect: What a tool does to data.
+        databases: The role that it has on each database that it opens.
+        settings: The settings that it reads, as environment variables: a change of another does
+            not touch it.
+        secrets: The settings that it takes from Secret Manager, where they are in use.
+        memory: MiB of an instance.
+        concurrency: Requests that an instance takes at once.
+        timeout: Seconds until a request is given up.
+        max_instances: How many instances there are at most.
+        schedule: When a job runs, in cron's format, in UTC; empty: only when asked.
+    """
+
+    name: str
+    kind: Kind
+    main: str
+    needs: frozenset[Need] = frozenset()
+    effect: Effect | None = None
+    databases: Mapping[str, str]
+    settings: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    memory: int
+    concurrency: int
+    timeout: int
+    max_instances: int
+    schedule: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its name in the cloud, where no underscore may stand."""
+        return self.name.replace("_", "-")
+
+    def entry_in_manifest(self, bundle: str) -> dict[str, Any]:
+        """What Terraform reads of it.
+
+        Args:
+            bundle: The path of its bundle in the bucket of deployments.
+        """
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "effect": self.effect.value if self.effect else None,
+            "bundle": bundle,
+            "runtime": f"python{PYTHON.replace('.', '')}",
+            "entry_point": "handle",
+            "memory_mib": self.memory,
+            "cpu": 1,  # less would mean a concurrency of 1, and more is needed beyond 4 GiB
+            "concurrency": self.concurrency,
+            "timeout_seconds": self.timeout,
+            "min_instances": 0,
+            "max_instances": self.max_instances,
+            "ingress": "ALLOW_INTERNAL_ONLY" if self.kind == "job" else "ALLOW_ALL",
+            "settings": sorted(self.settings),
+            "secrets": sorted(self.secrets),
+            "databases": dict(self.databases),
+            "project_roles": sorted({_ROLES[need] for need in self.needs if need in _ROLES}),
+            "buckets": dict(_BUCKETS[need] for need in sorted(self.needs) if need in _BUCKETS),
+            "schedule": self.schedule,
+        }
+
+
+def functions() -> list[Function]:
+    """Every function: the gateway, the tools, the jobs."""
+    return [_gateway(), *map(_of_tool, tools()), *map(_of_job, jobs())]
+
+
+def _gateway() -> Function:
+    return Function(
+        name="gateway",
+        kind="gateway",
+        main=_GATEWAY_MAIN,
+        databases={ACCESS: USER},
+        settings=_variables(SETTINGS_OF_GATEWAY),
+        secrets=("ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"),
+        memory=1024,  # long bodies alone may take 256 of it
+        concurrency=40,
+        timeout=GATEWAY_SECONDS,
+        max_instances=10,
+    )
+
+
+def _of_tool(tool: Tool[Any, Any]) -> Function:
+    return Function(
+        name=tool.name,
+        kind="tool",
+        main=_MAIN.format(
+            name=tool.name, serve="serve", module=f"{folder_of(tool)}.tool", declaration="TOOL"
+        ),
+        needs=tool.needs,
+        effect=tool.effect,
+        databases={KNOWLEDGE: VIEWER if tool.effect is Effect.READ else USER},
+        settings=_variables(SETTINGS_OF_TOOLS, *_of_needs(tool.needs), tool.settings),
+        secrets=_secrets(tool.needs),
+        memory=tool.memory,
+        concurrency=tool.concurrency,
+        timeout=math.ceil(tool.time_limit) + ANSWERING,
+        max_instances=10,
+    )
+
+
+def _of_job(job: Job) -> Function:
+    return Function(
+        name=job.name,
+        kind="job",
+        main=_MAIN.format(
+            name=job.name,
+            serve="serve_job",
+            module=f"functions.jobs.{job.name}.job",
+            declaration="JOB",
+        ),
+        needs=job.needs,
+        databases={KNOWLEDGE: USER},
+        settings=_variables(SETTINGS_OF_JOBS, *_of_needs(job.needs), job.settings),
+        secrets=_secrets(job.needs),
+        memory=job.memory,
+        concurrency=1,
+        timeout=math.ceil(job.timeout) + FINISHING,
+        max_instances=1,  # a second run would only hear that one is under way
+        schedule=job.schedule,
+    )
+
+
+def _variables(*settings: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({name.upper() for names in settings for name in names}))
+
+
+def _of_needs(needs: frozenset[Need]) -> list[tuple[str, ...]]:
+    return [SETTINGS_OF_NEEDS[need] for need in needs]
+
+
+def _secrets(needs: frozenset[Need]) -> tuple[str, ...]:
+    return tuple(_SECRETS[need] for need in needs if need in _SECRETS)

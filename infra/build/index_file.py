@@ -1,0 +1,203 @@
+"""Indexes, and the file they are declared in: `firestore.indexes.json`.
+
+The format is that of "Cloud Firestore Index Definition Reference" (Firebase documentation):
+composite and vector indexes under `indexes`; under `fieldOverrides`, what replaces the automatic
+indexes of a field.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from infra.build.query_shape import NAME, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Mode(StrEnum):
+    """How an index holds a field."""
+
+    ASCENDING = "ASCENDING"
+    DESCENDING = "DESCENDING"
+    CONTAINS = "CONTAINS"
+    VECTOR = "VECTOR"
+
+
+class IndexField(NamedTuple):
+    """A field of an index; `dimension` is 0 unless its mode is VECTOR."""
+
+    path: str
+    mode: Mode = Mode.ASCENDING
+    dimension: int = 0
+
+
+class Index(NamedTuple):
+    """An index; two are equal when Firestore would keep them as one.
+
+    Build it with `Index.of`, which leaves out the `__name__` that Firestore adds by itself.
+    """
+
+    collection: str
+    scope: Scope
+    fields: tuple[IndexField, ...]
+
+    @classmethod
+    def of(cls, collection: str, scope: Scope, fields: Iterable[IndexField]) -> Index:
+        """The index of these fields, without the `__name__` that goes without saying."""
+        given = tuple(fields)
+        bare = cls(collection, scope, tuple(field for field in given if field.path != NAME))
+        said = bare.is_vector or (bare.fields and bare.complete == given)
+        return bare if said else cls(collection, scope, given)
+
+    @property
+    def complete(self) -> tuple[IndexField, ...]:
+        """The fields by which its entries are sorted: with `__name__`, unless by a vector.
+
+        "By default, the `__name__` field is sorted in the same direction of the last sorted field
+        in the index definition" ("Index types in Cloud Firestore", Firebase documentation).
+        """
+        if self.is_vector or self.fields[-1].path == NAME:
+            return self.fields
+        modes = [field.mode for field in self.fields if field.mode is not Mode.CONTAINS]
+        return (*self.fields, IndexField(NAME, modes[-1] if modes else Mode.ASCENDING))
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether it serves nearest-neighbour queries."""
+        return any(field.mode is Mode.VECTOR for field in self.fields)
+
+    @property
+    def is_single_field(self) -> bool:
+        """Whether it belongs under `fieldOverrides`, not under `indexes`."""
+        return len(self.fields) == 1 and self.fields[0].path != NAME and not self.is_vector
+
+    def to_json(self) -> dict[str, Any]:
+        """Its entry under `indexes`."""
+        return {
+            "collectionGroup": self.collection,
+            "queryScope": str(self.scope),
+            "fields": [{"fieldPath": field.path} | _mode_json(field) for field in self.fields],
+        }
+
+    def __str__(self) -> str:
+        """One line for people."""
+        fields = ", ".join(f"{field.path} {field.mode}" for field in self.fields)
+        return f"{self.collection} ({self.scope}): {fields}"
+
+
+_AUTOMATIC: Final = (Mode.ASCENDING, Mode.DESCENDING, Mode.CONTAINS)
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """What `firestore.indexes.json` declares.
+
+    Attributes:
+        composites: The entries under `indexes`.
+        overrides: By collection and field path, the single-field indexes that replace the automatic
+            ones; empty where the field is exempt.
+    """
+
+    composites: frozenset[Index]
+    overrides: Mapping[tuple[str, str], frozenset[Index]]
+
+    @classmethod
+    def parse(cls, text: str) -> IndexFile:
+        """Read the file's text.
+
+        Raises:
+            KeyError: An entry lacks a field that the format requires.
+            ValueError: It isn't JSON, or names a scope or mode that doesn't exist.
+        """
+        content = json.loads(text)
+        entries = content.get("fieldOverrides", [])
+        return cls(
+            composites=frozenset(map(_composite, content.get("indexes", []))),
+            overrides={
+                (entry["collectionGroup"], entry["fieldPath"]): _override(entry)
+                for entry in entries
+                if "indexes" in entry
+            },
+        )
+
+    def single_field_indexes(self, collection: str, path: str) -> frozenset[Index]:
+        """The single-field indexes of a field, automatic or declared.
+
+        By default there is one ascending, one descending and one array-contains index for the
+        scope of a collection, none for a collection group. A subfield inherits the override of
+        the map it is in, and any field that of `*` ("Index types in Cloud Firestore", "Automatic
+        indexes" and "Automatic index exemptions").
+        """
+        for declared in (*_with_parents(path), "*"):
+            if (collection, declared) in self.overrides:
+                return frozenset(
+                    index._replace(fields=(index.fields[0]._replace(path=path),))
+                    for index in self.overrides[collection, declared]
+                )
+        if path == NAME:
+            return frozenset()
+        return frozenset(
+            Index(collection, Scope.COLLECTION, (IndexField(path, mode),)) for mode in _AUTOMATIC
+        )
+
+    def additions(self, indexes: Iterable[Index]) -> dict[str, Any]:
+        """What to add to the file for these indexes: composites, and whole overrides."""
+        composites, overrides = [], dict[tuple[str, str], set[Index]]()
+        for index in sorted(indexes):
+            if index.is_single_field:
+                field = index.collection, index.fields[0].path
+                overrides.setdefault(field, set(self.single_field_indexes(*field))).add(index)
+            else:
+                composites.append(index.to_json())
+        return {
+            "indexes": composites,
+            "fieldOverrides": [_override_json(*field, overrides[field]) for field in overrides],
+        }
+
+
+def _composite(entry: dict[str, Any]) -> Index:
+    fields = [_field(field["fieldPath"], field) for field in entry["fields"]]
+    return Index.of(entry["collectionGroup"], Scope(entry["queryScope"]), fields)
+
+
+def _override(entry: dict[str, Any]) -> frozenset[Index]:
+    return frozenset(
+        Index(
+            entry["collectionGroup"],
+            Scope(index.get("queryScope", Scope.COLLECTION)),
+            (_field(entry["fieldPath"], index),),
+        )
+        for index in entry["indexes"]
+    )
+
+
+def _field(path: str, entry: dict[str, Any]) -> IndexField:
+    if "vectorConfig" in entry:
+        return IndexField(path, Mode.VECTOR, int(entry["vectorConfig"]["dimension"]))
+    return IndexField(path, Mode(entry.get("arrayConfig") or entry["order"]))
+
+
+def _mode_json(field: IndexField) -> dict[str, Any]:
+    if field.mode is Mode.VECTOR:
+        return {"vectorConfig": {"dimension": field.dimension, "flat": {}}}
+    return {"arrayConfig" if field.mode is Mode.CONTAINS else "order": str(field.mode)}
+
+
+def _override_json(collection: str, path: str, indexes: Iterable[Index]) -> dict[str, Any]:
+    return {
+        "collectionGroup": collection,
+        "fieldPath": path,
+        "indexes": [
+            {"queryScope": str(index.scope)} | _mode_json(index.fields[0])
+            for index in sorted(indexes)
+        ],
+    }
+
+
+def _with_parents(path: str) -> list[str]:
+    parts = path.split(".")
+    return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]

@@ -1,0 +1,197 @@
+"""Which indexes a Firestore query needs (native mode, Standard edition).
+
+The emulator answers every query; production answers FAILED_PRECONDITION where an index is missing.
+The rules are those of the Firebase documentation, mostly its page "Index types in Cloud Firestore";
+where it leaves a doubt, the stricter reading holds: at worst, an index too many.
+
+- Each disjunct of a query is a scan of its own, in the sort order of the whole query.
+- A scan needs an index of: the fields compared for equality, in any order and direction, with at
+  most one array field among them; then the sort order, field by field in its directions; then
+  what is added up ("Index properties"). A descending order needs an index of its own: indexes
+  aren't read backwards ("Queries supported by manual indexes").
+- Indexes of equality fields that end in the same sort order can be merged ("Use index merging").
+  The documentation promises that for equality clauses "and, optionally, an `orderBy` clause", so
+  not where ranges, sums or, with an order, disjunctions are involved.
+- A nearest-neighbour query needs one index of exactly its prefilter, the vector last ("Search with
+  vector embeddings", "Create and manage vector indexes").
+- A collection group needs indexes of its own scope, single fields too, unless it is read whole
+  ("Queries supported by collection group indexes").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from infra.build.index_file import Index, IndexField, Mode
+from infra.build.query_shape import NAME, Comparison, Direction, Order
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from infra.build.index_file import IndexFile
+    from infra.build.query_shape import Disjunct, QueryShape, Scope
+
+_BY_NAME: Final = (IndexField(NAME),)
+_ARRAYS: Final = (Comparison.CONTAINS, Comparison.CONTAINS_ANY)
+_DISJUNCTIVE: Final = {Comparison.IN, Comparison.CONTAINS_ANY}
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What one disjunct of a query asks of the indexes.
+
+    Attributes:
+        collection: The collection's id.
+        scope: What it ranges over.
+        filters: What an index has to begin with, in any order: equalities count as ascending.
+        suffix: What it has to end with: the sort order down to `__name__`, or the vector.
+        mergeable: Whether several indexes with that suffix may share the filters between them.
+    """
+
+    collection: str
+    scope: Scope
+    filters: frozenset[IndexField]
+    suffix: tuple[IndexField, ...]
+    mergeable: bool
+
+    def covered(self, index: Index) -> frozenset[IndexField] | None:
+        """The filters that an index answers; None if the scan can't read it at all."""
+        if (index.collection, index.scope) != (self.collection, self.scope):
+            return None
+        cut = len(index.complete) - len(self.suffix)
+        if cut < 0 or index.complete[cut:] != self.suffix:
+            return None
+        prefix = frozenset(map(_any_direction, index.complete[:cut]))
+        return prefix if prefix <= self.filters else None
+
+
+def scans(shape: QueryShape, dimension: int) -> frozenset[Scan]:
+    """The scans that a query is made of.
+
+    Args:
+        shape: The query.
+        dimension: What vector indexes are declared with; the length of the query's own vector
+            doesn't count, since the emulator may hold another model's vectors.
+    """
+    return frozenset(_scan(shape, disjunct, dimension) for disjunct in shape.disjuncts)
+
+
+def required_indexes(scan: Scan, file: IndexFile) -> frozenset[Index]:
+    """The indexes to declare so that the scan can run; none if it can already."""
+    if serving_indexes(scan, file) is not None:
+        return frozenset()
+    if scan.suffix != _BY_NAME:
+        fields = (*sorted(scan.filters), *scan.suffix)
+        return frozenset({Index.of(scan.collection, scan.scope, fields)})
+    answered = frozenset[IndexField]().union(*_candidates(scan, file).values())
+    return frozenset(
+        Index(scan.collection, scan.scope, (field,)) for field in scan.filters - answered
+    )
+
+
+def serving_indexes(scan: Scan, file: IndexFile) -> frozenset[Index] | None:
+    """The declared or automatic indexes that the scan reads; None if it can't run.
+
+    One index that answers every filter is preferred to a merge.
+    """
+    if not scan.filters and scan.suffix == _BY_NAME:
+        return frozenset()
+    candidates = _candidates(scan, file)
+    whole = [index for index, covered in candidates.items() if covered == scan.filters]
+    if whole:
+        return frozenset({min(whole)})
+    return _merge(scan.filters, candidates) if scan.filters and scan.mergeable else None
+
+
+def _scan(shape: QueryShape, disjunct: Disjunct, dimension: int) -> Scan:
+    constant = _constant_paths(shape)
+    order = [
+        IndexField(path, Mode(direction))
+        for path, direction in _sort_order(shape)
+        if path not in constant
+    ]
+    in_order = {field.path for field in order}
+    filters = frozenset(
+        IndexField(path, Mode.CONTAINS if comparison in _ARRAYS else Mode.ASCENDING)
+        for path, comparison in disjunct
+        if comparison in _ARRAYS or (comparison is not Comparison.RANGE and path not in in_order)
+    )
+    if shape.nearest:
+        vector = IndexField(shape.nearest.path, Mode.VECTOR, dimension)
+        suffix = (*(field for field in order if field.path != NAME), vector)
+    else:
+        suffix = tuple(order)
+    return Scan(shape.collection, shape.scope, filters, suffix, _mergeable(shape, suffix))
+
+
+def _sort_order(shape: QueryShape) -> list[Order]:
+    """The explicit order, then what is implied by ranges and by sums, then `__name__`.
+
+    Implied fields follow in lexicographical order, in the direction of the last explicit one
+    (`StructuredQuery.order_by`, Firestore API reference); `FindNearest` supersedes the order.
+    That summed fields follow in that way too is how the index definitions of Firebase's own
+    integration tests have it.
+    """
+    explicit = () if shape.nearest else shape.orders
+    direction = explicit[-1].direction if explicit else Direction.ASCENDING
+    listed = {order.path for order in explicit}
+    ranges = {path for path, comparison in _filters(shape) if comparison is Comparison.RANGE}
+    ranges -= listed | {NAME}
+    sums = {path for _, path in shape.aggregates if path is not None} - listed - ranges
+    implied = (*sorted(ranges), *sorted(sums), NAME)
+    orders = [*explicit, *(Order(path, direction) for path in implied)]
+    return orders[: [order.path for order in orders].index(NAME) + 1]
+
+
+def _constant_paths(shape: QueryShape) -> set[str]:
+    """Fields that are equal in every result, so that sorting by them means nothing."""
+    if len(shape.disjuncts) > 1:
+        return set()
+    equal = {path for path, comparison in _filters(shape) if comparison is Comparison.EQUAL}
+    return equal - {NAME}
+
+
+def _mergeable(shape: QueryShape, suffix: tuple[IndexField, ...]) -> bool:
+    if suffix == _BY_NAME:
+        return True
+    comparisons = {comparison for _, comparison in _filters(shape)}
+    sums = any(path for _, path in shape.aggregates)
+    only_equal = not comparisons & {Comparison.RANGE, *_DISJUNCTIVE}
+    return only_equal and len(shape.disjuncts) == 1 and not sums and shape.nearest is None
+
+
+def _filters(shape: QueryShape) -> Disjunct:
+    return frozenset(chain.from_iterable(shape.disjuncts))
+
+
+def _any_direction(field: IndexField) -> IndexField:
+    return field._replace(mode=Mode.ASCENDING) if field.mode is Mode.DESCENDING else field
+
+
+def _candidates(scan: Scan, file: IndexFile) -> dict[Index, frozenset[IndexField]]:
+    fields = scan.filters or scan.suffix[:1]
+    singles = [Index(scan.collection, scan.scope, (field,)) for field in fields]
+    existing = {
+        i for i in singles if i in file.single_field_indexes(i.collection, i.fields[0].path)
+    }
+    covered = {index: scan.covered(index) for index in file.composites | existing}
+    return {index: filters for index, filters in covered.items() if filters is not None}
+
+
+def _merge(
+    filters: frozenset[IndexField], candidates: Mapping[Index, frozenset[IndexField]]
+) -> frozenset[Index] | None:
+    """Indexes that answer all filters together, each time the one that answers most of the rest."""
+    chosen: set[Index] = set()
+    rest = filters
+    while rest:
+        best = max(
+            sorted(candidates), key=lambda index: len(candidates[index] & rest), default=None
+        )
+        if best is None or not candidates[best] & rest:
+            return None
+        chosen.add(best)
+        rest -= candidates[best]
+    return frozenset(chosen)

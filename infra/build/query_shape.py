@@ -1,0 +1,197 @@
+"""A query as far as indexes matter: what it compares, how it sorts, what it adds up; no values.
+
+Shapes are built from the request that goes over the wire, so whatever a client can send can be
+described.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pydantic import TypeAdapter
+
+if TYPE_CHECKING:
+    from google.cloud.firestore_v1.types import StructuredAggregationQuery, StructuredQuery
+
+NAME: Final = "__name__"
+"""The pseudo field that holds a document's path."""
+DEFAULT_DATABASE: Final = "(default)"
+
+
+class Scope(StrEnum):
+    """What a query or an index ranges over."""
+
+    COLLECTION = "COLLECTION"
+    COLLECTION_GROUP = "COLLECTION_GROUP"
+
+
+class Direction(StrEnum):
+    """Which way a field is sorted."""
+
+    ASCENDING = "ASCENDING"
+    DESCENDING = "DESCENDING"
+
+
+class Comparison(StrEnum):
+    """How a filter compares: operators that need the same index are one comparison."""
+
+    EQUAL = "="
+    IN = "in"
+    CONTAINS = "contains"
+    CONTAINS_ANY = "contains any of"
+    RANGE = "range"
+
+
+class Filter(NamedTuple):
+    """One field and how it is compared; to what doesn't matter."""
+
+    path: str
+    comparison: Comparison
+
+
+class Order(NamedTuple):
+    """One field of a sort order."""
+
+    path: str
+    direction: Direction
+
+
+class Nearest(NamedTuple):
+    """A nearest-neighbour stage: the vector field, and the length of the vector asked with."""
+
+    path: str
+    dimension: int
+
+
+class Aggregate(NamedTuple):
+    """`count`, `sum` or `avg`, and the field it reads (None for a count)."""
+
+    function: str
+    path: str | None
+
+
+Disjunct = frozenset[Filter]
+"""Filters that must all hold."""
+
+
+@dataclass(frozen=True)
+class QueryShape:
+    """What a query asks of the indexes.
+
+    Attributes:
+        collection: The collection's id; subcollections of the same id share their indexes.
+        scope: One collection, or all of this id.
+        disjuncts: The filters in disjunctive normal form; one empty disjunct where there are none.
+        orders: The explicit sort order, in its order.
+        nearest: The vector stage, if any.
+        aggregates: What is counted or added up, if anything.
+        database: Which database it asks.
+    """
+
+    collection: str
+    scope: Scope = Scope.COLLECTION
+    disjuncts: frozenset[Disjunct] = frozenset({frozenset()})
+    orders: tuple[Order, ...] = ()
+    nearest: Nearest | None = None
+    aggregates: frozenset[Aggregate] = frozenset()
+    database: str = DEFAULT_DATABASE
+
+    @classmethod
+    def of_request(cls, request: dict[str, Any]) -> QueryShape:
+        """The shape of a request as google-cloud-firestore builds it."""
+        database = request["parent"].split("/")[3]  # projects/P/databases/D/documents...
+        if "structured_aggregation_query" in request:
+            return cls.of_aggregation(request["structured_aggregation_query"], database)
+        return cls.of_query(request["structured_query"], database)
+
+    @classmethod
+    def of_query(cls, query: StructuredQuery, database: str = DEFAULT_DATABASE) -> QueryShape:
+        """The shape of a `RunQuery` request's query."""
+        source = query.from_[0]
+        return cls(
+            collection=source.collection_id,
+            scope=Scope.COLLECTION_GROUP if source.all_descendants else Scope.COLLECTION,
+            disjuncts=_disjuncts(query.where) if "where" in query else frozenset({frozenset()}),
+            orders=tuple(
+                Order(order.field.field_path, Direction[order.direction.name])
+                for order in query.order_by
+            ),
+            nearest=_nearest(query.find_nearest) if "find_nearest" in query else None,
+            database=database,
+        )
+
+    @classmethod
+    def of_aggregation(
+        cls, query: StructuredAggregationQuery, database: str = DEFAULT_DATABASE
+    ) -> QueryShape:
+        """The shape of a `RunAggregationQuery` request's query."""
+        aggregates = frozenset(_aggregate(aggregation) for aggregation in query.aggregations)
+        inner = cls.of_query(query.structured_query, database)
+        return replace(inner, nearest=None, aggregates=aggregates)
+
+    @classmethod
+    def from_json(cls, line: str) -> QueryShape:
+        """The inverse of `to_json`."""
+        return _JSON.validate_json(line)
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return _JSON.dump_json(self).decode()
+
+    def __str__(self) -> str:
+        """One line for people."""
+        filters = " or ".join(sorted(map(_described, self.disjuncts)))
+        parts = [
+            self.collection + (" (group)" if self.scope is Scope.COLLECTION_GROUP else ""),
+            f"where {filters}" if filters else "",
+            "order by " + ", ".join(" ".join(order) for order in self.orders)
+            if self.orders
+            else "",
+            f"nearest by {self.nearest.path}" if self.nearest else "",
+            *sorted(f"{function}({path or '*'})" for function, path in self.aggregates),
+        ]
+        return " ".join(part for part in parts if part)
+
+
+_JSON: Final = TypeAdapter(QueryShape)
+
+_COMPARISONS: Final = {
+    "EQUAL": Comparison.EQUAL,
+    "IN": Comparison.IN,
+    "ARRAY_CONTAINS": Comparison.CONTAINS,
+    "ARRAY_CONTAINS_ANY": Comparison.CONTAINS_ANY,
+    "IS_NULL": Comparison.EQUAL,
+    "IS_NAN": Comparison.EQUAL,
+}
+"""Every other operator scans a range: <, <=, >, >=, !=, not-in, IS NOT NULL, IS NOT NAN."""
+
+
+def _disjuncts(where: StructuredQuery.Filter) -> frozenset[Disjunct]:
+    if "composite_filter" not in where:
+        leaf = where.unary_filter if "unary_filter" in where else where.field_filter
+        comparison = _COMPARISONS.get(leaf.op.name, Comparison.RANGE)
+        return frozenset({frozenset({Filter(leaf.field.field_path, comparison)})})
+    parts = [_disjuncts(part) for part in where.composite_filter.filters]
+    if where.composite_filter.op.name == "OR":
+        return frozenset().union(*parts)
+    return frozenset(frozenset().union(*choice) for choice in product(*parts))
+
+
+def _nearest(stage: StructuredQuery.FindNearest) -> Nearest:
+    vector = stage.query_vector.map_value.fields["value"].array_value.values
+    return Nearest(stage.vector_field.field_path, len(vector))
+
+
+def _aggregate(aggregation: StructuredAggregationQuery.Aggregation) -> Aggregate:
+    if "sum" in aggregation:
+        return Aggregate("sum", aggregation.sum.field.field_path)
+    if "avg" in aggregation:
+        return Aggregate("avg", aggregation.avg.field.field_path)
+    return Aggregate("count", None)
+
+
+def _described(disjunct: Disjunct) -> str:
+    return " and ".join(f"{path} {comparison}" for path, comparison in sorted(disjunct))

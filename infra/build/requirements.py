@@ -1,0 +1,147 @@
+"""The distributions that a bundle installs: what its modules import, locked with all of theirs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import distributions
+from typing import TYPE_CHECKING, Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from infra.build.discovery import ROOT
+from shared.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
+
+PYTHON: Final = "3.11"
+"""What functions run on: the oldest that Carrel supports, for which constraints.txt is made."""
+CONSTRAINTS: Final = ROOT / "constraints.txt"
+_TARGET: Final = ("--python-version", PYTHON, "--python-platform", "x86_64-manylinux_2_28")
+_TIME_ZONES: Final = "tzdata"
+"""`zoneinfo` of the standard library reads it, and images of the cloud have no such files."""
+
+
+def requirements_of(
+    modules: Iterable[str], extras: tuple[str, ...] = ("local-embedding",)
+) -> frozenset[str]:
+    """What `pyproject.toml` asks for of the distributions that hold these modules.
+
+    Args:
+        modules: Those that functions import.
+        extras: What may be installed, beside what always is.
+
+    Raises:
+        InvalidInput: A module's distribution is not named there, or there is none.
+    """
+    declared, requirements = _declared(extras), set[str]()
+    for module in modules:
+        name = _distribution_of(module)
+        if name is None:
+            continue
+        if name not in declared:
+            raise InvalidInput(f"{module} is imported, but pyproject.toml does not name {name}.")
+        requirements.add(declared[name])
+    return frozenset(requirements)
+
+
+def locked(requirements: Collection[str], cache: Path) -> str:
+    """The text of a `requirements.txt`: each distribution in one version, with its hashes.
+
+    Args:
+        requirements: What is needed; the versions are those of constraints.txt.
+        cache: A folder in which texts are kept, so that nothing is resolved twice.
+
+    Raises:
+        InvalidInput: uv cannot resolve them, or comes upon one that constraints.txt lacks.
+    """
+    lines = "".join(f"{requirement}\n" for requirement in sorted(requirements))
+    key = sha256(f"{_TARGET}{lines}{CONSTRAINTS.read_text()}".encode()).hexdigest()[:16]
+    path = cache / f"{key}.txt"
+    if not path.exists():
+        text = _resolved(lines)
+        _require_pins(text)
+        cache.mkdir(parents=True, exist_ok=True)
+        unfinished = cache / f"{key}.unfinished"
+        unfinished.write_text(text)
+        unfinished.replace(path)
+    return path.read_text()
+
+
+def _resolved(lines: str) -> str:
+    command = [sys.executable, "-m", "uv", "pip", "compile", "-", *_TARGET]
+    options = ["--generate-hashes", "--no-header", "--no-annotate", "-c", str(CONSTRAINTS)]
+    done = subprocess.run(  # noqa: S603 - uv
+        [*command, *options, "--quiet"],
+        input=lines,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    if done.returncode:
+        raise InvalidInput(f"uv cannot lock what a bundle needs:\n{done.stderr.strip()}")
+    return done.stdout
+
+
+def _require_pins(text: str) -> None:
+    pinned = {_bare(line) for line in CONSTRAINTS.read_text().splitlines() if "==" in line}
+    lines = [line.split()[0] for line in text.splitlines() if "==" in line]
+    if new := sorted({_bare(line) for line in lines} - pinned):
+        raise InvalidInput(f"constraints.txt lacks {', '.join(new)}. Run `make lock`.")
+
+
+def _bare(pin: str) -> str:
+    """A pin without its marker, its name as PyPI compares it."""
+    name, _, version = pin.partition(";")[0].strip().partition("==")
+    return f"{canonicalize_name(name)}=={version}"
+
+
+@cache
+def _declared(extras: tuple[str, ...]) -> dict[str, str]:
+    """What `pyproject.toml` says of each distribution that may be imported, by its name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    optional = (line for extra in extras for line in project["optional-dependencies"][extra])
+    lines = [*project["dependencies"], *optional]
+    return {canonicalize_name(Requirement(line).name): line for line in lines}
+
+
+def _distribution_of(module: str) -> str | None:
+    """Who brings a module: None if it is the standard library's, or a name within a module.
+
+    Raises:
+        InvalidInput: Nobody does.
+    """
+    if module == "zoneinfo":
+        return _TIME_ZONES
+    package = module.partition(".")[0]
+    if package in sys.stdlib_module_names:
+        return None
+    if package not in _packages():
+        raise InvalidInput(f"{module} is imported, but nothing that is installed brings it.")
+    return _owners().get(module)
+
+
+@cache
+def _packages() -> frozenset[str]:
+    """All that can be imported by a name without a dot."""
+    return frozenset(module.partition(".")[0] for module in _owners())
+
+
+@cache
+def _owners() -> dict[str, str]:
+    """The distribution of each installed module: to ask Python itself would import packages."""
+    owners: dict[str, str] = {}
+    for distribution in distributions():
+        name = canonicalize_name(distribution.name)  # which is read from a file, each time anew
+        for file in distribution.files or ():
+            if file.suffix in {".py", ".so"}:
+                parts = (*file.parts[:-1], file.name.partition(".")[0])
+                owners[".".join(parts).removesuffix(".__init__")] = name
+    return owners

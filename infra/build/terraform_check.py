@@ -1,0 +1,204 @@
+"""Looks for faults in Terraform's files: `python -m infra.build.terraform_check`.
+
+Their syntax and what refers to what is checked without Terraform; its formatter and its validation
+run where it is installed, the latter with the plugins that `terraform init` has brought.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import hcl2
+from lark.exceptions import LarkError
+
+from infra.build.discovery import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+FOLDER: Final = ROOT / "infra" / "terraform"
+EXAMPLE: Final = "example.tfvars.json"
+_REFERENCE: Final = re.compile(r"(?<![\w.\"-])(?:var\.\w+|local\.\w+|(?:data\.)?google_\w+\.\w+)")
+_COMMENTS: Final = "__comments__"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Where something is referred to.
+
+    Attributes:
+        name: What is, such as `var.region` or `google_storage_bucket.texts`.
+        file: The name of the file.
+        inside: What is defined there, by a name of the same form.
+    """
+
+    name: str
+    file: str
+    inside: str
+
+
+@dataclass(slots=True)
+class Configuration:
+    """What a folder of files defines and uses.
+
+    Attributes:
+        defined: The file that defines each thing.
+        uses: What is referred to.
+        faults: What is wrong with the files by themselves.
+    """
+
+    defined: dict[str, str] = field(default_factory=dict)
+    uses: list[Use] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, folder: Path) -> Configuration:
+        """Read all files of a folder."""
+        found = cls()
+        for path in sorted(folder.glob("*.tf")):
+            try:
+                blocks = hcl2.loads(path.read_text("utf-8"))
+            except LarkError as error:
+                found.faults.append(f"{path.name}: {_first_line(error)}")
+                continue
+            for name, body in _definitions(blocks):
+                found._add(name, body, path.name)
+        return found
+
+    def _add(self, name: str, body: Any, file: str) -> None:
+        if "." in name and name in self.defined:
+            self.faults.append(f"{file}: {name} is defined in {self.defined[name]} too")
+        self.defined[name] = file
+        self.uses += [Use(used, file, name) for used in _references(body)]
+
+    def problems(self) -> list[str]:
+        """What is wrong: what is used and not there, and what is there and not used."""
+        missing = {
+            f"{use.file}: {use.name} is not defined"
+            for use in self.uses
+            if use.name not in self.defined
+        }
+        used = {use.name for use in self.uses if use.name != use.inside}
+        unused = {
+            f"{file}: {name} is not used"
+            for name, file in self.defined.items()
+            if name.startswith(("var.", "local.")) and name not in used
+        }
+        return self.faults + sorted(missing | unused)
+
+
+def _definitions(blocks: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each thing that a file defines, by the name that refers to it, with its body."""
+    for kind, bodies in blocks.items():
+        if kind == _COMMENTS:
+            continue
+        for body in bodies:
+            if kind == "locals":
+                yield from ((f"local.{name}", value) for name, value in _attributes(body))
+            elif kind in {"resource", "data"}:
+                prefix = "data." if kind == "data" else ""
+                for type_, named in _attributes(body):
+                    yield from (
+                        (f"{prefix}{type_}.{name}", each) for name, each in _attributes(named)
+                    )
+            elif kind in {"variable", "output", "provider"}:
+                prefix = "var" if kind == "variable" else kind
+                yield from ((f"{prefix}.{name}", each) for name, each in _attributes(body))
+            else:
+                yield kind, body
+
+
+def _attributes(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What stands in a block, less what the parser adds; names without their quotes."""
+    for name, value in body.items():
+        if not name.startswith("__"):
+            yield name.strip('"'), value
+
+
+def _references(body: Any) -> Iterator[str]:
+    """What an expression refers to; a text that reads like a reference counts as one."""
+    if isinstance(body, dict):
+        for name, value in body.items():
+            yield from _references(name)
+            if name != _COMMENTS:
+                yield from _references(value)
+    elif isinstance(body, list):
+        for value in body:
+            yield from _references(value)
+    elif isinstance(body, str):
+        yield from (match[0] for match in _REFERENCE.finditer(body))
+
+
+def _example_problems(folder: Path, configuration: Configuration) -> list[str]:
+    """What the example sets that there is not."""
+    if not (folder / EXAMPLE).exists():
+        return []
+    example = json.loads((folder / EXAMPLE).read_text("utf-8"))
+    return [
+        f"{EXAMPLE}: there is no variable {name}"
+        for name in example
+        if f"var.{name}" not in configuration.defined
+    ]
+
+
+def _terraform_problems(folder: Path) -> list[str]:
+    """What Terraform's own formatter and validation say."""
+    unformatted = _terraform(folder, "fmt", "-check", "-recursive").stdout.splitlines()
+    problems = [f"{name}: run `terraform fmt`" for name in unformatted if name.endswith(".tf")]
+    if (folder / ".terraform").is_dir():
+        validated = json.loads(_terraform(folder, "validate", "-json").stdout)
+        problems += [each["summary"] for each in validated["diagnostics"]]
+    return problems
+
+
+def _terraform(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own arguments
+        ["terraform", f"-chdir={folder}", *arguments],  # noqa: S607 - wherever it is installed
+        env={**os.environ, "CHECKPOINT_DISABLE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def check(folder: Path) -> list[str]:
+    """What is wrong with the files of a folder."""
+    configuration = Configuration.read(folder)
+    problems = configuration.problems() + _example_problems(folder, configuration)
+    if not problems and shutil.which("terraform"):
+        problems = _terraform_problems(folder)
+    return problems
+
+
+def left_out(folder: Path) -> str:
+    """What could not be checked here, and how it can be; empty: nothing."""
+    if not shutil.which("terraform"):
+        return "Terraform is not installed: its formatter and its validation did not run."
+    if not (folder / ".terraform").is_dir():
+        return "`terraform validate` did not run: `terraform init` has not brought the provider."
+    return ""
+
+
+def _first_line(error: LarkError) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Check our files, or those of another folder; tell what is wrong."""
+    folder = Path(arguments[0]) if arguments else FOLDER
+    problems = check(folder)
+    for line in filter(None, [*problems, left_out(folder)]):
+        print(line, file=sys.stderr)  # noqa: T201 - that is what it is for
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

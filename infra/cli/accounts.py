@@ -1,0 +1,96 @@
+"""`carrel accounts`: what users have, may spend and have spent, which credentials have ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from infra.cli.access_database import change, look
+from infra.cli.formatting import counted, micro_dollars, minute
+from shared.accounts.account import dollars
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from shared.accounts.account import Account
+
+_NO_LIMIT: Final = "none"
+
+
+def _user(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    from shared.core.caller import checked_user
+
+    return checked_user(value)
+
+
+def _amount(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
+    return micro_dollars(value)
+
+
+def _limit(_ctx: click.Context, _param: click.Parameter, value: str) -> int | None:
+    return None if value == _NO_LIMIT else micro_dollars(value)
+
+
+@click.group()
+def accounts() -> None:
+    """Users' accounts: what they have, may spend and have spent."""
+
+
+@accounts.command()
+@click.argument("user", callback=_user)
+def show(user: str) -> None:
+    """Show what USER has."""
+    from shared.core.dates import utc_now
+
+    click.echo(_summary(look(lambda store: store.accounts.get(user)), utc_now()))
+
+
+@accounts.command(context_settings={"ignore_unknown_options": True})  # or -5 would be one
+@click.argument("user", callback=_user)
+@click.argument("amount", callback=_amount)
+def credit(user: str, amount: int) -> None:
+    """Add AMOUNT dollars, such as 5 or 0.50, to what USER has; -5 takes 5 back."""
+    from shared.core.dates import utc_now
+
+    account = change(lambda store: store.accounts.credit(user, amount, utc_now()))
+    click.echo(f"{user} now has {dollars(account.balance)}.")
+
+
+@accounts.command()
+@click.argument("user", callback=_user)
+@click.argument("amount", callback=_limit)
+def limit(user: str, amount: int | None) -> None:
+    """Let USER spend AMOUNT dollars a calendar month at most; `none` lifts the limit."""
+    change(lambda store: store.accounts.set_budget(user, amount))
+    if amount is None:
+        click.echo(f"{user} has no monthly limit any more.")
+    else:
+        click.echo(f"{user} may spend {dollars(amount)} at most in a month.")
+
+
+@accounts.command()
+@click.argument("user", callback=_user)
+def revoke(user: str) -> None:
+    """End all of USER's keys and sign-ins at once; new ones may be made."""
+    from shared.accounts.repositories.revoking import revoke_user
+
+    keys, sign_ins = change(lambda store: revoke_user(store, user))
+    if not keys and not sign_ins:
+        click.echo(f"{user} had no key and no sign-in that opened anything. Is the name right?")
+    else:
+        click.echo(f"{user}: {counted(keys, 'key')} and {counted(sign_ins, 'sign-in')} ended.")
+
+
+def _summary(account: Account, now: datetime) -> str:
+    reserved = account.balance - account.available(now)
+    spent = account.spent if account.month == f"{now:%Y-%m}" else 0
+    budget, ended = account.monthly_budget, account.revoked_before
+    lines = {
+        "user": account.user_id,
+        "balance": f"{dollars(account.balance)}, of which {dollars(reserved)} are held for calls",
+        "spent": f"{dollars(spent)} in {now:%Y-%m}",
+        "monthly limit": _NO_LIMIT if budget is None else dollars(budget),
+        "revoked": f"whatever was made before {minute(ended)} UTC" if ended else "nothing",
+    }
+    return "\n".join(f"{name:<14} {value}" for name, value in lines.items())

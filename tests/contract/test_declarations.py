@@ -1,0 +1,170 @@
+"""What no import shows is declared: the settings, providers and data files of each function."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra.build.bundles import PROVIDERS, withheld
+from infra.build.discovery import ROOT, jobs, tools
+from infra.build.functions import (
+    SETTINGS_OF_JOBS,
+    SETTINGS_OF_NEEDS,
+    SETTINGS_OF_TOOLS,
+    functions,
+)
+from infra.build.imports import DATA, OURS, data_of, reach
+from shared.core.settings import Settings
+from shared.runtime import context, job
+from shared.runtime.capabilities import EVERYTHING, Need
+
+if TYPE_CHECKING:
+    from infra.build.functions import Function
+    from shared.runtime.job import Job
+    from shared.runtime.tool import Tool
+
+SETTINGS = Path(inspect.getfile(Settings))
+COMPOSITION = Path(context.__file__)
+"""Makes capabilities of settings, and refuses those that a function does not declare to need."""
+JOB = Path(job.__file__)
+"""Comes with tools too, which do not run it."""
+FIELDS = frozenset(Settings.model_fields)
+SECRETS = {
+    name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)
+}
+
+every_function = pytest.mark.parametrize("function", functions(), ids=lambda each: each.key)
+every_declaration = pytest.mark.parametrize(
+    "declared", [*tools(), *jobs()], ids=lambda each: each.name
+)
+
+
+@cache
+def asked_of_settings(path: Path) -> set[str]:
+    """The attributes that a module asks of what it calls `settings`."""
+    return {
+        node.attr
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("settings")
+    }
+
+
+@cache
+def fields_of_properties() -> dict[str, set[str]]:
+    """The settings that each property of `Settings` is made of."""
+    properties = {}
+    for node in ast.walk(ast.parse(SETTINGS.read_bytes())):
+        match node:
+            case ast.FunctionDef(name=name, decorator_list=[ast.Name("property")]):
+                names = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+                properties[name] = names & FIELDS
+    return properties
+
+
+def read_by(*paths: Path) -> set[str]:
+    """The settings, but for secrets, that files mention, by themselves or by a property."""
+    mentioned = {name for path in paths for name in asked_of_settings(path)}
+    properties = fields_of_properties()
+    behind = {name for mention in mentioned & properties.keys() for name in properties[mention]}
+    return ((mentioned & FIELDS) | behind) - SECRETS
+
+
+def modules_of(function: Function) -> list[Path]:
+    """The modules of its bundle that read settings by themselves."""
+    files = reach(function.main, withheld(function)).files
+    return [path for path in files - {SETTINGS, COMPOSITION, JOB} if path.suffix == ".py"]
+
+
+def of_needs(needs: frozenset[Need]) -> set[str]:
+    return {name for need in needs for name in SETTINGS_OF_NEEDS[need]}
+
+
+@pytest.mark.parametrize("room", OURS)
+def test_settings_are_called_settings(room: str) -> None:
+    """Or the tests below would not see who reads them."""
+    others = {
+        f"{path.name}: {argument.arg}"
+        for path in (ROOT / room).rglob("*.py")
+        for argument in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(argument, ast.arg) and argument.annotation
+        if "Settings" in ast.unparse(argument.annotation) and argument.arg != "settings"
+    }
+    assert set() == others
+
+
+@every_function
+def test_a_function_is_given_each_setting_that_its_modules_read(function: Function) -> None:
+    given = {name.lower() for name in function.settings}
+    assert set() == read_by(*modules_of(function)) - given
+
+
+@every_declaration
+def test_a_declared_setting_exists_and_is_read(declared: Tool[Any, Any] | Job) -> None:
+    [function] = [each for each in functions() if each.name == declared.name]
+    assert set(declared.settings) <= FIELDS - SECRETS
+    assert set(declared.settings) <= read_by(*modules_of(function))
+
+
+def test_the_gateway_is_given_no_setting_that_it_does_not_read() -> None:
+    gateway = functions()[0]
+    assert read_by(*modules_of(gateway)) == {name.lower() for name in gateway.settings}
+
+
+def test_what_the_composition_root_reads_follows_from_needs() -> None:
+    assert read_by(COMPOSITION) == {
+        *SETTINGS_OF_TOOLS,
+        *of_needs(frozenset({Need.EMBEDDING, Need.GENERATION})),
+    }
+    assert read_by(JOB) <= {*SETTINGS_OF_JOBS}
+
+
+def test_each_setting_is_given_to_somebody_and_no_secret_in_plain_sight() -> None:
+    given = {name.lower() for function in functions() for name in function.settings}
+    assert FIELDS - SECRETS == given
+
+
+def test_whoever_does_not_embed_is_not_touched_by_another_model() -> None:
+    given = {function.name: set(function.settings) for function in functions()}
+    assert "VERTEX_MODEL" in given["search_kb"]
+    assert "VERTEX_MODEL" not in given["get_chunk"] | given["cards"]
+    assert {"GENERATION_MODEL", "VERTEX_BASE_URL"} <= given["cards"]
+
+
+def test_each_need_says_which_settings_follow() -> None:
+    assert EVERYTHING == SETTINGS_OF_NEEDS.keys()
+
+
+def test_each_provider_that_the_composition_root_imports_follows_from_a_need() -> None:
+    imported = {
+        node.module
+        for function in ast.walk(ast.parse(COMPOSITION.read_bytes()))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("shared.ai.")
+    }
+    assert PROVIDERS.keys() == imported
+
+
+def test_whoever_reads_a_file_beside_itself_says_which() -> None:
+    readers = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for room in OURS
+        for path in (ROOT / room).rglob("*.py")
+        if "__file__" in path.read_text("utf-8")
+    }
+    assert DATA.keys() == readers
+
+
+def test_each_data_file_belongs_to_a_module() -> None:
+    files = {
+        path
+        for room in OURS
+        for path in (ROOT / room).rglob("*")
+        if path.is_file() and path.suffix not in {".py", ".pyc"}
+    }
+    assert files == {path for module in DATA for path in data_of(module)}

@@ -1,0 +1,44 @@
+"""A cloud on this machine: it tells what dies, and ends with whoever started it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+from infra.build.discovery import ROOT
+from infra.local.processes import answers
+from tests.support.cloud_run.cloud import cloud
+
+STARTED = """
+from tests.support.cloud_run.cloud import cloud
+
+with cloud(["get_chunk"], {}) as running:
+    print(running.urls["get_chunk"], running.functions["get_chunk"].url, flush=True)
+    input()
+"""
+
+
+def test_a_cloud_ends_with_who_started_it_even_if_that_is_killed() -> None:
+    command = [sys.executable, "-c", STARTED]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as starter:
+        assert starter.stdout
+        hosts = [urlsplit(url).netloc for url in starter.stdout.readline().split()]
+        assert [True, True] == [answers(host) for host in hosts]
+        starter.send_signal(signal.SIGKILL)
+        assert starter.stdout.read() is not None  # ends with the last process that may write there
+    assert [False, False] == [answers(host) for host in hosts]
+
+
+def test_it_tells_which_part_has_died() -> None:
+    with cloud(["get_chunk"], {}) as running:
+        assert not running.dead()
+        running.functions["get_chunk"].kill()
+        assert "The function of get_chunk" == running.dead()
+    with cloud(["get_chunk"], {}) as running:
+        running.front.kill()
+        running.front.wait()
+        assert "What plays Cloud Run" == running.dead()

@@ -1,0 +1,239 @@
+"""What is deployed runs where nothing is installed but what it requires, as the cloud does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import venv
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+from zipfile import ZipFile
+
+import httpx2
+import pytest
+
+from functions.tools.knowledge.search_kb.tool import TOOL as SEARCH_KB
+from infra.build.bundles import stage
+from infra.file_lock import locked
+from infra.local.processes import LOOPBACK, Program, Served, await_answer, run, serve
+from shared.core.caller import Caller
+from shared.core.dates import utc_now
+from shared.knowledge.ingestion import Ingestion
+from tests.support.cloud_run.bundles import LAPTOP
+from tests.support.cloud_run.cloud import GATEWAY
+from tests.support.cloud_run.environments import environment
+from tests.support.fakes.openai import MODEL, FakeOpenAI
+from tests.support.fakes.vertex import FakeVertex
+from tests.support.gateway_process import SECRET
+from tests.support.knowledge import BAKING, SAILING, in_chunks, index_all
+from tests.support.ports import free_port
+from tests.support.tool_calls import request_of
+from tests.support.whole_sample import credentials_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from shared.runtime.context import Deps
+
+pytestmark = pytest.mark.slow
+
+NAMES = (GATEWAY, "get_chunk", "cluster")
+EMBEDDING = ("search_kb", "embed")
+KEY: Final = "sk-of-tests"
+NUMBERS: Final = "64"
+"""The length of vectors."""
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the cloud builds of functions: not what a laptop runs, which embeds by itself."""
+    target = tmp_path_factory.mktemp("staged")
+    stage(target, only=[*NAMES, *EMBEDDING])
+    return target
+
+
+@pytest.fixture
+def vertex() -> Iterator[FakeVertex]:
+    """Vertex AI."""
+    with FakeVertex() as server:
+        yield server
+
+
+@pytest.fixture
+def openai() -> Iterator[FakeOpenAI]:
+    """An endpoint that takes one key."""
+    with FakeOpenAI() as server:
+        server.keys = {KEY}
+        yield server
+
+
+def entry_of(staged: Path, name: str) -> dict[str, Any]:
+    """What the manifest says of a function."""
+    manifest: dict[str, Any] = json.loads((staged / "manifest.json").read_bytes())["functions"]
+    [entry] = [each for each in manifest.values() if each["name"] == name]
+    return dict(entry)
+
+
+def unpacked(staged: Path, entry: dict[str, Any], place: Path) -> Path:
+    """The folder of a function as the cloud unpacks it."""
+    folder = place / str(entry["name"])
+    with ZipFile(staged / entry["bundle"]) as packed:
+        packed.extractall(folder)
+    return folder
+
+
+def pip(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run pip, as it comes with Python."""
+    command = [str(python), "-m", "pip", "--disable-pip-version-check", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def installed(requirements: Path, place: Path) -> Path:
+    """The Python of a new environment, into which pip has installed what is required.
+
+    Where pip cannot even have the smallest of it, there is no package index, and nothing to test.
+    """
+    venv.create(place, with_pip=True)
+    python = place / "bin" / "python"
+    lines = requirements.read_text("utf-8").replace("\\\n", " ").splitlines()
+    smallest = place / "smallest.txt"
+    smallest.write_text(next(line for line in lines if line.startswith("idna==")))
+    if pip(python, "download", "--no-deps", "-d", str(place), "-r", str(smallest)).returncode:
+        pytest.skip("pip reaches no package index here")
+    done = pip(python, "install", "--no-compile", "--require-hashes", "-r", str(requirements))
+    assert 0 == done.returncode, done.stderr
+    return python
+
+
+@contextmanager
+def serve_as_in_the_cloud(program: Program, log: Path) -> Iterator[str]:
+    """Serve a function by the framework's own server, and yield its address."""
+    port = str(free_port())
+    command = [str(program.python), "-m", "functions_framework", "--target=handle"]
+    with ExitStack() as stack:
+        process = run(
+            stack,
+            [*command, f"--source={program.source}", f"--host={LOOPBACK}", f"--port={port}"],
+            environment=program.environment,
+            folder=program.folder,
+            sockets=[],
+            log=log,
+        )
+        url = f"http://{LOOPBACK}:{port}"
+        await_answer(Served(url, process), program)
+        yield url
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_archive_is_served_where_pip_alone_installed_what_it_requires(
+    name: str, staged: Path, tmp_path: Path
+) -> None:
+    folder = unpacked(staged, entry_of(staged, name), tmp_path)
+    given = {
+        "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
+        "ACCESS_SECRETS": json.dumps([SECRET]),
+    }
+    python = installed(folder / "requirements.txt", tmp_path / "environment")
+    program = Program(folder / "main.py", python, given, folder)
+    with serve_as_in_the_cloud(program, tmp_path / "log") as url:
+        path = "/health" if name == GATEWAY else "/"
+        answer = httpx2.get(url + path, headers={"host": "localhost:8080"}, timeout=30)
+    assert ("degraded" if name == GATEWAY else "ok") == answer.json()["status"]
+
+
+@contextmanager
+def served(staged: Path, name: str, settings: dict[str, str], place: Path) -> Iterator[str]:
+    """The address of a function, with those of the settings and secrets that it is given."""
+    entry = entry_of(staged, name)
+    folder = unpacked(staged, entry, place)
+    LAPTOP.mkdir(parents=True, exist_ok=True)
+    with locked(LAPTOP / "lock"):
+        python = environment((folder / "requirements.txt").read_bytes(), LAPTOP / "environments")
+    given = {
+        **{each: settings[each] for each in settings if each in entry["settings"]},
+        **{each: settings[each] for each in settings if each in entry["secrets"]},
+        "GOOGLE_CLOUD_PROJECT": settings["GOOGLE_CLOUD_PROJECT"],
+        "GOOGLE_APPLICATION_CREDENTIALS": str(credentials_file(place)),
+        "FIRESTORE_EMULATOR_HOST": os.environ["FIRESTORE_EMULATOR_HOST"],
+    }
+    program = Program(folder / "main.py", python, given, folder)
+    with serve(program, log=place / "log") as running:
+        yield running.url
+
+
+async def assert_found_by_meaning(
+    deps: Deps, staged: Path, settings: dict[str, str], place: Path
+) -> None:
+    """The job embeds what waits, and the tool finds it by its vector, both as deployed."""
+    settings |= {"GOOGLE_CLOUD_PROJECT": deps.settings.google_cloud_project}
+    books = [in_chunks(BAKING), in_chunks(SAILING)]
+    await Ingestion(deps.database).save(books, utc_now())
+    chunks = [chunk for book in books for chunk in book.chunks]
+    async with httpx2.AsyncClient(timeout=60) as client:
+        with served(staged, "embed", settings, place) as url:
+            told = (await client.post(url)).json()
+        assert ("finished", [], len(chunks)) == (
+            told["state"],
+            told["failures"],
+            told["counts"]["embedded"],
+        )
+        await index_all(deps)
+        arguments = {"query": chunks[-1].embedding_text, "mode": "semantic", "limit": 1}
+        wanted = request_of(SEARCH_KB, Caller.of("reader"), arguments)
+        text, headers = wanted.model_dump_json(), {"content-type": "application/json"}
+        with served(staged, "search_kb", settings, place) as url:
+            answer = (await client.post(url, content=text, headers=headers)).json()
+    [hit] = answer["result"]["results"]
+    assert (chunks[-1].chunk_id, ["semantic"]) == (hit["chunk_id"], hit["found_by"])
+
+
+@pytest.mark.anyio
+async def test_as_deployed_texts_are_embedded_and_found_by_vertex_ai(
+    deps: Deps, staged: Path, vertex: FakeVertex, tmp_path: Path
+) -> None:
+    settings = {
+        "EMBEDDING_PROVIDER": "vertex",
+        "VERTEX_BASE_URL": vertex.base_url,
+        "VERTEX_DIMENSION": NUMBERS,
+    }
+    await assert_found_by_meaning(deps, staged, settings, tmp_path)
+    asked_for = [call.config["taskType"] for call in vertex.calls]
+    assert ["RETRIEVAL_DOCUMENT"] * 5 + ["RETRIEVAL_QUERY"] == asked_for
+
+
+@pytest.mark.anyio
+async def test_as_deployed_texts_are_embedded_and_found_by_an_endpoint_like_openais(
+    deps: Deps, staged: Path, openai: FakeOpenAI, tmp_path: Path
+) -> None:
+    settings = {
+        "EMBEDDING_PROVIDER": "openai",
+        "OPENAI_BASE_URL": openai.base_url,
+        "OPENAI_MODEL": MODEL,
+        "OPENAI_DIMENSION": NUMBERS,
+        "OPENAI_API_KEY": KEY,
+    }
+    await assert_found_by_meaning(deps, staged, settings, tmp_path)
+    assert [5, 1] == openai.sizes
+
+
+@pytest.mark.parametrize(
+    ("name", "providers"),
+    [
+        ("search_kb", {"vertex_embedding.py", "openai_embedding.py"}),
+        ("embed", {"vertex_embedding.py", "openai_embedding.py"}),
+        ("get_chunk", set()),
+        (GATEWAY, set()),
+    ],
+)
+def test_a_function_holds_the_providers_that_it_needs_and_that_the_cloud_has(
+    name: str, providers: set[str], staged: Path
+) -> None:
+    with ZipFile(staged / entry_of(staged, name)["bundle"]) as packed:
+        files = {each.rpartition("/")[2] for each in packed.namelist()}
+    known = {"embedding", "generation"}
+    assert (
+        providers
+        == {f"{who}_{what}.py" for who in ("vertex", "openai", "local") for what in known} & files
+    )

@@ -1,0 +1,145 @@
+"""Functions from their bundles, on a laptop: each has what is its own, and nothing beside."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
+
+import pytest
+
+from infra.build.discovery import ROOT
+from infra.build.functions import functions
+from shared.core.errors import InvalidInput
+from tests.support.cloud_run.bundles import LAPTOP, USED_FOR, bundles
+from tests.support.cloud_run.cloud import deployed
+from tests.support.cloud_run.environments import environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECRETS = {
+    "ACCESS_SECRETS": "of the gateway",
+    "GOOGLE_CLIENT_SECRET": "of the gateway, too",
+    "READWISE_TOKEN": "of the job that reads",
+    "OPENAI_API_KEY": "of those that embed",
+    "AWS_SECRET_ACCESS_KEY": "of whoever runs this",
+}
+ASKED = """
+import json, os, sys
+from importlib.util import find_spec
+from pathlib import Path
+
+sys.path.append(os.getcwd())  # as the framework does
+
+def found(name):
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+names = sys.argv[1:]
+folders = [each for kind in ("tools/*/*", "jobs/*") for each in Path("functions").glob(kind)]
+ours = sorted(each.name for each in folders)
+said = {"variables": dict(os.environ), "path": sys.path, "ours": ours}
+print(json.dumps(said | {"modules": [name for name in names if found(name)]}))
+"""
+MODULES = (
+    *(
+        "shared.core.settings",
+        "functions_framework",
+        "google.cloud.firestore",
+        "functions.gateway.main",
+    ),
+    *("shared.accounts", "mcp", "sklearn", "infra", "tests", "pytest", "uv", "carrel"),
+)
+
+
+def told(name: str) -> dict[str, Any]:
+    """What the interpreter of a function says of its world."""
+    program = deployed(name, {"GOOGLE_CLOUD_PROJECT": "carrel", **SECRETS})
+    done = subprocess.run(
+        [program.python, "-P", "-c", ASKED, *MODULES],
+        cwd=program.folder,
+        env=program.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+COMMON = {"shared.core.settings", "functions_framework", "google.cloud.firestore"}
+
+
+@pytest.mark.parametrize(
+    ("name", "modules", "secrets", "ours"),
+    [
+        (
+            "gateway",
+            COMMON | {"functions.gateway.main", "shared.accounts", "mcp"},
+            {"ACCESS_SECRETS", "GOOGLE_CLIENT_SECRET"},
+            [],
+        ),
+        ("get_chunk", COMMON, set(), ["get_chunk"]),
+        ("search_kb", COMMON, {"OPENAI_API_KEY"}, ["search_kb"]),
+        pytest.param("ingest", COMMON, {"READWISE_TOKEN"}, ["ingest"], marks=pytest.mark.slow),
+        pytest.param("cluster", COMMON | {"sklearn"}, set(), ["cluster"], marks=pytest.mark.slow),
+    ],
+)
+def test_a_function_finds_no_module_and_no_variable_that_is_not_its_own(
+    name: str, modules: set[str], secrets: set[str], ours: list[str]
+) -> None:
+    said = told(name)
+    assert modules == set(said["modules"])
+    assert secrets == said["variables"].keys() & SECRETS.keys()
+    assert "carrel" == said["variables"]["GOOGLE_CLOUD_PROJECT"]
+    assert ours == said["ours"]
+    inside = [each for each in said["path"] if each.startswith(str(ROOT))]
+    assert [] == [each for each in inside if not each.startswith(str(LAPTOP))]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["get_chunk", "search_kb"],
+        pytest.param([function.name for function in functions()], marks=pytest.mark.slow),
+    ],
+    ids=["few", "all"],
+)
+def test_a_bundle_is_the_archive_of_its_function_unpacked(names: list[str]) -> None:
+    made = bundles(names)
+    assert set(names) == made.keys()
+    for bundle in made.values():
+        with ZipFile(bundle.archive) as packed:
+            assert all(
+                packed.read(name) == (bundle.folder / name).read_bytes()
+                for name in packed.namelist()
+            )
+        assert bundle.archive.stem == bundle.folder.name
+
+
+def test_what_is_asked_for_is_known_to_be_in_use() -> None:
+    [bundle] = bundles(["get_chunk"]).values()
+    os.utime(bundle.folder, (0, 0))
+    assert {"get_chunk": bundle} == bundles(["get_chunk"])
+    assert time.time() - bundle.folder.stat().st_mtime < USED_FOR
+
+
+def test_whoever_asks_at_once_gets_the_same() -> None:
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(bundles, ["get_chunk"]) for _ in range(4)]
+    first, *others = [each.result() for each in asked]
+    assert [first] * 3 == others
+
+
+def test_what_cannot_be_installed_is_said_and_leaves_no_environment(tmp_path: Path) -> None:
+    unknown = b"carrel-nobody-made-this==1.0 --hash=sha256:" + b"0" * 64
+    with pytest.raises(InvalidInput, match="comes over the network: is there one"):
+        environment(unknown, tmp_path)
+    assert [] == [path for path in tmp_path.iterdir() if path.suffix != ".unfinished"]

@@ -1,0 +1,251 @@
+"""Bundles: what they hold, what they are called, and what the manifest says of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.build.bundles import pack, stage
+from infra.build.discovery import ROOT
+from infra.build.functions import functions
+from infra.build.imports import reach
+from infra.build.requirements import CONSTRAINTS, locked, requirements_of
+from shared.core.errors import InvalidInput
+
+FEW = ["gateway", "get_chunk", "search_kb", "index", "ingest"]
+TWO = ["get_chunk", "search_kb"]
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where some bundles have been staged."""
+    target = tmp_path_factory.mktemp("dist")
+    stage(target, only=FEW)
+    return target
+
+
+@pytest.fixture(scope="module")
+def manifest(target: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((target / "manifest.json").read_text())["functions"]
+    return content
+
+
+def names_in(requirements: Path) -> set[str]:
+    return {line.split("==")[0] for line in requirements.read_text().splitlines() if "==" in line}
+
+
+def test_every_function_that_is_wanted_is_in_the_manifest(manifest: dict[str, Any]) -> None:
+    assert {name.replace("_", "-") for name in FEW} == manifest.keys()
+
+
+def test_a_bundle_holds_the_entry_point_of_its_function(target: Path) -> None:
+    """No tool or job has one in the repository."""
+    programs = {function.key: function.main for function in functions() if function.name in FEW}
+    written = {key: (target / key / "main.py").read_text("utf-8") for key in programs}
+    assert programs == written
+    assert "from functions.tools.knowledge.get_chunk.tool import TOOL" in written["get-chunk"]
+    assert "handle = serve_job(JOB)" in written["index"]
+
+
+def test_an_archive_holds_what_its_folder_holds(target: Path, manifest: dict[str, Any]) -> None:
+    for key, entry in manifest.items():
+        with zipfile.ZipFile(target / entry["bundle"]) as archive:
+            packed = {name: archive.read(name) for name in archive.namelist()}
+        folder = target / key
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        assert {str(path.relative_to(folder)): path.read_bytes() for path in files} == packed
+
+
+def test_the_same_sources_make_the_same_archives(tmp_path: Path, manifest: dict[str, Any]) -> None:
+    again = stage(tmp_path, only=TWO)["functions"]
+    assert {key: manifest[key] for key in ("get-chunk", "search-kb")} == again
+    assert all(
+        re.fullmatch(r"bundles/[a-z-]+-[0-9a-f]{16}\.zip", e["bundle"]) for e in manifest.values()
+    )
+
+
+def test_another_machines_zlib_makes_another_archive_of_the_same_name(
+    target: Path, tmp_path: Path
+) -> None:
+    archives = {}
+    for level in (1, 9):
+        (tmp_path / str(level)).mkdir()
+        archives[level] = pack(target / "get-chunk", tmp_path / str(level), "get-chunk", level)
+    assert archives[1].read_bytes() != archives[9].read_bytes()
+    assert archives[1].name == archives[9].name
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.py", "2"), ("b.py", "1")])
+def test_another_content_and_another_place_make_another_name(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    bundles = []
+    for file, text in [("a.py", "1"), (name, content)]:
+        folder = tmp_path / f"{file}{text}"
+        folder.mkdir()
+        (folder / file).write_text(text)
+        bundles.append(pack(folder, tmp_path, "key").name)
+    assert 2 == len(set(bundles))
+
+
+def test_what_an_earlier_run_left_goes(tmp_path: Path) -> None:
+    stage(tmp_path, only=["get_chunk", "list_tags"])
+    stray = tmp_path / "get-chunk" / "stray.py"
+    stray.write_text("")
+    (tmp_path / "bundles" / "old-0123456789abcdef.zip").write_text("")
+    content = stage(tmp_path, only=["get_chunk"])
+    assert not stray.exists()
+    kept = [path.name for path in (tmp_path / "bundles").iterdir()]
+    assert [Path(content["functions"]["get-chunk"]["bundle"]).name] == kept
+    assert not (tmp_path / "list-tags").exists()
+
+
+def test_what_others_keep_beside_the_bundles_stays(tmp_path: Path) -> None:
+    kept = ["laptop/lock", "last-good/bundle.zip", "last-good.json", "last-good.tfvars.json"]
+    for name in kept:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    stage(tmp_path, only=["get_chunk"])
+    assert [True] * 4 == [(tmp_path / name).exists() for name in kept]
+
+
+def test_a_run_that_fails_leaves_no_manifest_of_the_run_before(tmp_path: Path) -> None:
+    stage(tmp_path, only=["get_chunk"])
+    (tmp_path / "requirements").rename(tmp_path / "elsewhere")
+    (tmp_path / "requirements").write_text("not a folder")
+    with pytest.raises(OSError, match="requirements"):
+        stage(tmp_path, only=["get_chunk"])
+    assert not (tmp_path / "manifest.json").exists()
+
+
+def staging(target: Path) -> subprocess.Popen[bytes]:
+    """A process that stages two, and says when it has packed one."""
+    code = f"""
+from pathlib import Path
+from infra.build import bundles
+
+def pack(*arguments):
+    archive = original(*arguments)
+    print(archive.name, flush=True)
+    return archive
+
+original, bundles.pack = bundles.pack, pack
+bundles.stage(Path({str(target)!r}), only={TWO!r})
+"""
+    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_the_next_run_is_whole(
+    tmp_path: Path, manifest: dict[str, Any]
+) -> None:
+    stage(tmp_path, only=["list_tags"])
+    with staging(tmp_path) as killed:
+        assert killed.stdout
+        assert b"get-chunk" in killed.stdout.readline()  # the first of two
+        killed.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "manifest.json").exists()
+    content = stage(tmp_path, only=TWO)["functions"]
+    assert {key: manifest[key] for key in content} == content
+    assert_whole(tmp_path, content)
+
+
+@pytest.mark.slow
+def test_runs_at_once_do_not_break_each_other(tmp_path: Path, manifest: dict[str, Any]) -> None:
+    with staging(tmp_path) as one, staging(tmp_path) as other:
+        one.communicate()
+        other.communicate()
+        assert [0, 0] == [one.returncode, other.returncode]
+    assert_whole(tmp_path, {key: manifest[key] for key in ("get-chunk", "search-kb")})
+
+
+def assert_whole(target: Path, manifest: dict[str, Any]) -> None:
+    """All bundles of the manifest are there, each with all that it holds, and nothing else."""
+    assert manifest == json.loads((target / "manifest.json").read_text())["functions"]
+    bundles = {path.relative_to(target).as_posix() for path in (target / "bundles").iterdir()}
+    assert {entry["bundle"] for entry in manifest.values()} == bundles
+    for bundle in bundles:
+        with zipfile.ZipFile(target / bundle) as archive:
+            assert archive.testzip() is None
+
+
+def test_a_bundle_installs_what_it_imports_and_no_more(target: Path) -> None:
+    chunk, search = (
+        names_in(target / key / "requirements.txt") for key in ("get-chunk", "search-kb")
+    )
+    assert {"functions-framework", "google-cloud-firestore", "tzdata"} <= chunk
+    assert {"google-genai", "pystemmer", "mcp", "onnxruntime", "numpy"} & chunk == set()
+    assert {"google-genai", "pystemmer"} <= search
+    assert {"mcp", "onnxruntime", "scikit-learn"} & search == set()
+    assert {"mcp", "jinja2", "pyjwt"} <= names_in(target / "gateway" / "requirements.txt")
+    assert "google-cloud-storage" in names_in(target / "ingest" / "requirements.txt")
+
+
+def test_every_version_is_that_of_the_constraints_and_has_hashes(target: Path) -> None:
+    pins = {line.lower().replace("_", "-") for line in CONSTRAINTS.read_text().splitlines()}
+    for path in target.glob("*/requirements.txt"):
+        entries = re.split(r"\n(?=\S)", path.read_text().strip())
+        assert all("--hash=sha256:" in entry for entry in entries)
+        versions = {re.split(r"[ ;\\]", entry)[0].replace("_", "-").lower() for entry in entries}
+        assert versions - pins == set()
+
+
+def test_a_laptops_bundle_embeds_by_itself_and_the_clouds_does_not(tmp_path: Path) -> None:
+    stage(tmp_path, only=["search_kb"], laptop=True)
+    assert (tmp_path / "search-kb" / "shared" / "ai" / "local_embedding.py").exists()
+    assert "onnxruntime" in names_in(tmp_path / "search-kb" / "requirements.txt")
+
+
+def test_a_tool_that_does_not_embed_holds_no_provider(target: Path) -> None:
+    held = {path.name for path in (target / "get-chunk" / "shared" / "ai").iterdir()}
+    assert {"__init__.py", "embedding.py"} == held
+
+
+def test_no_bundle_holds_another_room(target: Path) -> None:
+    for key, room in [
+        ("search-kb", "tools/knowledge/search_kb"),
+        ("gateway", "gateway"),
+        ("index", "jobs/index"),
+    ]:
+        files = (target / key / "functions").rglob("*.py")
+        assert {
+            str(path.relative_to(target / key / "functions")).startswith(room) for path in files
+        } == {True}
+        assert not (target / key / "infra").exists()
+
+
+def test_what_pyproject_does_not_name_cannot_be_imported() -> None:
+    with pytest.raises(InvalidInput, match=r"pytest is imported, but pyproject.toml does not name"):
+        requirements_of({"pytest"})
+
+
+def test_what_nobody_brings_cannot_be_imported_either() -> None:
+    with pytest.raises(InvalidInput, match="no_such_library is imported, but nothing"):
+        requirements_of({"no_such_library"})
+
+
+def test_what_the_standard_library_has_is_not_installed() -> None:
+    assert frozenset() == requirements_of({"json", "collections.abc", "asyncio"})
+
+
+def test_what_the_constraints_lack_is_not_installed_in_whatever_version(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"constraints.txt lacks six==.*make lock"):
+        locked({"six"}, tmp_path)
+
+
+def test_what_does_not_exist_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="uv cannot lock"):
+        locked({"click>=999"}, tmp_path)
+
+
+@pytest.mark.parametrize("function", functions(), ids=lambda each: each.key)
+def test_all_that_functions_import_is_named_in_pyproject(function: Any) -> None:
+    assert requirements_of(reach(function.main).others)

@@ -1,0 +1,135 @@
+"""`make run TOPOLOGY=functions`: each tool a process of its own, for the gateway of the run."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from infra.build.discovery import ROOT
+from infra.local.processes import answers, serve
+from infra.local.tool_processes import serve_tools
+from tests.support.gateway_process import SECRET
+from tests.support.mcp_wire import call, post
+from tests.support.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from infra.local.tool_processes import LocalFunctions
+    from tests.support.gateway_process import Library
+
+TOOLS = ("get_chunk", "search_kb")
+STARTED = """
+from infra.local.tool_processes import serve_tools
+
+with serve_tools(["list_tags"], {}) as running:
+    print(running.served["list_tags"].url, flush=True)
+    input()
+"""
+
+
+@pytest.fixture(scope="module")
+def local_functions(library: Library, log: Path) -> Iterator[LocalFunctions]:
+    """Two tools."""
+    with serve_tools(TOOLS, library.environment, log=log) as running:
+        yield running
+
+
+def call_request(library: Library) -> dict[str, Any]:
+    """A call of `get_chunk` as the gateway sends it, by whoever the sender says."""
+    arguments = {"chunk_id": library.chunks[0].chunk_id, "include_related": False}
+    caller = {"user_id": "somebody-else", "tier": "public"}
+    return {"call_id": "c", "arguments": arguments, "caller": caller, "deadline": time.time() + 60}
+
+
+def test_the_secret_of_the_run_lets_a_call_through(
+    local_functions: LocalFunctions, library: Library
+) -> None:
+    response = httpx2.post(
+        local_functions.served["get_chunk"].url,
+        json=call_request(library),
+        headers={"authorization": f"Bearer {local_functions.secret}"},
+        timeout=60,
+    )
+    assert (200, library.chunks[0].content) == (
+        response.status_code,
+        response.json()["result"]["content"],
+    )
+
+
+@pytest.mark.parametrize(
+    "template", [None, "", "Bearer", "{secret}", "Basic {secret}", "Bearer x{secret}"]
+)
+def test_whoever_does_not_have_it_is_refused(
+    local_functions: LocalFunctions, library: Library, template: str | None
+) -> None:
+    """Neither a call nor a question of health gets as far as the function."""
+    url = local_functions.served["get_chunk"].url
+    text = None if template is None else template.format(secret=local_functions.secret)
+    headers = {} if text is None else {"authorization": text}
+    posted = httpx2.post(url, json=call_request(library), headers=headers, timeout=60)
+    asked = httpx2.get(url, headers=headers, timeout=60)
+    assert [403, 403] == [posted.status_code, asked.status_code]
+    assert local_functions.secret not in posted.text
+
+
+def test_the_secret_sent_twice_is_refused(local_functions: LocalFunctions) -> None:
+    header = ("authorization", f"Bearer {local_functions.secret}")
+    response = httpx2.get(local_functions.served["get_chunk"].url, headers=[header, header])
+    assert 403 == response.status_code
+
+
+def test_each_run_has_a_secret_of_its_own() -> None:
+    with serve_tools([], {}) as one, serve_tools([], {}) as other:
+        assert one.secret != other.secret
+
+
+def test_the_gateway_calls_them_past_any_proxy(
+    local_functions: LocalFunctions, monkeypatch: pytest.MonkeyPatch, log: Path
+) -> None:
+    nobody = f"http://127.0.0.1:{free_port()}"
+    port = free_port()
+    with monkeypatch.context() as patch:
+        for name in ("NO_PROXY", "no_proxy"):
+            patch.delenv(name, raising=False)
+        environment = {
+            "PUBLIC_URL": f"http://127.0.0.1:{port}",
+            "ACCESS_SECRETS": json.dumps([SECRET]),
+            "LOCAL_USER": "local",
+            "HTTP_PROXY": nobody,
+            "http_proxy": nobody,
+        }
+        gateway = local_functions.gateway(environment)
+    with serve(gateway, port=port, log=log) as running:
+        response = post(f"{running.url}/mcp", call("search_kb", {"query": "a sourdough starter"}))
+    [first, *_] = response.json()["result"]["structuredContent"]["results"]
+    assert "A sourdough starter needs flour" in first["snippet"]
+
+
+def test_they_end_with_who_started_them_even_if_that_is_killed() -> None:
+    command = [sys.executable, "-c", STARTED]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as starter:
+        assert starter.stdout
+        host = urlsplit(starter.stdout.readline().strip()).netloc
+        assert answers(host)
+        starter.send_signal(signal.SIGKILL)
+        assert starter.stdout.read() is not None  # ends with the last process that may write there
+    assert not answers(host)
+
+
+def test_one_that_dies_is_named() -> None:
+    with serve_tools(["list_tags"], {}) as running:
+        assert not running.dead()
+        running.served["list_tags"].kill()
+        assert "The function of list_tags" == running.dead()

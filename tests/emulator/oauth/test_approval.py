@@ -1,0 +1,199 @@
+"""Nobody gets a code without a proof, and a code allows no more than was proved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from functions.gateway.oauth.authorization import AuthorizationRequest, seal, unseal
+from shared.accounts.grant import Proof
+from shared.accounts.keyring import Keyring
+from shared.core.caller import EVERYTHING, Scope
+from shared.core.errors import Forbidden, InvalidInput, Unauthorized
+from tests.support.authorization_server import (
+    ISSUER,
+    NOON,
+    PERSON,
+    REDIRECT,
+    VERIFIER,
+    asking,
+    authorization_server,
+    challenge,
+    corrupted,
+    query_of,
+)
+from tests.support.clock import SettableClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.authorization_server import AuthorizationServer
+
+KEYRING = Keyring([SecretStr("k" * 32)])
+REQUEST = AuthorizationRequest(
+    client_id="c",
+    client_name="Program",
+    redirect_uri=REDIRECT,
+    redirect_uri_given=True,
+    scopes=EVERYTHING,
+    state="a state",
+    code_challenge=challenge(VERIFIER),
+)
+
+
+@pytest.fixture
+async def server(project: str) -> AsyncIterator[AuthorizationServer]:
+    async with authorization_server(project) as opened:
+        yield opened
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("proof", [None, "ada", True, {"user_id": "ada", "kind": "key"}])
+async def test_approval_without_proof_is_impossible(
+    server: AuthorizationServer, proof: object
+) -> None:
+    with pytest.raises(Unauthorized):
+        await server.approvals.approve(REQUEST, cast("Any", proof), EVERYTHING)
+    assert [] == await server.documents_of("oauth_grants")
+
+
+@pytest.mark.parametrize(
+    "proof",
+    [
+        {"user_id": "ada", "kind": "key"},
+        {"user_id": "ada", "kind": "key", "email": "ada@example.com"},
+        {"user_id": "ada", "kind": "google"},
+        {"user_id": "ada", "kind": "google", "key_id": "k", "email": ""},
+        {"user_id": "ada", "kind": "google", "key_id": "k", "email": "ada@example.com"},
+        {"user_id": "", "kind": "google", "email": "ada@example.com"},
+        {"user_id": "ada", "kind": "password", "key_id": "k"},
+    ],
+)
+def test_what_proves_nothing_is_no_proof(proof: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="a proof names a user"):
+        Proof(**proof)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_no_endpoint_makes_a_code_by_itself(server: AuthorizationServer, method: str) -> None:
+    client = await server.register()
+    tempting = {
+        "approve": "1",
+        "user_id": "ada",
+        "decision": "allow",
+        "code": "c",
+        "prompt": "none",
+    }
+    fields = asking(client.client_id) | tempting
+    for path in ("/authorize", "/token", "/register", "/revoke"):
+        place = {"params": fields} if method == "GET" else {"data": fields}
+        answer = await server.http.request(method, path, **cast("Any", place))
+        assert "code" not in query_of(answer.headers.get("location", ""))
+    assert [] == await server.documents_of("oauth_grants")
+
+
+@pytest.mark.anyio
+async def test_an_approval_sends_code_state_and_issuer(server: AuthorizationServer) -> None:
+    location = await server.approvals.approve(REQUEST, PERSON, EVERYTHING)
+    assert location.startswith(f"{REDIRECT}?")
+    assert {"code", "state", "iss"} == set(query_of(location))
+    assert ("a state", ISSUER) == (query_of(location)["state"], query_of(location)["iss"])
+
+
+@pytest.mark.anyio
+async def test_what_stood_in_the_redirect_address_stays_there(server: AuthorizationServer) -> None:
+    request = replace(REQUEST, redirect_uri=f"{REDIRECT}?a=&b=%20", state=None)
+    location = await server.approvals.approve(request, PERSON, EVERYTHING)
+    assert location.startswith(f"{REDIRECT}?a=&b=%20&code=")
+    assert "state" not in query_of(location)
+
+
+@pytest.mark.anyio
+async def test_a_refusal_sends_no_code(server: AuthorizationServer) -> None:
+    location = server.approvals.deny(REQUEST)
+    assert {
+        "error": "access_denied",
+        "error_description": "The person refused.",
+        "state": "a state",
+        "iss": ISSUER,
+    } == query_of(location)
+
+
+@pytest.mark.anyio
+async def test_nobody_hands_on_more_than_they_hold(server: AuthorizationServer) -> None:
+    await server.approvals.approve(REQUEST, PERSON, frozenset({Scope.READ}))
+    [grant] = await server.documents_of("oauth_grants")
+    assert ["carrel:read"] == grant["scopes"]
+
+
+@pytest.mark.anyio
+async def test_who_holds_nothing_of_what_is_asked_grants_nothing(
+    server: AuthorizationServer,
+) -> None:
+    asked = replace(REQUEST, scopes=frozenset({Scope.WRITE}))
+    with pytest.raises(Forbidden):
+        await server.approvals.approve(asked, PERSON, frozenset({Scope.READ}))
+    assert [] == await server.documents_of("oauth_grants")
+
+
+@pytest.mark.anyio
+async def test_a_key_that_was_proved_is_not_read_again(server: AuthorizationServer) -> None:
+    proof = Proof(user_id="ada", kind="key", key_id="0123456789ab")
+    await server.approvals.approve(REQUEST, proof, EVERYTHING)
+    [grant] = await server.documents_of("oauth_grants")
+    assert "0123456789ab" == grant["proof"]["key_id"]
+
+
+def test_a_sealed_request_comes_back_as_it_was_for_ten_minutes() -> None:
+    time = SettableClock(NOON)
+    sealed = seal(KEYRING, REQUEST, time)
+    time.advance(minutes=10)
+    assert REQUEST == unseal(KEYRING, sealed, time)
+    time.advance(seconds=1)
+    with pytest.raises(InvalidInput, match="waited too long"):
+        unseal(KEYRING, sealed, time)
+
+
+def test_a_sealed_request_that_was_changed_is_refused() -> None:
+    time = SettableClock(NOON)
+    sealed = seal(KEYRING, REQUEST, time)
+    forged = seal(Keyring([SecretStr("x" * 32)]), REQUEST, time)
+    for text in (*corrupted(sealed), forged):
+        with pytest.raises(InvalidInput):
+            unseal(KEYRING, text, time)
+
+
+@given(st.text())
+def test_no_text_of_a_strangers_is_a_sealed_request(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        unseal(KEYRING, text, SettableClock(NOON))
+
+
+@given(
+    st.builds(
+        AuthorizationRequest,
+        client_id=st.text(st.characters(exclude_categories=["Cs"])),
+        client_name=st.none() | st.text(st.characters(exclude_categories=["Cs"])),
+        redirect_uri=st.text(st.characters(exclude_categories=["Cs"])),
+        redirect_uri_given=st.booleans(),
+        scopes=st.frozensets(st.sampled_from(Scope)),
+        state=st.none() | st.text(st.characters(exclude_categories=["Cs"])),
+        code_challenge=st.text(st.characters(exclude_categories=["Cs"])),
+    )
+)
+def test_any_request_survives_its_way_through_an_address(request: AuthorizationRequest) -> None:
+    time = SettableClock(NOON)
+    assert request == unseal(KEYRING, seal(KEYRING, request, time), time)
+
+
+def test_a_request_sealed_before_a_rotation_holds() -> None:
+    sealed = seal(KEYRING, REQUEST, SettableClock(NOON))
+    rotated = Keyring([SecretStr("n" * 32), SecretStr("k" * 32)])
+    assert REQUEST == unseal(rotated, sealed, lambda: NOON + timedelta(minutes=1))

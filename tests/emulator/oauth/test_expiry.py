@@ -1,0 +1,140 @@
+"""Sign-ins that end before their time: revoked people, revoked keys, banned addresses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.gateway.auth.callers import Credential
+from shared.accounts.access_key import new_key
+from shared.accounts.grant import Proof
+from shared.accounts.repositories.revoking import revoke_key, revoke_user
+from shared.core.caller import EVERYTHING
+from shared.core.errors import Unauthorized
+from tests.support.authorization_server import (
+    NOON,
+    PERSON,
+    authorization_server,
+    error_in,
+    tokens_in,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mcp.shared.auth import OAuthClientInformationFull
+
+    from tests.support.authorization_server import AuthorizationServer
+
+pytestmark = pytest.mark.anyio
+
+INVALID = (400, "invalid_grant")
+
+
+@pytest.fixture
+async def server(project: str) -> AsyncIterator[AuthorizationServer]:
+    async with authorization_server(project) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def client(server: AuthorizationServer) -> OAuthClientInformationFull:
+    return await server.register(token_endpoint_auth_method="none")
+
+
+async def test_a_revoked_person_gets_nothing_more(
+    server: AuthorizationServer, client: OAuthClientInformationFull
+) -> None:
+    code = await server.code(client.client_id)
+    token = (await server.signed_in(client)).refresh_token
+    await server.store.accounts.revoke(PERSON.user_id, server.time.now)
+    assert INVALID == error_in(await server.exchange(client, code))
+    assert INVALID == error_in(await server.refresh(client, token))
+    server.time.advance(seconds=1)
+    await server.signed_in(client)
+
+
+async def test_who_may_no_longer_sign_in_with_google_gets_nothing_more(
+    server: AuthorizationServer, client: OAuthClientInformationFull
+) -> None:
+    token = (await server.signed_in(client)).refresh_token
+    other = await server.signed_in(client, replace(PERSON, email="bob@example.com", user_id="bob"))
+    server.banned.add(PERSON.email)
+    assert INVALID == error_in(await server.refresh(client, token))
+    tokens_in(await server.refresh(client, other.refresh_token))
+
+
+async def test_a_sign_in_by_key_lasts_as_long_as_the_key(
+    server: AuthorizationServer, client: OAuthClientInformationFull
+) -> None:
+    _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON)
+    await server.store.keys.add(key)
+    proof = Proof(user_id="ada", kind="key", key_id=key.key_id)
+    token = (await server.signed_in(client, proof)).refresh_token
+    token = tokens_in(await server.refresh(client, token)).refresh_token
+    code = await server.code(client.client_id, proof)
+    await server.store.keys.revoke(key.key_id, NOON)
+    assert INVALID == error_in(await server.refresh(client, token))
+    assert INVALID == error_in(await server.exchange(client, code))
+
+
+async def test_what_a_key_proved_ends_with_it_at_once(
+    server: AuthorizationServer, client: OAuthClientInformationFull
+) -> None:
+    _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON)
+    await server.store.keys.add(key)
+    tokens = await server.signed_in(client, Proof(user_id="ada", kind="key", key_id=key.key_id))
+    others = await server.signed_in(client)
+    _, sign_ins = await revoke_key(server.store, key.key_id)
+    assert 1 == sign_ins
+    callers = server.access.callers
+    with pytest.raises(Unauthorized):
+        await callers.identify(Credential(tokens.access_token), "")
+    assert await callers.identify(Credential(others.access_token), "")
+
+
+async def test_no_token_outlives_the_key_that_it_comes_from(
+    server: AuthorizationServer, client: OAuthClientInformationFull
+) -> None:
+    ends = NOON + timedelta(minutes=10)
+    _, key = new_key(
+        server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON, expires_at=ends
+    )
+    await server.store.keys.add(key)
+    proof = Proof(user_id="ada", kind="key", key_id=key.key_id, expires_at=ends)
+    tokens = await server.signed_in(client, proof)
+    assert 600 == tokens.expires_in
+    server.time.advance(minutes=10)
+    with pytest.raises(Unauthorized):
+        await server.access.callers.identify(Credential(tokens.access_token), "")
+
+
+async def test_a_revoked_person_is_out_whatever_the_owners_clock_says(
+    server: AuthorizationServer, client: OAuthClientInformationFull
+) -> None:
+    future = NOON + timedelta(days=300)  # a key that a clock in the future has made
+    _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=future)
+    await server.store.keys.add(key)
+    proof = Proof(user_id="ada", kind="key", key_id=key.key_id)
+    by_key, by_google = await server.signed_in(client, proof), await server.signed_in(client)
+    assert (1, 1) == await revoke_user(server.store, "ada")
+    assert (0, 1) == await revoke_user(server.store, PERSON.user_id)
+    for tokens in (by_key, by_google):
+        assert INVALID == error_in(await server.refresh(client, tokens.refresh_token))
+        with pytest.raises(Unauthorized):
+            await server.access.callers.identify(Credential(tokens.access_token), "")
+
+
+async def test_a_code_by_an_unknown_or_foreign_key_opens_nothing(
+    server: AuthorizationServer, client: OAuthClientInformationFull
+) -> None:
+    _, key = new_key(server.access.keyring, "ada", "laptop", EVERYTHING, created_at=NOON)
+    await server.store.keys.add(key)
+    unknown = Proof(user_id="ada", kind="key", key_id="0123456789ab")
+    anothers = Proof(user_id="eve", kind="key", key_id=key.key_id)
+    for proof in (unknown, anothers):
+        code = await server.code(client.client_id, proof)
+        assert INVALID == error_in(await server.exchange(client, code))

@@ -1,0 +1,105 @@
+"""Every form is read by the same rules, whether a program sends it or a person."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.responses import PlainTextResponse
+
+from functions.gateway.body_limits import BodyLimit
+from tests.support.authorization_server import authorization_server
+from tests.support.sign_in_app import SignInApp
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import httpx2
+    from starlette.types import Message
+
+    from shared.core.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+FORM = "application/x-www-form-urlencoded"
+PATHS = ["/authorize", "/token", "/revoke", "/consent"]
+
+
+@pytest.fixture
+async def endpoints(
+    settings: Settings, project: str
+) -> AsyncIterator[dict[str, httpx2.AsyncClient]]:
+    """Whom to ask at each path."""
+    async with authorization_server(project) as programs, SignInApp(settings).client() as people:
+        yield {path: people if path == "/consent" else programs.http for path in PATHS}
+
+
+async def send(
+    endpoints: dict[str, httpx2.AsyncClient], path: str, body: bytes, content_type: str = FORM
+) -> httpx2.Response:
+    return await endpoints[path].post(path, content=body, headers={"content-type": content_type})
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    ("content_type", "body", "said"),
+    [
+        ("application/json", b"{}", "Send the parameters as"),
+        ("text/plain", b"state=a", "Send the parameters as"),
+        ("multipart/form-data; boundary=b", b"--b--", "Send the parameters as"),
+        (FORM, b"state=a&state=b", "more than once"),
+        (FORM, b"state=a&state=a", "more than once"),
+        (FORM, b"state=\xff\xfe", "cannot be read"),
+        (FORM, b"&".join(b"a%d=b" % each for each in range(101)), "cannot be read"),
+    ],
+)
+async def test_what_is_no_plain_form_is_refused_in_words(
+    endpoints: dict[str, httpx2.AsyncClient], path: str, content_type: str, body: bytes, said: str
+) -> None:
+    answer = await send(endpoints, path, body, content_type)
+    assert 400 == answer.status_code
+    assert said in answer.text
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_form_that_is_too_large_is_not_read(
+    endpoints: dict[str, httpx2.AsyncClient], path: str
+) -> None:
+    answer = await send(endpoints, path, b"state=" + b"s" * 65_536)
+    assert 413 == answer.status_code
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_an_empty_value_is_none_and_twenty_parameters_are_fine(
+    endpoints: dict[str, httpx2.AsyncClient], path: str
+) -> None:
+    many = b"&".join(b"a%d=b" % each for each in range(20))
+    answer = await send(endpoints, path, b"state=&state=a&" + many, f"{FORM};charset=UTF-8")
+    assert not any(words in answer.text for words in ("more than once", "cannot be read"))
+
+
+@pytest.mark.parametrize("query", ["state=a&state=b", "state=%ff&state=%fe"])
+async def test_a_query_is_read_by_the_same_rules(
+    endpoints: dict[str, httpx2.AsyncClient], query: str
+) -> None:
+    answer = await endpoints["/authorize"].get(f"/authorize?{query}")
+    assert (400, True) == (answer.status_code, "more than once" in answer.text)
+
+
+async def test_a_body_that_drips_in_is_not_waited_for() -> None:
+    sent: list[Message] = []
+    parts = iter([{"type": "http.request", "body": b"a", "more_body": True}])
+
+    async def receive() -> Message:
+        for part in parts:
+            return part
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/token", "headers": []}
+    await BodyLimit(PlainTextResponse("never"), lambda _: 9, seconds=0.1)(scope, receive, send)
+    assert 408 == sent[0]["status"]

@@ -1,0 +1,160 @@
+"""Where codes may be sent: whoever asks, at whichever door, gets the same verdict."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.gateway.oauth.client_id_metadata import client_in
+from functions.gateway.oauth.redirect_uris import Destination, allowed, matches
+from functions.gateway.oauth.safe_fetch import DocumentRefused
+from shared.core.errors import InvalidInput
+from tests.support.authorization_server import REDIRECT, authorization_server, error_in
+from tests.support.https_server import URL
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.authorization_server import AuthorizationServer
+
+SAFE = [
+    "https://claude.ai/api/mcp/auth_callback",
+    "https://program.example",
+    "https://app.example:8443/back?x=1",
+    "https://xn--pple-43d.example/",
+    "https://[2001:db8::1]:8443/back",
+    "http://localhost/callback",
+    "http://localhost:3000",
+    "http://127.0.0.1:6274/oauth/callback",
+    "http://[::1]:1/",
+    "cursor://anysphere.cursor-mcp/oauth/callback",
+    "vscode://vscode.github-authentication/did-authenticate",
+    "com.example.app:/oauth",
+]
+UNSAFE = [
+    "http://program.example/back",
+    "http://localhost.evil.example/",
+    "http://10.0.0.1/",
+    "https://a_b.com/",
+    "https://evil.example%2f.claude.example/",
+    "javascript:alert(1)",
+    "JavaScript://x/%0aalert(1)",
+    "java\nscript:alert(1)",
+    "data:text/html,x",
+    "file:///etc/passwd",
+    "blob:https://program.example/1",
+    "vbscript:x",
+    "about:blank",
+    "ws://localhost/",
+    "wss://program.example/",
+    "ms-msdt:/id",
+    "mailto:eve@evil.example",
+    "https://program.example/#fragment",
+    "cursor://x/y#fragment",
+    "ssh://host/x",
+    "shell:startup",
+    "web+evil://x",
+    "https://user@program.example/",
+    "http://localhost@evil.example/",
+    "cursor://user:pass@x/y",
+    "cursor://x:port/y",
+    "cursor://[x/y",
+    "cursor://x/100%",
+    f"https://program.example/{'a' * 2_000}",
+    f"cursor://x/{'a' * 2_000}",
+    "/back",
+]
+MISREAD = [
+    "http://@localhost/callback",
+    "https:///back",
+    "https:back",
+    "//app.example/back",
+    "https://app.example\\@evil.example/",
+    "https://app.example/ back",
+    "https://app.example/back\n",
+    "https://a\r\nset-cookie:b",
+    "https://evil.example; script-src *",
+    "https://app.example:port/back",
+    "https://app.example:65536/back",
+    "https://[::1/back",
+    "https://[v1.x:y]/back",
+    "https://*.example.com\N{FULLWIDTH SOLIDUS}back",
+    "",
+]
+"""Unsafe as well; the SDK makes others of some of them before we see them registered."""
+
+
+@pytest.fixture
+async def server(project: str) -> AsyncIterator[AuthorizationServer]:
+    async with authorization_server(project) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("uri", SAFE)
+def test_codes_may_go_to_sites_loopback_addresses_and_apps(uri: str) -> None:
+    assert allowed(uri)
+
+
+@pytest.mark.parametrize("uri", [*UNSAFE, *MISREAD])
+def test_codes_may_go_nowhere_else(uri: str) -> None:
+    assert not allowed(uri)
+
+
+@pytest.mark.anyio
+async def test_safe_addresses_can_be_registered_published_and_shown(
+    server: AuthorizationServer,
+) -> None:
+    for some in (SAFE[:10], SAFE[10:]):
+        client = await server.register(redirect_uris=some)
+        assert some == [str(uri) for uri in client.redirect_uris or []]
+    document = {"client_id": URL, "redirect_uris": SAFE}
+    assert client_in(json.dumps(document).encode(), URL)
+    assert all(Destination.of(uri).words for uri in SAFE)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("uri", UNSAFE)
+async def test_unsafe_addresses_can_be_used_nowhere(server: AuthorizationServer, uri: str) -> None:
+    answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT, uri]})
+    assert 400 == error_in(answer)[0]
+    document = {"client_id": URL, "redirect_uris": [REDIRECT, uri]}
+    with pytest.raises(DocumentRefused):
+        client_in(json.dumps(document).encode(), URL)
+    with pytest.raises(InvalidInput):
+        Destination.of(uri)
+
+
+def test_on_the_persons_own_machine_the_port_is_free() -> None:
+    registered = ["http://localhost/callback", "http://127.0.0.1:9000/callback"]
+    assert matches("http://localhost:53112/callback", registered)
+    assert matches("http://localhost/callback", registered)
+    assert matches("http://127.0.0.1:1/callback", registered)
+    assert matches("http://127.0.0.1/callback", registered)
+    assert matches("http://[::1]:1/callback", ["http://[::1]/callback"])
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://localhost:53112/other",
+        "http://localhost:53112/callback/",
+        "http://localhost:53112/callback?x=1",
+        "https://localhost:53112/callback",
+        "http://user@localhost:1/callback",
+        "http://[::1]:1/callback",
+        "http://localhost:1@evil.example/callback",
+        "http://localhost.evil.example/callback",
+    ],
+)
+def test_nothing_but_the_port_is_free(uri: str) -> None:
+    assert not matches(uri, ["http://localhost/callback", "http://127.0.0.1/callback"])
+
+
+def test_elsewhere_a_redirect_matches_to_the_letter() -> None:
+    registered = ["https://app.example/back"]
+    assert matches("https://app.example/back", registered)
+    assert not matches("https://app.example:443/back", registered)
+    assert not matches("https://app.example/back/", registered)
+    assert not matches("https://App.example/back", registered)

@@ -1,0 +1,187 @@
+"""Programs register, get what they may have, and are forgotten unless they sign somebody in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import SecretStr
+
+from shared.accounts.keyring import Keyring
+from shared.core.errors import RateLimited
+from tests.support.authorization_server import REDIRECT, authorization_server, error_in, tokens_in
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.authorization_server import AuthorizationServer
+
+
+@pytest.fixture
+async def server(project: str) -> AsyncIterator[AuthorizationServer]:
+    async with authorization_server(project) as opened:
+        yield opened
+
+
+async def refused(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:
+    body = {"client_name": "Program", "redirect_uris": [REDIRECT]} | metadata
+    told = error_in(await server.http.post("/register", json=body))
+    assert [] == await server.documents_of("oauth_clients")
+    return told
+
+
+@pytest.mark.anyio
+async def test_a_secret_is_told_once_and_stored_nowhere(server: AuthorizationServer) -> None:
+    client = await server.register()
+    assert ("client_secret_post", 0) == (
+        client.token_endpoint_auth_method,
+        client.client_secret_expires_at,
+    )
+    secret = client.client_secret or ""
+    assert len(secret) == 43
+    [stored] = await server.documents_of("oauth_clients")
+    assert (client.client_id, ["https://program.example/back"]) == (
+        stored["id"],
+        stored["redirect_uris"],
+    )
+    assert secret not in str(stored)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ("none", "none"),
+        ("client_secret_post", "client_secret_post"),
+        ("client_secret_basic", "client_secret_post"),
+    ],
+)
+async def test_a_program_learns_how_to_authenticate(
+    server: AuthorizationServer, asked: str, given: str
+) -> None:
+    client = await server.register(token_endpoint_auth_method=asked)
+    assert (given, given != "none") == (
+        client.token_endpoint_auth_method,
+        client.client_secret is not None,
+    )
+    await server.signed_in(client)
+
+
+@pytest.mark.anyio
+async def test_a_program_learns_what_it_is_given_instead(server: AuthorizationServer) -> None:
+    wanted = ["authorization_code", "implicit", "client_credentials"]
+    client = await server.register(grant_types=wanted, scope="openid", response_types=["code", "x"])
+    assert ["authorization_code", "refresh_token"] == client.grant_types
+    assert (["code"], "carrel:read carrel:write") == (client.response_types, client.scope)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("metadata", "error"),
+    [
+        ({"redirect_uris": [f"{REDIRECT}/{each}" for each in range(11)]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["data:,x"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": []}, "invalid_client_metadata"),
+        ({"redirect_uris": None}, "invalid_redirect_uri"),
+        ({"client_name": "x" * 101}, "invalid_client_metadata"),
+        ({"client_name": ["x"]}, "invalid_client_metadata"),
+        ({"token_endpoint_auth_method": "private_key_jwt"}, "invalid_client_metadata"),
+        ({"token_endpoint_auth_method": "tls_client_auth"}, "invalid_client_metadata"),
+        ({"grant_types": ["client_credentials"]}, "invalid_client_metadata"),
+        ({"response_types": ["token"]}, "invalid_client_metadata"),
+    ],
+)
+async def test_what_nobody_gets_is_refused(
+    server: AuthorizationServer, metadata: dict[str, Any], error: str
+) -> None:
+    assert (400, error) == await refused(server, **metadata)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b'{"redirect_uris": "\\ud800"}', b"\xff"]
+)
+async def test_what_is_no_registration_is_refused(server: AuthorizationServer, body: bytes) -> None:
+    answer = await server.http.post("/register", content=body)
+    assert (400, "invalid_client_metadata") == error_in(answer)
+
+
+@pytest.mark.anyio
+async def test_a_body_that_is_too_large_is_not_read(server: AuthorizationServer) -> None:
+    answer = await server.http.post("/register", content=b" " * 65_537)
+    assert 413 == answer.status_code
+
+
+@pytest.mark.anyio
+async def test_registering_is_limited_by_address(server: AuthorizationServer) -> None:
+    server.limit.error = RateLimited("Too many.", retry_after=30)
+    answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT]})
+    assert (429, "temporarily_unavailable") == error_in(answer)
+    assert ("30", ["1.2.3.4"]) == (answer.headers["retry-after"], server.limit.tries)
+    assert [] == await server.documents_of("oauth_clients")
+
+
+@pytest.mark.anyio
+async def test_an_unused_registration_is_forgotten_after_a_day(server: AuthorizationServer) -> None:
+    client = await server.register()
+    server.time.advance(hours=23, minutes=59)
+    await server.asked(client.client_id)
+    server.time.advance(minutes=1)
+    assert 400 == (await server.authorize(client.client_id)).status_code
+
+
+@pytest.mark.anyio
+async def test_a_registration_lasts_ninety_days_after_its_last_token(
+    server: AuthorizationServer,
+) -> None:
+    client = await server.register()
+    token = (await server.signed_in(client)).refresh_token
+    for _ in range(4):
+        server.time.advance(days=29)
+        token = tokens_in(await server.refresh(client, token)).refresh_token
+    server.time.advance(days=89, hours=23)
+    await server.asked(client.client_id)
+    server.time.advance(hours=1)
+    assert 400 == (await server.authorize(client.client_id)).status_code
+    assert (401, "invalid_client") == error_in(await server.refresh(client, token))
+
+
+@pytest.mark.anyio
+async def test_a_registration_in_use_is_written_once_a_day(server: AuthorizationServer) -> None:
+    client = await server.register()
+    ends = []
+    for hours in (1, 1, 23):
+        await server.signed_in(client)
+        [stored] = await server.documents_of("oauth_clients")
+        ends.append(stored["expires_at"])
+        server.time.advance(hours=hours)
+    assert ends[0] == ends[1] == ends[2]
+    server.time.advance(seconds=1)
+    await server.signed_in(client)
+    [stored] = await server.documents_of("oauth_clients")
+    assert ends[0] < stored["expires_at"]
+
+
+@pytest.mark.anyio
+async def test_a_web_page_may_register(server: AuthorizationServer) -> None:
+    preflight = {
+        "origin": "https://page.example",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "content-type, mcp-protocol-version",
+    }
+    for path in ("/register", "/token", "/revoke"):
+        answer = await server.http.options(path, headers=preflight)
+        assert (200, "*") == (answer.status_code, answer.headers["access-control-allow-origin"])
+
+
+@pytest.mark.anyio
+async def test_programs_outlive_a_rotation_of_the_secrets(project: str) -> None:
+    async with authorization_server(project, "o" * 32) as old:
+        client = await old.register()
+        code = await old.code(client.client_id)
+    async with authorization_server(project, "n" * 32, "o" * 32) as both:
+        token = tokens_in(await both.exchange(client, code)).refresh_token
+        token = tokens_in(await both.refresh(client, token)).refresh_token
+    async with authorization_server(project, "n" * 32) as new:
+        assert (401, "invalid_client") == error_in(await new.refresh(client, token))
+    assert Keyring([SecretStr("n" * 32)]).newest != Keyring([SecretStr("o" * 32)]).newest

@@ -1,0 +1,98 @@
+"""A program gives back what it got, and nobody else can."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.authorization_server import authorization_server, error_in, tokens_in
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import httpx2
+    from mcp.shared.auth import OAuthClientInformationFull
+
+    from tests.support.authorization_server import AuthorizationServer
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def server(project: str) -> AsyncIterator[AuthorizationServer]:
+    async with authorization_server(project) as opened:
+        yield opened
+
+
+async def revoke(
+    server: AuthorizationServer,
+    client: OAuthClientInformationFull,
+    token: str | None,
+    **fields: str,
+) -> httpx2.Response:
+    mine = {"client_id": client.client_id, "client_secret": client.client_secret or ""}
+    return await server.http.post("/revoke", data=mine | {"token": token or ""} | fields)
+
+
+def is_done(answer: httpx2.Response) -> bool:
+    return (200, b"", "no-store") == (
+        answer.status_code,
+        answer.content,
+        answer.headers["cache-control"],
+    )
+
+
+@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
+@pytest.mark.parametrize("hint", ["", "access_token", "refresh_token", "saml2"])
+async def test_either_token_ends_the_whole_sign_in(
+    server: AuthorizationServer, kind: str, hint: str, *, public: bool
+) -> None:
+    method = "none" if public else "client_secret_post"
+    client = await server.register(token_endpoint_auth_method=method)
+    tokens = await server.signed_in(client)
+    given_back = getattr(tokens, kind)
+    assert is_done(await revoke(server, client, given_back, token_type_hint=hint))
+    assert not await server.lets_in(tokens.access_token)
+    answer = await server.refresh(client, tokens.refresh_token)
+    assert (400, "invalid_grant") == error_in(answer)
+    assert is_done(await revoke(server, client, given_back))
+
+
+async def test_what_is_no_token_of_the_programs_is_none_to_give_back(
+    server: AuthorizationServer,
+) -> None:
+    client, other = await server.register(), await server.register()
+    tokens = await server.signed_in(other)
+    for text in (tokens.access_token, tokens.refresh_token, "x", "a.b.c", "\x00", "ü"):
+        assert is_done(await revoke(server, client, text))
+    assert await server.lets_in(tokens.access_token)
+    tokens_in(await server.refresh(other, tokens.refresh_token))
+
+
+async def test_who_does_not_say_who_it_is_gives_nothing_back(server: AuthorizationServer) -> None:
+    client = await server.register()
+    tokens = await server.signed_in(client)
+    for changes in ({"client_secret": None}, {"client_secret": "x"}, {"client_id": "x"}):
+        thief = client.model_copy(update=changes)
+        answer = await revoke(server, thief, tokens.refresh_token)
+        assert (401, "invalid_client") == error_in(answer)
+    assert await server.lets_in(tokens.access_token)
+
+
+async def test_a_request_without_a_token_or_a_form_is_refused(server: AuthorizationServer) -> None:
+    client = await server.register()
+    assert (400, "invalid_request") == error_in(await revoke(server, client, None))
+    answer = await server.http.post("/revoke", json={"token": "x"})
+    assert (400, "invalid_request") == error_in(answer)
+
+
+async def test_a_rotated_token_ends_the_sign_in_too(server: AuthorizationServer) -> None:
+    client = await server.register()
+    first = await server.signed_in(client)
+    second = tokens_in(await server.refresh(client, first.refresh_token))
+    server.time.advance(days=1)
+    assert is_done(await revoke(server, client, first.refresh_token))
+    answer = await server.refresh(client, second.refresh_token)
+    assert (400, "invalid_grant") == error_in(answer)

@@ -1,0 +1,197 @@
+"""A cloud on this machine: functions from their bundles, behind what plays Cloud Run."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from infra.build.discovery import ROOT
+from infra.local.processes import (
+    START_SECONDS,
+    NotStarted,
+    Program,
+    address,
+    answers,
+    await_answer,
+    bound,
+    end_soon,
+    run,
+    start,
+)
+from tests.support.cloud_run.bundles import bundles
+from tests.support.cloud_run.certificates import certificates
+from tests.support.cloud_run.front_end import Service
+from tests.support.cloud_run.server import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from socket import socket
+    from subprocess import Popen
+
+    from infra.local.processes import Served
+    from tests.support.cloud_run.bundles import Bundle
+
+GATEWAY: Final = "gateway"
+SCHEDULER: Final = "carrel-scheduler"
+"""The account of Cloud Scheduler, which runs jobs."""
+_MACHINE: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
+_STAND_INS: Final = ("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST", "CARREL_RECORD_QUERIES")
+_WORLD: Final = (
+    *("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+)
+"""How functions reach models and others. The gateway would go to the other functions by these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """Functions that answer whom they should.
+
+    Attributes:
+        programs: By name, what is served.
+        functions: By name, where they listen themselves.
+        urls: By name, where they are called.
+        metadata: The metadata server of each service account, host:port.
+        trusted: A file of the authorities that callers trust.
+        front: What plays Cloud Run.
+    """
+
+    programs: Mapping[str, Program]
+    functions: Mapping[str, Served]
+    urls: Mapping[str, str]
+    metadata: Mapping[str, str]
+    trusted: Path
+    front: Popen[bytes]
+
+    def dead(self) -> str:
+        """The first part that has ended, in words; empty where all live."""
+        if self.front.poll() is not None:
+            return "What plays Cloud Run"
+        ended = (name for name, one in self.functions.items() if one.process.poll() is not None)
+        return next((f"The function of {name}" for name in ended), "")
+
+    def gateway(self, environment: Mapping[str, str]) -> Program:
+        """The gateway's function, which calls the others; `environment` beats what is set here."""
+        urls = {"TOOL_URLS": json.dumps(dict(self.urls)), **environment}
+        program = deployed(GATEWAY, urls)
+        trust = {"SSL_CERT_FILE": str(self.trusted), **_identity(self.metadata[_account(GATEWAY)])}
+        return replace(program, environment={**program.environment, **trust})
+
+
+@contextmanager
+def cloud(
+    names: Collection[str], environment: Mapping[str, str], *, log: Path | None = None
+) -> Iterator[Cloud]:
+    """Serve functions until the block ends; they answer when it begins.
+
+    Args:
+        names: Those of tools and jobs.
+        environment: Variables beside our own; each function is given those that it reads.
+        log: The file that takes what they print; by default they print where this process does.
+
+    Raises:
+        InvalidInput: What they import cannot be had.
+        NotStarted: One does not answer.
+    """
+    wanted = bundles(names)
+    holders = {_account(bundle.key) for bundle in wanted.values()} | {_account(GATEWAY), SCHEDULER}
+    with ExitStack() as stack, ExitStack() as handed_over:
+        fronts = {name: handed_over.enter_context(bound()) for name in wanted}
+        inner = {holder: handed_over.enter_context(bound()) for holder in sorted(holders)}
+        metadata = {holder: address(listener) for holder, listener in inner.items()}
+        programs = {name: _program(one, environment, metadata) for name, one in wanted.items()}
+        served = {name: start(stack, program, log=log) for name, program in programs.items()}
+        stack.callback(end_soon, served.values())
+        services = {
+            listener.fileno(): _service(wanted[name], address(listener), served[name])
+            for name, listener in fronts.items()
+        }
+        accounts = {listener.fileno(): holder for holder, listener in inner.items()}
+        made = certificates()
+        plan = Plan(certificate=made.server, services=services, accounts=accounts)
+        front = _play(stack, plan, [*fronts.values(), *inner.values()], log)
+        handed_over.close()  # or callers of what plays Cloud Run would wait where it has died
+        for name, program in programs.items():
+            await_answer(served[name], program)
+        trusted = Path(stack.enter_context(TemporaryDirectory(prefix="carrel-"))) / "trusted.pem"
+        trusted.write_text(made.trusted, "utf-8")
+        urls = {name: service.url for name, service in zip(wanted, services.values(), strict=True)}
+        yield Cloud(programs, served, urls, metadata, trusted, front)
+
+
+def deployed(name: str, environment: Mapping[str, str]) -> Program:
+    """A function as it is deployed, without a service account.
+
+    Args:
+        name: Of its tool or job; the gateway's is `gateway`.
+        environment: Variables beside our own; it is given those that it reads.
+
+    Raises:
+        InvalidInput: What it imports cannot be had.
+    """
+    [bundle] = bundles([name]).values()
+    return _program(bundle, environment, {})
+
+
+def _program(
+    bundle: Bundle, environment: Mapping[str, str], metadata: Mapping[str, str]
+) -> Program:
+    world = () if bundle.name == GATEWAY else _WORLD
+    known = {*bundle.variables, *_MACHINE, *_STAND_INS, *world}
+    given = {**os.environ, **environment}
+    return Program(
+        source=bundle.folder / "main.py",
+        python=bundle.python,
+        environment={name: value for name, value in given.items() if name in known}
+        | _identity(metadata.get(_account(bundle.key))),
+        folder=bundle.folder,
+    )
+
+
+def _identity(host: str | None) -> dict[str, str]:
+    """Where google-auth finds its account's tokens."""
+    return {"GCE_METADATA_HOST": host, "GCE_METADATA_IP": host} if host else {}
+
+
+def _account(key: str) -> str:
+    """The service account of a function."""
+    return f"carrel-{key}"
+
+
+def _service(bundle: Bundle, host: str, served: Served) -> Service:
+    """Who may call follows from what is called, as in `infra/terraform`."""
+    invoker = SCHEDULER if bundle.kind == "job" else _account(GATEWAY)
+    return Service(
+        url=f"https://{host}", function=served.url, invokers=(invoker,), seconds=bundle.seconds
+    )
+
+
+def _play(
+    stack: ExitStack, plan: Plan, sockets: Sequence[socket], log: Path | None
+) -> Popen[bytes]:
+    """Have Cloud Run played until the stack ends.
+
+    Raises:
+        NotStarted: It died, or takes too long.
+    """
+    command = [sys.executable, "-P", "-m", "tests.support.cloud_run.server"]
+    environment = {name: os.environ[name] for name in _MACHINE if name in os.environ}
+    environment["PYTHONPATH"] = str(ROOT)
+    process = run(stack, command, environment=environment, folder=ROOT, sockets=sockets, log=log)
+    if process.stdin:
+        process.stdin.write(plan.model_dump_json().encode() + b"\n")
+        process.stdin.flush()
+    deadline = time.monotonic() + START_SECONDS
+    for listener in sockets:
+        while not answers(address(listener)):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise NotStarted("What plays Cloud Run did not start: see what it printed.")
+            time.sleep(0.02)
+    return process

@@ -1,0 +1,184 @@
+"""The front end of Cloud Run, which lets through to functions whom their IAM lets through.
+
+What is refused, and how, follows
+https://cloud.google.com/run/docs/authenticating/service-to-service (the audience is the service's
+URL; `X-Serverless-Authorization` beats `Authorization`; the function gets the token without its
+signature), https://cloud.google.com/run/docs/troubleshooting (401 for a token that does not hold,
+403 for none and for an account that may not invoke, 503 for an instance that breaks off),
+https://cloud.google.com/run/docs/configuring/request-timeout (504) and
+https://cloud.google.com/run/quotas (32 MiB).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+import httpx2
+import jwt
+from pydantic import BaseModel
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, Response
+
+from tests.support.cloud_run.google_accounts import email
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.types import Receive, Scope, Send
+
+    from tests.support.cloud_run.google_accounts import Accounts
+
+LARGEST: Final = 32 * 1024 * 1024
+"""Bytes of a request over HTTP/1."""
+UNSIGNED: Final = "SIGNATURE_REMOVED_BY_GOOGLE"
+_OF_THE_CONNECTION: Final = frozenset(
+    b"connection keep-alive proxy-connection te trailer transfer-encoding upgrade".split()
+)
+_PAGE: Final = """\
+<html><head>
+<meta http-equiv="content-type" content="text/html;charset=utf-8">
+<title>{status} {reason}</title>
+</head>
+<body text=#000000 bgcolor=#ffffff>
+<h1>Error: {reason}</h1>
+<h2>{text}</h2>
+<h2></h2>
+</body></html>
+"""
+
+
+class Service(BaseModel):
+    """A function's place in the cloud.
+
+    Attributes:
+        url: Its address, https.
+        function: Where the function itself listens, http.
+        invokers: The service accounts that may call it.
+        seconds: Until a request is given up.
+    """
+
+    url: str
+    function: str
+    invokers: tuple[str, ...]
+    seconds: float
+
+
+class FrontEnd:
+    """Lets requests through to functions, each at the port of its service."""
+
+    def __init__(self, services: Mapping[int, Service], accounts: Accounts) -> None:
+        """Serve these, by port, for callers whose tokens these accounts can verify."""
+        self._services = services
+        self._accounts = accounts
+        limits = httpx2.Limits(max_connections=None)
+        self._functions = httpx2.AsyncHTTPTransport(limits=limits)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        service = self._services[scope["server"][1]]
+        response = await self._answer(Request(scope, receive), service)
+        await response(scope, receive, send)
+
+    async def aclose(self) -> None:
+        """Close the connections to functions."""
+        await self._functions.aclose()
+
+    async def _answer(self, request: Request, service: Service) -> Response:
+        name = "x-serverless-authorization"
+        name = name if name in request.headers else "authorization"
+        scheme, _, token = request.headers.get(name, "").partition(" ")
+        if not token:
+            return _forbidden(request)
+        try:
+            caller = self._accounts.holder(token, service.url)
+        except jwt.InvalidTokenError:
+            return _unauthorized(request)
+        if scheme.lower() != "bearer":
+            return _unauthorized(request)
+        if caller not in map(email, service.invokers):
+            return _forbidden(request)
+        unsigned = f"{scheme} {token.rpartition('.')[0]}.{UNSIGNED}"
+        return await self._passed_on(request, service, {name: unsigned})
+
+    async def _passed_on(
+        self, request: Request, service: Service, instead: Mapping[str, str]
+    ) -> Response:
+        if not request.scope["raw_path"].startswith(b"/"):
+            return _page(400, "Bad Request", "Your client has issued a malformed request.")
+        try:
+            body = await _body(request)
+            if body is None:
+                return _page(413, "Request Entity Too Large", "Your request was too large.")
+            wanted = httpx2.Request(
+                request.method,
+                service.function + _target(request),
+                headers=_headers(request, instead),
+                content=body,
+            )
+            async with asyncio.timeout(service.seconds):
+                return await self._asked(wanted)
+        except TimeoutError:
+            return _page(504, "Gateway Timeout", "The request was given up.")
+        except (httpx2.TransportError, ClientDisconnect):
+            return _page(503, "Service Unavailable", "The connection to the instance broke.")
+
+    async def _asked(self, request: httpx2.Request) -> Response:
+        answer = await self._functions.handle_async_request(request)
+        try:
+            content = b"".join([piece async for piece in answer.aiter_raw()])
+        finally:
+            await answer.aclose()
+        response = Response(content, answer.status_code)
+        response.raw_headers = [
+            (name.lower(), value)
+            for name, value in answer.headers.raw
+            if name.lower() not in _OF_THE_CONNECTION
+        ]
+        return response
+
+
+def _target(request: Request) -> str:
+    query = request.scope["query_string"]
+    path: bytes = request.scope["raw_path"]
+    return (path + b"?" + query if query else path).decode("ascii")
+
+
+def _headers(request: Request, instead: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """What the function is sent: what came, except what is replaced, and who called."""
+    replaced = {*(name.encode() for name in instead), b"x-forwarded-for", b"x-forwarded-proto"}
+    caller = request.client.host if request.client else ""
+    forwarded = ", ".join([*request.headers.getlist("x-forwarded-for"), caller])
+    added = {**instead, "x-forwarded-for": forwarded, "x-forwarded-proto": "https"}
+    kept = [each for each in request.headers.raw if each[0] not in _OF_THE_CONNECTION | replaced]
+    return [*kept, *((name.encode(), value.encode()) for name, value in added.items())]
+
+
+async def _body(request: Request) -> bytes | None:
+    """What was sent; None if that is too much."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > LARGEST:
+            return None
+    return bytes(body)
+
+
+def _forbidden(request: Request) -> Response:
+    where = f"URL <code>{escape(request.url.path)}</code> from this server."
+    return _page(403, "Forbidden", f"Your client does not have permission to get {where}")
+
+
+def _unauthorized(request: Request) -> Response:
+    where = f"URL <code>{escape(request.url.path)}</code>."
+    page = _page(
+        401, "Unauthorized", f"Your client does not have permission to the requested {where}"
+    )
+    said = "The access token could not be verified"
+    page.headers["WWW-Authenticate"] = f'Bearer error="invalid_token" error_description="{said}"'
+    return page
+
+
+def _page(status: int, reason: str, text: str) -> Response:
+    return HTMLResponse(_PAGE.format(status=status, reason=reason, text=text), status)

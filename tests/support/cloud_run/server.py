@@ -1,0 +1,94 @@
+"""Cloud Run in front of functions, on this machine, with the accounts of those who call them.
+
+Usage: python -m tests.support.cloud_run.server, with a `Plan` as the first line of the standard
+input, which stays open: when it is closed, however that comes, this process ends.
+
+Each function has an address with TLS, and each service account a metadata server that issues its ID
+tokens, signed with a key that lives as long as this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import uvicorn
+from pydantic import BaseModel
+
+from infra.local.serve_function import end_with_parent
+from tests.support.cloud_run.front_end import FrontEnd, Service
+from tests.support.cloud_run.google_accounts import Accounts, MetadataServers
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from starlette.types import ASGIApp
+
+_IDLE: Final = 620
+"""Seconds that a caller's connection is kept: longer than a caller keeps it, as at Google."""
+
+
+class Plan(BaseModel):
+    """What to play.
+
+    Attributes:
+        certificate: The key and the certificate of all addresses, as PEM.
+        services: By the numbers of their open sockets, which are bound.
+        accounts: The account whose metadata server a socket is, likewise.
+    """
+
+    certificate: str
+    services: dict[int, Service]
+    accounts: dict[int, str]
+
+
+class _Server(uvicorn.Server):
+    """One of two: signals end the process as they end any other, and nothing is lost."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+async def _serve(plan: Plan) -> None:
+    accounts = Accounts()
+    fronts = {socket.socket(fileno=each): service for each, service in plan.services.items()}
+    inner = {socket.socket(fileno=each): account for each, account in plan.accounts.items()}
+    front = FrontEnd({_port(each): service for each, service in fronts.items()}, accounts)
+    metadata = MetadataServers(accounts, {_port(each): name for each, name in inner.items()})
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write(plan.certificate)
+        file.flush()
+        public = _config(front, file.name)
+        public.load()
+    await asyncio.gather(
+        _Server(public).serve(list(fronts)),
+        _Server(_config(metadata)).serve(list(inner)),
+    )
+
+
+def _config(app: ASGIApp, certificate: str | None = None) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        interface="asgi3",
+        lifespan="off",
+        log_level="error",
+        ssl_certfile=certificate,
+        timeout_keep_alive=_IDLE,
+        proxy_headers=False,
+    )
+
+
+def _port(listener: socket.socket) -> int:
+    port: int = listener.getsockname()[1]
+    return port
+
+
+if __name__ == "__main__":
+    _plan = Plan.model_validate_json(sys.stdin.buffer.readline())
+    end_with_parent()
+    asyncio.run(_serve(_plan))

@@ -1,0 +1,181 @@
+"""What plays Cloud Run in front of a function: what passes, how, and what is answered instead."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import jwt
+import pytest
+
+from shared.core.dates import utc_now
+from tests.support.clock import SettableClock
+from tests.support.cloud_run.front_end import LARGEST, UNSIGNED, FrontEnd, Service
+from tests.support.cloud_run.google_accounts import LIFETIME, Accounts
+from tests.support.fakes.http_server import LoopbackServer
+from tests.support.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+pytestmark = pytest.mark.anyio
+
+URL = "https://127.0.0.1:4430"
+GATEWAY = "carrel-gateway"
+
+
+class Echo(BaseHTTPRequestHandler):
+    """A function that answers with what it was asked."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"])).decode()
+        if self.path == "/late":
+            self.server.closing.wait(10)  # type: ignore[attr-defined]
+        if self.path == "/broken":
+            self.close_connection = True
+            return
+        said = {"path": self.path, "body": body, "headers": self.headers.items()}
+        content = json.dumps(said).encode()
+        self.send_response(418)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("X-Of-The-Function", "yes")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def function() -> Iterator[str]:
+    """The function's own address."""
+    with LoopbackServer(Echo) as server:
+        yield f"http://127.0.0.1:{server.server_port}"
+
+
+@pytest.fixture(scope="module")
+def accounts() -> Accounts:
+    """Whose tokens the front end believes."""
+    return Accounts()
+
+
+@asynccontextmanager
+async def in_front_of(
+    function: str, accounts: Accounts, seconds: float = 20
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of the function's service."""
+    service = Service(url=URL, function=function, invokers=(GATEWAY,), seconds=seconds)
+    front = FrontEnd({4430: service}, accounts)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(front), base_url=URL) as client:
+        yield client
+    await front.aclose()
+
+
+@pytest.fixture
+async def client(function: str, accounts: Accounts) -> AsyncIterator[httpx2.AsyncClient]:
+    async with in_front_of(function, accounts) as opened:
+        yield opened
+
+
+@pytest.fixture
+def authorization(accounts: Accounts) -> str:
+    """What the gateway sends along."""
+    return f"Bearer {accounts.token(GATEWAY, URL)}"
+
+
+async def heard(client: httpx2.AsyncClient, headers: dict[str, str]) -> dict[str, str]:
+    """The headers that the function was sent."""
+    response = await client.post("/", content=b"x", headers=headers)
+    return {name.lower(): value for name, value in response.json()["headers"]}
+
+
+async def test_a_request_and_its_answer_pass_as_they_are(
+    client: httpx2.AsyncClient, authorization: str
+) -> None:
+    headers = {"authorization": authorization, "x-mine": "1"}
+    response = await client.post("/a%20b?c=d&c=%C3%A9", content="é", headers=headers)
+    said: dict[str, Any] = response.json()
+    assert (418, "yes") == (response.status_code, response.headers["x-of-the-function"])
+    assert ("/a%20b?c=d&c=%C3%A9", "é") == (said["path"], said["body"])
+    assert ["x-mine", "1"] in [[name.lower(), value] for name, value in said["headers"]]
+
+
+async def test_the_function_sees_who_called_but_no_valid_signature(
+    client: httpx2.AsyncClient, authorization: str, accounts: Accounts
+) -> None:
+    seen = (await heard(client, {"authorization": authorization}))["authorization"]
+    said, _, signature = seen.removeprefix("Bearer ").rpartition(".")
+    assert (authorization.rpartition(".")[0], UNSIGNED) == (f"Bearer {said}", signature)
+    with pytest.raises(jwt.InvalidTokenError):
+        accounts.holder(f"{said}.{signature}", URL)
+
+
+async def test_a_token_in_the_other_header_counts(
+    client: httpx2.AsyncClient, authorization: str
+) -> None:
+    own = {"authorization": "Bearer of-the-functions-own"}
+    seen = await heard(client, {**own, "x-serverless-authorization": authorization})
+    assert own["authorization"] == seen["authorization"]
+    assert UNSIGNED == seen["x-serverless-authorization"].rpartition(".")[2]
+    both = {"authorization": authorization, "x-serverless-authorization": "Bearer a.b.c"}
+    assert 401 == (await client.post("/", headers=both)).status_code
+
+
+async def test_the_callers_address_is_added_to_what_was_said_of_it(
+    client: httpx2.AsyncClient, authorization: str
+) -> None:
+    said = {"authorization": authorization, "x-forwarded-for": "1.2.3.4"}
+    seen = await heard(client, said)
+    assert ("1.2.3.4, 127.0.0.1", "https") == (seen["x-forwarded-for"], seen["x-forwarded-proto"])
+
+
+async def test_a_token_that_has_expired_is_refused() -> None:
+    old = Accounts(SettableClock(utc_now() - LIFETIME - timedelta(seconds=1)))
+    async with in_front_of("http://127.0.0.1:1", old) as theirs:
+        headers = {"authorization": f"Bearer {old.token(GATEWAY, URL)}"}
+        response = await theirs.post("/", headers=headers)
+    assert 401 == response.status_code
+    assert 'error="invalid_token"' in response.headers["www-authenticate"]
+
+
+async def test_a_function_that_is_dead_is_unavailable_until_it_is_back(
+    accounts: Accounts, authorization: str
+) -> None:
+    async with in_front_of(f"http://127.0.0.1:{free_port()}", accounts) as client:
+        response = await client.post("/", headers={"authorization": authorization})
+    assert (503, True) == (response.status_code, "503 Service Unavailable" in response.text)
+
+
+async def test_a_function_that_breaks_off_is_unavailable(
+    client: httpx2.AsyncClient, authorization: str
+) -> None:
+    response = await client.post("/broken", headers={"authorization": authorization})
+    assert 503 == response.status_code
+
+
+async def test_a_function_that_takes_too_long_is_given_up(
+    function: str, accounts: Accounts, authorization: str
+) -> None:
+    async with in_front_of(function, accounts, seconds=0.1) as client:
+        response = await client.post("/late", headers={"authorization": authorization})
+    assert 504 == response.status_code
+
+
+@pytest.mark.parametrize(("size", "status"), [(LARGEST, 418), (LARGEST + 1, 413)])
+async def test_a_request_may_be_so_large_and_no_larger(
+    client: httpx2.AsyncClient, authorization: str, size: int, status: int
+) -> None:
+    response = await client.post("/", content=b"a" * size, headers={"authorization": authorization})
+    assert status == response.status_code
+
+
+async def test_who_is_refused_is_not_heard(accounts: Accounts) -> None:
+    async with in_front_of("http://nowhere.invalid", accounts) as client:
+        response = await client.post("/<b>")
+    assert (403, True) == (response.status_code, "&lt;b&gt;" in response.text)

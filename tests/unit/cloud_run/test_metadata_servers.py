@@ -1,0 +1,55 @@
+"""Metadata servers as google-auth finds them: an account's tokens, for who runs as it."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+
+from tests.support.cloud_run.google_accounts import Accounts, MetadataServers, email
+
+pytestmark = pytest.mark.anyio
+
+ACCOUNT = "/computeMetadata/v1/instance/service-accounts/default/"
+FLAVOR = {"Metadata-Flavor": "Google"}
+
+
+@pytest.fixture(scope="module")
+def accounts() -> Accounts:
+    """Whose tokens are given."""
+    return Accounts()
+
+
+async def asked(accounts: Accounts, path: str, headers: dict[str, str]) -> httpx2.Response:
+    """What the server of the tool's account answers; the gateway's is at another port."""
+    servers = MetadataServers(accounts, {4430: "carrel-get-chunk", 4431: "carrel-gateway"})
+    transport = httpx2.ASGITransport(servers)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:4430") as client:
+        return await client.get(path, headers=headers)
+
+
+async def test_a_token_is_of_the_account_whose_server_is_asked(accounts: Accounts) -> None:
+    response = await asked(accounts, f"{ACCOUNT}identity?audience=https://a&format=full", FLAVOR)
+    assert "Google" == response.headers["metadata-flavor"]
+    assert email("carrel-get-chunk") == accounts.holder(response.text, "https://a")
+
+
+async def test_the_account_says_its_name(accounts: Accounts) -> None:
+    response = await asked(accounts, f"{ACCOUNT}?recursive=true", FLAVOR)
+    assert email("carrel-get-chunk") == response.json()["email"]
+
+
+async def test_a_web_page_that_is_led_there_gets_nothing(accounts: Accounts) -> None:
+    assert 403 == (await asked(accounts, f"{ACCOUNT}identity?audience=https://a", {})).status_code
+
+
+@pytest.mark.parametrize("header", [{"Host": "evil.example"}, {"X-Forwarded-For": "192.0.2.1"}])
+async def test_who_comes_by_another_name_or_a_proxy_gets_nothing(
+    accounts: Accounts, header: dict[str, str]
+) -> None:
+    wanted = f"{ACCOUNT}identity?audience=https://a"
+    assert 403 == (await asked(accounts, wanted, {**FLAVOR, **header})).status_code
+
+
+@pytest.mark.parametrize("path", [f"{ACCOUNT}identity", f"{ACCOUNT}token", "/nothing"])
+async def test_what_it_does_not_know_is_not_found(accounts: Accounts, path: str) -> None:
+    assert 404 == (await asked(accounts, path, FLAVOR)).status_code

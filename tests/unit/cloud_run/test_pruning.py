@@ -1,0 +1,86 @@
+"""What is kept on a laptop to run functions from: what is in use, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+from zipfile import ZipFile
+
+import pytest
+
+from tests.support.cloud_run.archives import unpack
+from tests.support.cloud_run.bundles import USED_FOR, prune
+from tests.support.cloud_run.environments import environment, key_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LONG_AGO = time.time() - USED_FOR - 60
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Path:
+    """Three bundles, each with an environment, that were last asked for long ago."""
+    for name in ("now", "before", "older"):
+        archive = tmp_path / "archive.zip"
+        with ZipFile(archive, "w") as packed:
+            packed.writestr("requirements.txt", name)
+            packed.writestr("shared/common.py", "")
+            packed.writestr("main.py", f"NAME = {name!r}")
+        unpack(archive, tmp_path / "unpacked" / name, tmp_path / "files")
+        archive.unlink()
+        os.utime(tmp_path / "unpacked" / name, (LONG_AGO, LONG_AGO))
+        made = tmp_path / "environments" / key_of(name.encode())
+        (made / "bin").mkdir(parents=True)
+        os.utime(made, (LONG_AGO, LONG_AGO))
+    return tmp_path
+
+
+def names(folder: Path) -> set[str]:
+    """What is in a folder."""
+    return {path.name for path in folder.iterdir()}
+
+
+def keys(*requirements: str) -> set[str]:
+    """The names of environments."""
+    return {key_of(each.encode()) for each in requirements}
+
+
+def test_what_no_manifest_names_goes_with_all_its_files(laptop: Path) -> None:
+    prune(laptop, {"now", "before"})
+    assert {"now", "before"} == names(laptop / "unpacked")
+    assert keys("now", "before") == names(laptop / "environments")
+    sources = {path.read_text() for path in (laptop / "files").glob("*.py")}
+    assert {"", "NAME = 'now'", "NAME = 'before'"} == sources
+    assert len(sources) == len(list((laptop / "files").glob("*.pyc")))
+
+
+def test_what_was_asked_for_within_a_day_stays(laptop: Path) -> None:
+    os.utime(laptop / "unpacked" / "older")
+    prune(laptop, {"now"})
+    assert {"now", "older"} == names(laptop / "unpacked")
+    assert keys("now", "older") == names(laptop / "environments")
+    assert "NAME = 'older'" == (laptop / "unpacked" / "older" / "main.py").read_text()
+
+
+def test_an_environment_that_is_asked_for_is_in_use_from_then_on(laptop: Path) -> None:
+    python = environment(b"older", laptop / "environments")
+    prune(laptop, {"now"})
+    assert python.parent.is_dir()
+    assert {"now"} == names(laptop / "unpacked")
+
+
+def test_what_was_left_unfinished_goes(laptop: Path) -> None:
+    for folder in ("unpacked", "environments"):
+        unfinished = laptop / folder / "new.unfinished"
+        unfinished.mkdir()
+        os.utime(unfinished, (LONG_AGO, LONG_AGO))
+    prune(laptop, {"now", "before", "older"})
+    assert {"now", "before", "older"} == names(laptop / "unpacked")
+    assert keys("now", "before", "older") == names(laptop / "environments")
+
+
+def test_where_there_is_nothing_there_is_nothing_to_do(tmp_path: Path) -> None:
+    prune(tmp_path, set())
+    assert set() == names(tmp_path)

@@ -1,0 +1,289 @@
+"""What Carrel costs in the cloud: the arithmetic, on figures that are easy to reckon with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from google.cloud.firestore_v1.vector import Vector
+
+from benchmarks.costs.measured import Call, Gateway, Measured, Work, bounded, measured_at, on_line
+from benchmarks.costs.prices import DAYS, Amount, Item, Price, bill_of, price_list
+from benchmarks.costs.storage import Rules, document_bytes, index_bytes, rules_of
+from benchmarks.costs.tables import write
+from benchmarks.costs.usage import (
+    GIB,
+    Plan,
+    Runs,
+    calls_of,
+    first_filling,
+    index_reads,
+    instances,
+    monthly,
+    runs_of,
+)
+from infra.build.functions import Function
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+A_TASK: Final[dict[str, Any]] = {
+    "type": "Personal",
+    "done": False,
+    "priority": 1,
+    "description": "Learn Cloud Firestore",
+}
+"""The example of Firestore's page on sizes."""
+
+
+def price(free: float = 0.0, every: str = "month", per: float = 1.0) -> Price:
+    """A dollar for so many units, so many of which are free."""
+    return Price("Sand", 1.0, per, "grain", free, every, "https://example.com", True, "")  # noqa: FBT003 - a fixture's
+
+
+def function(name: str, kind: Any, schedule: str = "") -> Function:
+    """A function with a GiB of memory."""
+    return Function(
+        name=name,
+        kind=kind,
+        main="",
+        databases={},
+        memory=1024,
+        concurrency=10,
+        timeout=60,
+        max_instances=10,
+        schedule=schedule,
+    )
+
+
+@pytest.fixture
+def plan() -> Plan:
+    """A gateway, a tool that searches, one that writes, and a job a day; ten calls a day."""
+    search = Call("search", "search", 9, "read", Work(read=10, index_reads=2, seconds=0.15))
+    write = Call("write", "write", 1, "write", Work(read=1, written=3, seconds=0.05, embedded=7))
+    sweep = Work(read=5, written=2, seconds=0.4)
+    measured = Measured(
+        on="2026-01-01",
+        calls=[search, write],
+        gateway=Gateway(2, 1, 1, 0.01, 0.005, 1000),
+        idle={"sweep": sweep},
+        filling={"sweep": Work(read=100, written=300, seconds=5, embedded=1000, input_tokens=50)},
+        stored=2 * GIB,
+        start={"gateway": 1.0, "tool": 0.5, "job": 0.6},
+        image={"gateway": 100, "tool": 50, "job": 50},
+    )
+    functions = [
+        function("gateway", "gateway"),
+        function("search", "tool"),
+        function("write", "tool"),
+        function("sweep", "job", "0 3 * * *"),
+    ]
+    return Plan(functions=functions, measured=measured, chunks=100, calls_a_day=10, new_chunks=0)
+
+
+def test_what_is_free_for_a_day_does_not_last_until_the_next() -> None:
+    evenly, at_once = Amount(10.0), Amount(0.0, 10 * DAYS, 1)
+    assert 0.0 == price(free=10, every="day").charge(evenly)
+    assert pytest.approx(10 * DAYS - 10) == price(free=10, every="day").charge(at_once)
+
+
+def test_what_is_free_for_a_month_may_be_used_on_one_day() -> None:
+    assert 0.0 == price(free=10).charge(Amount(0.0, 10, 1))
+    assert pytest.approx(2.0) == price(free=10).charge(Amount(0.0, 12, 1))
+
+
+def test_days_of_heavy_work_are_charged_by_themselves() -> None:
+    amount = Amount(8.0, more=5.0, days=4)
+    assert pytest.approx(8 * DAYS + 20) == amount.month
+    assert pytest.approx(4 * 3.0) == price(free=10, every="day").charge(amount)
+
+
+def test_prices_are_for_so_many_units_at_once() -> None:
+    assert pytest.approx(0.02) == price(per=100).list_price(Amount.of_month(2))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "a_day", "days"),
+    [
+        ("*/5 * * * *", 288, DAYS),
+        ("5-59/15 * * * *", 96, DAYS),
+        ("23 * * * *", 24, DAYS),
+        ("17 4 * * *", 1, DAYS),
+        ("42 3 * * 0", 1, DAYS / 7),
+        ("0 6,18 1 * *", 2, DAYS / 31),
+        ("", 0, 0.0),
+    ],
+)
+def test_schedules_say_how_often_they_run(schedule: str, a_day: int, days: float) -> None:
+    assert Runs(a_day, pytest.approx(days)) == runs_of(schedule)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("schedule", ["* * * *", "0 3 1 * 1"])
+def test_what_is_no_schedule_of_ours_is_refused(schedule: str) -> None:
+    with pytest.raises(ValueError, match=r"schedule|days"):
+        runs_of(schedule)
+
+
+def test_twice_the_calls_take_twice_the_reads_and_the_same_schedules(plan: Plan) -> None:
+    once, twice = monthly(plan), monthly(replace(plan, calls_a_day=20))
+    jobs_read = 5 * DAYS
+    read = once["Firestore reads"].amount - jobs_read
+    assert pytest.approx(2 * read) == twice["Firestore reads"].amount - jobs_read
+    assert pytest.approx(2 * once["reads in `access`"].amount) == twice["reads in `access`"].amount
+    assert once["schedules"] == twice["schedules"]
+
+
+def test_a_day_of_calls_is_the_usual_mix(plan: Plan) -> None:
+    work = calls_of(plan)
+    assert (91, 18, 3, 7) == (work.read, work.index_reads, work.written, work.embedded)
+
+
+def test_entries_of_vector_indexes_are_reads_unless_another_service_searches(plan: Plan) -> None:
+    ours, other = monthly(plan), monthly(replace(plan, entries=0.0))
+    assert pytest.approx(18 * DAYS) == index_reads(plan).month
+    difference = ours["Firestore reads"].amount - other["Firestore reads"].amount
+    assert pytest.approx(18 * DAYS) == difference
+
+
+def test_nothing_is_free_in_the_second_database(plan: Plan) -> None:
+    bill = monthly(plan)
+    assert 0.0 == bill["Firestore reads"].cost < bill["Firestore reads"].list_price
+    assert bill["reads in `access`"].list_price == bill["reads in `access`"].cost
+    assert pytest.approx(10 * 2 * DAYS) == bill["reads in `access`"].amount
+    assert pytest.approx(10 * 1.1 * DAYS) == bill["writes in `access`"].amount
+
+
+def test_rare_calls_pay_for_starts_rounded_up_to_a_tenth_of_a_second(plan: Plan) -> None:
+    # search 0.15 + 0.5, write 0.05 + 0.5; the gateway waits for them and starts too; the job.
+    searches, writes, job = 9 * 0.7, 1 * 0.6, 1.0
+    gateway = 10 * 1.7  # 1.0 + 0.01 + (0.9 * 0.65 + 0.1 * 0.55) = 1.65
+    assert pytest.approx((searches + writes + gateway + job) * DAYS) == (
+        monthly(plan)["processors"].amount
+    )
+
+
+def test_frequent_calls_share_instances() -> None:
+    assert pytest.approx(1000 * 0.2 / (0.6 * 40)) == instances(1000, 0.2, 0.001, 40)
+    assert pytest.approx(1000 * 0.03 / 0.6) == instances(1000, 0.2, 0.03, 40)
+
+
+def test_three_schedules_are_free() -> None:
+    bills = [
+        bill_of([Item("s", "scheduler", Amount.of_month(number))]).cost for number in (3, 4, 11)
+    ]
+    assert pytest.approx([0.0, 0.1, 0.8]) == bills
+
+
+def test_going_back_in_time_costs_as_much_as_storage_from_the_first_byte_on(plan: Plan) -> None:
+    bill = monthly(plan)
+    assert pytest.approx(0.15) == bill["storage"].cost
+    assert pytest.approx(0.30) == bill["going back in time"].cost
+    assert 0.0 == monthly(replace(plan, recovery=False))["going back in time"].cost
+
+
+def test_without_a_language_model_nothing_is_paid_for_one(plan: Plan) -> None:
+    assert first_filling(plan)["language model, input"].cost > 0.0
+    assert 0.0 == first_filling(replace(plan, model=False))["language model, input"].cost
+
+
+def test_new_passages_take_their_share_of_what_filling_took(plan: Plan) -> None:
+    grown = monthly(replace(plan, new_chunks=50))["Firestore writes"].amount
+    assert pytest.approx(150 * DAYS) == grown - monthly(plan)["Firestore writes"].amount
+
+
+def test_figures_of_other_sizes_lie_on_a_line_or_stay() -> None:
+    assert 110.0 == on_line([10, 20], [20.0, 30.0], 100)
+    assert 0.0 == on_line([10, 20], [20.0, 5.0], 100)
+    assert [20.0, 20.0, 30.0, 30.0] == [
+        bounded([10, 20], [20.0, 30.0], size) for size in (5, 10, 20, 100)
+    ]
+
+
+def test_a_document_has_the_size_that_firestore_says() -> None:
+    assert 147 == document_bytes("users/jeff/tasks/my_task_id", A_TASK, Rules(0))
+
+
+def test_index_entries_have_the_size_that_firestore_says() -> None:
+    rules = Rules(768, exempt=frozenset({"*"}), composite=[["done", "priority"]])
+    # name 6 + 11 + 16, values 1 + 8, 32 beside
+    assert 33 + 9 + 32 == index_bytes("tasks/my_task_id", A_TASK, rules)
+
+
+def test_a_vector_stands_in_the_index_once_for_each_facet() -> None:
+    rules = Rules(768, exempt=frozenset({"*"}), composite=[["facets", "embedding"]])
+    chunk = {"facets": ["a", "bc"], "embedding": Vector([0.5])}
+    name = len("chunks") + 1 + len("one") + 1 + 16
+    assert 2 * (name + 32 + 768 * 8) + 2 + 3 == index_bytes("chunks/one", chunk, rules)
+
+
+def test_a_map_is_indexed_field_by_field_up_and_down() -> None:
+    name = len("c") + 1 + len("d") + 1 + 16
+    entry = name + 32 + len("pending.embed") + 1 + 8
+    assert 2 * entry == index_bytes("c/d", {"pending": {"embed": 1}}, Rules(0))
+
+
+def test_rules_are_those_of_the_index_file() -> None:
+    indexes = {
+        "fieldOverrides": [
+            {"collectionGroup": "chunks", "fieldPath": "content", "indexes": []},
+            {"collectionGroup": "other", "fieldPath": "*", "indexes": []},
+        ],
+        "indexes": [{"collectionGroup": "chunks", "fields": [{"fieldPath": "embedding"}]}],
+    }
+    expected = Rules(768, frozenset({"content"}), [["embedding"]])
+    assert expected == rules_of(indexes, "chunks", 768)
+
+
+def test_every_price_says_where_and_when_it_was_read() -> None:
+    listed = price_list()
+    assert date.fromisoformat(listed.read)
+    for each in listed.prices.values():
+        assert each.source.startswith("https://"), each
+        assert each.every in {"day", "month"}, each
+        assert each.verified or each.note, each
+
+
+def test_comparing_findings_grows_with_the_square() -> None:
+    reads = [measured_at(size).filling["extract"].index_reads for size in (4_000, 40_000)]
+    assert pytest.approx(100 * reads[0]) == reads[1]
+
+
+def test_the_emulators_search_is_not_taken_for_the_services() -> None:
+    small, large = (measured_at(size).idle["health"] for size in (1_000, 100_000))
+    assert small.seconds == large.seconds
+    assert small.index_reads < large.index_reads
+
+
+def test_what_was_measured_is_of_a_hundred_calls() -> None:
+    assert 100 == measured_at(1_000).mix
+
+
+def test_a_larger_base_costs_more(plan: Plan) -> None:
+    bases = [replace(measured_at(size), calls=plan.measured.calls) for size in (1_000, 100_000)]
+    small, large = (monthly(replace(plan, measured=base)).cost for base in bases)
+    assert small < large
+
+
+def test_a_job_that_was_never_measured_costs_its_schedule(plan: Plan) -> None:
+    added = [*plan.functions, function("new", "job", "0 5 * * *")]
+    more = monthly(replace(plan, functions=added))
+    assert 2 == round(more["schedules"].amount)
+    assert monthly(plan)["Firestore reads"] == more["Firestore reads"]
+
+
+def test_tables_are_written_between_their_names_with_a_date(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- computed -->\n<!-- /computed -->\n<!-- a -->\nold\n<!-- /a -->\nend")
+    write(page, {"a": "new\n"}, date(2026, 1, 2))
+    text = page.read_text()
+    assert text.startswith("<!-- computed -->\nComputed on 2026-01-02 ")
+    assert text.endswith("<!-- a -->\nnew\n<!-- /a -->\nend")
+
+
+def test_a_page_without_a_place_for_a_table_is_refused(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- computed -->\n<!-- /computed -->\n")
+    with pytest.raises(ValueError, match="0 places for the table 'a'"):
+        write(page, {"a": "new\n"}, date(2026, 1, 2))

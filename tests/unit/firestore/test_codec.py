@@ -1,0 +1,140 @@
+"""Dataclasses as documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from typing import Any
+
+import pytest
+
+from shared.firestore.codec import ADDED, Codec
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+class Kind(StrEnum):
+    BOOK = "book"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    title: str
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    number: int
+    seen: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    volume_id: str
+    text: Text
+    origin: str
+    author: str | None
+    kind: Kind = Kind.BOOK
+    scopes: frozenset[Kind] = frozenset()
+    due: date | None = None
+    read_at: datetime | None = None
+    page: Page | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+    language: str | None = field(default=None, metadata=ADDED)
+
+
+CODEC = Codec(
+    Volume,
+    "volume_id",
+    stored_as={"origin": "source"},
+    read={
+        "kind": Kind,
+        "scopes": lambda names: frozenset(map(Kind, names)),
+        "due": date.fromisoformat,
+        "page": Codec(Page).load,
+    },
+    inline={"text": Codec(Text)},
+)
+VOLUME = Volume(
+    volume_id="one",
+    text=Text(title="Bread", words=("rye", "salt")),
+    origin="kindle",
+    author=None,
+    kind=Kind.NOTE,
+    scopes=frozenset({Kind.NOTE, Kind.BOOK}),
+    due=date(2026, 3, 1),
+    read_at=NOON,
+    page=Page(number=7, seen=NOON),
+    counts={"read": 2},
+    language="de",
+)
+STORED: dict[str, Any] = {
+    "title": "Bread",
+    "words": ["rye", "salt"],
+    "source": "kindle",
+    "author": None,
+    "kind": "note",
+    "scopes": ["book", "note"],
+    "due": "2026-03-01",
+    "read_at": NOON,
+    "page": {"number": 7, "seen": NOON},
+    "counts": {"read": 2},
+    "language": "de",
+}
+
+
+def test_a_record_is_written_without_its_id() -> None:
+    written = CODEC.write(VOLUME)
+    assert STORED == written
+    assert [str, str, list] == [type(written[name]) for name in ("kind", "due", "scopes")]
+
+
+def test_a_record_is_read_as_it_was_written() -> None:
+    assert VOLUME == CODEC.read("one", CODEC.write(VOLUME))
+
+
+def test_stored_names_are_all_that_is_read() -> None:
+    assert set(STORED) == set(CODEC.stored_names)
+    assert len(STORED) == len(CODEC.stored_names)
+
+
+def test_what_is_missing_or_null_takes_its_default() -> None:
+    bare = {"title": "Bread", "source": "file", "author": "Ann"}
+    expected = Volume(volume_id="one", text=Text(title="Bread"), origin="file", author="Ann")
+    assert expected == CODEC.read("one", bare)
+    assert expected == CODEC.read("one", bare | {"kind": None, "words": None, "counts": None})
+
+
+def test_a_field_without_a_default_must_be_there_but_may_be_null() -> None:
+    assert CODEC.read("one", STORED | {"author": None}).author is None
+    with pytest.raises(KeyError, match="author"):
+        CODEC.read("one", {name: STORED[name] for name in ("title", "source")})
+
+
+def test_what_a_newer_version_wrote_is_passed_over() -> None:
+    assert VOLUME == CODEC.read("one", STORED | {"colour": "red"})
+
+
+def test_an_added_field_is_not_written_while_it_is_none() -> None:
+    """So a document of before stays as it is, and so does its fingerprint."""
+    assert "language" not in CODEC.write(replace(VOLUME, language=None))
+    assert {"author": None} == CODEC.write(VOLUME, {"author"})
+
+
+def test_some_fields_are_written_under_their_stored_names() -> None:
+    assert {"source": "kindle", "kind": "note"} == CODEC.write(VOLUME, {"origin", "kind"})
+
+
+def test_a_record_without_an_id_is_loaded() -> None:
+    assert Page(number=7) == Codec(Page).load({"number": 7})
+
+
+@pytest.mark.parametrize(
+    "options", [{"id_field": "id"}, {"stored_as": {"from": "source"}}, {"read": {"sort": Kind}}]
+)
+def test_a_name_that_is_no_field_fails_at_import(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="Page has no field"):
+        Codec(Page, **options)

@@ -1,0 +1,150 @@
+"""Access tokens: ours hold, and nothing else does."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import jwt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from functions.gateway.auth.access_tokens import AccessTokens
+from shared.accounts.keyring import Keyring
+from shared.core.caller import EVERYTHING, Scope
+from shared.core.errors import Unauthorized
+from tests.support.clock import SettableClock
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+ISSUER, RESOURCE = "https://carrel.example", "https://carrel.example/mcp"
+RING = Keyring([SecretStr("s" * 32)])
+SAID: dict[str, Any] = {
+    "user_id": "anna",
+    "client_id": "c-1",
+    "scopes": frozenset({Scope.READ}),
+    "grant_id": "g-1",
+}
+
+
+def tokens(
+    ring: Keyring = RING, now: datetime = NOW, issuer: str = ISSUER, resource: str = RESOURCE
+) -> AccessTokens:
+    return AccessTokens(ring, issuer, resource, SettableClock(now))
+
+
+TOKEN = tokens().issue(**SAID)
+HEADER = jwt.get_unverified_header(TOKEN)
+CLAIMS = jwt.decode(TOKEN, options={"verify_signature": False})
+
+
+def signed(claims: dict[str, Any], **header: Any) -> str:
+    """A token with our own signature, whatever it claims."""
+    key = RING.key("access token", RING.newest)
+    return jwt.encode(claims, key, algorithm="HS256", headers={**HEADER, **header})
+
+
+def test_a_token_says_what_was_put_in() -> None:
+    read = tokens().read(TOKEN)
+    assert ("anna", "c-1", "g-1") == (read.user_id, read.client_id, read.grant_id)
+    assert (frozenset({Scope.READ}), NOW) == (read.scopes, read.made_at)
+
+
+def test_a_token_is_good_for_an_hour() -> None:
+    assert tokens(now=NOW + timedelta(minutes=59)).read(TOKEN)
+    with pytest.raises(Unauthorized, match="expired"):
+        tokens(now=NOW + timedelta(hours=1)).read(TOKEN)
+
+
+def test_a_token_holds_while_its_secret_is_rotated_and_no_longer() -> None:
+    new, old = SecretStr("t" * 32), SecretStr("s" * 32)
+    assert tokens(Keyring([new, old])).read(TOKEN)
+    with pytest.raises(Unauthorized, match="is not valid"):
+        tokens(Keyring([new])).read(TOKEN)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [tokens(issuer="https://evil.example"), tokens(resource="https://carrel.example/other")],
+    ids=["issuer", "resource"],
+)
+def test_a_token_of_another_issuer_or_resource_is_not_valid(
+    other: AccessTokens,
+) -> None:
+    with pytest.raises(Unauthorized, match="is not valid"):
+        tokens().read(other.issue(**SAID))
+
+
+def test_a_token_of_another_deployment_does_not_hold() -> None:
+    other = tokens(Keyring([SecretStr("u" * 32)])).issue(**SAID)
+    with pytest.raises(Unauthorized, match="is not valid"):
+        tokens().read(other)
+
+
+@pytest.mark.parametrize("algorithm", ["none", "None", "NONE"])
+def test_an_unsigned_token_does_not_hold(algorithm: str) -> None:
+    header = {**HEADER, "alg": algorithm}
+    parts = [json.dumps(each).encode() for each in (header, CLAIMS)]
+    unsigned = [base64.urlsafe_b64encode(each).decode().rstrip("=") for each in parts]
+    for token in (".".join([*unsigned, ""]), ".".join(unsigned), ".".join([*unsigned, "x"])):
+        with pytest.raises(Unauthorized, match=r"is not valid|neither"):
+            tokens().read(token)
+
+
+@pytest.mark.parametrize("algorithm", ["HS384", "HS512"])
+def test_another_algorithm_with_the_right_key_does_not_hold(algorithm: str) -> None:
+    key = RING.key("access token", RING.newest) * 2
+    token = jwt.encode(CLAIMS, key, algorithm=algorithm, headers={"kid": RING.newest})
+    with pytest.raises(Unauthorized, match="is not valid"):
+        tokens().read(token)
+
+
+@pytest.mark.parametrize("name", sorted(CLAIMS.keys() - {"jti"}))
+def test_a_token_that_lacks_a_claim_does_not_hold(name: str) -> None:
+    with pytest.raises(Unauthorized, match="is not valid"):
+        tokens().read(signed({key: value for key, value in CLAIMS.items() if key != name}))
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"scope": "carrel:everything"},
+        {"scope": 5},
+        {"aud": ["https://elsewhere.example/mcp"]},
+        {"iat": "yesterday"},
+        {"exp": None},
+    ],
+)
+def test_a_token_with_an_odd_claim_does_not_hold(claims: dict[str, Any]) -> None:
+    with pytest.raises(Unauthorized):
+        tokens().read(signed({**CLAIMS, **claims}))
+
+
+def test_a_token_of_another_kind_does_not_hold() -> None:
+    for kind in ("JWT", "consent+jwt", None):
+        with pytest.raises(Unauthorized, match="is not valid"):
+            tokens().read(signed(CLAIMS, typ=kind))
+
+
+def test_everything_that_is_allowed_is_said() -> None:
+    token = tokens().issue(**{**SAID, "scopes": EVERYTHING})
+    assert EVERYTHING == tokens().read(token).scopes
+
+
+@given(st.text())
+def test_no_text_that_somebody_makes_up_is_a_token(text: str) -> None:
+    with pytest.raises(Unauthorized):
+        tokens().read(text)
+
+
+@given(st.integers(0, len(TOKEN) - 1), st.sampled_from("abcXYZ019-_."))
+def test_a_token_with_a_changed_character_does_not_hold(place: int, character: str) -> None:
+    changed = TOKEN[:place] + character + TOKEN[place + 1 :]
+    # The last character of base64 may carry bits that say nothing.
+    if changed == TOKEN or place == len(TOKEN) - 1:
+        return
+    with pytest.raises(Unauthorized):
+        tokens().read(changed)

@@ -1,0 +1,76 @@
+"""A rough limit for each address, which costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import TYPE_CHECKING
+
+import httpx2
+import pytest
+from starlette.responses import PlainTextResponse
+
+from functions.gateway.rate_limits import MAX_ADDRESSES, MAX_CONCURRENT, AddressRateLimit
+from tests.support.clock import SettableSeconds
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+pytestmark = pytest.mark.anyio
+
+
+async def count_passed(limit: AddressRateLimit, requests: int, address: str = "1.2.3.4") -> int:
+    transport = httpx2.ASGITransport(limit, client=(address, 1))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://x") as http:
+        answers = [await http.get("/") for _ in range(requests)]
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
+    return len(answers) - len(refused)
+
+
+async def test_so_many_a_minute_and_no_more() -> None:
+    seconds = SettableSeconds()
+    limit = AddressRateLimit(PlainTextResponse("ok"), 60, 0, seconds)
+    assert 60 == await count_passed(limit, 80)
+    seconds.now += 10
+    assert 10 == await count_passed(limit, 80)
+    seconds.now += 600
+    assert 60 == await count_passed(limit, 80)
+
+
+async def test_each_address_has_its_own() -> None:
+    limit = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
+    assert 5 == await count_passed(limit, 9)
+    assert 5 == await count_passed(limit, 9, "5.6.7.8")
+
+
+async def test_only_so_many_addresses_are_remembered() -> None:
+    limit = AddressRateLimit(PlainTextResponse("ok"), 5, 0, SettableSeconds())
+    for number in range(MAX_ADDRESSES + 10):
+        limit._take(str(number))  # noqa: SLF001 - ten thousand requests would take long
+    assert MAX_ADDRESSES == len(limit._full_at)  # noqa: SLF001 - the same
+
+
+async def test_one_address_does_not_take_all_places_of_an_instance() -> None:
+    gate, crowded, there = asyncio.Event(), asyncio.Event(), itertools.count(1)
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        if next(there) == MAX_CONCURRENT:
+            crowded.set()
+        await gate.wait()
+        await PlainTextResponse("ok")(scope, receive, send)
+
+    limit = AddressRateLimit(slow, 1_000, 0, SettableSeconds())
+    one, other = (
+        httpx2.AsyncClient(transport=httpx2.ASGITransport(limit, client=(name, 1)))
+        for name in ("1.2.3.4", "5.6.7.8")
+    )
+    async with one, other:
+        waiting = [asyncio.create_task(one.get("http://x/")) for _ in range(MAX_CONCURRENT)]
+        await crowded.wait()
+        assert 429 == (await one.get("http://x/")).status_code
+        waiting.append(asyncio.create_task(other.get("http://x/")))
+        gate.set()
+        answers = await asyncio.gather(*waiting)
+        assert {200} == {answer.status_code for answer in answers}
+        assert 200 == (await one.get("http://x/")).status_code

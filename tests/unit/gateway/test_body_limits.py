@@ -1,0 +1,249 @@
+"""Bodies: read whole, in so much time, and checked before anybody parses them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+
+from functions.gateway.body_limits import (
+    LARGE_BODY,
+    MAX_HELD_BYTES,
+    MAX_VALUES,
+    SLOWEST_LINE,
+    BodyLimit,
+    count_values,
+    has_half_surrogate_pair,
+    json_problem,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from starlette.types import Message, Receive, Scope, Send
+
+    from tests.support.monotonic_clock import Monotonic
+
+pytestmark = pytest.mark.anyio
+
+LEFT: Message = {"type": "http.disconnect"}
+TEXTS = st.text(
+    st.characters(codec=None, categories=("Cs", "Lu", "So", "Po", "Zs", "Cc")), max_size=20
+)
+
+
+class Reader:
+    """An app that reads its request.
+
+    Attributes:
+        bodies: What it read.
+        messages: In how many messages it came.
+    """
+
+    def __init__(self) -> None:
+        """Read nothing yet."""
+        self.bodies: list[bytes] = []
+        self.messages = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read, and answer with nothing."""
+
+        async def counted() -> Message:
+            self.messages += 1
+            return await receive()
+
+        self.bodies.append(await Request(scope, counted).body())
+        await PlainTextResponse("")(scope, receive, send)
+
+
+def in_parts(parts: Iterable[bytes]) -> list[Message]:
+    """The messages of a body that comes in these parts."""
+    messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    return [*messages[:-1], messages[-1] | {"more_body": False}]
+
+
+async def send_body(limit: BodyLimit, messages: list[Message], **headers: str) -> tuple[int, str]:
+    """The status of what a request is answered, and what its error says."""
+    answer: list[Any] = []
+    coming = iter(messages)
+
+    async def receive() -> Message:
+        for message in coming:
+            return message
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        answer.append(message)
+
+    encoded = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": encoded}
+    await limit(scope, receive, send)
+    body = answer[1]["body"]
+    return answer[0]["status"], json.loads(body)["error"]["message"] if body else ""
+
+
+@pytest.mark.parametrize(
+    "parts", [[b""], [b"abc"], [b"a", b"", b"bc"], [b"ab" * 50_000] * 3, [b"x"] * 70_000]
+)
+async def test_a_body_arrives_as_it_was_sent(parts: list[bytes]) -> None:
+    reader = Reader()
+    assert (200, "") == await send_body(BodyLimit(reader, lambda _: 300_000), in_parts(parts))
+    assert [b"".join(parts)] == reader.bodies
+
+
+async def test_many_small_parts_are_handed_on_in_few() -> None:
+    reader = Reader()
+    await send_body(BodyLimit(reader, lambda _: 1_000_000), in_parts([b"x"] * 200_000))
+    assert 200_000 // (64 * 1024) + 1 == reader.messages
+
+
+async def test_a_body_may_be_as_large_as_allowed_and_no_larger() -> None:
+    reader = Reader()
+    limit = BodyLimit(reader, lambda _: 1_000, lambda _: "Send less at once.")
+    too_large = "This request has more than the 1,000 bytes that are taken here. Send less at once."
+    assert (200, "") == await send_body(limit, in_parts([b"x" * 600, b"x" * 400]))
+    assert (413, too_large) == await send_body(limit, in_parts([b"x" * 600, b"x" * 401]))
+    assert (413, too_large) == await send_body(limit, in_parts([b"x"]), content_length="1001")
+    assert [b"x" * 1_000] == reader.bodies
+
+
+async def test_a_client_that_leaves_is_not_waited_for() -> None:
+    reader = Reader()
+    await send_body(BodyLimit(reader, lambda _: 9), [*in_parts([b"a", b"b"])[:1], LEFT])
+    assert [b"a"] == reader.bodies
+
+
+async def test_who_may_send_more_has_more_time_for_it(monotonic: Monotonic) -> None:
+    unfinished = in_parts([b"a", b"b"])[:1]
+    little, more = (
+        asyncio.create_task(send_body(BodyLimit(Reader(), max_bytes, seconds=60), unfinished))
+        for max_bytes in (lambda _: 1, lambda _: 60 * SLOWEST_LINE)
+    )
+    for over, under_way in ((little, [more]), (more, [])):
+        monotonic.turn_soon(61)
+        status, message = await over
+        assert (408, True) == (status, "too long to arrive" in message)
+        assert not any(task.done() for task in under_way)
+
+
+async def test_a_long_text_is_taken_and_many_values_are_not() -> None:
+    reader = Reader()
+    limit = BodyLimit(reader, lambda _: 3_000_000, problem_in=json_problem)
+    text = json.dumps({"materials": "[1, 2], " * 100_000}).encode()
+    assert (200, "") == await send_body(limit, in_parts([text]))
+    refused = await send_body(limit, in_parts([b"[" + b"[]," * 200_000 + b"0]"]))
+    assert (400, "This request has more than 50,000 values. Send fewer at once.") == refused
+    assert [text] == reader.bodies
+
+
+async def test_half_a_surrogate_pair_is_refused_in_words() -> None:
+    reader = Reader()
+    limit = BodyLimit(reader, lambda _: 1_000_000, problem_in=json_problem)
+    for padding in (b"", b" " * LARGE_BODY):
+        status, message = await send_body(limit, in_parts([b'"\\ud8', b'3d"', padding]))
+        assert (400, True) == (status, "half of a surrogate pair" in message)
+    assert [] == reader.bodies
+
+
+async def test_the_event_loop_goes_on_while_a_large_body_is_checked() -> None:
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count_turns())
+    limit = BodyLimit(Reader(), lambda _: 1_000_000, problem_in=json_problem)
+    await send_body(limit, in_parts([b'"', b"\\ud83d" * 100_000, b'"']))
+    counting.cancel()
+    assert turns > 0
+
+
+async def test_an_instance_holds_only_so_many_long_bodies() -> None:
+    limit = BodyLimit(Reader(), lambda _: MAX_HELD_BYTES)
+    gone = asyncio.Event()
+
+    async def leaves_late() -> Message:
+        await gone.wait()
+        return LEFT
+
+    part = b"x" * (MAX_HELD_BYTES // 4)
+    coming = iter(in_parts([part] * 4)[:3])
+
+    async def receive() -> Message:
+        for message in coming:
+            return message
+        return await leaves_late()
+
+    async def send(_message: Message) -> None:
+        pass
+
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
+    slow = asyncio.create_task(limit(scope, receive, send))
+    await asyncio.sleep(0)
+    status, message = await send_body(limit, in_parts([part, part]))
+    assert (503, True) == (status, "a few seconds" in message)
+    assert (200, "") == await send_body(limit, in_parts([b"{}"]))
+    gone.set()
+    await slow
+    assert (200, "") == await send_body(limit, in_parts([part]))
+
+
+@pytest.mark.parametrize(
+    ("body", "is_half"),
+    [
+        (rb'"A comet\ud83d"', True),
+        (rb'"\ude00 comet"', True),
+        (rb'"\ud83d\ud83d\ude00"', True),
+        (rb'"\uD83D\uDE00"', False),
+        (rb'"C:\\ud83d"', False),
+        (rb'"\\\ud83d"', True),
+        (rb'{"\ud83d": 1}', True),
+        (rb'"\ud83d', False),
+        (rb'"\ud83d' + b"[" * 100_000, False),
+    ],
+)
+def test_half_a_surrogate_pair_is_found(body: bytes, is_half: bool) -> None:  # noqa: FBT001
+    assert is_half == has_half_surrogate_pair(body)
+
+
+@given(TEXTS)
+def test_only_text_that_utf_16_cannot_hold_is_refused(text: str) -> None:
+    try:
+        text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        is_half = False
+    except UnicodeDecodeError:
+        is_half = True
+    assert is_half == has_half_surrogate_pair(json.dumps([text]).encode())
+
+
+@given(st.recursive(st.none() | st.text(), st.lists, max_leaves=20))
+def test_values_are_counted_and_what_stands_in_texts_is_not(value: object) -> None:
+    def values(node: object) -> int:
+        return 1 + sum(map(values, node)) if isinstance(node, list) else 1
+
+    counted = count_values(json.dumps(value).encode())
+    assert values(value) // 2 <= counted <= 2 * values(value)
+
+
+def test_a_text_is_one_value_whatever_stands_in_it() -> None:
+    assert 1 == count_values(json.dumps({"materials": '[{,"\\",[' * 1000}).encode())
+
+
+def test_a_text_that_never_ends_takes_no_longer() -> None:
+    assert 0 == count_values(b'"' + b'\\"' * 2_000_000)
+    assert 0 == count_values(b'"' + b'\\"' * 1_000 + b"\\")
+
+
+@pytest.mark.parametrize("value", [b'"",', b'"a":"b",', b"[],", b"1,"])
+def test_millions_of_values_are_too_many(value: bytes) -> None:
+    assert count_values(value * 1_000_000) > MAX_VALUES

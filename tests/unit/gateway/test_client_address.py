@@ -1,0 +1,43 @@
+"""The addresses that limits count by."""
+
+from __future__ import annotations
+
+import pytest
+
+from functions.gateway.auth.client_address import client_address
+
+
+def address_of(forwarded: str | None, proxies: int, client: str = "10.0.0.9") -> str:
+    headers = [(b"x-forwarded-for", forwarded.encode())] if forwarded is not None else []
+    return client_address({"type": "http", "headers": headers, "client": (client, 1)}, proxies)
+
+
+def test_without_a_proxy_of_ours_the_header_proves_nothing() -> None:
+    assert "10.0.0.9" == address_of("1.1.1.1", 0)
+
+
+def test_of_what_is_forwarded_only_our_proxys_own_entry_counts() -> None:
+    assert "3.3.3.3" == address_of("1.1.1.1, 2.2.2.2, 3.3.3.3", 1)
+    assert "2.2.2.2" == address_of("1.1.1.1, 2.2.2.2, 3.3.3.3", 2)
+
+
+@pytest.mark.parametrize("forwarded", [None, "", "nonsense", "1.1.1.1, <script>"])
+def test_who_comes_past_the_proxy_is_unknown(forwarded: str | None) -> None:
+    assert "unknown" == address_of(forwarded, 1)
+
+
+def test_too_few_entries_are_nobodys() -> None:
+    assert "unknown" == address_of("1.1.1.1", 2)
+
+
+def test_a_home_of_the_newer_protocol_is_one_address() -> None:
+    homes = {address_of(None, 0, f"2001:db8:1:2::{host:x}") for host in range(9)}
+    assert {"2001:db8:1:2::/64"} == homes
+
+
+def test_an_older_address_in_newer_clothes_is_the_older_one() -> None:
+    assert "1.2.3.4" == address_of(None, 0, "::ffff:1.2.3.4")
+
+
+def test_a_connection_without_an_address_is_unknown() -> None:
+    assert "unknown" == client_address({"type": "http", "headers": [], "client": None}, 0)

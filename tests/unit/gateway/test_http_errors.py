@@ -1,0 +1,103 @@
+"""Errors as HTTP answers: without the words of faults, and with a wait rather too long."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import httpx2
+import pytest
+from starlette.requests import Request
+
+from functions.gateway.http_errors import ErrorMiddleware, error_response
+from functions.gateway.oauth.consent_page import message_page
+from functions.gateway.oauth.http import oauth_error_response
+from shared.core.errors import NotFound, PlatformFault, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.responses import Response
+    from starlette.types import Message, Receive, Scope, Send
+
+    from shared.core.errors import CarrelError
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "what-nobody-may-read"
+RESPONSES = {
+    "MCP": error_response,
+    "OAuth": lambda error: oauth_error_response(Request({"type": "http"}), error),
+    "a page": lambda error: message_page("Sign in", error),
+}
+
+
+class Raising:
+    """An app that breaks, before or while it answers."""
+
+    def __init__(self, error: Exception, *first: Message) -> None:
+        """Send these messages, then raise this."""
+        self._error = error
+        self._first = first
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Break."""
+        for message in self._first:
+            await send(message)
+        raise self._error
+
+
+async def answer_to(error: Exception) -> httpx2.Response:
+    """What a client hears where an app raises this."""
+    transport = httpx2.ASGITransport(ErrorMiddleware(Raising(error)))
+    async with httpx2.AsyncClient(transport=transport) as client:
+        return await client.get(f"http://carrel.example/{SECRET}?{SECRET}")
+
+
+@pytest.mark.parametrize("error", [RuntimeError(SECRET), PlatformFault(SECRET)])
+async def test_of_a_fault_nothing_is_told(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = await answer_to(error)
+    assert (500, "Carrel failed on its side. Try again later.") == (
+        answer.status_code,
+        answer.json()["error"]["message"],
+    )
+    output = capsys.readouterr()
+    [line] = [json.loads(line) for line in output.err.splitlines()]
+    assert ("fault", "ERROR", type(error).__name__) == (
+        line["message"],
+        line["severity"],
+        line["error"],
+    )
+    assert SECRET not in answer.text + output.err + output.out
+
+
+async def test_what_its_reader_can_act_on_is_told() -> None:
+    answer = await answer_to(Unavailable("The database does not answer.", retry_after=4.2))
+    assert (503, "5") == (answer.status_code, answer.headers["retry-after"])
+    assert "The database does not answer." == answer.json()["error"]["message"]
+    assert 404 == (await answer_to(NotFound("There is none."))).status_code
+
+
+async def test_an_answer_that_has_begun_is_not_begun_again() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    start: Message = {"type": "http.response.start", "status": 200, "headers": []}
+    await ErrorMiddleware(Raising(RuntimeError(SECRET), start))({"type": "http"}, receive, send)
+    assert [start] == sent
+
+
+@pytest.mark.parametrize("response_to", RESPONSES.values(), ids=RESPONSES)
+def test_retry_after_is_rounded_up(
+    response_to: Callable[[CarrelError], Response],
+) -> None:
+    responses = [response_to(Unavailable("Later.", retry_after=wait)) for wait in (0.2, 4.0, 4.4)]
+    assert ["1", "4", "5"] == [response.headers["retry-after"] for response in responses]
+    assert "retry-after" not in response_to(NotFound("Never.")).headers

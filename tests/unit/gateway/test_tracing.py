@@ -1,0 +1,92 @@
+"""Over real HTTP: what the MCP server's handlers log shows the trace of their own request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+import pytest
+import uvicorn
+from mcp.server.lowlevel import Server
+
+from functions.gateway.app import Tracing
+from infra.local.processes import answers
+from shared.core.log import log
+from tests.support.mcp_wire import HANDSHAKE, call, post, post_modern
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    import httpx2
+
+pytestmark = pytest.mark.anyio
+
+TRACE = "logging.googleapis.com/trace"
+
+
+def trace(digit: str) -> dict[str, str | None]:
+    """A header that names a trace of this digit alone."""
+    return {"traceparent": f"00-{digit * 32}-{digit * 16}-01"}
+
+
+def handshake(url: str, headers: dict[str, str | None]) -> httpx2.Response:
+    return post(url, call("say", {}), {"mcp-protocol-version": HANDSHAKE[0], **headers})
+
+
+def modern(url: str, headers: dict[str, str | None]) -> httpx2.Response:
+    return post_modern(url, "tools/call", headers, name="say", arguments={})
+
+
+class Party:
+    """An MCP server whose handler logs once all who were invited are there."""
+
+    def __init__(self, guests: int) -> None:
+        self._all_there = asyncio.Barrier(guests)
+
+    def server(self) -> Server[Any]:
+        """The server."""
+        return Server("party", on_call_tool=self._say, on_list_tools=self._list)
+
+    async def _say(self, _context: object, _params: object) -> types.CallToolResult:
+        await self._all_there.wait()
+        log.info("said")
+        return types.CallToolResult(content=[])
+
+    async def _list(self, _context: object, _params: object) -> types.ListToolsResult:
+        return types.ListToolsResult(
+            tools=[types.Tool(name="say", input_schema={"type": "object"})]
+        )
+
+
+@asynccontextmanager
+async def serving(guests: int) -> AsyncIterator[str]:
+    """The address of a party's endpoint, traced as the gateway is."""
+    app = Party(guests).server().streamable_http_app(stateless_http=True, json_response=True)
+    app.add_middleware(Tracing, project="shelf")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+        running = asyncio.create_task(server.serve([listening]))
+        host = f"127.0.0.1:{listening.getsockname()[1]}"
+        assert await asyncio.to_thread(answers, host)
+        yield f"http://{host}/mcp"
+        server.should_exit = True
+        await running
+
+
+@pytest.mark.parametrize("ask", [handshake, modern])
+async def test_calls_at_the_same_time_each_log_their_own_trace(
+    ask: Callable[[str, dict[str, str | None]], httpx2.Response],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sent: list[dict[str, str | None]] = [trace("a"), trace("b"), {}, {"traceparent": "no trace"}]
+    async with serving(len(sent)) as url:
+        replies = await asyncio.gather(*(asyncio.to_thread(ask, url, each) for each in sent))
+    assert [200] * len(sent) == [reply.status_code for reply in replies]
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    traces = sorted(str(line.get(TRACE)) for line in lines if line["message"] == "said")
+    names = [f"projects/shelf/traces/{digit * 32}" for digit in "ab"]
+    assert ["None", "None", *names] == traces

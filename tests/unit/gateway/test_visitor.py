@@ -1,0 +1,81 @@
+"""Nobody is taken for somebody because a transport says nothing of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from starlette.requests import Request
+
+from functions.gateway.auth.visitor import Visitor, visitor_of
+from functions.gateway.mcp.server import mcp_server
+from shared.core.caller import Caller
+from shared.core.errors import Unauthorized
+from tests.support.fake_catalog import CATALOG, FakeDispatcher, calls_to, served
+
+if TYPE_CHECKING:
+    from functions.gateway.auth.visitor import Context
+
+OWNER = Visitor(Caller.of("local"), None)
+ANNA = Visitor(Caller.of("anna"), "user:anna")
+
+
+@dataclass
+class Sent:
+    """What a handler sees of a request."""
+
+    request: Request | None
+    lifespan_context: Any
+
+
+def who(request: Request | None, alone: object) -> Visitor:
+    return visitor_of(cast("Context", Sent(request, alone)))
+
+
+def let_in(visitor: Visitor | None) -> Request:
+    scope: dict[str, Any] = {"type": "http"}
+    if visitor:
+        visitor.enter(scope)
+    return Request(scope)
+
+
+@pytest.mark.parametrize(
+    ("request_", "alone"), [(None, None), (None, {}), (let_in(None), None), (let_in(None), OWNER)]
+)
+def test_who_was_not_let_in_is_nobody(request_: Request | None, alone: object) -> None:
+    with pytest.raises(Unauthorized):
+        who(request_, alone)
+
+
+def test_who_was_let_in_is_known_and_nobody_else_counts() -> None:
+    assert ANNA is who(let_in(ANNA), None)
+    assert ANNA is who(let_in(ANNA), OWNER)
+
+
+def test_where_one_is_alone_every_request_is_theirs() -> None:
+    assert OWNER is who(None, OWNER)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+async def test_a_server_that_is_not_told_who_is_there_answers_nobody(mode: str) -> None:
+    dispatcher = FakeDispatcher(lambda *_: {})
+    async with Client(mcp_server(CATALOG, calls_to(dispatcher)), mode=mode) as client:
+        for ask in (
+            client.list_tools(),
+            client.call_tool("get_book", {"book_id": "b"}),
+            client.list_resources(),
+            client.read_resource("carrel://book/b"),
+        ):
+            with pytest.raises(MCPError):
+                await ask
+    assert [] == dispatcher.asked
+
+
+@pytest.mark.anyio
+async def test_a_server_that_is_told_who_is_there_answers_them() -> None:
+    async with Client(served(FakeDispatcher(lambda *_: {}))) as client:
+        assert (await client.list_tools()).tools

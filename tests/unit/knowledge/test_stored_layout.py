@@ -1,0 +1,81 @@
+"""What ingest stores of a source and its chunks: another layout would index every base again.
+
+These fingerprints stand in bases of users. Where one changes, raise `LAYOUT` of the chunks on
+purpose, or declare the new field as `ADDED`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from shared.knowledge.chunk import chunks_of
+from shared.knowledge.chunk_repository import created, fingerprint, to_chunk
+from shared.knowledge.ingestion import ChunkedSource
+from shared.knowledge.source import Section, Source
+from shared.text.spans import Span
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+FULL = Source(
+    source_id="readwise-7",
+    title="Bread at Home",
+    author="Ann Baker",
+    origin="kindle",
+    category="books",
+    tags=("baking", "rye"),
+    readwise_url="https://readwise.io/7",
+    source_url="https://example.com/bread",
+    sections=(
+        Section(
+            "Salt slows yeast.",
+            tags=("salt",),
+            readwise_url="https://readwise.io/7/1",
+            highlight_url="https://example.com/bread#1",
+            highlighted_at=NOON,
+        ),
+        Section("Rye keeps.", written_at=NOON),
+    ),
+)
+BARE = Source("file-note", "Note", sections=(Section("Words."),))
+
+
+def chunked(source: Source) -> ChunkedSource:
+    """A source with one chunk a section."""
+    spans = [[Span(0, len(section.text))] for section in source.sections]
+    return ChunkedSource(source, chunks_of(source, spans))
+
+
+@pytest.mark.parametrize(
+    ("source", "chunks", "content_hash"),
+    [
+        (
+            FULL,
+            [
+                "78897eef1ff30687d046e05096850b4ca276f2f8c021e8af9ed9dd21e4945882",
+                "9fafc54fbd9915a70292f7bbd37d9b81c2b5babdd5242f6f68288c3e79edcf0d",
+            ],
+            "0349f5c9a17f95d6037a8fe1f483a592d166d85e7eee48ba079d068248c25080",
+        ),
+        (
+            BARE,
+            ["46d4edff5bc4568868e0af6271bfbfebabddc8893c2f8b1c656353aaf575b52e"],
+            "ce3003da498f447fcde4331a2ae623db43d0251f7140d8503c5cefbe64905b0b",
+        ),
+    ],
+    ids=["full", "bare"],
+)
+def test_fingerprints_stay_as_they_are(
+    source: Source, chunks: list[str], content_hash: str
+) -> None:
+    made = chunked(source)
+    assert chunks == [fingerprint(chunk) for chunk in made.chunks]
+    assert content_hash == made.content_hash
+
+
+@pytest.mark.parametrize("source", [FULL, BARE], ids=["full", "bare"])
+def test_a_chunk_is_read_as_it_was_stored(source: Source) -> None:
+    for chunk in chunked(source).chunks:
+        stored = created(chunk, NOON)
+        assert NOON == stored.pop("dated_at")
+        assert to_chunk(chunk.chunk_id, stored | {"dated_at": chunk.dated_at}) == chunk

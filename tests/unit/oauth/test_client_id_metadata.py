@@ -1,0 +1,310 @@
+"""A client that introduces itself by a URL: who it is, and for how long that is believed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.gateway.oauth.client_id_metadata import MAX_CACHED, MAX_CONCURRENT, ClientDocuments
+from functions.gateway.oauth.safe_fetch import Endpoint, SafeFetch
+from shared.core.errors import Unavailable
+from tests.support.clock import SettableClock
+from tests.support.https_server import (
+    HOST,
+    URL,
+    DocumentServer,
+    Page,
+    at,
+    fetching,
+    write_named_certificate,
+)
+from tests.support.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+DOCUMENT: dict[str, Any] = {
+    "client_id": URL,
+    "client_name": "Claude Code",
+    "client_uri": "https://client.example",
+    "redirect_uris": ["http://localhost/callback", "http://127.0.0.1/callback"],
+    "grant_types": ["authorization_code", "refresh_token"],
+    "response_types": ["code"],
+    "token_endpoint_auth_method": "none",
+}
+"""As Claude Code's is."""
+INVALID: list[tuple[str, dict[str, Any]]] = [
+    ("client_id", {"client_id": f"{URL}?"}),
+    ("client_id", {"client_id": URL.replace("client.example", "Client.example")}),
+    ("client_id", {"client_id": None}),
+    ("client_secret", {"client_secret": "s"}),
+    ("client_secret", {"client_secret": None}),
+    ("client_secret", {"client_secret_expires_at": 0}),
+    ("auth_method", {"token_endpoint_auth_method": "client_secret_basic"}),
+    ("auth_method", {"token_endpoint_auth_method": "private_key_jwt"}),
+    ("auth_method", {"token_endpoint_auth_method": None}),
+    ("redirect_uris", {"redirect_uris": []}),
+    ("redirect_uris", {"redirect_uris": None}),
+    ("redirect_uris", {"redirect_uris": "https://client.example/callback"}),
+    ("redirect_uris", {"redirect_uris": ["https://client.example/callback", "javascript:1"]}),
+    ("redirect_uris", {"redirect_uris": [5]}),
+    ("metadata", {"client_name": ["x"]}),
+    ("metadata", {"logo_uri": "javascript:alert(1)"}),
+]
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    """The time."""
+    return SettableClock()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[DocumentServer]:
+    """Where the client's document is."""
+    certificate = write_named_certificate(tmp_path / "client.pem", HOST)
+    with DocumentServer(certificate, page_of(DOCUMENT)) as running:
+        yield running
+
+
+@pytest.fixture
+def fetch(server: DocumentServer, tmp_path: Path) -> SafeFetch:
+    """Reaches that server."""
+    return fetching(server, tmp_path / "client.pem")
+
+
+@pytest.fixture
+def documents(fetch: SafeFetch, clock: SettableClock) -> ClientDocuments:
+    """What is tested."""
+    return ClientDocuments(fetch, clock)
+
+
+def page_of(document: object, **headers: str) -> Page:
+    """A page with a document."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Page(json.dumps(document).encode(), headers=named)
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """What was logged, without the time."""
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    return [{key: value for key, value in line.items() if key != "time"} for line in lines]
+
+
+@pytest.mark.anyio
+async def test_a_client_is_who_its_document_says(documents: ClientDocuments) -> None:
+    client = await documents.get(URL)
+    assert client
+    assert "Claude Code" == client.client_name
+    assert ["http://localhost/callback", "http://127.0.0.1/callback"] == [
+        str(uri) for uri in client.redirect_uris or []
+    ]
+
+
+@pytest.mark.anyio
+async def test_a_client_that_names_no_way_to_prove_itself_has_none(
+    server: DocumentServer, documents: ClientDocuments
+) -> None:
+    server.page = page_of({"client_id": URL, "redirect_uris": ["https://client.example/back"]})
+    client = await documents.get(URL)
+    assert client
+    assert "none" == client.token_endpoint_auth_method
+
+
+@pytest.mark.anyio
+async def test_an_app_may_have_a_scheme_of_its_own(
+    server: DocumentServer, documents: ClientDocuments
+) -> None:
+    server.page = page_of(DOCUMENT | {"redirect_uris": ["cursor://anysphere.cursor-mcp/callback"]})
+    assert await documents.get(URL)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("reason", "changes"), INVALID)
+async def test_a_document_that_breaks_a_rule_introduces_nobody(
+    server: DocumentServer,
+    documents: ClientDocuments,
+    capsys: pytest.CaptureFixture[str],
+    reason: str,
+    changes: dict[str, Any],
+) -> None:
+    server.page = page_of(DOCUMENT | changes)
+    assert None is await documents.get(URL)
+    line = {"severity": "WARNING", "message": "client_document_refused"}
+    assert [{**line, "host": HOST, "reason": reason}] == said(capsys)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'"x"', b"null", b"\xff\xfe", b"[" * 60_000, b"NaN"]
+)
+async def test_what_is_no_json_object_introduces_nobody(
+    server: DocumentServer, documents: ClientDocuments, body: bytes
+) -> None:
+    server.page = Page(body)
+    assert None is await documents.get(URL)
+
+
+@pytest.mark.anyio
+async def test_what_is_no_document_url_is_neither_fetched_nor_quoted(
+    documents: ClientDocuments, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert None is await documents.get("https://169.254.169.254/secret")
+    line = {"severity": "WARNING", "message": "client_document_refused", "reason": "url"}
+    assert [line] == said(capsys)
+
+
+@pytest.mark.anyio
+async def test_a_document_is_fetched_once_for_many_who_ask_at_once(
+    server: DocumentServer, documents: ClientDocuments
+) -> None:
+    found = await asyncio.gather(*(documents.get(URL) for _ in range(20)))
+    assert ["Claude Code"] * 20 == [client.client_name for client in found if client]
+    assert 1 == len(server.asked)
+
+
+@pytest.mark.anyio
+async def test_whoever_asked_first_may_leave_without_the_others(
+    server: DocumentServer, documents: ClientDocuments
+) -> None:
+    server.gate.clear()
+    first, second = (asyncio.create_task(documents.get(URL)) for _ in range(2))
+    await asyncio.to_thread(server.arrived.wait)
+    first.cancel()
+    server.gate.set()
+    client = await second
+    assert client
+    assert (True, 1) == (first.cancelled(), len(server.asked))
+
+
+@pytest.mark.anyio
+async def test_too_many_fetches_at_once_turn_the_next_away_for_now(
+    server: DocumentServer, documents: ClientDocuments
+) -> None:
+    server.gate.clear()
+    asking = [asyncio.create_task(documents.get(f"{URL}?{n}")) for n in range(MAX_CONCURRENT)]
+    await asyncio.sleep(0)
+    [refused] = await asyncio.gather(documents.get(URL), return_exceptions=True)
+    server.gate.set()
+    await asyncio.gather(*asking)
+    assert isinstance(refused, Unavailable)
+    assert "Too many programs are being looked up here at once." in refused.message
+    assert 5 == refused.retry_after
+    assert await documents.get(URL)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("cache_control", "seconds"),
+    [
+        ("", 900),
+        ("public", 900),
+        ("max-age=30", 30),
+        ("public, Max-Age=30", 30),
+        ('max-age="30"', 30),
+        ("max-age=30, max-age=60", 30),
+        ("max-age=31536000, immutable", 3600),
+        ("max-age=soon", 900),
+        ("max-age=-1", 900),
+    ],
+)
+async def test_a_document_is_cached_as_its_server_says_up_to_an_hour(
+    server: DocumentServer,
+    documents: ClientDocuments,
+    clock: SettableClock,
+    cache_control: str,
+    seconds: float,
+) -> None:
+    server.page = page_of(DOCUMENT, cache_control=cache_control)
+    await documents.get(URL)
+    clock.advance(seconds=seconds - 0.001)
+    await documents.get(URL)
+    assert 1 == len(server.asked)
+    clock.advance(seconds=0.001)
+    await documents.get(URL)
+    assert 2 == len(server.asked)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("cache_control", ["no-store", "No-Cache, max-age=60", "max-age=0"])
+async def test_a_document_that_is_not_to_be_kept_is_fetched_again(
+    server: DocumentServer, documents: ClientDocuments, cache_control: str
+) -> None:
+    server.page = page_of(DOCUMENT, cache_control=cache_control)
+    assert await documents.get(URL)
+    assert await documents.get(URL)
+    assert 2 == len(server.asked)
+
+
+@pytest.mark.anyio
+async def test_a_failure_is_remembered_for_a_minute_and_then_mended(
+    server: DocumentServer, documents: ClientDocuments, clock: SettableClock
+) -> None:
+    server.page = Page(status=404)
+    assert None is await documents.get(URL)
+    server.page = page_of(DOCUMENT)
+    clock.advance(seconds=59.9)
+    assert None is await documents.get(URL)
+    assert 1 == len(server.asked)
+    clock.advance(seconds=0.1)
+    assert await documents.get(URL)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
+async def test_a_server_that_fails_for_now_is_a_reason_to_try_again(
+    server: DocumentServer, documents: ClientDocuments, clock: SettableClock, status: int
+) -> None:
+    server.page = Page(status=status)
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="Try again in a minute") as caught:
+            await documents.get(URL)
+        assert 60 == caught.value.retry_after
+    assert 1 == len(server.asked)
+    server.page = page_of(DOCUMENT)
+    clock.advance(minutes=1)
+    assert await documents.get(URL)
+
+
+@pytest.mark.anyio
+async def test_a_server_that_is_slow_is_a_reason_to_try_again(
+    server: DocumentServer, tmp_path: Path
+) -> None:
+    server.gate.clear()
+    documents = ClientDocuments(fetching(server, tmp_path / "client.pem", seconds=0.1))
+    with pytest.raises(Unavailable, match="cannot be fetched right now"):
+        await documents.get(URL)
+
+
+@pytest.mark.anyio
+async def test_a_server_out_of_reach_is_a_reason_to_try_again() -> None:
+    documents = ClientDocuments(SafeFetch(at(Endpoint("127.0.0.1", free_port()))))
+    with pytest.raises(Unavailable, match="cannot be fetched right now"):
+        await documents.get(URL)
+
+
+@pytest.mark.anyio
+async def test_an_unknown_host_is_a_reason_to_check_the_address(
+    documents: ClientDocuments,
+) -> None:
+    with pytest.raises(Unavailable, match="no server of that name") as caught:
+        await documents.get("https://nobody.example/client.json")
+    assert "Check the address in the program's settings" in caught.value.message
+    assert 60 == caught.value.retry_after
+
+
+@pytest.mark.anyio
+async def test_the_cache_is_bounded_and_drops_the_oldest_document(
+    server: DocumentServer, documents: ClientDocuments
+) -> None:
+    for number in range(MAX_CACHED + 1):
+        with pytest.raises(Unavailable):
+            await documents.get(f"https://nobody{number}.example/c")
+    await documents.get(URL)
+    await documents.get(URL)
+    assert 1 == len(server.asked)
+    assert MAX_CACHED == len(documents._cache)  # noqa: SLF001 - memory is what is tested

@@ -1,0 +1,117 @@
+"""Diversity: sources take turns while others have as much to say."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.search.fusion import TURN, WORTH, diversify
+
+Hits = list[tuple[str, float]]
+RANKINGS = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1)), max_size=15).map(
+    lambda hits: [(f"{source}{n}", score) for n, (source, score) in enumerate(hits)]
+)
+sampled = settings(max_examples=200)
+
+
+def ranked(hits: Hits) -> Hits:
+    return sorted(hits, key=lambda hit: -hit[1])
+
+
+def order(*hits: tuple[str, float]) -> str:
+    """The ids of what becomes of hits named by source and number: a1, a2, b1."""
+    return " ".join(hit for hit, _ in diversify(hits, sources(list(hits))))
+
+
+def sources(hits: Hits) -> dict[str, str]:
+    return {hit: hit[0] for hit, _ in hits}
+
+
+def test_a_source_s_third_hit_waits_for_the_other_sources() -> None:
+    assert "a1 a2 b1 c1 a3 a4" == order(
+        ("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("a4", 0.7), ("b1", 0.6), ("c1", 0.5)
+    )
+
+
+def test_a_third_hit_does_not_wait_for_less_than_half_the_best() -> None:
+    assert "a1 a2 b1 a3 c1" == order(
+        ("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("b1", 0.5), ("c1", 0.49)
+    )
+
+
+def test_a_fifth_hit_waits_for_third_and_fourth_ones_of_others() -> None:
+    assert "a1 a2 b1 b2 a3 a4 b3 a5" == order(
+        ("a1", 1.0),
+        ("a2", 0.95),
+        ("a3", 0.9),
+        ("a4", 0.85),
+        ("a5", 0.8),
+        ("b1", 0.75),
+        ("b2", 0.7),
+        ("b3", 0.65),
+    )
+
+
+def test_what_is_worth_less_than_half_takes_turns_as_well() -> None:
+    assert "b1 a1 a2 c1 a3" == order(
+        ("b1", 1.0), ("a1", 0.4), ("a2", 0.3), ("a3", 0.2), ("c1", 0.1)
+    )
+
+
+def test_two_hits_of_a_source_keep_their_places() -> None:
+    assert "a1 a2 b1" == order(("a1", 1.0), ("a2", 0.9), ("b1", 0.8))
+
+
+def test_a_lone_source_keeps_its_order() -> None:
+    assert "a1 a2 a3 a4" == order(("a1", 1.0), ("a2", 0.9), ("a3", 0.8), ("a4", 0.1))
+
+
+def test_scores_of_zero_take_turns() -> None:
+    assert "a1 a2 b1 a3" == order(("a1", 0.0), ("a2", 0.0), ("a3", 0.0), ("b1", 0.0))
+
+
+def test_no_hits_have_no_order() -> None:
+    assert [] == diversify([], {})
+
+
+@sampled
+@given(RANKINGS)
+def test_every_hit_stays_with_its_score_and_the_best_stays_first(hits: Hits) -> None:
+    before = ranked(hits)
+    after = diversify(before, sources(hits))
+    assert sorted(before) == sorted(after)
+    assert before[:1] == after[:1]
+
+
+@sampled
+@given(RANKINGS)
+def test_the_hits_of_one_source_keep_their_order(hits: Hits) -> None:
+    before = ranked(hits)
+    after = diversify(before, sources(hits))
+    for source in "abc":
+        assert [hit for hit in before if hit[0][0] == source] == [
+            hit for hit in after if hit[0][0] == source
+        ]
+
+
+@sampled
+@given(RANKINGS)
+def test_a_third_hit_has_every_worthy_first_hit_before_it(hits: Hits) -> None:
+    after = diversify(ranked(hits), sources(hits))
+    taken: Counter[str] = Counter()
+    waited = False
+    for hit, score in after:
+        taken[hit[0]] += 1
+        if taken[hit[0]] > TURN:
+            waited = True
+        elif score >= WORTH * after[0][1]:
+            assert not waited
+
+
+@sampled
+@given(RANKINGS)
+def test_where_every_source_has_two_hits_at_most_the_order_stays(hits: Hits) -> None:
+    alone = {hit: str(number // TURN) for number, (hit, _) in enumerate(hits)}
+    assert ranked(hits) == diversify(ranked(hits), alone)
