@@ -135,7 +135,7 @@ async def test_an_app_is_opened_by_its_own_scheme(browser: Browser, sign_in_app:
     assert [] == browser.complaints
 
 
-async def test_after_a_wrong_key_the_page_says_so_and_waits_for_another(
+async def test_after_a_wrong_key_the_page_waits_for_another(
     browser: Browser, sign_in_app: SignInApp, client: str
 ) -> None:
     key, _ = await sign_in_app.make_key()

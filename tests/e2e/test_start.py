@@ -126,7 +126,7 @@ def test_a_run_of_functions_answers_calls(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_with_sign_in_lets_in_who_has_a_key_and_says_how_to_make_one(tmp_path: Path) -> None:
+def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
     port, environment = free_port(), machine(tmp_path)
     inherited = {"LOCAL_USER": "somebody", "PUBLIC_ACCESS": "true"}
     with up(port, environment | inherited, "--sign-in") as said:

@@ -314,7 +314,7 @@ async def test_a_run_that_lost_its_lease_writes_nothing(deps: Deps) -> None:
     assert {} == await documents(deps, "clusters")
 
 
-async def test_topics_that_came_with_the_sample_stay_until_enough_has_changed(deps: Deps) -> None:
+async def test_topics_of_the_sample_stay_until_enough_has_changed(deps: Deps) -> None:
     await put_in(deps, *(source for source in read(SAMPLE) if isinstance(source, Source)))
     await add_knowledge(deps)
     before = await documents(deps, "clusters")
