@@ -51,7 +51,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("carrel")
 
 _SEED: Final = 20_261_123
-"""Of slow runs, for which no other is given: `make test-slow KILL_SEED=7 ARGS=--hypothesis-seed=7`."""
+"""Of slow runs; others are tried by `make test-slow KILL_SEED=7 ARGS=--hypothesis-seed=7`."""
 _JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For the emulator: a run of tests is too short to repay what Java's C2 compiler costs."""
 _BLAS_THREADS: Final = "1"
