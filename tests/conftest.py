@@ -24,6 +24,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import Backend
 from tests.support.clock import SettableClock
+from tests.support.cloud_run.bundles import OWN_ENVIRONMENTS
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.monotonic_clock import Monotonic
 
@@ -74,6 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if _explores(config):
         os.environ.setdefault("KILL_SEED", str(_SEED))
+        os.environ[OWN_ENVIRONMENTS] = "1"
         config.option.hypothesis_seed = config.option.hypothesis_seed or _SEED
     os.environ.setdefault("OPENBLAS_NUM_THREADS", _BLAS_THREADS)
     if _only_unit_tests(config):

@@ -7,8 +7,10 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +18,7 @@ from infra.build.discovery import ROOT
 from infra.cloud.failures import NotDone
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 FOLDER: Final = ROOT / "infra" / "terraform"
@@ -109,15 +111,15 @@ class Terraform:
         if program is None:
             raise NotDone(f"Terraform is missing. Next: {GET_IT}")
         with tempfile.TemporaryFile("w+") as errors:
-            code = _ended(
-                subprocess.Popen(  # noqa: S603 - terraform
+            with _interrupt_deferred():
+                process = subprocess.Popen(  # noqa: S603 - terraform
                     [program, f"-chdir={self.folder}", *arguments],
                     env={**self.environment, "TF_IN_AUTOMATION": "1"},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=errors,
                 )
-            )
+                code = process.wait()
             errors.seek(0)
             _judge(arguments[0], code, errors.read())
 
@@ -130,18 +132,20 @@ def _targets(addresses: Sequence[str]) -> list[str]:
     return [f"-target={address}" for address in addresses]
 
 
-def _ended(process: subprocess.Popen[bytes]) -> int:
-    """Its exit code. Ctrl-C reaches it too: killed before it is done, it would lose its state."""
-    interrupted = False
-    while True:
-        try:
-            code = process.wait()
-        except KeyboardInterrupt:
-            interrupted = True
-        else:
-            if interrupted:
-                raise KeyboardInterrupt
-            return code
+@contextmanager
+def _interrupt_deferred() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the end of the block rather than in it.
+
+    Ctrl-C reaches Terraform too. Left alone before it is done, it would lose its state.
+    """
+    interrupts: list[int] = []
+    former = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+    if interrupts:
+        raise KeyboardInterrupt
 
 
 def _judge(command: str, code: int, errors: str) -> None:

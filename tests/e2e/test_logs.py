@@ -96,7 +96,7 @@ def test_a_key_that_holds_is_not_logged_but_who_owns_it(inline: Running, library
     assert [("ada", None), ("ada", None), ("ada", task)] == [
         (each["user"], each.get("task")) for each in fields
     ]
-    secret = text.rpartition("_")[2]
+    _, _, secret = text.split("_", 2)  # the secret itself may hold underscores
     assert [] == [line for line in logged if secret in line or secret[:8] in line]
 
 

@@ -77,6 +77,7 @@ def told(name: str) -> dict[str, Any]:
 COMMON = {"shared.core.settings", "functions_framework", "google.cloud.firestore"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "modules", "secrets", "ours"),
     [

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import time
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -26,7 +27,6 @@ from tests.support.cloud_run.environments import environment, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
-    from pathlib import Path
 
 LAPTOP: Final = DIST / "laptop"
 USED_FOR: Final = 24 * 60 * 60
@@ -35,6 +35,9 @@ _STAGING: Final = LAPTOP / "staging"
 _STAGED: Final = LAPTOP / "staged"
 _SOURCES: Final = ("functions/**/*", "shared/**/*", "infra/build/*.py")
 _OTHERS: Final = ("constraints.txt", "pyproject.toml")
+
+OWN_ENVIRONMENTS: Final = "CARREL_OWN_ENVIRONMENTS"
+"""The variable that has each bundle run in an environment of its own. Runs of slow tests set it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,13 @@ def _state() -> str:
     return digest.hexdigest()[:16]
 
 
+def _python_of(requirements: bytes) -> Path:
+    """The interpreter of an environment of its own; in a quick run, the one that tests run in."""
+    if OWN_ENVIRONMENTS in os.environ:
+        return environment(requirements, LAPTOP / "environments")
+    return Path(sys.executable)
+
+
 def _bundle(key: str, entry: dict[str, Any]) -> Bundle:
     archive = _STAGED / entry["bundle"]
     folder = LAPTOP / "unpacked" / archive.stem
@@ -127,7 +137,7 @@ def _bundle(key: str, entry: dict[str, Any]) -> Bundle:
         kind=entry["kind"],
         archive=archive,
         folder=folder,
-        python=environment(requirements, LAPTOP / "environments"),
+        python=_python_of(requirements),
         variables=frozenset([*entry["settings"], *entry["secrets"]]),
         seconds=entry["timeout_seconds"],
     )
