@@ -1,4 +1,7 @@
-"""What a program needs to run: our own modules that it imports, and third-party ones."""
+"""The transitive imports of a program: our own files, and the modules of others.
+
+Imports are absolute: the linter refuses relative ones.
+"""
 
 from __future__ import annotations
 
@@ -75,9 +78,9 @@ def _files(module: str) -> list[Path]:
     A name that is defined inside a module adds no file of its own.
     """
     parts = module.split(".")
-    around = [ROOT.joinpath(*parts[:end], "__init__.py") for end in range(1, len(parts) + 1)]
+    packages = [ROOT.joinpath(*parts[:end], "__init__.py") for end in range(1, len(parts) + 1)]
     own = ROOT.joinpath(*parts).with_suffix(".py")
-    return [path for path in (*around, own) if path.exists()]
+    return [path for path in (*packages, own) if path.exists()]
 
 
 @cache

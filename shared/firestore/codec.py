@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 RecordT = TypeVar("RecordT")
 ADDED: Final = MappingProxyType({"added": True})
-"""Marks an optional field that was added after its documents were first laid out. It is left out
-while it is None, so existing documents stay as they are and no layout version is raised."""
+"""Marks an optional field that was added when documents of this kind already existed. It is omitted
+while it is None, so that existing documents stay valid and no layout version is raised."""
 _COLLECTIONS: Final = MappingProxyType({"tuple": tuple, "frozenset": frozenset})
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -45,8 +45,8 @@ class Codec(Generic[RecordT]):
             id_field: The field that holds the document's id and is not stored in the document. None
                 if the id is not a field, or is stored like any other field.
             stored_as: Stored names, by field name, where the two differ.
-            readers: Functions that make a field's value of the stored value, by field name, where
-                the stored value is not used as it is.
+            readers: Functions that convert a stored value to the field's value, by field name,
+                where it needs conversion.
             inline: Codecs of nested records whose fields are stored flat, next to the outer ones.
 
         Raises:
@@ -100,15 +100,15 @@ class Codec(Generic[RecordT]):
         return self._kind(**values)
 
     def write(
-        self, record: object, only: Collection[str] | None = None, *, clear: bool = False
+        self, record: object, only: Collection[str] | None = None, *, delete_omitted: bool = False
     ) -> dict[str, Any]:
         """The fields of a record as they are stored, or only some of them.
 
         Args:
             record: A record, or anything that has the attributes.
             only: Names of fields; by default all.
-            clear: Whether to delete an `ADDED` field that is None, as an update or a merge must:
-                the document may still hold a value.
+            delete_omitted: Whether to delete an `ADDED` field that is None, as an update or a
+                merge must: the document may still hold a value.
         """
         values = {
             name: getattr(record, name) for name in self.names if only is None or name in only
@@ -118,12 +118,12 @@ class Codec(Generic[RecordT]):
             for name, value in values.items()
             if value is not None or not self._fields[name].metadata.get("added")
         }
-        if clear:
+        if delete_omitted:
             left_out = {self.names[name] for name in values} - written.keys()
             written |= dict.fromkeys(left_out, DELETE_FIELD)
         for name, codec in self._inline.items():
             if only is None or name in only:
-                written |= codec.write(getattr(record, name), clear=clear)
+                written |= codec.write(getattr(record, name), delete_omitted=delete_omitted)
         return written
 
 
@@ -132,7 +132,7 @@ def _fields(kind: type[Any]) -> tuple[Field[Any], ...]:
 
 
 def _collection_type(field: Field[Any]) -> Callable[[Any], Any] | None:
-    """The type to make of a stored list, by the annotation, which is a string at run time."""
+    """The type to convert a stored list to, by the annotation, a string at run time."""
     return _COLLECTIONS.get(str(field.type).partition("[")[0])
 
 

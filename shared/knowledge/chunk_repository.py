@@ -60,9 +60,9 @@ to_chunk: Final = _CODEC.read
 """Reads a chunk from its document; what jobs have not made yet is empty."""
 
 
-def ingested(chunk: Chunk, *, clear: bool = False) -> dict[str, Any]:
+def ingested(chunk: Chunk, *, delete_omitted: bool = False) -> dict[str, Any]:
     """The fields that ingest owns; cards, clusters and vectors belong to other jobs."""
-    owned = _CODEC.write(chunk, _CODEC.names.keys() - _BY_JOBS, clear=clear)
+    owned = _CODEC.write(chunk, _CODEC.names.keys() - _BY_JOBS, delete_omitted=delete_omitted)
     return owned | {"content_hash": chunk.content_hash}
 
 
@@ -114,7 +114,10 @@ def deleted(now: datetime) -> dict[str, Any]:
 
 
 def _written(chunk: Chunk, now: datetime) -> dict[str, Any]:
-    return ingested(chunk, clear=True) | {"fingerprint": fingerprint(chunk), "updated_at": now}
+    return ingested(chunk, delete_omitted=True) | {
+        "fingerprint": fingerprint(chunk),
+        "updated_at": now,
+    }
 
 
 def anew(step: str, now: datetime) -> dict[str, Any]:

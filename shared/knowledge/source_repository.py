@@ -76,9 +76,9 @@ _CODEC: Final = Codec(
 )
 
 
-def described(source: SourceFields, *, clear: bool = False) -> dict[str, Any]:
-    """What is known of a source, as it is stored; `clear` for a merge into what is there."""
-    return _CODEC.write(source, SOURCE_FIELDS, clear=clear)
+def described(source: SourceFields, *, delete_omitted: bool = False) -> dict[str, Any]:
+    """What is known of a source, as it is stored. For a merge, delete what is omitted."""
+    return _CODEC.write(source, SOURCE_FIELDS, delete_omitted=delete_omitted)
 
 
 class Sources:

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
-MOST_ARGUMENTS: Final = 100
+MAX_FIELDS_PER_OBJECT: Final = 100
 MAX_REPORTED_PROBLEMS: Final = 20
-"""Problems that are told: a model learns nothing from more, and a stranger may cause thousands."""
-LONGEST_NAME: Final = 80
+"""Problems that an error lists. More would not help, and a stranger could cause thousands."""
+MAX_QUOTED_NAME: Final = 80
 """Characters of a field's name that are quoted."""
 
 
@@ -43,18 +43,18 @@ def parse(kind: type[ArgumentsT], arguments: dict[str, Any], name: str) -> Argum
     """Check arguments.
 
     Args:
-        kind: What they must be.
-        arguments: As they were sent.
-        name: Of what takes them, for the error: a tool.
+        kind: The model to validate against.
+        arguments: The arguments as they were sent.
+        name: The name of the tool, for error messages.
 
     Raises:
         InvalidInput: With one entry per offending field in `details`.
     """
     try:
-        # As JSON, strictly: "5" is no number and true is no 1, but an enumeration is its string.
-        return kind.model_validate_json(json.dumps(_whole(arguments)), strict=True)
+        # Strict JSON: "5" is not a number and true is not 1, but an enum is its string value.
+        return kind.model_validate_json(json.dumps(_with_whole_numbers(arguments)), strict=True)
     except _TooMany:
-        message = f"an object has more than {MOST_ARGUMENTS} fields"
+        message = f"an object has more than {MAX_FIELDS_PER_OBJECT} fields"
         raise invalid(name, {"arguments": message}) from None
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
@@ -66,7 +66,7 @@ def parse(kind: type[ArgumentsT], arguments: dict[str, Any], name: str) -> Argum
 
 
 class _TooMany(Exception):
-    """An object has so many fields that only telling of them would take a second."""
+    """An object has so many fields that merely reporting them would take a second."""
 
 
 def invalid(name: str, details: dict[str, str], more: int = 0) -> InvalidInput:
@@ -77,15 +77,15 @@ def invalid(name: str, details: dict[str, str], more: int = 0) -> InvalidInput:
     return InvalidInput(message, details=details)
 
 
-def _whole(value: Any) -> Any:
-    """JSON knows one kind of number: 5.0 is an integer too, and some clients write it so."""
+def _with_whole_numbers(value: Any) -> Any:
+    """Turn whole floats into ints: JSON has one kind of number, and some clients send 5.0 for 5."""
     match value:
-        case dict() if len(value) > MOST_ARGUMENTS:
+        case dict() if len(value) > MAX_FIELDS_PER_OBJECT:
             raise _TooMany
         case dict():
-            return {name: _whole(each) for name, each in value.items()}
+            return {name: _with_whole_numbers(each) for name, each in value.items()}
         case list():
-            return [_whole(each) for each in value]
+            return [_with_whole_numbers(each) for each in value]
         case float() if value.is_integer():
             return int(value)
     return value
@@ -115,7 +115,7 @@ def _fields_at(model: type[BaseModel], path: Sequence[int | str]) -> Iterable[st
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models that an annotation speaks of, such as that of `list[Filter] | None`."""
+    """The models that an annotation mentions, such as `Filter` in `list[Filter] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
@@ -124,7 +124,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def field_name(location: Sequence[int | str]) -> str:
     """A place in the arguments, as errors name it."""
-    return ".".join(str(part)[:LONGEST_NAME] for part in location) or "arguments"
+    return ".".join(str(part)[:MAX_QUOTED_NAME] for part in location) or "arguments"
 
 
 async def call(tool: Tool[Any, Any], request: CallRequest, backend: Backend) -> CallAnswer:
@@ -138,9 +138,9 @@ async def call(tool: Tool[Any, Any], request: CallRequest, backend: Backend) -> 
         outcome, replayed = await _run(tool, arguments, request, deps)
         facts = audit_facts(outcome.facts)
         receipt = Receipt(price=outcome.price, replayed=replayed or None, notes=facts)
-        answer = CallAnswer(**_answered(tool, outcome.result), receipt=receipt)
+        answer = CallAnswer(**_success_fields(tool, outcome.result), receipt=receipt)
     except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
-        answer = _failed(error, request, tool)
+        answer = _failure_answer(error, request, tool)
     seconds = time.perf_counter() - started
     receipt = answer.receipt.model_copy(update=_measured(deps, seconds) | {"task": task})
     return answer.model_copy(update={"receipt": receipt})
@@ -160,7 +160,7 @@ async def _run(
     """Run within the deadline, which the gateway took from the declaration or a setting.
 
     Returns:
-        What the call came to, and whether it had been done before.
+        The outcome, and whether it is a replay of an earlier call.
     """
     seconds = request.deadline - time.time()
     if seconds <= 0:
@@ -168,7 +168,7 @@ async def _run(
         raise outage(tool, request, problem, WriteState.NOTHING_DONE)
     try:
         async with asyncio.timeout(seconds) as time_limit:
-            return await _once(tool, arguments, request, deps)
+            return await _run_or_replay(tool, arguments, request, deps)
     except TimeoutError:
         if not time_limit.expired():
             raise
@@ -181,14 +181,14 @@ async def _run(
 
 
 def _write_state(deps: Deps) -> WriteState:
-    """What became of a call that did not finish: where nothing was sent to be written, nothing."""
+    """Whether an unfinished call may have written: unknown once a commit was sent, else nothing."""
     return WriteState.UNKNOWN if deps.meter.commits else WriteState.NOTHING_DONE
 
 
-async def _once(
+async def _run_or_replay(
     tool: Tool[Any, Any], arguments: Arguments, request: CallRequest, deps: Deps
 ) -> tuple[Outcome[Any], bool]:
-    """Run the handler, or answer as the first time."""
+    """Run the handler, or replay the stored outcome of the first call."""
     guard = idempotency_guard(deps.database, deps.clock, tool.output, arguments, request)
     try:
         if guard:
@@ -202,14 +202,14 @@ async def _once(
     return outcome, False
 
 
-def _answered(tool: Tool[Any, Any], result: Result) -> dict[str, Any]:
-    """A result as it goes over the wire, and its wording where the tool has one."""
+def _success_fields(tool: Tool[Any, Any], result: Result) -> dict[str, Any]:
+    """A result as it goes over the wire, and its text form, if the tool has one."""
     text = tool.text(result) if tool.text else None
     return {"result": result.model_dump(mode="json", exclude_none=True), "text": text}
 
 
-def _failed(error: Exception, request: CallRequest, tool: Tool[Any, Any]) -> CallAnswer:
-    """The error as the caller may see it: of a fault of ours nothing but the call's id."""
+def _failure_answer(error: Exception, request: CallRequest, tool: Tool[Any, Any]) -> CallAnswer:
+    """The error as the caller may see it. An internal fault reveals only the call id."""
     if isinstance(error, Unavailable):
         log.warning("unavailable", tool=tool.name, call_id=request.call_id, **describe(error))
     if isinstance(error, ToolFailure):
@@ -217,7 +217,7 @@ def _failed(error: Exception, request: CallRequest, tool: Tool[Any, Any]) -> Cal
         try:
             receipt = Receipt(notes=audit_facts(error.facts))
         except (TypeError, ValueError) as refused:
-            # The caller's error stands; facts that may hold content are told to nobody.
+            # The caller still gets the error; facts that might hold content are dropped.
             log.error("facts_refused", tool=tool.name, call_id=request.call_id, **describe(refused))
             return answer
         return answer.model_copy(update={"receipt": receipt})

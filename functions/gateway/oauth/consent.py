@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
 
 _FORM_PURPOSE: Final = "consent form"
-_COOKIE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+_BROWSER_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _TRUSTED_FETCH_SITES: Final = ("same-origin", "none")
 """Values of `Sec-Fetch-Site` for a form on our page, and for a page that the user reloads."""
 _OTHER_BROWSER: Final = (
@@ -54,11 +54,11 @@ class Consent:
     Attributes:
         settings: The public address, and how many proxies stand in front of it.
         keyring: Signs forms, and verifies requests.
-        callers: Knows keys.
-        approvals: Makes codes.
-        clock: What time it is.
-        login_limit: Counts sign-in attempts; leaving for Google and returning count separately.
-        google: Sign-in with Google; None: people sign in here, with an access key.
+        callers: Looks up access keys.
+        approvals: Issues authorization codes.
+        clock: Supplies the current time.
+        login_limit: Counts sign-in attempts; a sign-in with Google counts on leaving and on return.
+        google: Sign-in with Google; None if people sign in here, with an access key.
     """
 
     _: KW_ONLY
@@ -82,7 +82,7 @@ class Consent:
         return pages
 
     async def ask(self, request: Request) -> Response:
-        """Show who asks for what."""
+        """Show the consent page."""
         try:
             return self._page(request, _single_parameter(request, "request"))
         except CarrelError as error:
@@ -93,7 +93,7 @@ class Consent:
         try:
             fields = await parameters_of(request)
             self._browser_check.verify_form(request, fields)
-            authorization = self._unsealed(fields["request"])
+            authorization = self._unseal(fields["request"])
         except CarrelError as error:
             return message_page("Your answer was not taken", error)
         try:
@@ -111,7 +111,7 @@ class Consent:
                 self._browser_check.known_id(request),
             )
             sealed = google.request_in(state, browser_id)
-            authorization = self._unsealed(sealed)
+            authorization = self._unseal(sealed)
             retry_url = f"{CONSENT_PATH}?request={sealed}"
             await self._count_attempt(request)
             proof = await google.proof(_code(request), state, browser_id)
@@ -148,7 +148,7 @@ class Consent:
         await self.login_limit(client_address(request.scope, self.settings.proxies))
 
     def _page(self, request: Request, sealed: str, error: CarrelError | None = None) -> Response:
-        authorization = self._unsealed(sealed)
+        authorization = self._unseal(sealed)
         browser_id = self._browser_check.browser_id(request)
         form = self._browser_check.form_token(browser_id, sealed)
         source = self.google.source if self.google else None
@@ -156,7 +156,7 @@ class Consent:
         self._browser_check.set_cookie(page, browser_id)
         return page
 
-    def _unsealed(self, sealed: str) -> AuthorizationRequest:
+    def _unseal(self, sealed: str) -> AuthorizationRequest:
         return unseal(self.keyring, sealed, self.clock)
 
     @cached_property
@@ -172,10 +172,10 @@ class _BrowserCheck:
     """
 
     def __init__(self, settings: Settings, keyring: Keyring) -> None:
-        """Set up for the public address. Plain HTTP, used on a laptop only, is protected less."""
+        """Set up for the public address. Plain HTTP, on a laptop only, is less protected."""
         self._secure = issuer_of(settings).lower().startswith("https:")
         # Browsers reject a cookie with this prefix if another host or plain HTTP set it.
-        self._cookie = "__Host-carrel" if self._secure else "carrel"
+        self._cookie_name = "__Host-carrel" if self._secure else "carrel"
         self._origins = origins_of(settings)
         self._keyring = keyring
 
@@ -185,13 +185,18 @@ class _BrowserCheck:
 
     def known_id(self, request: Request) -> str:
         """The id in the cookie; empty if there is none, or it is malformed."""
-        value = request.cookies.get(self._cookie, "")
-        return value if _COOKIE.fullmatch(value) else ""
+        value = request.cookies.get(self._cookie_name, "")
+        return value if _BROWSER_ID.fullmatch(value) else ""
 
     def set_cookie(self, response: Response, browser_id: str) -> None:
         """Have the browser keep its id until it is closed."""
         response.set_cookie(
-            self._cookie, browser_id, path="/", secure=self._secure, httponly=True, samesite="lax"
+            self._cookie_name,
+            browser_id,
+            path="/",
+            secure=self._secure,
+            httponly=True,
+            samesite="lax",
         )
 
     def form_token(self, browser_id: str, sealed: str) -> str:

@@ -126,9 +126,9 @@ def test_an_added_field_is_not_written_while_it_is_none() -> None:
 
 
 def test_an_update_deletes_an_added_field_that_became_none() -> None:
-    update = CODEC.write(replace(VOLUME, language=None), clear=True)
+    update = CODEC.write(replace(VOLUME, language=None), delete_omitted=True)
     assert STORED | {"language": DELETE_FIELD} == update
-    assert STORED == CODEC.write(VOLUME, clear=True)
+    assert STORED == CODEC.write(VOLUME, delete_omitted=True)
 
 
 def test_some_fields_are_written_under_their_stored_names() -> None:

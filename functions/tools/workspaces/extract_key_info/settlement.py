@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MIN_RETRY_SECONDS: Final = 10
 """The shortest wait to suggest before a caller asks again."""
 MAX_RETRY_SECONDS: Final = 60
-"""The longest wait to suggest: each further call goes on with the embedding."""
+"""The longest wait to suggest. It is short, since each further call goes on with the embedding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,14 @@ class NamedMaterial:
     known: bool | None = None
 
 
-async def answer(
+async def settle_answer(
     ranked: Ranked, note: str | None, named: NamedMaterial, request: Request, deps: Deps
 ) -> Outcome[Out]:
-    """The answer to a call. A caller who has already paid for the material is not charged."""
+    """The answer to a call.
+
+    A caller who has already paid for the material is not charged, unless what the answer quotes was
+    erased meanwhile.
+    """
     messages = [ranked.message, note]
     document = named.material.document_id if named.material else None
     out = Out(
@@ -98,7 +102,7 @@ async def _try_commit(
     deps: Deps,
     prepaid: MaterialRecord | None = None,
 ) -> bool:
-    """Commit an answer; False if a quoted material was erased, or the prepayment is used up."""
+    """Commit an answer; False if a quoted material was erased, or the prepayment has been used."""
     store, latest = request.store, prepaid
 
     async def attempt() -> bool:
@@ -125,16 +129,16 @@ async def _try_commit(
 async def defer(
     intake: Intake, named: NamedMaterial, request: Request, deps: Deps
 ) -> Outcome[Out] | None:
-    """Leave the remaining passages to a job; None if they are embedded by now.
+    """Hand the remaining passages to a background job; None if they are embedded already.
 
-    One commit marks the material as waiting and records which call has paid. The call that leaves
-    it to the job pays, and one later answer is free. A call that brought the same material at the
+    One commit marks the material as waiting and records which call has paid. The call that hands
+    it over pays, and one later answer is free. A call that brought the same material at the
     same time pays nothing.
 
     Raises:
         Erased: The material was erased during the call.
     """
-    outcome = pending(intake, named, request)
+    outcome = pending_outcome(intake, named, request)
 
     async def attempt() -> Outcome[Out] | None:
         record = await request.store.look(intake.material.document_id)
@@ -155,7 +159,7 @@ async def defer(
     return await deps.database.until_it_holds(attempt)
 
 
-def pending(intake: Intake, named: NamedMaterial, request: Request) -> Outcome[Out]:
+def pending_outcome(intake: Intake, named: NamedMaterial, request: Request) -> Outcome[Out]:
     """The outcome that tells the caller when to ask again."""
     material = intake.material
     facts = {"pending": True, "passages": material.passages, "document": material.document_id}

@@ -19,9 +19,9 @@ from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from functions.tools.workspaces.extract_key_info.results import Out
 from functions.tools.workspaces.extract_key_info.settlement import (
     NamedMaterial,
-    answer,
     defer,
-    pending,
+    pending_outcome,
+    settle_answer,
 )
 from shared.core.caller import Tier
 from shared.core.errors import NotFound, ToolFailure
@@ -120,7 +120,7 @@ async def _from_stored(record: MaterialRecord, request: Request, deps: Deps) -> 
         intake = await resume(record, request.store, deps)
         if intake.material.status is Status.WAITING:
             named = NamedMaterial(record, material, known=True)
-            return replace(pending(intake, named, request), price=0)
+            return replace(pending_outcome(intake, named, request), price=0)
         record = await request.store.look(material.document_id)
     elif material.status is not Status.READY:
         return None
@@ -136,7 +136,7 @@ async def _ranked(
     searched: SearchedMaterials, named: NamedMaterial, request: Request, deps: Deps
 ) -> Outcome[Out]:
     ranked = await rank_passages(request.query, searched, request.top_k, deps)
-    return await answer(ranked, searched.note, named, request, deps)
+    return await settle_answer(ranked, searched.note, named, request, deps)
 
 
 async def _mark_in_use(task: TaskRecord, request: Request, deps: Deps) -> None:
