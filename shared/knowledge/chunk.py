@@ -89,7 +89,9 @@ class Chunk(SourceFields):
     def facets(self) -> Mapping[Facet, str]:
         """What it can be filtered by, each with the name that people know it by."""
         names = self.source_facets
+        authors = {facet: names.pop(facet) for facet in list(names) if facet.kind is Kind.AUTHOR}
         names |= {Facet(Kind.CLUSTER, cluster): cluster for cluster in self.cluster_id}
+        names |= authors  # facets are stored in this order
         if self.knowledge_card:
             names[HAS_CARD] = "yes"
         if self.dated_at:

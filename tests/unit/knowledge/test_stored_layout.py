@@ -6,11 +6,12 @@ purpose, or declare the new field as `ADDED`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from shared.knowledge.chunk import chunks_of
+from shared.knowledge.chunk import KnowledgeCard, chunks_of
 from shared.knowledge.chunk_repository import created, fingerprint, to_chunk
 from shared.knowledge.ingestion import ChunkedSource
 from shared.knowledge.source import Section, Source
@@ -79,3 +80,12 @@ def test_a_chunk_is_read_as_it_was_stored(source: Source) -> None:
         stored = created(chunk, NOON)
         assert NOON == stored.pop("dated_at")
         assert to_chunk(chunk.chunk_id, stored | {"dated_at": chunk.dated_at}) == chunk
+
+
+def test_facets_are_stored_in_the_order_of_before() -> None:
+    """Another order would write every chunk anew when it is indexed again."""
+    card = KnowledgeCard("Salt.")
+    chunk = replace(chunked(FULL).chunks[0], cluster_id=("c1",), knowledge_card=card, dated_at=NOON)
+    kinds = [facet.kind.value for facet in chunk.facets]
+    tags = ["tag"] * 3
+    assert ["source", "title", "category", *tags, "cluster", "author", "card", "month"] == kinds
