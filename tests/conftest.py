@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import random
+import signal
 import time
 import uuid
 from contextlib import ExitStack
@@ -69,6 +70,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     A run of unit tests alone starts none.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell's background job ignores Ctrl-C, and so would the processes that tests start.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if _explores(config):
         hypothesis.settings.load_profile("exploring")
     if hasattr(config, "workerinput"):
