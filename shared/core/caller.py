@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict
 
 from shared.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 USER_FORM: Final = (
     "an e-mail address or a name: lower-case letters, digits and . + @ _ - up to 128, beginning"
@@ -33,6 +36,11 @@ class Scope(StrEnum):
 
 EVERYTHING = frozenset(Scope)
 """All scopes."""
+
+
+def scopes_of(names: Iterable[str]) -> frozenset[Scope]:
+    """The scopes of these names, as they are stored."""
+    return frozenset(map(Scope, names))
 
 
 def implied(scopes: frozenset[Scope]) -> frozenset[Scope]:

@@ -7,17 +7,12 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import date, datetime
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
-
-from google.cloud.firestore import DELETE_FIELD
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
 RecordT = TypeVar("RecordT")
-ADDED: Final = MappingProxyType({"added": True})
-"""Marks an optional field that was added when documents of this kind already existed. It is omitted
-while it is None, so that existing documents stay valid and no layout version is raised."""
 _COLLECTIONS: Final = MappingProxyType({"tuple": tuple, "frozenset": frozenset})
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -52,7 +47,7 @@ class Codec(Generic[RecordT]):
         Raises:
             ValueError: A name is not a field of the dataclass.
         """
-        stored: dict[str, Field[Any]] = {field.name: field for field in _fields(kind)}
+        stored: dict[str, Field[Any]] = {field.name: field for field in fields(cast("Any", kind))}
         mentioned = {*stored_as, *readers, *inline, *([id_field] if id_field else [])}
         if unknown := mentioned - stored.keys():
             raise ValueError(f"{kind.__name__} has no field {', '.join(sorted(unknown))}")
@@ -62,9 +57,8 @@ class Codec(Generic[RecordT]):
         self._id_field = id_field
         self._inline = inline
         self._fields = stored
-        self._readers = {name: _collection_type(field) for name, field in stored.items()} | dict(
-            readers
-        )
+        collections = {name: _collection_type(field) for name, field in stored.items()}
+        self._readers = {**collections, **readers}
         self.names = {name: stored_as.get(name, name) for name in stored}
 
     @property
@@ -99,36 +93,22 @@ class Codec(Generic[RecordT]):
                 values[name] = data[self.names[name]]
         return self._kind(**values)
 
-    def write(
-        self, record: object, only: Collection[str] | None = None, *, delete_omitted: bool = False
-    ) -> dict[str, Any]:
+    def write(self, record: object, only: Collection[str] | None = None) -> dict[str, Any]:
         """The fields of a record as they are stored, or only some of them.
 
         Args:
             record: A record, or anything that has the attributes.
             only: Names of fields; by default all.
-            delete_omitted: Whether to delete an `ADDED` field that is None, as an update or a
-                merge must: the document may still hold a value.
         """
-        values = {
-            name: getattr(record, name) for name in self.names if only is None or name in only
-        }
         written = {
-            self.names[name]: _plain(value)
-            for name, value in values.items()
-            if value is not None or not self._fields[name].metadata.get("added")
+            stored_name: _plain(getattr(record, name))
+            for name, stored_name in self.names.items()
+            if only is None or name in only
         }
-        if delete_omitted:
-            left_out = {self.names[name] for name in values} - written.keys()
-            written |= dict.fromkeys(left_out, DELETE_FIELD)
         for name, codec in self._inline.items():
             if only is None or name in only:
-                written |= codec.write(getattr(record, name), delete_omitted=delete_omitted)
+                written |= codec.write(getattr(record, name))
         return written
-
-
-def _fields(kind: type[Any]) -> tuple[Field[Any], ...]:
-    return fields(kind)
 
 
 def _collection_type(field: Field[Any]) -> Callable[[Any], Any] | None:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from shared.index.facets import HAS_CARD, Facet, Kind, month
+from shared.index.facets import HAS_CARD, Facet, Kind, month, named
 from shared.knowledge.source import SECTION_SEPARATOR, SOURCE_FIELDS, SourceFields
 
 if TYPE_CHECKING:
@@ -88,10 +88,16 @@ class Chunk(SourceFields):
     @property
     def facets(self) -> Mapping[Facet, str]:
         """What it can be filtered by, each with the name that people know it by."""
-        names = self.source_facets
-        authors = {facet: names.pop(facet) for facet in list(names) if facet.kind is Kind.AUTHOR}
+        # Facets are stored in this order: another would write every chunk anew.
+        names = {
+            Facet(Kind.SOURCE, self.source_id): self.title,
+            named(Kind.TITLE, self.title): self.title,
+            named(Kind.CATEGORY, self.category): self.category,
+        }
+        names |= {named(Kind.TAG, tag): tag for tag in self.tags}
         names |= {Facet(Kind.CLUSTER, cluster): cluster for cluster in self.cluster_id}
-        names |= authors  # facets are stored in this order
+        if self.author:
+            names[named(Kind.AUTHOR, self.author)] = self.author
         if self.knowledge_card:
             names[HAS_CARD] = "yes"
         if self.dated_at:

@@ -60,9 +60,9 @@ to_chunk: Final = _CODEC.read
 """Reads a chunk from its document; what jobs have not made yet is empty."""
 
 
-def ingested(chunk: Chunk, *, delete_omitted: bool = False) -> dict[str, Any]:
+def ingested(chunk: Chunk) -> dict[str, Any]:
     """The fields that ingest owns; cards, clusters and vectors belong to other jobs."""
-    owned = _CODEC.write(chunk, _CODEC.names.keys() - _BY_JOBS, delete_omitted=delete_omitted)
+    owned = _CODEC.write(chunk, _CODEC.names.keys() - _BY_JOBS)
     return owned | {"content_hash": chunk.content_hash}
 
 
@@ -114,7 +114,7 @@ def deleted(now: datetime) -> dict[str, Any]:
 
 
 def _written(chunk: Chunk, now: datetime) -> dict[str, Any]:
-    return ingested(chunk, delete_omitted=True) | {
+    return ingested(chunk) | {
         "fingerprint": fingerprint(chunk),
         "updated_at": now,
     }
@@ -184,7 +184,7 @@ class ChunkLists:
         """The chunks of a source in their order, from the position `first`. One round trip."""
         query = of_source_query(self._database.client, source_id, limit, first)
         snapshots = await self._database.find(query.select(READ_FIELDS))
-        return [to_chunk(each.id, each.to_dict() or {}) for each in snapshots]
+        return [to_chunk(snapshot.id, snapshot.to_dict() or {}) for snapshot in snapshots]
 
     async def positions(self, chunk_ids: Sequence[str]) -> dict[str, int]:
         """Where those chunks that exist stand in their sources. One round trip."""

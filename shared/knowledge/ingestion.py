@@ -253,7 +253,7 @@ def _differs(wanted: ChunkedSource, stored: dict[str, str]) -> bool:
 
 
 def _document(wanted: ChunkedSource, now: datetime) -> dict[str, Any]:
-    return described(wanted.source, delete_omitted=True) | {
+    return described(wanted.source) | {
         "title_key": title_key(wanted.source.title),
         "facets": _facets(wanted),
         "chunk_count": len(wanted.chunks),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Final
 
-from shared.index.facets import Facet, Kind, named
-
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -60,18 +58,6 @@ class SourceFields:
     tags: tuple[str, ...] = ()
     readwise_url: str | None = None
     source_url: str | None = None
-
-    @property
-    def source_facets(self) -> dict[Facet, str]:
-        """What the source can be filtered by, each with the name that people know it by."""
-        names = {
-            Facet(Kind.SOURCE, self.source_id): self.title,
-            named(Kind.TITLE, self.title): self.title,
-            named(Kind.CATEGORY, self.category): self.category,
-        }
-        if self.author:
-            names[named(Kind.AUTHOR, self.author)] = self.author
-        return names | {named(Kind.TAG, tag): tag for tag in self.tags}
 
 
 SOURCE_FIELDS: Final = tuple(field.name for field in fields(SourceFields))

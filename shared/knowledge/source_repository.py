@@ -76,9 +76,9 @@ _CODEC: Final = Codec(
 )
 
 
-def described(source: SourceFields, *, delete_omitted: bool = False) -> dict[str, Any]:
-    """What is known of a source, as it is stored. For a merge, delete what is omitted."""
-    return _CODEC.write(source, SOURCE_FIELDS, delete_omitted=delete_omitted)
+def described(source: SourceFields) -> dict[str, Any]:
+    """What is known of a source, as it is stored."""
+    return _CODEC.write(source, SOURCE_FIELDS)
 
 
 class Sources:

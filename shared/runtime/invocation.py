@@ -83,9 +83,9 @@ def _with_whole_numbers(value: Any) -> Any:
         case dict() if len(value) > MAX_FIELDS_PER_OBJECT:
             raise _TooMany
         case dict():
-            return {name: _with_whole_numbers(each) for name, each in value.items()}
+            return {name: _with_whole_numbers(item) for name, item in value.items()}
         case list():
-            return [_with_whole_numbers(each) for each in value]
+            return [_with_whole_numbers(item) for item in value]
         case float() if value.is_integer():
             return int(value)
     return value

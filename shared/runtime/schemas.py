@@ -45,8 +45,8 @@ class Result(BaseModel):
         Raises:
             AttributeError: A field is neither given nor an attribute of the record.
         """
-        shown = {name: getattr(record, name) for name in cls.model_fields if name not in given}
-        return cls(**shown, **given)
+        attributes = {name: getattr(record, name) for name in cls.model_fields if name not in given}
+        return cls(**attributes, **given)
 
 
 DocumentId = Annotated[

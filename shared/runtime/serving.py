@@ -48,11 +48,11 @@ def serve(tool: Tool[Any, Any]) -> Handler:
         # A web page can send anything but this without asking first: on a laptop it could reach us.
         is_json = media_type(request.headers.get("content-type")) == "application/json"
         try:
-            wanted = CallRequest.model_validate_json(await request.body() if is_json else b"")
+            call_request = CallRequest.model_validate_json(await request.body() if is_json else b"")
         except ValidationError:
             refusal = InvalidInput("This function takes a call request from Carrel's gateway.")
             return JSONResponse({"error": refusal.to_wire()}, status_code=refusal.status)
-        return _response(await call(tool, wanted, backend))
+        return _response(await call(tool, call_request, backend))
 
     return _entry_point(answer, backend)
 

@@ -179,15 +179,14 @@ def _scores(
         case Mode.SEMANTIC:
             return {each.id: each.similarity or 0.0 for each in candidates}
         case Mode.HYBRID:
-            known = [each.similarity for each in candidates if each.similarity is not None]
-            typical = (
-                sum(known) / len(known) if known else 0.0
-            )  # what lacks a vector is not therefore unlike
-            both = {
-                each.id: Scores(typical if each.similarity is None else each.similarity, each.bm25)
-                for each in candidates
+            similarities = [hit.similarity for hit in candidates if hit.similarity is not None]
+            # A candidate without a vector may be as near as any: it gets the mean.
+            mean = sum(similarities) / len(similarities) if similarities else 0.0
+            scores = {
+                hit.id: Scores(mean if hit.similarity is None else hit.similarity, hit.bm25)
+                for hit in candidates
             }
-            return dict(fuse(both, tuned.dense_weight, tuned.noise))
+            return dict(fuse(scores, tuned.dense_weight, tuned.noise))
 
 
 def _matches(candidates: Sequence[Candidate[DocumentT]], words: Words, tuned: Tuning) -> bool:

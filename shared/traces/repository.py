@@ -209,9 +209,9 @@ class Traces(Documents[Trace]):
 
     def kept(self, stored: StoredTrace) -> Write:
         """What a trace says until now, for when that is wanted back."""
-        said = _WRITING.write(stored.trace.writing) | {"written_at": stored.trace.updated_at}
+        revision = _WRITING.write(stored.trace.writing) | {"written_at": stored.trace.updated_at}
         former = self._revision_at(stored.trace.trace_id, stored.trace.revision)
-        return lambda batch: batch.set(former, said)
+        return lambda batch: batch.set(former, revision)
 
     def tallied(self, stored: StoredTrace, tally: Tally) -> Write:
         """A trace with other votes."""

@@ -116,10 +116,10 @@ def source_of(url: SplitResult) -> str:
 
 
 def _same_but_for_port(uri: str, registered: str) -> bool:
-    requested, known = allowed(uri), allowed(registered)
-    if requested is None or known is None or requested.scheme != "http":
+    requested, expected = allowed(uri), allowed(registered)
+    if requested is None or expected is None or requested.scheme != "http":
         return False
-    return _without_port(requested) == _without_port(known)
+    return _without_port(requested) == _without_port(expected)
 
 
 def _without_port(parts: SplitResult) -> SplitResult:

@@ -217,8 +217,8 @@ class _Token:
         """Answer a program's request."""
         parameters = await parameters_of(request)
         if parameters.get("grant_type", GRANT_TYPES[0]) not in GRANT_TYPES:
-            known = " and ".join(GRANT_TYPES)
-            return oauth_error(400, "unsupported_grant_type", f"There are {known}.")
+            supported = " and ".join(GRANT_TYPES)
+            return oauth_error(400, "unsupported_grant_type", f"There are {supported}.")
         resource = self._provider.resource
         if not is_our_resource(parameters.get("resource"), resource):
             return oauth_error(400, "invalid_target", f"The resource here is {resource}")

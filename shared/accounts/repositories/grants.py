@@ -8,12 +8,12 @@ from google.cloud.firestore import FieldFilter
 
 from shared.accounts.grant import Grant, Proof
 from shared.accounts.repositories.accounts import Accounts
-from shared.core.caller import Scope
+from shared.core.caller import scopes_of
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from google.cloud.firestore import (
         AsyncClient,
@@ -87,11 +87,7 @@ class OAuthGrants:
         return self._database.document(COLLECTION, grant_id)
 
 
-def _scopes(names: Iterable[str]) -> frozenset[Scope]:
-    return frozenset(map(Scope, names))
-
-
-_CODEC: Final = Codec(Grant, "grant_id", readers={"scopes": _scopes, "proof": Codec(Proof).load})
+_CODEC: Final = Codec(Grant, "grant_id", readers={"scopes": scopes_of, "proof": Codec(Proof).load})
 
 
 def holding_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import AsyncQuery, FieldFilter
 
 from shared.accounts.access_key import AccessKey
-from shared.core.caller import Scope
+from shared.core.caller import scopes_of
 from shared.core.errors import NotFound
 from shared.firestore.codec import Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncDocumentReference, DocumentSnapshot
@@ -92,11 +92,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     yield keys_query(client, "anna")
 
 
-def _scopes(names: Iterable[str]) -> frozenset[Scope]:
-    return frozenset(map(Scope, names))
-
-
-_CODEC: Final = Codec(AccessKey, readers={"scopes": _scopes})
+_CODEC: Final = Codec(AccessKey, readers={"scopes": scopes_of})
 
 
 def _key(snapshot: DocumentSnapshot[Any]) -> AccessKey:

@@ -23,7 +23,6 @@ from tests.support.authorization_server import (
     REDIRECT,
     VERIFIER,
     asking,
-    authorization_server,
     challenge,
     corrupted,
     query_of,
@@ -31,8 +30,6 @@ from tests.support.authorization_server import (
 from tests.support.clock import SettableClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.support.authorization_server import AuthorizationServer
 
 KEYRING = Keyring([SecretStr("k" * 32)])
@@ -45,12 +42,6 @@ REQUEST = AuthorizationRequest(
     state="a state",
     code_challenge=challenge(VERIFIER),
 )
-
-
-@pytest.fixture
-async def server(project: str) -> AsyncIterator[AuthorizationServer]:
-    async with authorization_server(project) as opened:
-        yield opened
 
 
 @pytest.mark.anyio

@@ -14,7 +14,6 @@ from tests.support.authorization_server import (
     RESOURCE,
     VERIFIER,
     asking,
-    authorization_server,
     challenge,
     error_in,
     query_of,
@@ -22,20 +21,12 @@ from tests.support.authorization_server import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.support.authorization_server import AuthorizationServer
 
 pytestmark = pytest.mark.anyio
 
 PUBLISHED = "https://claude.example/client.json"
 HTML = {"accept": "text/html,application/xhtml+xml"}
-
-
-@pytest.fixture
-async def server(project: str) -> AsyncIterator[AuthorizationServer]:
-    async with authorization_server(project) as opened:
-        yield opened
 
 
 async def test_the_person_is_asked_what_the_program_asked_for(server: AuthorizationServer) -> None:

@@ -17,14 +17,11 @@ from shared.core.errors import Unauthorized
 from tests.support.authorization_server import (
     NOON,
     PERSON,
-    authorization_server,
     error_in,
     tokens_in,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from mcp.shared.auth import OAuthClientInformationFull
 
     from tests.support.authorization_server import AuthorizationServer
@@ -32,17 +29,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 INVALID = (400, "invalid_grant")
-
-
-@pytest.fixture
-async def server(project: str) -> AsyncIterator[AuthorizationServer]:
-    async with authorization_server(project) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def client(server: AuthorizationServer) -> OAuthClientInformationFull:
-    return await server.register(token_endpoint_auth_method="none")
 
 
 async def test_a_revoked_person_gets_nothing_more(

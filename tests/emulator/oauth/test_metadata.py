@@ -25,25 +25,16 @@ from tests.support.authorization_server import (
     PERSON,
     REDIRECT,
     RESOURCE,
-    authorization_server,
     query_of,
 )
 from tests.support.fakes.token_storage import Memory
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from starlette.requests import Request
 
     from tests.support.authorization_server import AuthorizationServer
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def server(project: str) -> AsyncIterator[AuthorizationServer]:
-    async with authorization_server(project) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("end", ["", "/mcp"])

@@ -11,12 +11,10 @@ from functions.gateway.oauth.client_id_metadata import client_in
 from functions.gateway.oauth.redirect_uris import Destination, allowed, matches
 from functions.gateway.oauth.safe_fetch import DocumentRefused
 from shared.core.errors import InvalidInput
-from tests.support.authorization_server import REDIRECT, authorization_server, error_in
+from tests.support.authorization_server import REDIRECT, error_in
 from tests.support.https_server import URL
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.support.authorization_server import AuthorizationServer
 
 SAFE = [
@@ -84,12 +82,6 @@ MISREAD = [
     "",
 ]
 """Unsafe as well; the SDK makes others of some of them before we see them registered."""
-
-
-@pytest.fixture
-async def server(project: str) -> AsyncIterator[AuthorizationServer]:
-    async with authorization_server(project) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("uri", SAFE)

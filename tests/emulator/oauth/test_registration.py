@@ -12,15 +12,7 @@ from shared.core.errors import RateLimited
 from tests.support.authorization_server import REDIRECT, authorization_server, error_in, tokens_in
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.support.authorization_server import AuthorizationServer
-
-
-@pytest.fixture
-async def server(project: str) -> AsyncIterator[AuthorizationServer]:
-    async with authorization_server(project) as opened:
-        yield opened
 
 
 async def refused(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:

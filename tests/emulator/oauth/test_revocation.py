@@ -6,23 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.authorization_server import authorization_server, error_in, tokens_in
+from tests.support.authorization_server import error_in, tokens_in
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     import httpx2
     from mcp.shared.auth import OAuthClientInformationFull
 
     from tests.support.authorization_server import AuthorizationServer
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def server(project: str) -> AsyncIterator[AuthorizationServer]:
-    async with authorization_server(project) as opened:
-        yield opened
 
 
 async def revoke(

@@ -25,8 +25,6 @@ from tests.support.authorization_server import (
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from mcp.shared.auth import OAuthClientInformationFull
 
     from tests.support.authorization_server import AuthorizationServer
@@ -34,17 +32,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 INVALID = (400, "invalid_grant")
-
-
-@pytest.fixture
-async def server(project: str) -> AsyncIterator[AuthorizationServer]:
-    async with authorization_server(project) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def client(server: AuthorizationServer) -> OAuthClientInformationFull:
-    return await server.register(token_endpoint_auth_method="none")
 
 
 async def test_a_code_becomes_tokens_for_the_person_who_approved(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any
 
 import pytest
-from google.cloud.firestore import DELETE_FIELD
 
-from shared.firestore.codec import ADDED, Codec
+from shared.firestore.codec import Codec
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -44,7 +43,6 @@ class Volume:
     read_at: datetime | None = None
     page: Page | None = None
     counts: dict[str, int] = field(default_factory=dict)
-    language: str | None = field(default=None, metadata=ADDED)
 
 
 CODEC = Codec(
@@ -70,7 +68,6 @@ VOLUME = Volume(
     read_at=NOON,
     page=Page(number=7, seen=NOON),
     counts={"read": 2},
-    language="de",
 )
 STORED: dict[str, Any] = {
     "title": "Bread",
@@ -83,7 +80,6 @@ STORED: dict[str, Any] = {
     "read_at": NOON,
     "page": {"number": 7, "seen": NOON},
     "counts": {"read": 2},
-    "language": "de",
 }
 
 
@@ -117,18 +113,6 @@ def test_a_field_without_a_default_must_be_there_but_may_be_null() -> None:
 
 def test_what_a_newer_version_wrote_is_passed_over() -> None:
     assert VOLUME == CODEC.read("one", STORED | {"colour": "red"})
-
-
-def test_an_added_field_is_not_written_while_it_is_none() -> None:
-    """So a document of before stays as it is, and so does its fingerprint."""
-    assert "language" not in CODEC.write(replace(VOLUME, language=None))
-    assert {"author": None} == CODEC.write(VOLUME, {"author"})
-
-
-def test_an_update_deletes_an_added_field_that_became_none() -> None:
-    update = CODEC.write(replace(VOLUME, language=None), delete_omitted=True)
-    assert STORED | {"language": DELETE_FIELD} == update
-    assert STORED == CODEC.write(VOLUME, delete_omitted=True)
 
 
 def test_some_fields_are_written_under_their_stored_names() -> None:

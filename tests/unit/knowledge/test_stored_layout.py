@@ -1,7 +1,7 @@
 """What ingest stores of a source and its chunks: another layout would index every base again.
 
-These fingerprints stand in bases of users. Where one changes, raise `LAYOUT` of the chunks on
-purpose, or declare the new field as `ADDED`.
+These fingerprints stand in bases of users. Where one changes, it must be on purpose, with `LAYOUT`
+of the chunks raised: every base is then written and indexed again.
 """
 
 from __future__ import annotations

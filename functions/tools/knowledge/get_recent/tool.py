@@ -111,16 +111,16 @@ async def get_recent(args: In, deps: Deps) -> Out:
         Chunks(deps.database).newest(args.limit + 1, span=span, after=after),
         _activity(args, span, deps),
     )
-    shown = fitting([passage(Passage, chunk) for chunk in chunks[: args.limit]])
-    end = place(chunks[len(shown) - 1]) if len(shown) < len(chunks) else None
+    passages = fitting([passage(Passage, chunk) for chunk in chunks[: args.limit]])
+    end = place(chunks[len(passages) - 1]) if len(passages) < len(chunks) else None
     return Out(
         period=args.period,
         first_day=span.first.isoformat(),
         last_day=span.last.isoformat(),
-        chunks=shown,
+        chunks=passages,
         next_cursor=write_cursor(args, [*end, span.first.toordinal()]) if end else None,
         activity=summary,
-        message=None if shown or args.cursor else await _nothing(deps),
+        message=None if passages or args.cursor else await _nothing(deps),
     )
 
 

@@ -40,10 +40,10 @@ async def list_clusters(args: In, deps: Deps) -> Out:
     """List clusters: one round trip, limit + 1 documents."""
     after = read_cursor(args, args.cursor, _PLACE)
     found = await Clusters(deps.database).largest(args.limit + 1, after)
-    shown = fitting([ClusterSummary.of(cluster) for cluster in found[: args.limit]])
-    end = found[len(shown) - 1] if len(shown) < len(found) else None
+    clusters = fitting([ClusterSummary.of(cluster) for cluster in found[: args.limit]])
+    end = found[len(clusters) - 1] if len(clusters) < len(found) else None
     return Out(
-        clusters=shown,
+        clusters=clusters,
         next_cursor=write_cursor(args, [end.size, end.cluster_id]) if end else None,
         message=None if found or args.cursor else EMPTY,
     )

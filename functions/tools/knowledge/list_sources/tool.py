@@ -78,13 +78,13 @@ async def list_sources(args: In, deps: Deps) -> Out:
     filters = _filters(args)
     after = read_cursor(args, args.cursor, _PLACES[args.order])
     found, end = await _walk(args, list(filters), after, deps)
-    shown = fitting([SourceSummary.of(source, source=source.origin) for source in found])
-    if len(shown) < len(found):
-        end = found[len(shown) - 1].place(args.order)
+    sources = fitting([SourceSummary.of(source, source=source.origin) for source in found])
+    if len(sources) < len(found):
+        end = found[len(sources) - 1].place(args.order)
     return Out(
-        sources=shown,
+        sources=sources,
         next_cursor=write_cursor(args, end) if end else None,
-        message=None if shown or args.cursor else await _why(filters, end, deps),
+        message=None if sources or args.cursor else await _why(filters, end, deps),
     )
 
 

@@ -149,13 +149,13 @@ async def list_tasks(args: In, deps: Deps) -> Out:
     zone = args.time_zone or deps.settings.time_zone
     today = deps.clock().astimezone(time_zone(zone)).date()
     found, end = await _walk(args, today, deps)
-    shown = fitting([ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in found])
-    if len(shown) < len(found):
-        end = found[len(shown) - 1].number
+    page = fitting([ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in found])
+    if len(page) < len(found):
+        end = found[len(page) - 1].number
     return Out(
-        tasks=shown,
+        tasks=page,
         next_cursor=write_cursor(args, [end]) if end else None,
-        message=SO_FAR if end and not shown else None,
+        message=SO_FAR if end and not page else None,
         today=today,
         time_zone=zone,
     )

@@ -89,11 +89,11 @@ class SearchedMaterials:
 
     def locations(self, passage_ids: Sequence[str]) -> dict[str, Location]:
         """Where these passages stand first in the latest materials that hold them. Search first."""
-        wanted, locations = set(passage_ids), dict[str, Location]()
+        ids, locations = set(passage_ids), dict[str, Location]()
         for material in self.materials:
             for part in self._contents[material.document_id]:
                 for passage_id, place in part.places():
-                    if passage_id in wanted:
+                    if passage_id in ids:
                         locations.setdefault(passage_id, Location(material, place))
         return locations
 

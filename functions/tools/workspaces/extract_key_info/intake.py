@@ -104,7 +104,7 @@ async def take_in(text: str, record: MaterialRecord, store: Materials, deps: Dep
     """
     cuts = await asyncio.to_thread(cut, text, deps.settings.extract_passage_characters)
     parts = await asyncio.to_thread(parts_of, cuts)
-    texts = {each.passage_id: each.cleaned for each in cuts}
+    texts = {passage.passage_id: passage.cleaned for passage in cuts}
     material = Material(
         document_id=id_of(text),
         arrival=secrets.token_hex(8),

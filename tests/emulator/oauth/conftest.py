@@ -1,0 +1,29 @@
+"""An authorization server, and a client that is registered with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.authorization_server import authorization_server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mcp.shared.auth import OAuthClientInformationFull
+
+    from tests.support.authorization_server import AuthorizationServer
+
+
+@pytest.fixture
+async def server(project: str) -> AsyncIterator[AuthorizationServer]:
+    """A server of the test's own."""
+    async with authorization_server(project) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def client(server: AuthorizationServer) -> OAuthClientInformationFull:
+    """A client without a secret."""
+    return await server.register(token_endpoint_auth_method="none")
