@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Embedder, Purpose, Vector
     from shared.knowledge.ingestion import ChunkedSource
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 SCIFACT: Final = ROOT.parent / "shared" / "data" / "scifact"
 QUESTIONS: Final = (
@@ -85,7 +85,7 @@ def known_vectors() -> dict[str, Vector]:
     return {text: tuple(row.tolist()) for text, row in zip(texts, vectors, strict=True)}
 
 
-async def fill(deps: Deps, chunks: int, known: dict[str, Vector]) -> Base:
+async def fill(ctx: Context, chunks: int, known: dict[str, Vector]) -> Base:
     """Put about this many chunks in: abstracts whose vectors are known, or copies of the sample."""
     scifact = SCIFACT.is_dir()
     sources = _abstracts(known) if scifact else _copies()
@@ -95,10 +95,10 @@ async def fill(deps: Deps, chunks: int, known: dict[str, Vector]) -> Base:
         block.append(next(sources))
         ids += [chunk.chunk_id for chunk in block[-1].chunks]
         if len(block) == BLOCK or len(ids) >= chunks:
-            await Ingestion(deps.database).save(block, deps.clock())
+            await Ingestion(ctx.database).save(block, ctx.clock())
             block = []
-    await embed_all(deps)
-    await index_all(deps)
+    await embed_all(ctx)
+    await index_all(ctx)
     name = "SciFact" if scifact else "the sample, repeated"
     return Base(f"{len(ids)} chunks of {name}", ids, _questions() if scifact else list(QUESTIONS))
 

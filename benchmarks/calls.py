@@ -33,7 +33,7 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.cloud_run.cloud import cloud
 from tests.support.gateway_process import INLINE, run_deployed_gateway, run_gateway
 
@@ -56,14 +56,14 @@ async def measure(endpoints: Mapping[str, str], rounds: int) -> None:
     embedder = LocalEmbedder()
     known = known_vectors()
     settings = Settings(google_cloud_project=PROJECT)
-    backend = Backend(settings, embedder=Remembering(embedder, known))
-    base = await fill(backend.deps(Caller(), Meter()), CHUNKS, known)
-    floor = Floor(backend.connection.client, embedder)
+    app = App(settings, embedder=Remembering(embedder, known))
+    base = await fill(app.context(Caller(), Meter()), CHUNKS, known)
+    floor = Floor(app.connection.client, embedder)
     async with AsyncExitStack() as stack:
         ways = await _ways(stack, endpoints)
         await measure_get_chunk(base, floor, ways, rounds)
         await measure_search_kb(base, floor, ways, rounds)
-    await backend.aclose()
+    await app.aclose()
 
 
 async def measure_get_chunk(base: Base, floor: Floor, ways: Mapping[str, Way], rounds: int) -> None:

@@ -42,7 +42,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.index.embedding_space import EmbeddingSpace
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.search.candidates import Mode, Question
 from shared.search.filter_plan import Selection
 from shared.search.hybrid import rank
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from functions.tools.workspaces.extract_key_info.corpus import SearchedMaterials
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.workspaces.model import Cut
 
 PROJECT: Final = "bench-extract"
@@ -100,31 +100,31 @@ class Ways:
     def __init__(self, embedder: Remembering) -> None:
         """Rank with the settings of a laptop, but for the weight."""
         settings = Settings(google_cloud_project=PROJECT)
-        self.backend = Backend(settings, embedder=embedder)
-        self.deps = self.backend.deps(Caller.of("reader"), Meter())
+        self.app = App(settings, embedder=embedder)
+        self.ctx = self.app.context(Caller.of("reader"), Meter())
         self._weighed = {weight: _weighing(weight, embedder) for weight in WEIGHTS}
         self._stemmer = Stemmer.Stemmer("english")
 
     async def all(self, case: Case) -> dict[str, list[int]]:
         """Where the passages start that each way finds, the best first."""
-        cuts = cut(case.materials, self.deps.settings.extract_passage_characters)
-        of = await taken(case.materials, cuts, self.deps)
+        cuts = cut(case.materials, self.ctx.settings.extract_passage_characters)
+        of = await taken(case.materials, cuts, self.ctx)
         brought = corpus_in_memory(of.material, of.parts, of.texts, of.vectors)
         found = {
-            OURS: await _hybrid(case, brought, self.deps),
-            VECTORS: await _leg(case, brought, Mode.SEMANTIC, self.deps),
-            WORDS: await _leg(case, brought, Mode.LEXICAL, self.deps),
+            OURS: await _hybrid(case, brought, self.ctx),
+            VECTORS: await _leg(case, brought, Mode.SEMANTIC, self.ctx),
+            WORDS: await _leg(case, brought, Mode.LEXICAL, self.ctx),
             PEER: self._peer(case, cuts),
         }
-        for weight, backend in self._weighed.items():
-            deps = backend.deps(Caller.of("reader"), Meter())
-            found[f"weight {weight}"] = await _hybrid(case, brought, deps)
+        for weight, app in self._weighed.items():
+            ctx = app.context(Caller.of("reader"), Meter())
+            found[f"weight {weight}"] = await _hybrid(case, brought, ctx)
         return found
 
     async def aclose(self) -> None:
         """Close what was opened."""
-        for backend in (self.backend, *self._weighed.values()):
-            await backend.aclose()
+        for app in (self.app, *self._weighed.values()):
+            await app.aclose()
 
     def _peer(self, case: Case, cuts: Sequence[Cut]) -> list[int]:
         def tokens(texts: list[str]) -> bm25s.tokenization.Tokenized:
@@ -137,25 +137,25 @@ class Ways:
         return [cuts[place].start for place, score in zip(places, scores, strict=True) if score > 0]
 
 
-async def _hybrid(case: Case, brought: SearchedMaterials, deps: Deps) -> list[int]:
-    result = await rank_passages(case.query, brought, len(case.materials), deps)
+async def _hybrid(case: Case, brought: SearchedMaterials, ctx: Context) -> list[int]:
+    result = await rank_passages(case.query, brought, len(case.materials), ctx)
     return [source.place.start for _, source, _ in result.hits]
 
 
-async def _leg(case: Case, brought: SearchedMaterials, mode: Mode, deps: Deps) -> list[int]:
-    ranking = await rank(Question(case.query, mode, Selection()), brought.corpus, deps)
+async def _leg(case: Case, brought: SearchedMaterials, mode: Mode, ctx: Context) -> list[int]:
+    ranking = await rank(Question(case.query, mode, Selection()), brought.corpus, ctx)
     ids = [hit.id for hit in ranking.hits]
     sources = brought.locations(ids)
     return [sources[name].place.start for name in ids]
 
 
-def _weighing(weight: float, embedder: Remembering) -> Backend:
+def _weighing(weight: float, embedder: Remembering) -> App:
     settings = Settings(google_cloud_project=PROJECT, extract_semantic_weight=weight)
-    return Backend(settings, embedder=embedder)
+    return App(settings, embedder=embedder)
 
 
 async def agreements(
-    asked: Sequence[Case], expected: Sequence[Sequence[int]], beside: Beside, backend: Backend
+    asked: Sequence[Case], expected: Sequence[Sequence[int]], beside: Beside, app: App
 ) -> tuple[int, int, int]:
     """Ask the tool itself, twice: what was just brought, and what is stored.
 
@@ -168,9 +168,7 @@ async def agreements(
         caller = Caller.of(f"{beside.name.lower()}-{number}")
         counts[0] += 1
         for turn in (1, 2):
-            answer = await extracted(
-                backend, case.query, caller, materials=case.materials, top_k=DEEP
-            )
+            answer = await extracted(app, case.query, caller, materials=case.materials, top_k=DEEP)
             found = [each["start"] for each in answer["passages"]]
             counts[turn] += answer["known"] is (turn > 1) and found == expected[number][:DEEP]
     return counts[0], counts[1], counts[2]
@@ -206,7 +204,7 @@ async def quality(folder: Path) -> None:
     """Rank in all cases in every way, and print the tables."""
     embedder = Remembering(LocalEmbedder(), known_vectors())
     ways = Ways(embedder)
-    await EmbeddingSpace(ways.deps.database).claim(embedder)
+    await EmbeddingSpace(ways.ctx.database).claim(embedder)
     for beside in Beside:
         asked = cases(folder, beside)
         found = [await ways.all(case) for case in asked]
@@ -217,7 +215,7 @@ async def quality(folder: Path) -> None:
         for name in (VECTORS, WORDS):
             print(compared(ranks[OURS], ranks[name], name))  # noqa: T201 - a benchmark prints
         expected = [each[OURS] for each in found]
-        sample, memory, store = await agreements(asked, expected, beside, ways.backend)
+        sample, memory, store = await agreements(asked, expected, beside, ways.app)
         print(  # noqa: T201 - a benchmark prints
             f"  the tool itself in {sample} cases: the same passages in the same order in {memory}"
             f" just brought, {store} from the store"

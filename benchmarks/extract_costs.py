@@ -25,7 +25,7 @@ from shared.ai.embedding import Purpose, unit_vector
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.invocation import call
 from shared.workspaces.embedding import BATCH
 from shared.workspaces.model import id_of
@@ -126,7 +126,7 @@ class Calls:
         """Open the database."""
         self.embedder = Counting(embedder)
         settings = Settings(google_cloud_project=f"bench-extract-{embedder.model.lower()[:8]}")
-        self.backend = Backend(settings, embedder=self.embedder)
+        self.app = App(settings, embedder=self.embedder)
         self._questions = claims()
         self._users = 0
 
@@ -157,7 +157,7 @@ class Calls:
 
     async def aclose(self) -> None:
         """Close what was opened."""
-        await self.backend.aclose()
+        await self.app.aclose()
         await self.embedder.aclose()
 
     def _somebody(self) -> Caller:
@@ -169,7 +169,7 @@ class Calls:
         request = request_of(TOOL, caller, arguments)
         request = request.model_copy(update={"deadline": time.time() + PATIENCE})
         began = time.process_time()
-        answer = await call(TOOL, request, self.backend)
+        answer = await call(TOOL, request, self.app)
         cost.processor.append(time.process_time() - began)
         assert answer.result, answer.error
         assert "ready" == answer.result["status"]
@@ -177,7 +177,7 @@ class Calls:
         cost.embedded.append(self.embedder.texts - before)
 
     async def _alone(self, materials: str) -> float:
-        cuts = cut(materials, self.backend.settings.extract_passage_characters)
+        cuts = cut(materials, self.app.settings.extract_passage_characters)
         texts = list({each.passage_id: each.cleaned for each in cuts}.values())
         began = time.process_time()
         await self.embedder.embed(texts, Purpose.DOCUMENT)
@@ -199,12 +199,12 @@ async def measure() -> None:
             rows += [cost.row(f"{size}, {name}") for name, cost in costs.items()]
         print_table(f"embedder {embedder.model}; goal: at 100 kB below 15 %", columns, rows)
         if isinstance(embedder, Instant):
-            await _print_steps(calls.backend)
+            await _print_steps(calls.app)
         await calls.aclose()
 
 
-async def _print_steps(backend: Backend) -> None:
-    taken = {size: await steps(materials_of(SIZES[size]), backend) for size in STEPPED}
+async def _print_steps(app: App) -> None:
+    taken = {size: await steps(materials_of(SIZES[size]), app) for size in STEPPED}
     names = next(iter(taken.values()))
     rows = [[name, *(f"{each[name]:,.1f}" for each in taken.values())] for name in names]
     print_table("the steps by themselves, ms", ("", *taken), rows)

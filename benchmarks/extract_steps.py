@@ -29,7 +29,7 @@ from shared.workspaces.repository import Materials
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from shared.workspaces.model import Cut
 
 TIMES: Final = 3
@@ -69,36 +69,36 @@ class Watch:
         return result
 
 
-async def taken(text: str, cuts: Sequence[Cut], deps: Deps) -> Intake:
+async def taken(text: str, cuts: Sequence[Cut], ctx: Context) -> Intake:
     """Materials with everything that is stored of them, before any of it is."""
     parts = parts_of(cuts)
     texts = {each.passage_id: each.cleaned for each in cuts}
-    made = await deps.embedder.embed(list(texts.values()), Purpose.DOCUMENT)
+    made = await ctx.embedder.embed(list(texts.values()), Purpose.DOCUMENT)
     material = Material(
         document_id=id_of(text),
         arrival="bench",
         status=Status.ARRIVING,
-        making=current_making(deps),
-        passage_characters=deps.settings.extract_passage_characters,
+        making=current_making(ctx),
+        passage_characters=ctx.settings.extract_passage_characters,
         cutting=CUTTING,
         characters=len(text),
         passages=len(texts),
         parts=len(parts),
-        brought_at=deps.clock(),
+        brought_at=ctx.clock(),
     )
     return Intake(material, parts, texts, dict(zip(texts, made, strict=True)))
 
 
-async def steps(text: str, backend: Backend) -> dict[str, float]:
+async def steps(text: str, app: App) -> dict[str, float]:
     """What each step takes, in ms; what follows a colon is a part of what stands before it."""
     watch = Watch()
-    deps = backend.deps(Caller.of(f"walker-{len(text)}"), Meter())
-    await EmbeddingSpace(deps.database).claim(deps.embedder)
-    cuts = _in_memory(text, deps.settings.extract_passage_characters, watch)
-    materials = await taken(text, cuts, deps)
-    store = Materials(deps.database, str(deps.caller.user_id), "default")
-    await _store(materials, store, deps, watch)
-    await _rank(materials, store, deps, watch)
+    ctx = app.context(Caller.of(f"walker-{len(text)}"), Meter())
+    await EmbeddingSpace(ctx.database).claim(ctx.embedder)
+    cuts = _in_memory(text, ctx.settings.extract_passage_characters, watch)
+    materials = await taken(text, cuts, ctx)
+    store = Materials(ctx.database, str(ctx.caller.user_id), "default")
+    await _store(materials, store, ctx, watch)
+    await _rank(materials, store, ctx, watch)
     return watch.taken
 
 
@@ -114,10 +114,10 @@ def _in_memory(text: str, most: int, watch: Watch) -> list[Cut]:
     return cuts
 
 
-async def _store(materials: Intake, store: Materials, deps: Deps, watch: Watch) -> None:
+async def _store(materials: Intake, store: Materials, ctx: Context, watch: Watch) -> None:
     material = materials.material
     standing = await store.look(material.document_id)
-    await deps.database.commit(store.begin(standing, material, deps.clock()))
+    await ctx.database.commit(store.begin(standing, material, ctx.clock()))
     await watch.waiting("store the parts", lambda: store.keep_parts(material, materials.parts))
 
     async def keep() -> None:
@@ -133,14 +133,14 @@ async def _store(materials: Intake, store: Materials, deps: Deps, watch: Watch) 
     await watch.waiting("read the vectors of all", lambda: store.stored_passages(names, material))
 
 
-async def _rank(materials: Intake, store: Materials, deps: Deps, watch: Watch) -> None:
+async def _rank(materials: Intake, store: Materials, ctx: Context, watch: Watch) -> None:
     query = next(claims())
-    vector = await deps.query_vector(query)
+    vector = await ctx.query_vector(query)
     material = replace(materials.material, status=Status.READY)
     held = corpus_in_memory(material, materials.parts, materials.texts, materials.vectors)
-    await watch.waiting("rank in memory", lambda: rank_passages(query, held, TOP, deps))
+    await watch.waiting("rank in memory", lambda: rank_passages(query, held, TOP, ctx))
     kept = stored_corpus([material], store)
-    await watch.waiting("rank from the store", lambda: rank_passages(query, kept, TOP, deps))
+    await watch.waiting("rank from the store", lambda: rank_passages(query, kept, TOP, ctx))
     await watch.waiting("from the store: read the parts", lambda: store.parts([material]))
     passages, others = store.searched([material]), list(materials.texts)[-LEXICAL_POOL:]
     await watch.waiting(

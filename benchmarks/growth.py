@@ -30,7 +30,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.ingestion import BLOCK, Ingestion
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.invocation import parse
 from shared.runtime.job import Budget
 from tests.support.knowledge import in_chunks
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from shared.knowledge.ingestion import ChunkedSource
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 PROJECT: Final = "bench-growth"
 SIZES: Final = (1_000, 5_000, 20_000)
@@ -87,24 +87,24 @@ def endless() -> Iterator[ChunkedSource]:
                 yield chunked
 
 
-async def grow(deps: Deps, sources: Iterator[ChunkedSource], chunks: int) -> None:
+async def grow(ctx: Context, sources: Iterator[ChunkedSource], chunks: int) -> None:
     """Put at least this many chunks in, with all that the jobs make of them."""
     while chunks > 0:
         block = list(islice(sources, BLOCK))
         chunks -= sum(len(each.chunks) for each in block)
-        await Ingestion(deps.database).save(block, deps.clock())
+        await Ingestion(ctx.database).save(block, ctx.clock())
     for job in (embed, index):
-        await job(deps, Budget(math.inf))
+        await job(ctx, Budget(math.inf))
 
 
-async def cost(backend: Backend, source: ChunkedSource) -> dict[str, str]:
+async def cost(app: App, source: ChunkedSource) -> dict[str, str]:
     """What each call reads: documents and round trips, the median of its questions."""
     by_name = {tool.name: tool for tool in tools()}
     taken: dict[str, list[Meter]] = {}
     for name, tool, arguments in calls(source.chunks[0].chunk_id, source.source.source_id):
         meter = Meter()
         parsed = parse(by_name[tool].input, arguments, tool)
-        await by_name[tool].run(parsed, backend.deps(Caller(), meter))
+        await by_name[tool].run(parsed, app.context(Caller(), meter))
         taken.setdefault(name, []).append(meter)
     return {name: _told(meters) for name, meters in taken.items()}
 
@@ -118,18 +118,18 @@ async def measure(sizes: Sequence[int]) -> None:
     """Grow the base from size to size, and call everything at each."""
     settings = Settings(google_cloud_project=PROJECT)
     embedder = Remembering(LocalEmbedder(), known_vectors())
-    backend = Backend(settings, embedder=embedder)
+    app = App(settings, embedder=embedder)
     sources = endless()
     first = next(sources)
-    deps = backend.deps(Caller(), Meter())
-    await Ingestion(deps.database).save([first], deps.clock())
+    ctx = app.context(Caller(), Meter())
+    await Ingestion(ctx.database).save([first], ctx.clock())
     columns: list[dict[str, str]] = []
     present = 0
     for size in sizes:
-        await grow(deps, sources, size - present)
+        await grow(ctx, sources, size - present)
         present = size
-        columns.append(await cost(backend, first))
-    await backend.aclose()
+        columns.append(await cost(app, first))
+    await app.aclose()
     rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
     title = "Documents read, in how many round trips after one another, by chunks in the base"
     print_table(title, ["", *(f"{size:,}" for size in sizes)], rows)

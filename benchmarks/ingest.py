@@ -39,14 +39,14 @@ from shared.core.caller import Caller
 from shared.core.log import only_warnings
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from tests.support.knowledge import in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Job
 CORPUS: Final = SCIFACT / "corpus.jsonl"
 RUNS: Final = (INGEST, EMBED, INDEX, INGEST, EMBED, INDEX, REPAIR, REPAIR)
@@ -73,25 +73,25 @@ class Course:
         return [f"{self.seconds:.1f}", speed, share, *counted, done]
 
 
-class Metered(Backend):
-    """A backend that lets one meter count for whatever runs on it."""
+class Metered(App):
+    """An app that lets one meter count for whatever runs on it."""
 
     meter = Meter()
 
-    def deps(self, caller: Caller, meter: Meter) -> Deps:  # noqa: ARG002 - ours counts
+    def ctx(self, caller: Caller, meter: Meter) -> Context:  # noqa: ARG002 - ours counts
         """The capabilities of a run."""
-        return super().deps(caller, self.meter)
+        return super().context(caller, self.meter)
 
 
 async def run(
-    job: Job, backend: Metered, own_speed: Callable[[], Awaitable[float]] | None = None
+    job: Job, app: Metered, own_speed: Callable[[], Awaitable[float]] | None = None
 ) -> Course:
     """Run a job to its end, slice by slice if its speed is to be compared."""
     course = Course()
-    backend.meter = course.meter
+    app.meter = course.meter
     while True:
         started = time.perf_counter()
-        report = await run_job(replace(job, timeout=SLICE) if own_speed else job, backend)
+        report = await run_job(replace(job, timeout=SLICE) if own_speed else job, app)
         seconds = time.perf_counter() - started
         if not isinstance(report, Report) or report.failures:
             raise RuntimeError(f"{job.name}: {report}")
@@ -103,29 +103,29 @@ async def run(
             return course
 
 
-async def measure(backend: Metered, path: Path) -> None:
+async def measure(app: Metered, path: Path) -> None:
     """Put a file in twice and compare its index twice, then search it."""
     chunks = [chunk for each in read_sources(path) for chunk in in_chunks(each).chunks]
     texts = [chunk.embedding_text for chunk in chunks[:: max(1, len(chunks) // SAMPLE)]]
 
     async def own_speed() -> float:
         started = time.perf_counter()
-        await backend.embedder.embed(texts, Purpose.DOCUMENT)
+        await app.embedder.embed(texts, Purpose.DOCUMENT)
         return len(texts) / (time.perf_counter() - started)
 
     await own_speed()  # loads the model
     rows = []
     for number, job in enumerate(RUNS):
-        course = await run(job, backend, own_speed if job is EMBED else None)
+        course = await run(job, app, own_speed if job is EMBED else None)
         turn = "again" if job in RUNS[:number] else "first time"
         rows.append([f"{job.name}, {turn}", *course.told(len(chunks))])
     columns = ["", "seconds", "chunks/s", "of embedder's own", "read", "written", "done"]
     print_table(f"{len(chunks)} chunks of SciFact", columns, rows)
     for question in QUESTIONS:
-        out = await search_kb(In(query=question, limit=3), backend.deps(Caller(), Meter()))
+        out = await search_kb(In(query=question, limit=3), app.context(Caller(), Meter()))
         found = [[hit.title[:90], f"{hit.similarity:.2f}"] for hit in out.results]
         print_table(question, ["title", "similarity"], found)
-    await backend.aclose()
+    await app.aclose()
 
 
 def main(limit: int | None) -> None:

@@ -46,7 +46,7 @@ from tests.support.fakes.readwise import TOKEN, FakeReadwise
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
     from tests.support.commit_hooks import Results, Send
 
 SIZES: Final = (1_250, 2_500, 5_000)
@@ -102,7 +102,7 @@ async def run(name: str, model: str) -> Figures:
     from shared.core.dates import utc_now
     from shared.core.settings import Settings
     from shared.runtime.job import Report, run_job
-    from tests.support.commit_hooks import WatchedBackend
+    from tests.support.commit_hooks import WatchedApp
 
     committing: list[float] = []
 
@@ -113,14 +113,14 @@ async def run(name: str, model: str) -> Figures:
         return results
 
     moving = MOVE if name == "reembed" else timedelta()
-    backend = WatchedBackend(
+    app = WatchedApp(
         Settings(), timed, embedder=HashedWords(model), clock=lambda: utc_now() + moving
     )
-    await backend.ping()
+    await app.ping()
     began, began_own, outcome = time.perf_counter(), time.process_time(), Report()
     if name:
         job = import_module(f"functions.jobs.{name}.job").JOB
-        done = await run_job(job, backend, seconds=math.inf)
+        done = await run_job(job, app, seconds=math.inf)
         if not isinstance(done, Report) or done.failures or not done.finished:
             raise RuntimeError(f"{name}: {done}")
         outcome = done
@@ -133,7 +133,7 @@ async def run(name: str, model: str) -> Figures:
         peak=peak_memory(),
         counts=dict(outcome.counts),
     )
-    await backend.aclose()
+    await app.aclose()
     return figures
 
 
@@ -152,28 +152,28 @@ def peak_memory() -> float:
 async def prepare(name: str, number: int) -> None:
     """Put in what a job is to work on."""
     from shared.core.settings import Settings
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
     model = "other" if name == "reembed" else "hashed"
     settings = Settings(extract_materials_characters=1)
-    backend = Backend(settings, embedder=HashedWords(model))
+    app = App(settings, embedder=HashedWords(model))
     match name:
         case "trust":
-            await _vote(backend, number // 10)
+            await _vote(app, number // 10)
         case "ingest_materials":
-            await _bring(backend, number)
+            await _bring(app, number)
         case "reembed":
-            await _announce(backend)
-    await backend.aclose()
+            await _announce(app)
+    await app.aclose()
 
 
-async def _vote(backend: Backend, traces: int) -> None:
+async def _vote(app: App, traces: int) -> None:
     """Put traces in with two votes each, of which their sums know nothing."""
     from shared.core.dates import utc_now
     from shared.traces.model import Trace, Writing
     from shared.traces.repository import TRACE
 
-    now, client = utc_now(), backend.connection.client
+    now, client = utc_now(), app.connection.client
     for number, row in enumerate(abstracts(traces)):
         batch = client.batch()
         writing = Writing(title=row["title"], context_text=row["text"], solution_text="Read it.")
@@ -188,20 +188,20 @@ async def _vote(backend: Backend, traces: int) -> None:
         await batch.commit()
 
 
-async def _bring(backend: Backend, passages: int) -> None:
+async def _bring(app: App, passages: int) -> None:
     from tests.support.stored_materials import asked
 
     text = "\n\n".join(" ".join(row["text"][:250].split()) for row in abstracts(passages))
-    answer = await asked(backend, 120, query="cells", materials=text)
+    answer = await asked(app, 120, query="cells", materials=text)
     if answer.error:
         raise RuntimeError(answer.error)
 
 
-async def _announce(backend: Backend) -> None:
+async def _announce(app: App) -> None:
     from functions.jobs.reembed.job import JOB
     from shared.runtime.job import run_job
 
-    await run_job(JOB, backend, seconds=0.5)
+    await run_job(JOB, app, seconds=0.5)
 
 
 def in_its_own_process(what: str, environment: Mapping[str, str], *arguments: str) -> str:

@@ -39,7 +39,7 @@ from shared.core.settings import Settings
 from shared.knowledge.chunk import source_id_of
 from shared.knowledge.corpus import knowledge
 from shared.knowledge.ingestion import BLOCK, Ingestion
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Budget
 from shared.search.candidates import Mode, Question
 from shared.search.filter_plan import Selection
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.ai.embedding import Vector
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 PROJECT: Final = "bench-retrieval"
 TRAIN: Final = SCIFACT.with_name("scifact-train")
@@ -124,28 +124,26 @@ def read_queries(folder: Path, limit: int | None) -> Queries:
     )
 
 
-async def fill(deps: Deps) -> dict[str, str]:
+async def fill(ctx: Context) -> dict[str, str]:
     """Put all documents in; return the document of each source."""
     sources = list(read_sources(SCIFACT / "corpus.jsonl"))
     with (SCIFACT / "corpus.jsonl").open(encoding="utf-8") as lines:
         ids = [json.loads(line)["_id"] for line in lines]
     for start in range(0, len(sources), BLOCK):
         block = [in_chunks(source) for source in sources[start : start + BLOCK]]
-        await Ingestion(deps.database).save(block, deps.clock())
+        await Ingestion(ctx.database).save(block, ctx.clock())
     for job in (embed, index):
-        await job(deps, Budget(math.inf))
+        await job(ctx, Budget(math.inf))
     return {source.source_id: name for source, name in zip(sources, ids, strict=True)}
 
 
-async def search(
-    backend: Backend, queries: Queries, mode: Mode, documents: Mapping[str, str]
-) -> Result:
+async def search(app: App, queries: Queries, mode: Mode, documents: Mapping[str, str]) -> Result:
     """Rank for every query, as search_kb does."""
     result = Result()
     for text in queries.texts:
         meter = Meter()
-        deps = backend.deps(Caller(), meter)
-        ranking = await rank(Question(text, mode, Selection()), knowledge(deps.database), deps)
+        ctx = app.context(Caller(), meter)
+        ranking = await rank(Question(text, mode, Selection()), knowledge(ctx.database), ctx)
         sources = [source_id_of(hit.id) for hit in in_turns(ranking.hits, source_id_of)]
         result.rankings.append(list(dict.fromkeys(documents[source] for source in sources)))
         result.reads.append(meter.documents_read)
@@ -178,13 +176,13 @@ async def measure(folder: Path, limit: int | None) -> None:
     queries = read_queries(folder, limit)
     known = known_vectors() | dict(zip(queries.texts, queries.vectors, strict=True))
     settings = Settings(google_cloud_project=PROJECT)
-    backend = Backend(settings, embedder=Remembering(LocalEmbedder(), known))
-    documents = await fill(backend.deps(Caller(), Meter()))
+    app = App(settings, embedder=Remembering(LocalEmbedder(), known))
+    documents = await fill(app.context(Caller(), Meter()))
     rows = [result.row(name, queries.relevant) for name, result in peers(queries).items()]
     for mode in Mode:
-        result = await search(backend, queries, mode, documents)
+        result = await search(app, queries, mode, documents)
         rows.append(result.row(mode.value, queries.relevant))
-    await backend.aclose()
+    await app.aclose()
     columns = ("", "nDCG@10", "Recall@10", "Recall@100", "reads", "round trips")
     title = f"{folder.name}: {len(queries.texts)} queries, {len(documents)} documents; {GOALS}"
     print_table(title, columns, rows)

@@ -25,7 +25,7 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.search.candidates import Mode
 
 if TYPE_CHECKING:
@@ -73,16 +73,16 @@ async def measure(chunks: int, dimension: int, rounds: int) -> None:
         embedder = RepeatedEmbedder(embedder)
         known = {text: repeated(vector) for text, vector in known.items()}
     embedder = Remembering(embedder, known)
-    backend = Backend(Settings(google_cloud_project=f"bench-search-{dimension}"), embedder=embedder)
-    base = await fill(backend.deps(Caller(), Meter()), chunks, known)
+    app = App(Settings(google_cloud_project=f"bench-search-{dimension}"), embedder=embedder)
+    base = await fill(app.context(Caller(), Meter()), chunks, known)
     vectors = await embedder.embed(base.questions, Purpose.QUERY)
-    floor, questions = Floor(backend.connection.client, embedder), cycle(base.questions)
+    floor, questions = Floor(app.connection.client, embedder), cycle(base.questions)
     asked = cycle(zip(base.questions, vectors, strict=True))
 
     def searching(mode: Mode) -> Measurement:
         async def search() -> None:
-            deps = backend.deps(_CALLER, Meter())
-            await search_kb(In(query=next(questions), mode=mode), deps)
+            ctx = app.context(_CALLER, Meter())
+            await search_kb(In(query=next(questions), mode=mode), ctx)
 
         return timed(search)
 
@@ -100,7 +100,7 @@ async def measure(chunks: int, dimension: int, rounds: int) -> None:
     ]
     columns = ["", "p50 ms", "max ms", "to floor"]
     print_table(f"search_kb on {base.name}, {dimension} dimensions", columns, rows)
-    await backend.aclose()
+    await app.aclose()
 
 
 async def _main(rounds: int) -> None:

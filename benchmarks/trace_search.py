@@ -33,7 +33,7 @@ from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.search.candidates import Mode, Question
 from shared.search.hybrid import rank
 from shared.traces.corpus import bearing, index_entry, solved_problems
@@ -46,7 +46,7 @@ from tests.support.trace_set import trace_set
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.search.candidates import Candidate
 
     TracesById = Mapping[str, Trace]
@@ -112,7 +112,7 @@ def ndcg(ranking: Sequence[str], answers: frozenset[str], depth: int = 10) -> fl
     return sum(gains) / best
 
 
-async def put_in(rows: Sequence[Mapping[str, Any]], deps: Deps) -> dict[str, Trace]:
+async def put_in(rows: Sequence[Mapping[str, Any]], ctx: Context) -> dict[str, Trace]:
     """Store them all, whatever is like another."""
     traces = {}
     for row in rows:
@@ -125,27 +125,27 @@ async def put_in(rows: Sequence[Mapping[str, Any]], deps: Deps) -> dict[str, Tra
         trace = Trace(
             trace_id=row["id"], writing=writing, contributor="a", created_at=NOW, updated_at=NOW
         )
-        writes = Traces(deps.database).contributed(trace, await index_entry(trace, deps))
-        await deps.database.commit(writes)
+        writes = Traces(ctx.database).contributed(trace, await index_entry(trace, ctx))
+        await ctx.database.commit(writes)
         traces[trace.trace_id] = trace
     return traces
 
 
-async def measure(backend: Backend) -> None:
+async def measure(app: App) -> None:
     """Put everything in, ask everything, and order what was found in each way."""
     data = trace_set()
-    deps = backend.deps(Caller.of("bench"), Meter())
+    ctx = app.context(Caller.of("bench"), Meter())
     copies = {row["of"]: row["id"] for row in data["duplicates"] if row["kind"] == "reworded"}
     rows = [*data["traces"], *data["siblings"]]
     rows += [row for row in data["duplicates"] if row["id"] in copies.values()]
-    traces = await put_in(rows, deps)
+    traces = await put_in(rows, ctx)
     asked = []
     for query in data["queries"]:
         answers = frozenset(query["ids"]) | {
             copies[name] for name in query["ids"] if name in copies
         }
         question = Question(query["query"], Mode.HYBRID, bearing(()))
-        ranking = await rank(question, solved_problems(deps.database), deps)
+        ranking = await rank(question, solved_problems(ctx.database), ctx)
         asked.append(Asked(answers, ranking.hits))
     _print(asked, traces, copies)
 
@@ -214,9 +214,9 @@ def main() -> None:
 
 
 async def _run() -> None:
-    backend = Backend(Settings(google_cloud_project="bench-trace-search"), embedder=LocalEmbedder())
-    await measure(backend)
-    await backend.aclose()
+    app = App(Settings(google_cloud_project="bench-trace-search"), embedder=LocalEmbedder())
+    await measure(app)
+    await app.aclose()
 
 
 if __name__ == "__main__":

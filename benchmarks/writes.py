@@ -25,7 +25,7 @@ from infra.local.emulator import EmulatorMissing, run_emulator
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.invocation import call
 from shared.runtime.messages import CallRequest
 from shared.traces.repository import Traces
@@ -77,7 +77,7 @@ class Run:
         ]
 
 
-async def ask(backend: Backend, tool: str, user: str, /, **arguments: Any) -> CallAnswer:
+async def ask(app: App, tool: str, user: str, /, **arguments: Any) -> CallAnswer:
     """Call a tool for a user; it must succeed."""
     request = CallRequest(
         call_id=uuid.uuid4().hex,
@@ -85,7 +85,7 @@ async def ask(backend: Backend, tool: str, user: str, /, **arguments: Any) -> Ca
         caller=Caller.of(user),
         deadline=time.time() + 60,
     )
-    answer = await call(TOOLS[tool], request, backend)
+    answer = await call(TOOLS[tool], request, app)
     assert answer.result is not None, answer.error
     return answer
 
@@ -97,18 +97,18 @@ async def at_once(clients: int, calling: Calling) -> Run:
     return Run([answer for each in answers for answer in each], time.perf_counter() - began)
 
 
-async def votes(backend: Backend, voters: int) -> list[list[str]]:
+async def votes(app: App, voters: int) -> list[list[str]]:
     """Vote on a trace of one's own each, then all on the same one."""
-    traces = [await _contribute(backend, number) for number in range(voters + 1)]
+    traces = [await _contribute(app, number) for number in range(voters + 1)]
     hot = traces.pop()
 
     async def on(trace_id: str, number: int) -> list[CallAnswer]:
         vote = {"trace_id": trace_id, "vote_type": "up"}
-        return [await ask(backend, "vote_trace", f"voter-{number}", **vote)]
+        return [await ask(app, "vote_trace", f"voter-{number}", **vote)]
 
     apart = await at_once(voters, lambda number: on(traces[number], number))
     together = await at_once(voters, lambda number: on(hot, number))
-    stored = await Traces(backend.deps(Caller(), Meter()).database).get(hot)
+    stored = await Traces(app.context(Caller(), Meter()).database).get(hot)
     assert stored
     tally = stored.trace.tally
     wrong = abs(voters - tally.upvotes) + abs(50 * voters - tally.up)
@@ -118,12 +118,12 @@ async def votes(backend: Backend, voters: int) -> list[list[str]]:
     ]
 
 
-async def tasks(backend: Backend, clients: int) -> list[list[str]]:
+async def tasks(app: App, clients: int) -> list[list[str]]:
     """Add tasks for a user each, then all for the same one."""
 
     async def of(user: str) -> list[CallAnswer]:
         titles = (f"Task {number}" for number in range(EACH))
-        return [await ask(backend, "add_task", user, title=title) for title in titles]
+        return [await ask(app, "add_task", user, title=title) for title in titles]
 
     apart = await at_once(clients, lambda number: of(f"owner-{number}"))
     together = await at_once(clients, lambda _: of("owner"))
@@ -139,18 +139,18 @@ def _numbers(answers: Iterable[CallAnswer]) -> list[int]:
     return [int((answer.result or {})["task"]["task_id"]) for answer in answers]
 
 
-async def _contribute(backend: Backend, number: int) -> str:
+async def _contribute(app: App, number: int) -> str:
     said = f"number {number:04d} {uuid.uuid4().hex}"
     trace = {"title": said, "context_text": f"Where is {said}?", "solution_text": f"Here: {said}."}
-    answer = await ask(backend, "contribute_trace", "author", **trace)
+    answer = await ask(app, "contribute_trace", "author", **trace)
     return str((answer.result or {})["trace_id"])
 
 
 async def measure(voters: int, clients: int) -> None:
     """Measure both, and print what was seen."""
-    backend = Backend(Settings(google_cloud_project="bench-writes"))
-    rows = [*await votes(backend, voters), *await tasks(backend, clients)]
-    await backend.aclose()
+    app = App(Settings(google_cloud_project="bench-writes"))
+    rows = [*await votes(app, voters), *await tasks(app, clients)]
+    await app.aclose()
     columns = [
         "",
         "calls",

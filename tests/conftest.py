@@ -23,7 +23,7 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.clock import SettableClock
 from tests.support.cloud_run.bundles import OWN_ENVIRONMENTS
 from tests.support.fakes.embedder import WordEmbedder
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
     from shared.ai.embedding import Embedder
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytest_plugins = ["tests.support.index_proof", "tests.support.browser"]
 
@@ -211,27 +211,25 @@ def embedder() -> Embedder:
 
 @pytest.fixture
 def clock() -> SettableClock:
-    """The clock that `backend` uses: the system's time until a test sets it."""
+    """The clock that `app` uses: the system's time until a test sets it."""
     return SettableClock(running=True)
 
 
 @pytest.fixture
-async def backend(
-    settings: Settings, embedder: Embedder, clock: SettableClock
-) -> AsyncIterator[Backend]:
+async def app(settings: Settings, embedder: Embedder, clock: SettableClock) -> AsyncIterator[App]:
     """What a process opens once; closed after the test."""
-    opened = Backend(settings, clock=clock, embedder=embedder)
+    opened = App(settings, clock=clock, embedder=embedder)
     yield opened
     await opened.aclose()
 
 
 @pytest.fixture
 def meter() -> Meter:
-    """Counts what `deps` reads and writes."""
+    """Counts what `ctx` reads and writes."""
     return Meter()
 
 
 @pytest.fixture
-def deps(backend: Backend, meter: Meter) -> Deps:
+def ctx(app: App, meter: Meter) -> Context:
     """The capabilities of one call."""
-    return backend.deps(Caller.of("reader"), meter)
+    return app.context(Caller.of("reader"), meter)

@@ -55,7 +55,7 @@ from infra.local.sample.solved import SOLVED
 from shared.core.caller import Caller
 from shared.core.log import only_warnings
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.invocation import call
 from shared.runtime.job import Report, run_job
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
@@ -88,9 +88,9 @@ class Base:
         path.write_text("\n".join(map(json.dumps, documents(size))), encoding="utf-8")
         self.project = f"bench-costs-{size}"
         self.embedder = CountingWords()
-        self._filling = self._backend(ingest_path=str(path))
-        self.backend = self._backend(readwise_token=SecretStr(TOKEN), readwise_url=library.base_url)
-        self.entries = Entries(self.backend.connection.client)
+        self._filling = self._app(ingest_path=str(path))
+        self.app = self._app(readwise_token=SecretStr(TOKEN), readwise_url=library.base_url)
+        self.entries = Entries(self.app.connection.client)
 
     async def fill(self) -> dict[str, Figures]:
         """Run the jobs that new texts wait for."""
@@ -101,12 +101,12 @@ class Base:
         """Run every job that has a schedule once more, and measure what that takes then."""
         scheduled = [job for job in jobs() if job.schedule]
         for job in scheduled:
-            await self._run(job, self.backend)
-        return {job.name: await self._run(job, self.backend) for job in scheduled}
+            await self._run(job, self.app)
+        return {job.name: await self._run(job, self.app) for job in scheduled}
 
     async def share(self) -> None:
         """Put the sample's solved problems in."""
-        await self._run(SOLVED, self.backend)
+        await self._run(SOLVED, self.app)
 
     async def calls(self) -> list[Figures]:
         """Make each call of the usual mix a few times, and tell the mean."""
@@ -125,7 +125,7 @@ class Base:
         """Bytes of all documents of the knowledge base and of their index entries."""
         indexes = json.loads(INDEXES.read_text("utf-8"))
         total = 0
-        async for collection in self.backend.connection.client.collections():
+        async for collection in self.app.connection.client.collections():
             rules = rules_of(indexes, collection.id, DIMENSION)
             async for each in collection.stream():
                 path, data = f"{collection.id}/{each.id}", each.to_dict() or {}
@@ -135,16 +135,16 @@ class Base:
     async def aclose(self) -> None:
         """Close what was opened."""
         await self._filling.aclose()
-        await self.backend.aclose()
+        await self.app.aclose()
 
-    def _backend(self, **more: Any) -> Backend:
+    def _app(self, **more: Any) -> App:
         settings = Settings(google_cloud_project=self.project, **more)
-        return Backend(settings, embedder=self.embedder, generator=SampleWriter())
+        return App(settings, embedder=self.embedder, generator=SampleWriter())
 
-    async def _run(self, job: Job, backend: Backend) -> Figures:
+    async def _run(self, job: Job, app: App) -> Figures:
         began, began_own, tokens = time.perf_counter(), time.process_time(), self.embedder.tokens
         with scans() as seen:
-            report = await run_job(job, backend, seconds=math.inf)
+            report = await run_job(job, app, seconds=math.inf)
         if not isinstance(report, Report) or report.failures:
             raise RuntimeError(f"{job.name}: {report}")
         log_progress(f"{self.project}: {job.name}, {dict(report.counts)}")
@@ -165,7 +165,7 @@ class Base:
         request = request_of(tool, READER, dict(arguments))
         began, tokens = time.process_time(), self.embedder.tokens
         with scans() as seen:
-            answer = await call(tool, request, self.backend)
+            answer = await call(tool, request, self.app)
         own = time.process_time() - began
         if answer.error:
             raise RuntimeError(f"{tool.name}: {answer.error}")
@@ -180,7 +180,7 @@ class Base:
         }
 
     async def _shelves(self) -> Shelves:
-        client = self.backend.connection.client
+        client = self.app.connection.client
         ids = {
             name: [each.id async for each in client.collection(name).limit(ROUNDS).stream()]
             for name in ("chunks", "sources", "clusters", "traces")
@@ -201,7 +201,7 @@ class Base:
     async def _task(self, number: int) -> str:
         tool = next(tool for tool in tools() if tool.name == "add_task")
         request = request_of(tool, READER, {"title": f"Read passage {number}"})
-        answer = await call(tool, request, self.backend)
+        answer = await call(tool, request, self.app)
         return str((answer.result or {})["task"]["task_id"])
 
 

@@ -19,7 +19,7 @@ from infra.build.discovery import ROOT
 from infra.build.functions import functions
 from infra.build.imports import reach
 from infra.build.requirements import locked, requirements_of
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,10 +35,10 @@ _REQUIREMENTS: Final = "requirements"
 _OTHERS: Final = (_REQUIREMENTS, "laptop", "last-good*")
 """Folders that are no earlier run's."""
 PROVIDERS: Final = {
-    "shared.ai.vertex_embedding": Need.EMBEDDING,
-    "shared.ai.openai_embedding": Need.EMBEDDING,
-    "shared.ai.local_embedding": Need.EMBEDDING,
-    "shared.ai.vertex_generation": Need.GENERATION,
+    "shared.ai.vertex_embedding": Capability.EMBEDDING,
+    "shared.ai.openai_embedding": Capability.EMBEDDING,
+    "shared.ai.local_embedding": Capability.EMBEDDING,
+    "shared.ai.vertex_generation": Capability.GENERATION,
 }
 """Modules that the composition root imports for whoever declares the need, and for nobody else."""
 _LAPTOP: Final = "shared.ai.local_embedding"
@@ -108,7 +108,11 @@ def _write(function: Function, imports: Reach, folder: Path, cache: Path) -> Non
 
 def withheld(function: Function, *, laptop: bool = False) -> set[str]:
     """Providers that it does not need, or that only a laptop has."""
-    unneeded = {module for module, need in PROVIDERS.items() if need not in function.needs}
+    unneeded = {
+        module
+        for module, capability in PROVIDERS.items()
+        if capability not in function.capabilities
+    }
     return unneeded if laptop else {*unneeded, _LAPTOP}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from infra.build.discovery import folder_of, jobs, tools
 from infra.build.requirements import PYTHON
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
@@ -62,24 +62,27 @@ SETTINGS_OF_GATEWAY: Final = (
 SETTINGS_OF_TOOLS: Final = ("google_cloud_project", "firestore_database")
 SETTINGS_OF_JOBS: Final = (*SETTINGS_OF_TOOLS, "lease_seconds")
 SETTINGS_OF_NEEDS: Final = {
-    Need.EMBEDDING: (
+    Capability.EMBEDDING: (
         "embedding_provider",
         *("vertex_model", "vertex_dimension", "vertex_location", "vertex_base_url"),
         *("openai_base_url", "openai_model", "openai_dimension", "openai_shortens"),
         "openai_key_of_caller",
     ),
-    Need.GENERATION: (
+    Capability.GENERATION: (
         *("generation_provider", "generation_model", "generation_location", "vertex_base_url"),
     ),
-    Need.READWISE: ("readwise_url",),
-    Need.INGEST_BUCKET: ("ingest_bucket",),
-    Need.BULK_BUCKET: ("bulk_bucket", "bulk_from"),
+    Capability.READWISE: ("readwise_url",),
+    Capability.INGEST_BUCKET: ("ingest_bucket",),
+    Capability.BULK_BUCKET: ("bulk_bucket", "bulk_from"),
 }
-_SECRETS: Final = {Need.EMBEDDING: "OPENAI_API_KEY", Need.READWISE: "READWISE_TOKEN"}
-_ROLES: Final = {Need.EMBEDDING: "roles/aiplatform.user", Need.GENERATION: "roles/aiplatform.user"}
+_SECRETS: Final = {Capability.EMBEDDING: "OPENAI_API_KEY", Capability.READWISE: "READWISE_TOKEN"}
+_ROLES: Final = {
+    Capability.EMBEDDING: "roles/aiplatform.user",
+    Capability.GENERATION: "roles/aiplatform.user",
+}
 _BUCKETS: Final = {
-    Need.INGEST_BUCKET: ("INGEST_BUCKET", "roles/storage.objectViewer"),
-    Need.BULK_BUCKET: ("BULK_BUCKET", "roles/storage.objectUser"),
+    Capability.INGEST_BUCKET: ("INGEST_BUCKET", "roles/storage.objectViewer"),
+    Capability.BULK_BUCKET: ("BULK_BUCKET", "roles/storage.objectUser"),
 }
 
 
@@ -91,7 +94,7 @@ class Function:
         name: Of the tool or the job; the gateway's is `gateway`.
         kind: What it is.
         main: The text of its `main.py`, whose `handle` is the entry point.
-        needs: What it reaches beside a database.
+        capabilities: What it reaches beside a database.
         effect: What a tool does to data.
         databases: The role that it has on each database that it opens.
         settings: The settings that it reads, as environment variables: a change of another does
@@ -107,7 +110,7 @@ class Function:
     name: str
     kind: Kind
     main: str
-    needs: frozenset[Need] = frozenset()
+    capabilities: frozenset[Capability] = frozenset()
     effect: Effect | None = None
     databases: Mapping[str, str]
     settings: tuple[str, ...] = ()
@@ -146,8 +149,14 @@ class Function:
             "settings": sorted(self.settings),
             "secrets": sorted(self.secrets),
             "databases": dict(self.databases),
-            "project_roles": sorted({_ROLES[need] for need in self.needs if need in _ROLES}),
-            "buckets": dict(_BUCKETS[need] for need in sorted(self.needs) if need in _BUCKETS),
+            "project_roles": sorted(
+                {_ROLES[capability] for capability in self.capabilities if capability in _ROLES}
+            ),
+            "buckets": dict(
+                _BUCKETS[capability]
+                for capability in sorted(self.capabilities)
+                if capability in _BUCKETS
+            ),
             "schedule": self.schedule,
         }
 
@@ -179,11 +188,11 @@ def _of_tool(tool: Tool[Any, Any]) -> Function:
         main=_MAIN.format(
             name=tool.name, serve="serve", module=f"{folder_of(tool)}.tool", declaration="TOOL"
         ),
-        needs=tool.needs,
+        capabilities=tool.capabilities,
         effect=tool.effect,
         databases={KNOWLEDGE: VIEWER if tool.effect is Effect.READ else USER},
-        settings=_variables(SETTINGS_OF_TOOLS, *_of_needs(tool.needs), tool.settings),
-        secrets=_secrets(tool.needs),
+        settings=_variables(SETTINGS_OF_TOOLS, *_of_needs(tool.capabilities), tool.settings),
+        secrets=_secrets(tool.capabilities),
         memory=tool.memory,
         concurrency=tool.concurrency,
         timeout=math.ceil(tool.time_limit) + ANSWERING,
@@ -201,10 +210,10 @@ def _of_job(job: Job) -> Function:
             module=f"functions.jobs.{job.name}.job",
             declaration="JOB",
         ),
-        needs=job.needs,
+        capabilities=job.capabilities,
         databases={KNOWLEDGE: USER},
-        settings=_variables(SETTINGS_OF_JOBS, *_of_needs(job.needs), job.settings),
-        secrets=_secrets(job.needs),
+        settings=_variables(SETTINGS_OF_JOBS, *_of_needs(job.capabilities), job.settings),
+        secrets=_secrets(job.capabilities),
         memory=job.memory,
         concurrency=1,
         timeout=math.ceil(job.timeout) + FINISHING,
@@ -217,9 +226,9 @@ def _variables(*settings: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({name.upper() for names in settings for name in names}))
 
 
-def _of_needs(needs: frozenset[Need]) -> list[tuple[str, ...]]:
-    return [SETTINGS_OF_NEEDS[need] for need in needs]
+def _of_needs(capabilities: frozenset[Capability]) -> list[tuple[str, ...]]:
+    return [SETTINGS_OF_NEEDS[capability] for capability in capabilities]
 
 
-def _secrets(needs: frozenset[Need]) -> tuple[str, ...]:
-    return tuple(_SECRETS[need] for need in needs if need in _SECRETS)
+def _secrets(capabilities: frozenset[Capability]) -> tuple[str, ...]:
+    return tuple(_SECRETS[capability] for capability in capabilities if capability in _SECRETS)

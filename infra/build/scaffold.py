@@ -26,7 +26,7 @@ from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 
 class In(Arguments):
@@ -41,9 +41,9 @@ class Out(Result):
     greeting: str = Field(description="Describe every field.")
 
 
-async def {name}(args: In, deps: Deps) -> Out:
+async def {name}(args: In, ctx: Context) -> Out:
     """Say how many round trips deep the call is, and what it reads."""
-    return Out(greeting=f"Hello, {{args.name}}, it is {{deps.clock():%H:%M}}.")
+    return Out(greeting=f"Hello, {{args.name}}, it is {{ctx.clock():%H:%M}}.")
 
 
 TOOL = Tool(
@@ -69,13 +69,13 @@ import pytest
 from functions.tools.{group}.{name}.tool import In, {name}
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_it_greets_by_name(deps: Deps) -> None:
-    assert (await {name}(In(name="Ada"), deps)).greeting.startswith("Hello, Ada")
+async def test_it_greets_by_name(ctx: Context) -> None:
+    assert (await {name}(In(name="Ada"), ctx)).greeting.startswith("Hello, Ada")
 '''
 
 

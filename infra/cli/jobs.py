@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from shared.firestore.runs import Run
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Failure, Job
 
     ResultT = TypeVar("ResultT")
@@ -38,7 +38,7 @@ def list_jobs() -> None:
     """List the jobs, when they run in the cloud, and how their last runs here ended."""
     found = _all_jobs().values()
     with local_database.knowledge_base():
-        latest = _with_deps(lambda deps: _last_runs(list(found), deps))
+        latest = _with_deps(lambda ctx: _last_runs(list(found), ctx))
     rows = [
         (job.name, job.schedule, _ended(run) if run else "never ran", job.title)
         for job, run in zip(found, latest, strict=True)
@@ -67,7 +67,7 @@ def show(name: str) -> None:
     """Show the last runs of the job NAME, and what it gave up after five tries."""
     job = _job(name)
     with local_database.knowledge_base():
-        runs, parked = _with_deps(lambda deps: _looked_up(job, deps))
+        runs, parked = _with_deps(lambda ctx: _looked_up(job, ctx))
     click.echo(f"{job.name}: {job.title}. In the cloud: {job.schedule or 'only when asked'} (UTC).")
     if not runs:
         click.echo("No run of the last 30 days is on record.")
@@ -126,31 +126,31 @@ def _job(name: str) -> Job:
     return found[name]
 
 
-def _with_deps(ask: Callable[[Deps], Awaitable[ResultT]]) -> ResultT:
+def _with_deps(ask: Callable[[Context], Awaitable[ResultT]]) -> ResultT:
     """Ask the database something, and close it."""
     from shared.core.caller import Caller
     from shared.core.meter import Meter
     from shared.core.settings import Settings
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
     async def asked() -> ResultT:
-        backend = Backend(Settings())
+        app = App(Settings())
         try:
-            return await ask(backend.deps(Caller(), Meter()))
+            return await ask(app.context(Caller(), Meter()))
         finally:
-            await backend.aclose()
+            await app.aclose()
 
     return asyncio.run(asked())
 
 
-async def _last_runs(jobs: list[Job], deps: Deps) -> list[Run | None]:
-    found = await asyncio.gather(*(Runs(deps.database).latest(job.name, 1) for job in jobs))
+async def _last_runs(jobs: list[Job], ctx: Context) -> list[Run | None]:
+    found = await asyncio.gather(*(Runs(ctx.database).latest(job.name, 1) for job in jobs))
     return [runs[0] if runs else None for runs in found]
 
 
-async def _looked_up(job: Job, deps: Deps) -> tuple[list[Run], list[Failure]]:
-    runs = await Runs(deps.database).latest(job.name, _RUNS)
-    parked = await job.parking.parked(deps, _PARKED) if job.parking else []
+async def _looked_up(job: Job, ctx: Context) -> tuple[list[Run], list[Failure]]:
+    runs = await Runs(ctx.database).latest(job.name, _RUNS)
+    parked = await job.parking.parked(ctx, _PARKED) if job.parking else []
     return runs, list(parked)
 
 

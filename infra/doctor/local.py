@@ -141,14 +141,14 @@ def _embedding(_: Machine) -> Finding:
 async def embeds(settings: Settings) -> Finding:
     """Embed one text, as tools and jobs do."""
     from shared.ai.embedding import Purpose
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
-    backend = Backend(settings)
+    app = App(settings)
     try:
-        [vector] = await backend.embedder.embed(["Does it work?"], Purpose.QUERY)
-        return ok(f"{backend.embedder.model} gives {len(vector)} numbers")
+        [vector] = await app.embedder.embed(["Does it work?"], Purpose.QUERY)
+        return ok(f"{app.embedder.model} gives {len(vector)} numbers")
     finally:
-        await backend.aclose()
+        await app.aclose()
 
 
 def _program(name: str, use: str) -> Check[Machine]:

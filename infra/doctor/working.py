@@ -95,14 +95,14 @@ async def _standing(deployed: Deployed) -> tuple[Standing, Embedder]:
     from shared.core.meter import Meter
     from shared.firestore.database import Database
     from shared.index.embedding_space import EmbeddingSpace
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
-    backend = Backend(deployed.settings)
+    app = App(deployed.settings)
     try:
-        database = Database(backend.connection, Meter())
-        return await EmbeddingSpace(database).standing(), backend.embedder
+        database = Database(app.connection, Meter())
+        return await EmbeddingSpace(database).standing(), app.embedder
     finally:
-        await backend.aclose()
+        await app.aclose()
 
 
 def _embedding(deployed: Deployed) -> Finding:

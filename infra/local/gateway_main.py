@@ -8,7 +8,7 @@ from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
 from infra.local.tool_processes import FUNCTION_SECRET, SecretOfRun
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 
 _settings = Settings()
 _catalog = Catalog.load().configured(_settings)
@@ -16,6 +16,6 @@ _secret = os.environ.pop(FUNCTION_SECRET, None)
 _dispatcher = (
     HttpDispatcher(_settings.tool_urls, SecretOfRun(_secret), _catalog.names)
     if _secret
-    else InlineDispatcher(Backend(_settings))
+    else InlineDispatcher(App(_settings))
 )
 handle = gateway(_settings, _dispatcher, _catalog)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.gateway.catalog import Declaration
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
     from shared.runtime.messages import CallAnswer, CallRequest
     from shared.runtime.tool import Tool
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 class InlineDispatcher:
     """Calls each tool's handler directly."""
 
-    def __init__(self, backend: Backend, known: Sequence[Tool[Any, Any]] = ()) -> None:
-        """Run on this backend the tools that are known; by default, all of Carrel's."""
-        self._backend = backend
+    def __init__(self, app: App, known: Sequence[Tool[Any, Any]] = ()) -> None:
+        """Run on this app the tools that are known; by default, all of Carrel's."""
+        self._app = app
         self._tools = {tool.name: tool for tool in known or tools()}
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         """Run the call here."""
-        return await call(self._tools[tool.name], request, self._backend)
+        return await call(self._tools[tool.name], request, self._app)
 
     async def health(self) -> dict[str, str]:
         """Ask the database, the one part that calls depend on."""
         try:
-            await self._backend.ping()
+            await self._app.ping()
         except CarrelError as error:
             return {"firestore": error.message}
         return {"firestore": "ok"}

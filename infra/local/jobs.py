@@ -20,7 +20,7 @@ from shared.core.caller import Caller
 from shared.core.log import only_warnings
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Busy, run_job
 
 if TYPE_CHECKING:
@@ -65,25 +65,25 @@ def run_locally(jobs: Sequence[Job], settings: Settings) -> bool:
 
 
 async def _run_all(jobs: Sequence[Job], settings: Settings) -> bool:
-    backend = Backend(settings)
+    app = App(settings)
     reports: list[tuple[Job, Report]] = []
     try:
         for job in jobs:
-            report = await _run(job, backend)
+            report = await _run(job, app)
             _print_counts(job, report)
             reports.append((job, report))
     finally:
-        await backend.aclose()
+        await app.aclose()
         for job, report in reports:
             _print_notes(job, report)
     return not any(report.failures for _, report in reports)
 
 
-async def _run(job: Job, backend: Backend) -> Report:
-    total = await job.total(backend.deps(Caller(), Meter()))
+async def _run(job: Job, app: App) -> Report:
+    total = await job.total(app.context(Caller(), Meter()))
     with click.progressbar(length=total, label=job.title) as bar:
         while True:
-            outcome = await run_job(job, backend, bar.update, seconds=math.inf)
+            outcome = await run_job(job, app, bar.update, seconds=math.inf)
             if not isinstance(outcome, Busy):
                 return outcome
             bar.label = f"{job.title} (waiting: another run holds the lease)"

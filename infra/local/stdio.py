@@ -12,7 +12,7 @@ from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.server import mcp_server
 from infra.local.inline import InlineDispatcher
 from shared.core.caller import Caller
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 async def serve_stdio(settings: Settings) -> None:
     """Answer one client until it closes our standard input."""
-    backend, access = Backend(settings), Access(settings)
+    app, access = App(settings), Access(settings)
     catalog = Catalog.load().configured(settings)
-    calls = access.calls(InlineDispatcher(backend))
+    calls = access.calls(InlineDispatcher(app))
     owner = Visitor(Caller.of(LOCAL_USER), counted_as=None)
     server = mcp_server(catalog, calls, alone=owner)
     try:
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
     finally:
-        await backend.aclose()
+        await app.aclose()
         await access.aclose()

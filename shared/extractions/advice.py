@@ -14,7 +14,7 @@ from shared.text.suggestions import nearest_names
 if TYPE_CHECKING:
     from shared.extractions.pages import Wanted
     from shared.extractions.topic_names import Topic
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 MOST: Final = 100
 """Topics of most extractions that are compared with an unknown one."""
@@ -46,17 +46,17 @@ class Advice:
     topics: list[str] | None = None
 
 
-async def why_nothing(wanted: Wanted, deps: Deps) -> Advice:
+async def why_nothing(wanted: Wanted, ctx: Context) -> Advice:
     """Find out why nothing was found. One round trip."""
     if wanted.topic:
-        return await _of_topic(wanted.topic, wanted, deps)
-    if not await Extractions(deps.database).page(wanted.kind, None, None, 1):
+        return await _of_topic(wanted.topic, wanted, ctx)
+    if not await Extractions(ctx.database).page(wanted.kind, None, None, 1):
         return Advice(_none(wanted.kind))
     return Advice(_of_rest(wanted))
 
 
-async def _of_topic(name: str, wanted: Wanted, deps: Deps) -> Advice:
-    topics = Topics(deps.database)
+async def _of_topic(name: str, wanted: Wanted, ctx: Context) -> Advice:
+    topics = Topics(ctx.database)
     known, most, beside = await asyncio.gather(
         topics.get(name),
         topics.most(MOST, wanted.kind),

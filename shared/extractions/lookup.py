@@ -12,7 +12,7 @@ from shared.extractions.pages import Wanted, page_of
 from shared.extractions.topic_names import normal_topic
 from shared.extractions.views import Attribution, ExtractionArguments, Metadata, ResultT, result_of
 from shared.knowledge.source_repository import Sources
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import fitting, write_cursor
 from shared.runtime.schemas import Result
 from shared.runtime.tool import Effect, Links, Tool
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from shared.extractions.pages import Found, Page
     from shared.knowledge.source_repository import StoredSource
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 ArgumentsT = TypeVar("ArgumentsT", bound=ExtractionArguments)
 OutT = TypeVar("OutT", bound=Result)
@@ -57,9 +57,9 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
         item_name: The field of a result that names it to people.
     """
 
-    async def run(args: ArgumentsT, deps: Deps) -> OutT:
+    async def run(args: ArgumentsT, ctx: Context) -> OutT:
         """Look them up: two round trips, three with a query (see `look_up`)."""
-        return output(**await look_up(args, kind, deps))
+        return output(**await look_up(args, kind, ctx))
 
     return Tool(
         name=name,
@@ -71,12 +71,12 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
         effect=Effect.READ,
         tier=Tier.PUBLIC,
         links=Links(items="results", uri="carrel://chunk/{chunk_id}", name=item_name),
-        needs=frozenset({Need.EMBEDDING}),
+        capabilities=frozenset({Capability.EMBEDDING}),
         settings=("topic_aliases",),
     )
 
 
-async def look_up(args: ExtractionArguments, kind: type[ResultT], deps: Deps) -> dict[str, Any]:
+async def look_up(args: ExtractionArguments, kind: type[ResultT], ctx: Context) -> dict[str, Any]:
     """The fields of an `Answer` with the results of one kind.
 
     Two round trips, three with a query, and one less with a source_id; where nothing is found, one
@@ -89,9 +89,9 @@ async def look_up(args: ExtractionArguments, kind: type[ResultT], deps: Deps) ->
         Unavailable: The embedding provider is down, or the database.
         Conflict: The database is embedded with another model.
     """
-    wanted = Wanted(kind.type, _topic(args, deps), args.source_id)
-    page, named = await asyncio.gather(page_of(wanted, args, deps), _source(args.source_id, deps))
-    titles = await _titles(page.found, named, deps)
+    wanted = Wanted(kind.type, _topic(args, ctx), args.source_id)
+    page, named = await asyncio.gather(page_of(wanted, args, ctx), _source(args.source_id, ctx))
+    titles = await _titles(page.found, named, ctx)
     # Of a source that was just deleted, what it said is on its way out.
     kept = [each for each in page.found if each.extraction.source_id in titles]
     results = fitting(
@@ -102,7 +102,7 @@ async def look_up(args: ExtractionArguments, kind: type[ResultT], deps: Deps) ->
     )
     end = page.end if len(results) == len(kept) else kept[len(results) - 1].position
     empty = not page.found and args.cursor is None
-    told = await why_nothing(wanted, deps) if empty else Advice(_exhausted(page, end))
+    told = await why_nothing(wanted, ctx) if empty else Advice(_exhausted(page, end))
     metadata = Metadata(
         query=wanted.topic or ALL,
         sources_cited=list(dict.fromkeys(each.source_title for each in results)),
@@ -115,10 +115,10 @@ async def look_up(args: ExtractionArguments, kind: type[ResultT], deps: Deps) ->
     return {"results": results, "metadata": metadata}
 
 
-def _topic(args: ExtractionArguments, deps: Deps) -> str | None:
+def _topic(args: ExtractionArguments, ctx: Context) -> str | None:
     if args.topic is None:
         return None
-    topic = normal_topic(args.topic, deps.settings.topic_aliases)
+    topic = normal_topic(args.topic, ctx.settings.topic_aliases)
     if not topic:
         raise InvalidInput(
             f"The topic {args.topic!r} holds no word. Take one of list_topics, or leave it out.",
@@ -127,11 +127,11 @@ def _topic(args: ExtractionArguments, deps: Deps) -> str | None:
     return topic
 
 
-async def _source(source_id: str | None, deps: Deps) -> StoredSource | None:
+async def _source(source_id: str | None, ctx: Context) -> StoredSource | None:
     """The source that was asked for, if one was. One round trip, or none."""
     if source_id is None:
         return None
-    source = await Sources(deps.database).get(source_id)
+    source = await Sources(ctx.database).get(source_id)
     if source is None:
         raise NotFound(
             f"There is no source {source_id}. Find those that there are with list_sources.",
@@ -141,13 +141,13 @@ async def _source(source_id: str | None, deps: Deps) -> StoredSource | None:
 
 
 async def _titles(
-    found: Sequence[Found], named: StoredSource | None, deps: Deps
+    found: Sequence[Found], named: StoredSource | None, ctx: Context
 ) -> Mapping[str, str]:
     """The titles of the sources that there are. One round trip, or none."""
     if named:
         return {named.source_id: named.title}
     wanted = list(dict.fromkeys(each.extraction.source_id for each in found))
-    return {each.source_id: each.title for each in await Sources(deps.database).get_all(wanted)}
+    return {each.source_id: each.title for each in await Sources(ctx.database).get_all(wanted)}
 
 
 def _exhausted(page: Page, end: object) -> str | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shared.extractions.model import Extraction, ExtractionType
     from shared.extractions.repository import Near
     from shared.extractions.views import ExtractionArguments
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
     Position = tuple[int | str, ...]
 
@@ -84,7 +84,7 @@ class Page:
     exhausted: bool = False
 
 
-async def page_of(wanted: Wanted, args: ExtractionArguments, deps: Deps) -> Page:
+async def page_of(wanted: Wanted, args: ExtractionArguments, ctx: Context) -> Page:
     """A page of extractions: one round trip, two with a query.
 
     Raises:
@@ -93,29 +93,29 @@ async def page_of(wanted: Wanted, args: ExtractionArguments, deps: Deps) -> Page
         Conflict: The database is embedded with another model.
     """
     if args.query is None:
-        return await _listed(wanted, args, deps)
-    return await _ranked(args.query, wanted, args, deps)
+        return await _listed(wanted, args, ctx)
+    return await _ranked(args.query, wanted, args, ctx)
 
 
-async def _listed(wanted: Wanted, args: ExtractionArguments, deps: Deps) -> Page:
+async def _listed(wanted: Wanted, args: ExtractionArguments, ctx: Context) -> Page:
     after = read_cursor(args, args.cursor, _LISTED)
-    extractions = await Extractions(deps.database).page(
+    extractions = await Extractions(ctx.database).page(
         wanted.kind, wanted.topic, wanted.source_id, args.limit + 1, after
     )
     found = [Found(each, place(each)) for each in extractions]
     return _cut(found, args.limit)
 
 
-async def _ranked(query: str, wanted: Wanted, args: ExtractionArguments, deps: Deps) -> Page:
+async def _ranked(query: str, wanted: Wanted, args: ExtractionArguments, ctx: Context) -> Page:
     """The nearest that come after what was shown, which is found again with them."""
     step, name, seen = read_cursor(args, args.cursor, _RANKED) or _FIRST
     vector, embedded = await asyncio.gather(
-        deps.query_vector(query), EmbeddingSpace(deps.database).expect(deps.embedder)
+        ctx.query_vector(query), EmbeddingSpace(ctx.database).expect(ctx.embedder)
     )
     if not embedded:
         return Page([])
     size = min(seen + args.limit + 1, MOST_NEAR)
-    near = await Extractions(deps.database).nearest(
+    near = await Extractions(ctx.database).nearest(
         vector, wanted.kind, wanted.topic, wanted.source_id, size
     )
     found = [each for each in _in_order(near) if each.position[:2] > (step, name)]

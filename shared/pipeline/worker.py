@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from shared.knowledge.queue import Done, PendingChunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
     Failed = tuple[PendingChunk, CarrelError]
 
 
-async def set_apart(name: str, work: Awaitable[None], deps: Deps, report: Report) -> bool:
+async def set_apart(name: str, work: Awaitable[None], ctx: Context, report: Report) -> bool:
     """Do something; where it fails, tell and go on.
 
     What the database cannot answer in time it may refuse again and again; where it answers nothing
@@ -33,7 +33,7 @@ async def set_apart(name: str, work: Awaitable[None], deps: Deps, report: Report
     Args:
         name: What it is of, for the report.
         work: What to do.
-        deps: To ask the database with.
+        ctx: To ask the database with.
         report: Takes the failure.
 
     Returns:
@@ -47,7 +47,7 @@ async def set_apart(name: str, work: Awaitable[None], deps: Deps, report: Report
     except LeaseLost:
         raise
     except (CarrelError, AttributeError, LookupError, TypeError, ValueError) as error:
-        await _require_database(deps, error)
+        await _require_database(ctx, error)
         log.error("set_apart", **describe(error))
         told = error.message if isinstance(error, CarrelError) else "is not as it is stored"
         report.failures.append(Failure(name, told))
@@ -55,10 +55,10 @@ async def set_apart(name: str, work: Awaitable[None], deps: Deps, report: Report
     return True
 
 
-async def _require_database(deps: Deps, cause: Exception) -> None:
+async def _require_database(ctx: Context, cause: Exception) -> None:
     """Return if the database answers a question that has nothing to do with what failed."""
     try:
-        await EmbeddingSpace(deps.database).stamp()
+        await EmbeddingSpace(ctx.database).stamp()
     except CarrelError:
         raise cause from None
 
@@ -66,12 +66,12 @@ async def _require_database(deps: Deps, cause: Exception) -> None:
 def parked_chunks(step: str) -> Parking:
     """The parking of the job that does this step."""
 
-    async def parked(deps: Deps, limit: int) -> list[Failure]:
-        found = await Steps(deps.database).parked(step, limit)
+    async def parked(ctx: Context, limit: int) -> list[Failure]:
+        found = await Steps(ctx.database).parked(step, limit)
         return [Failure(each.chunk_id, each.reason) for each in found]
 
-    async def retry(deps: Deps) -> int:
-        return await Steps(deps.database).retry(step, deps.clock())
+    async def retry(ctx: Context) -> int:
+        return await Steps(ctx.database).retry(step, ctx.clock())
 
     return Parking(parked=parked, retry=retry)
 
@@ -104,7 +104,7 @@ class Work:
     at_once: int = AT_ONCE
 
 
-async def work_off(work: Work, deps: Deps, budget: Budget, report: Report) -> None:
+async def work_off(work: Work, ctx: Context, budget: Budget, report: Report) -> None:
     """Do it to the chunks that wait for it, until none waits.
 
     What was made is stored group by group, each chunk's on the condition that it still says what it
@@ -116,7 +116,7 @@ async def work_off(work: Work, deps: Deps, budget: Budget, report: Report) -> No
     """
     taken = Counter[str]()
     while True:
-        waiting = await Steps(deps.database).pending(work.step, deps.clock(), PAGE)
+        waiting = await Steps(ctx.database).pending(work.step, ctx.clock(), PAGE)
         # One that somebody edits again and again is left to the next run.
         page = [chunk for chunk in waiting if taken[chunk.chunk_id] < MOST_TAKEN]
         if not page:
@@ -127,19 +127,19 @@ async def work_off(work: Work, deps: Deps, budget: Budget, report: Report) -> No
                 report.finished = False
                 return
             group = page[start : start + work.at_once]
-            failed = await _work_on(group, work, deps, budget, report)
-            await _put_off(failed, work.step, deps, report)
+            failed = await _work_on(group, work, ctx, budget, report)
+            await _put_off(failed, work.step, ctx, report)
 
 
 async def _work_on(
-    chunks: Sequence[PendingChunk], work: Work, deps: Deps, budget: Budget, report: Report
+    chunks: Sequence[PendingChunk], work: Work, ctx: Context, budget: Budget, report: Report
 ) -> list[Failed]:
     """Make and store it; what fails is told.
 
     A failure that hits any chunk is no chunk's fault. One that is over by now, such as an outage,
     was none either: so what was unavailable is tried once more, one by one, while there is time.
     """
-    failed = await _attempt(chunks, work, deps, budget, report)
+    failed = await _attempt(chunks, work, ctx, budget, report)
     if not failed:
         return []
     await work.probe()
@@ -147,14 +147,14 @@ async def _work_on(
     still: list[Failed] = []
     for chunk, error in failed:
         if isinstance(error, Unavailable) and not budget.spent:
-            still += await _attempt([chunk], work, deps, budget, report)
+            still += await _attempt([chunk], work, ctx, budget, report)
     if still:
         await work.probe()
     return [*lasting, *still]
 
 
 async def _attempt(
-    chunks: Sequence[PendingChunk], work: Work, deps: Deps, budget: Budget, report: Report
+    chunks: Sequence[PendingChunk], work: Work, ctx: Context, budget: Budget, report: Report
 ) -> list[Failed]:
     """Make it of all at once, and store what was made together."""
     outcomes = await asyncio.gather(*map(work.make, chunks), return_exceptions=True)
@@ -168,7 +168,7 @@ async def _attempt(
         else:
             made.append(outcome)
     try:
-        report.counts[work.counted] += await Steps(deps.database).done(work.step, made)
+        report.counts[work.counted] += await Steps(ctx.database).done(work.step, made)
     except Refused as refused:
         report.counts[work.counted] += refused.stored
         failed += [(chunk, refused) for chunk in refused.chunks]
@@ -182,8 +182,8 @@ def _told(error: Exception, step: str) -> CarrelError:
     return error if isinstance(error, CarrelError) else PlatformFault(type(error).__name__)
 
 
-async def _put_off(failed: Sequence[Failed], step: str, deps: Deps, report: Report) -> None:
+async def _put_off(failed: Sequence[Failed], step: str, ctx: Context, report: Report) -> None:
     for chunk, error in failed:
         reason = f"{error.code}: {error.message}"
-        await Steps(deps.database).failed(step, chunk, reason, deps.clock())
+        await Steps(ctx.database).failed(step, chunk, reason, ctx.clock())
         report.failures.append(Failure(chunk.chunk_id, reason))

@@ -6,11 +6,11 @@ from enum import StrEnum
 from typing import Final
 
 
-class Need(StrEnum):
+class Capability(StrEnum):
     """Something outside the database that a tool or a job reaches.
 
     The cloud gives a function's account the roles and secrets of what it declares, its bundle holds
-    the code for it, and `Deps` refuses the rest, so that tests notice what is not declared.
+    the code for it, and `Context` refuses the rest, so that tests notice what is not declared.
     """
 
     EMBEDDING = "embedding"
@@ -25,4 +25,4 @@ class Need(StrEnum):
     """Has texts embedded in bulk by way of BULK_BUCKET."""
 
 
-EVERYTHING: Final = frozenset(Need)
+EVERYTHING: Final = frozenset(Capability)

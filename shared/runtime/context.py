@@ -17,7 +17,7 @@ from shared.core.errors import Forbidden, InvalidInput, PlatformFault, Unavailab
 from shared.core.log import log
 from shared.core.meter import Meter
 from shared.firestore.database import Connection, Database
-from shared.runtime.capabilities import EVERYTHING, Need
+from shared.runtime.capabilities import EVERYTHING, Capability
 from shared.runtime.outcome import as_outcome
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ texts at once, and then one that any model answers, which must not be refused fo
 
 
 @dataclass(frozen=True)
-class Deps:
+class Context:
     """What a handler may use: one per call. Nobody assigns to it; its meter and timings count up.
 
     Attributes:
@@ -59,7 +59,7 @@ class Deps:
         database: The database, counting what this call reads and writes.
         deadline: Unix time in seconds after which nobody waits for it; None where nobody does, as
             in a job.
-        needs: What it may reach beside the database.
+        capabilities: What it may reach beside the database.
         idempotency: What keeps a call that writes from happening twice.
         milliseconds: How long each part took that the call needed.
     """
@@ -69,10 +69,10 @@ class Deps:
     clock: Clock
     meter: Meter
     database: Database
-    _backend: Backend
+    _app: App
     _request: CallRequest | None = None
     deadline: float | None = None
-    needs: frozenset[Need] = EVERYTHING
+    capabilities: frozenset[Capability] = EVERYTHING
     idempotency: IdempotencyGuard | None = None
     milliseconds: dict[Part, float] = field(default_factory=dict)
 
@@ -84,28 +84,28 @@ class Deps:
             Forbidden: Callers embed with their own keys, and this one has not shown any.
             InvalidInput: They do, and a job has no key to embed with.
         """
-        self.require(Need.EMBEDDING)
+        self.require(Capability.EMBEDDING)
         if self._request is None:
             if self.settings.embeds_with_callers_keys and self.settings.openai_api_key is None:
                 raise InvalidInput(_NO_KEY)
-            return self._backend.embedder
-        return self._backend.embedder_for(self._request.embedding_key)
+            return self._app.embedder
+        return self._app.embedder_for(self._request.embedding_key)
 
     @property
     def generator(self) -> Generator | None:
         """A language model, where one is configured."""
-        self.require(Need.GENERATION)
-        return self._backend.generator
+        self.require(Capability.GENERATION)
+        return self._app.generator
 
-    def require(self, need: Need) -> None:
+    def require(self, capability: Capability) -> None:
         """Make sure that the function declares what it is about to reach.
 
         Raises:
             PlatformFault: It does not: in the cloud it has neither the code for it nor the right.
         """
-        if need not in self.needs:
-            log.error("need_not_declared", need=str(need))
-            raise PlatformFault(f"This function does not declare that it needs: {need}.")
+        if capability not in self.capabilities:
+            log.error("need_not_declared", need=str(capability))
+            raise PlatformFault(f"This function does not declare that it needs: {capability}.")
 
     @property
     def seconds_left(self) -> float | None:
@@ -120,7 +120,7 @@ class Deps:
         key = self._request.embedding_key if self._request else None
         asked = (_digest(key), query)
         embedder = self.embedder  # loading it is no embedding
-        vectors = self._backend.query_vectors
+        vectors = self._app.query_vectors
         if asked in vectors:
             vectors.move_to_end(asked)
             return vectors[asked]
@@ -161,7 +161,7 @@ class Deps:
         return answer
 
 
-class Backend:
+class App:
     """What a process opens once and its calls share. It belongs to one event loop."""
 
     def __init__(
@@ -212,25 +212,27 @@ class Backend:
         embedder = self.embedder
         return embedder.on_behalf_of(key) if isinstance(embedder, OpenAIEmbedder) else embedder
 
-    def deps(self, caller: Caller, meter: Meter) -> Deps:
+    def context(self, caller: Caller, meter: Meter) -> Context:
         """The capabilities of one run of a job."""
-        return self._deps(caller, meter, Database(self.connection, meter))
+        return self._context(caller, meter, Database(self.connection, meter))
 
-    def deps_of(
+    def context_for(
         self,
         request: CallRequest,
         meter: Meter,
         *,
-        needs: frozenset[Need] = EVERYTHING,
+        capabilities: frozenset[Capability] = EVERYTHING,
         read_only: bool = False,
-    ) -> Deps:
+    ) -> Context:
         """The capabilities of one call, which may reach this, and write unless it only reads."""
         database = Database(self.connection, meter, read_only=read_only)
-        context = self._deps(request.caller, meter, database)
-        return replace(context, _request=request, deadline=request.deadline, needs=needs)
+        context = self._context(request.caller, meter, database)
+        return replace(
+            context, _request=request, deadline=request.deadline, capabilities=capabilities
+        )
 
-    def _deps(self, caller: Caller, meter: Meter, database: Database) -> Deps:
-        return Deps(caller, self.settings, self.clock, meter, database, self)
+    def _context(self, caller: Caller, meter: Meter, database: Database) -> Context:
+        return Context(caller, self.settings, self.clock, meter, database, self)
 
     async def ping(self) -> None:
         """Ask the database for one document.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from shared.core.caller import Caller
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from shared.runtime.messages import CallRequest
     from shared.runtime.schemas import Arguments, Result
     from shared.runtime.tool import Tool
@@ -127,22 +127,24 @@ def field_name(location: Sequence[int | str]) -> str:
     return ".".join(str(part)[:MAX_QUOTED_NAME] for part in location) or "arguments"
 
 
-async def call(tool: Tool[Any, Any], request: CallRequest, backend: Backend) -> CallAnswer:
+async def call(tool: Tool[Any, Any], request: CallRequest, app: App) -> CallAnswer:
     """Run one call to its end; whatever goes wrong becomes an error on the wire."""
     started = time.perf_counter()
-    deps = backend.deps_of(request, Meter(), needs=tool.needs, read_only=tool.effect is Effect.READ)
+    ctx = app.context_for(
+        request, Meter(), capabilities=tool.capabilities, read_only=tool.effect is Effect.READ
+    )
     task = request.caller.task
     try:
         arguments = parse(tool.input, request.arguments, tool.name)
         task = _task_of(tool, arguments, request.caller)
-        outcome, replayed = await _run(tool, arguments, request, deps)
+        outcome, replayed = await _run(tool, arguments, request, ctx)
         facts = audit_facts(outcome.facts)
         receipt = Receipt(price=outcome.price, replayed=replayed or None, notes=facts)
         answer = CallAnswer(**_success_fields(tool, outcome.result), receipt=receipt)
     except Exception as error:  # noqa: BLE001 - the boundary: every error becomes an answer
         answer = _failure_answer(error, request, tool)
     seconds = time.perf_counter() - started
-    receipt = answer.receipt.model_copy(update=_measured(deps, seconds) | {"task": task})
+    receipt = answer.receipt.model_copy(update=_measured(ctx, seconds) | {"task": task})
     return answer.model_copy(update={"receipt": receipt})
 
 
@@ -155,7 +157,7 @@ def _task_of(tool: Tool[Any, Any], arguments: Arguments, caller: Caller) -> str 
 
 
 async def _run(
-    tool: Tool[Any, Any], arguments: Arguments, request: CallRequest, deps: Deps
+    tool: Tool[Any, Any], arguments: Arguments, request: CallRequest, ctx: Context
 ) -> tuple[Outcome[Any], bool]:
     """Run within the deadline, which the gateway took from the declaration or a setting.
 
@@ -168,32 +170,32 @@ async def _run(
         raise outage(tool, request, problem, WriteState.NOTHING_DONE)
     try:
         async with asyncio.timeout(seconds) as time_limit:
-            return await _run_or_replay(tool, arguments, request, deps)
+            return await _run_or_replay(tool, arguments, request, ctx)
     except TimeoutError:
         if not time_limit.expired():
             raise
         problem = f"{tool.name} did not finish within {round(seconds, 1):g} s"
-        raise outage(tool, request, problem, _write_state(deps)) from None
+        raise outage(tool, request, problem, _write_state(ctx)) from None
     except Unavailable as error:
-        failure = explained(tool, request, error, _write_state(deps))
+        failure = explained(tool, request, error, _write_state(ctx))
         failure.facts = error.facts
         raise failure from error
 
 
-def _write_state(deps: Deps) -> WriteState:
+def _write_state(ctx: Context) -> WriteState:
     """Whether an unfinished call may have written: unknown once a commit was sent, else nothing."""
-    return WriteState.UNKNOWN if deps.meter.commits else WriteState.NOTHING_DONE
+    return WriteState.UNKNOWN if ctx.meter.commits else WriteState.NOTHING_DONE
 
 
 async def _run_or_replay(
-    tool: Tool[Any, Any], arguments: Arguments, request: CallRequest, deps: Deps
+    tool: Tool[Any, Any], arguments: Arguments, request: CallRequest, ctx: Context
 ) -> tuple[Outcome[Any], bool]:
     """Run the handler, or replay the stored outcome of the first call."""
-    guard = idempotency_guard(deps.database, deps.clock, tool.output, arguments, request)
+    guard = idempotency_guard(ctx.database, ctx.clock, tool.output, arguments, request)
     try:
         if guard:
             await guard.refuse_repetition()
-        outcome = as_outcome(await tool.run(arguments, replace(deps, idempotency=guard)))
+        outcome = as_outcome(await tool.run(arguments, replace(ctx, idempotency=guard)))
         if guard and guard.has_key and outcome.repeatable and not guard.committed:
             await guard.commit([], outcome)  # there was nothing to change
     except AlreadyCompleted as completed:
@@ -225,13 +227,13 @@ def _failure_answer(error: Exception, request: CallRequest, tool: Tool[Any, Any]
     return CallAnswer.failed(fault(tool.name, request.call_id))
 
 
-def _measured(deps: Deps, seconds: float) -> dict[str, Any]:
+def _measured(ctx: Context, seconds: float) -> dict[str, Any]:
     """What a call has taken, as fields of its receipt."""
     return {
-        "documents_read": deps.meter.documents_read,
-        "documents_written": deps.meter.documents_written,
-        "round_trips": deps.meter.round_trips,
+        "documents_read": ctx.meter.documents_read,
+        "documents_written": ctx.meter.documents_written,
+        "round_trips": ctx.meter.round_trips,
         "milliseconds": round(seconds * 1000, 1),
-        "embedding_ms": deps.milliseconds.get("embedding"),
-        "bm25_ms": deps.milliseconds.get("bm25"),
+        "embedding_ms": ctx.milliseconds.get("embedding"),
+        "bm25_ms": ctx.milliseconds.get("bm25"),
     }

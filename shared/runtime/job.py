@@ -20,8 +20,8 @@ from shared.firestore.runs import Run, Runs, RunState, new_run_id
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.runtime.capabilities import Need
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.capabilities import Capability
+    from shared.runtime.context import App, Context
 
 RECORDED: Final = 20
 """How many failures, and how many warnings, the record of a run names."""
@@ -86,8 +86,8 @@ class Parking:
         retry: Has all of it tried again, and tells how much that is.
     """
 
-    parked: Callable[[Deps, int], Awaitable[Sequence[Failure]]]
-    retry: Callable[[Deps], Awaitable[int]]
+    parked: Callable[[Context, int], Awaitable[Sequence[Failure]]]
+    retry: Callable[[Context], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,21 +106,21 @@ class Job:
         parking: What failed too often, if it gives things up.
         renew: Lets all wait again that another model made than the one that would make it now, and
             tells how much that is.
-        needs: What it reaches beside the database.
+        capabilities: What it reaches beside the database.
         settings: Fields of `Settings` that it reads beside those that follow from its needs.
         memory: MiB of an instance of its function.
     """
 
     name: str
     title: str
-    run: Callable[[Deps, Budget], Awaitable[Report]]
-    total: Callable[[Deps], Awaitable[int]]
+    run: Callable[[Context, Budget], Awaitable[Report]]
+    total: Callable[[Context], Awaitable[int]]
     schedule: str
     timeout: float = 25 * 60.0
     lease: str | None = None
     parking: Parking | None = None
-    renew: Callable[[Deps], Awaitable[int]] | None = None
-    needs: frozenset[Need] = frozenset()
+    renew: Callable[[Context], Awaitable[int]] | None = None
+    capabilities: frozenset[Capability] = frozenset()
     settings: tuple[str, ...] = ()
     memory: int = 1024
 
@@ -138,7 +138,7 @@ class Busy:
 
 async def run_job(
     job: Job,
-    backend: Backend,
+    app: App,
     progress: Callable[[int], None] = lambda _: None,
     seconds: float | None = None,
 ) -> Report | Busy:
@@ -146,7 +146,7 @@ async def run_job(
 
     Args:
         job: What to run.
-        backend: What it may use.
+        app: What it may use.
         progress: See `Budget`.
         seconds: How long it may take; by default, the job's own time-out.
 
@@ -154,21 +154,21 @@ async def run_job(
         CarrelError: The run cannot go on. What it has committed stays, and the next run resumes.
     """
     meter = Meter()
-    deps = replace(backend.deps(Caller(), meter), needs=job.needs)
-    leases = Leases(deps.database)
-    run_id = new_run_id(job.name, deps.clock())
+    ctx = replace(app.context(Caller(), meter), capabilities=job.capabilities)
+    leases = Leases(ctx.database)
+    run_id = new_run_id(job.name, ctx.clock())
     lease = await leases.acquire(
-        job.lease or job.name, deps.settings.lease_seconds, deps.clock, run_id
+        job.lease or job.name, ctx.settings.lease_seconds, ctx.clock, run_id
     )
     if isinstance(lease, datetime):
         return Busy(until=lease)
-    keeper = _Keeper(run_id, deps, progress)
+    keeper = _Keeper(run_id, ctx, progress)
     keeping = asyncio.create_task(keeper.keep())
     report: Report | None = None
     error: Exception | None = None
     began = time.monotonic()
     try:
-        report = await job.run(deps, Budget(began + (seconds or job.timeout), keeper.progress))
+        report = await job.run(ctx, Budget(began + (seconds or job.timeout), keeper.progress))
         report.cost = meter
     except Exception as failure:
         error = failure
@@ -180,15 +180,15 @@ async def run_job(
         await asyncio.wait([keeping])
         ended = keeper.ended(report, error)
         _log_run(job, ended, time.monotonic() - began)
-        await _release(job, ended, deps)
+        await _release(job, ended, ctx)
 
 
 class _Keeper:
     """Keeps the lease of a run, and what is known of the run, while it works."""
 
-    def __init__(self, run_id: str, deps: Deps, told: Callable[[int], None]) -> None:
+    def __init__(self, run_id: str, ctx: Context, told: Callable[[int], None]) -> None:
         self._run_id = run_id
-        self._deps = deps
+        self._context = ctx
         self._told = told
         self._progress = 0
 
@@ -200,19 +200,19 @@ class _Keeper:
     async def keep(self) -> None:
         """Renew the lease while the run reads or computes; the run's own commits notice a loss."""
         while True:
-            await asyncio.sleep(self._deps.settings.lease_seconds / 3)
+            await asyncio.sleep(self._context.settings.lease_seconds / 3)
             with suppress(Unavailable):
-                record = Runs(self._deps.database).record(self._run(RunState.RUNNING))
-                await self._deps.database.commit([record])
+                record = Runs(self._context.database).record(self._run(RunState.RUNNING))
+                await self._context.database.commit([record])
 
     def ended(self, report: Report | None, error: Exception | None) -> Run:
         """What there is to say in the end."""
         if report is None:
             told = f"{error.code}: {error.message}" if isinstance(error, CarrelError) else "a fault"
-            return replace(self._run(RunState.STOPPED), error=told, ended_at=self._deps.clock())
+            return replace(self._run(RunState.STOPPED), error=told, ended_at=self._context.clock())
         return replace(
             self._run(RunState.FINISHED if report.finished else RunState.OUT_OF_TIME),
-            ended_at=self._deps.clock(),
+            ended_at=self._context.clock(),
             counts=dict(report.counts),
             failures=tuple(map(_recorded, report.failures[:RECORDED])),
             failed=len(report.failures),
@@ -222,7 +222,7 @@ class _Keeper:
         )
 
     def _run(self, state: RunState) -> Run:
-        meter = self._deps.meter
+        meter = self._context.meter
         return Run(
             run_id=self._run_id,
             state=state,
@@ -238,11 +238,11 @@ def _recorded(failure: Failure) -> str:
     return f"{failure.name}: {failure.reason}"[:RECORDED_LENGTH]
 
 
-async def _release(job: Job, ended: Run, deps: Deps) -> None:
+async def _release(job: Job, ended: Run, ctx: Context) -> None:
     """Give the lease back; where that fails it expires, and how the run ended stays the news."""
     try:
         async with asyncio.timeout(5):
-            await Leases(deps.database).release([Runs(deps.database).record(ended)])
+            await Leases(ctx.database).release([Runs(ctx.database).record(ended)])
     except (CarrelError, TimeoutError) as error:
         log.warning("lease_not_released", job=job.name, **describe(error))
 

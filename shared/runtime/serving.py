@@ -16,7 +16,7 @@ from shared.core.errors import CarrelError, InvalidInput, PlatformFault, status_
 from shared.core.http import media_type
 from shared.core.log import describe, log, traced
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.invocation import call
 from shared.runtime.messages import CallAnswer, CallRequest
 
@@ -40,11 +40,11 @@ def serve(tool: Tool[Any, Any]) -> Handler:
 
     Only the gateway's service account may invoke it; Cloud Run checks that before the function.
     """
-    backend = Backend(Settings())
+    app = App(Settings())
 
     async def answer(request: Request) -> JSONResponse:
         if request.method == "GET":
-            return await _health(tool.name, backend)
+            return await _health(tool.name, app)
         # A web page can send anything but this without asking first: on a laptop it could reach us.
         is_json = media_type(request.headers.get("content-type")) == "application/json"
         try:
@@ -52,22 +52,22 @@ def serve(tool: Tool[Any, Any]) -> Handler:
         except ValidationError:
             refusal = InvalidInput("This function takes a call request from Carrel's gateway.")
             return JSONResponse({"error": refusal.to_wire()}, status_code=refusal.status)
-        return _response(await call(tool, call_request, backend))
+        return _response(await call(tool, call_request, app))
 
-    return _entry_point(answer, backend)
+    return _entry_point(answer, app)
 
 
 def serve_job(job: Job) -> Handler:
     """Make a job a function: `POST` runs it once, or says that another run is under way."""
     from shared.runtime.job import Busy, run_job
 
-    backend = Backend(Settings())
+    app = App(Settings())
 
     async def answer(request: Request) -> JSONResponse:
         if request.method == "GET":
-            return await _health(job.name, backend)
+            return await _health(job.name, app)
         try:
-            outcome = await run_job(job, backend)
+            outcome = await run_job(job, app)
         except Exception as error:  # noqa: BLE001 - the boundary: no error's words reach the log
             log.error("job_stopped", job=job.name, **describe(error))
             told = error if isinstance(error, CarrelError) else PlatformFault("The job failed.")
@@ -79,13 +79,13 @@ def serve_job(job: Job) -> Handler:
         body = {"state": state, "counts": outcome.counts, "failures": failures}
         return JSONResponse(body)
 
-    return _entry_point(answer, backend)
+    return _entry_point(answer, app)
 
 
-def _entry_point(answer: Handler, backend: Backend) -> Handler:
+def _entry_point(answer: Handler, app: App) -> Handler:
     # The framework looks functions up by their own name, which must be the deployed target's.
     async def handle(request: Request) -> JSONResponse:
-        with traced(request.headers, backend.settings.google_cloud_project):
+        with traced(request.headers, app.settings.google_cloud_project):
             return await answer(request)
 
     entry = cast("Handler", functions_framework.aio.http(handle))
@@ -93,9 +93,9 @@ def _entry_point(answer: Handler, backend: Backend) -> Handler:
     return entry
 
 
-async def _health(name: str, backend: Backend) -> JSONResponse:
+async def _health(name: str, app: App) -> JSONResponse:
     try:
-        await backend.ping()
+        await app.ping()
     except CarrelError as error:
         body = {"name": name, "status": "unavailable", "error": error.to_wire()}
         return JSONResponse(body, status_code=error.status)

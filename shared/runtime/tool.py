@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from shared.core.caller import Caller, Tier
-    from shared.runtime.capabilities import Need
-    from shared.runtime.context import Deps
+    from shared.runtime.capabilities import Capability
+    from shared.runtime.context import Context
     from shared.runtime.envelope import Envelope
     from shared.runtime.outcome import Outcome
 
@@ -104,7 +104,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
         internal: Whether it serves the gateway alone, and no client may see or call it.
         completes: The kinds of names it completes. Such a tool takes `kind` and `prefix`, and
             returns `names`, each with `name` and `id`, and their `total`.
-        needs: What it reaches beside the database.
+        capabilities: What it reaches beside the database.
         settings: Fields of `Settings` that it reads beside those that follow from its needs.
         memory: MiB of an instance of its function.
         concurrency: Calls that an instance takes at once.
@@ -115,7 +115,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
     description: str
     input: type[ArgumentsT]
     output: type[ResultT]
-    run: Callable[[ArgumentsT, Deps], Awaitable[ResultT | Outcome[ResultT]]]
+    run: Callable[[ArgumentsT, Context], Awaitable[ResultT | Outcome[ResultT]]]
     effect: Effect
     tier: Tier
     timeout: float | None = None
@@ -128,7 +128,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
     links: Links | None = None
     internal: bool = False
     completes: tuple[str, ...] = ()
-    needs: frozenset[Need] = frozenset()
+    capabilities: frozenset[Capability] = frozenset()
     settings: tuple[str, ...] = ()
     memory: int = 512
     concurrency: int = 16

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.index.postings import Lists
     from shared.index.vector_index import Neighbour
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.search.corpus import Corpus, DocumentReader
     from shared.search.filter_plan import Plan, Selection
 
@@ -129,7 +129,7 @@ class Meaning(Generic[DocumentT]):
 
 
 async def meaning_of(
-    question: Question, corpus: Corpus[DocumentT], deps: Deps
+    question: Question, corpus: Corpus[DocumentT], ctx: Context
 ) -> Meaning[DocumentT]:
     """Embed the question, and search with it at once where there is no filter. One round trip.
 
@@ -144,7 +144,7 @@ async def meaning_of(
         return Meaning()
     try:
         vector, embedded = await asyncio.gather(
-            _vector(question, deps), EmbeddingSpace(deps.database).expect(deps.embedder)
+            _vector(question, ctx), EmbeddingSpace(ctx.database).expect(ctx.embedder)
         )
     except Moving:
         if not question.by_words:
@@ -159,10 +159,10 @@ async def meaning_of(
     return Meaning(vector, await corpus.documents.nearest(vector, DENSE_POOL))
 
 
-async def _vector(question: Question, deps: Deps) -> Vector | None:
+async def _vector(question: Question, ctx: Context) -> Vector | None:
     """The question's vector; None where the provider fails and words can do without."""
     try:
-        return await deps.query_vector(question.text)
+        return await ctx.query_vector(question.text)
     except (PlatformFault, RateLimited, Unavailable) as error:
         if not question.by_words:
             raise

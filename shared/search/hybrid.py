@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from shared.index.postings import Lists
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.search.candidates import Candidate, Question
     from shared.search.corpus import Corpus
     from shared.search.filter_plan import Group, Selection
@@ -87,7 +87,7 @@ class Ranking(Generic[DocumentT]):
     truncated: bool
 
 
-async def rank(question: Question, corpus: Corpus[DocumentT], deps: Deps) -> Ranking[DocumentT]:
+async def rank(question: Question, corpus: Corpus[DocumentT], ctx: Context) -> Ranking[DocumentT]:
     """Find and rank documents: two round trips deep at most.
 
     A hybrid search does not wait for ever for either half: after half of the time that is left, it
@@ -100,26 +100,26 @@ async def rank(question: Question, corpus: Corpus[DocumentT], deps: Deps) -> Ran
     selection = question.selection
     asked = _bounded(terms(question.text))
     read = asked if question.by_words else []
-    seconds = _time_limit(question, deps)
+    seconds = _time_limit(question, ctx)
     by_words, by_meaning = await asyncio.gather(
-        in_time(_lists(read, selection, corpus, deps), seconds),
-        in_time(meaning_of(question, corpus, deps), seconds),
+        in_time(_lists(read, selection, corpus, ctx), seconds),
+        in_time(meaning_of(question, corpus, ctx), seconds),
     )
     meaning = by_meaning or Meaning(missing=NoMeaning.OUT_OF_TIME)
     without_words = by_words is None and bool(meaning.nearest)
     if without_words:
         read = []
     elif by_words is None:
-        by_words = await _lists(read, selection, corpus, deps)
+        by_words = await _lists(read, selection, corpus, ctx)
     lists = by_words or NO_LISTS
     planned = plan(selection, lists.facets)
-    with _timed(read, deps):
+    with _timed(read, ctx):
         words = Words(read, lists, planned.dates)
-    max_checked = MAX_CHECKED if deps.caller.user_id else MAX_CHECKED_ANONYMOUS
-    seconds = _time_limit(question, deps)
+    max_checked = MAX_CHECKED if ctx.caller.user_id else MAX_CHECKED_ANONYMOUS
+    seconds = _time_limit(question, ctx)
     query = PreparedQuery(selection, planned, words, meaning, max_checked, seconds)
     pool = await retrieve_candidates(query, corpus.documents)
-    tuned = tuning(deps.embedder.model)
+    tuned = tuning(ctx.embedder.model)
     if question.dense_weight is not None:
         tuned = replace(tuned, dense_weight=question.dense_weight)
     if not question.may_be_far:
@@ -142,23 +142,23 @@ async def rank(question: Question, corpus: Corpus[DocumentT], deps: Deps) -> Ran
     )
 
 
-def _time_limit(question: Question, deps: Deps) -> float | None:
+def _time_limit(question: Question, ctx: Context) -> float | None:
     """Seconds after which words have to do; None where nobody waits, or only meaning counts."""
-    if question.mode is not Mode.HYBRID or deps.seconds_left is None:
+    if question.mode is not Mode.HYBRID or ctx.seconds_left is None:
         return None
-    return deps.seconds_left / 2
+    return ctx.seconds_left / 2
 
 
 async def _lists(
-    read: Sequence[str], selection: Selection, corpus: Corpus[DocumentT], deps: Deps
+    read: Sequence[str], selection: Selection, corpus: Corpus[DocumentT], ctx: Context
 ) -> Lists:
-    with _timed(read, deps):
+    with _timed(read, ctx):
         return await corpus.lists.read(read, selection.facets)
 
 
-def _timed(read: Sequence[str], deps: Deps) -> AbstractContextManager[None]:
+def _timed(read: Sequence[str], ctx: Context) -> AbstractContextManager[None]:
     """Count the time to BM25, where words count."""
-    return deps.timed("bm25") if read else nullcontext()
+    return ctx.timed("bm25") if read else nullcontext()
 
 
 def _in_order(

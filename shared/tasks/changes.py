@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.schemas import Arguments, Result
     from shared.tasks.model import Task
     from shared.tasks.repository import StoredTask
@@ -63,31 +63,31 @@ class Step:
 
 
 async def change(
-    number: int, step: Step, deps: Deps, answer: Callable[[Changed], ResultT]
+    number: int, step: Step, ctx: Context, answer: Callable[[Changed], ResultT]
 ) -> ResultT:
     """Change a task: two round trips, the task and the commit.
 
     Args:
         number: Which.
         step: How.
-        deps: To do it with.
+        ctx: To do it with.
         answer: How to tell of it: what is kept with the change is that answer.
 
     Raises:
         NotFound: There is no such task.
         Unavailable: Others were always faster.
     """
-    tasks = own_tasks(deps)
+    tasks = own_tasks(ctx)
 
     async def attempt() -> ResultT:
         found = (await tasks.get_all([number])).get(number)
-        changed, after = step.take(found, number, deps.clock())
+        changed, after = step.take(found, number, ctx.clock())
         result = answer(changed)
         if not found or not after:
             return result
-        return await deps.commit([tasks.change(found, after)], result)
+        return await ctx.commit([tasks.change(found, after)], result)
 
-    return await deps.database.until_it_holds(attempt)
+    return await ctx.database.until_it_holds(attempt)
 
 
 def as_it_is(changed: Changed) -> Changed:

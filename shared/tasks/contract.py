@@ -16,7 +16,7 @@ from shared.tasks.model import Priority, Status, Task
 from shared.tasks.repository import Tasks
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 MOST: Final = 25
 """How many tasks one call adds or completes."""
@@ -187,12 +187,12 @@ class OneOrMany(Outcome):
         return cls(task=None, changed=None, undo=None, results=results, failed=failed)
 
 
-def own_tasks(deps: Deps) -> Tasks:
+def own_tasks(ctx: Context) -> Tasks:
     """The caller's tasks.
 
     Raises:
         Unauthorized: Nobody knows who is calling.
     """
-    if deps.caller.user_id is None:
+    if ctx.caller.user_id is None:
         raise Unauthorized("Tasks belong to somebody: sign in.")
-    return Tasks(deps.database, deps.caller.user_id)
+    return Tasks(ctx.database, ctx.caller.user_id)

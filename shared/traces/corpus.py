@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
     from shared.index.indexed_state import Indexed
     from shared.index.searchable import Searchable
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 
 NAMES: Final = 100
@@ -59,11 +59,11 @@ def bearing(tags: Sequence[str], *, flagged: bool = False) -> TraceSelection:
     return TraceSelection(groups, flagged=flagged)
 
 
-async def unknown_tags(tags: Sequence[str], deps: Deps) -> list[str]:
+async def unknown_tags(tags: Sequence[str], ctx: Context) -> list[str]:
     """Say of each that no trace bears it, and which there are like it. One round trip, or none."""
     if not tags:
         return []
-    names = [each.name for each in await IndexLists(deps.database, TRACES).names(Kind.TAG, NAMES)]
+    names = [each.name for each in await IndexLists(ctx.database, TRACES).names(Kind.TAG, NAMES)]
     return [unknown_name("tag", tag, names) for tag in tags]
 
 
@@ -71,7 +71,7 @@ MAX_TERMS: Final = 500
 """Different terms of one trace that are indexed, the commonest: each is a write."""
 
 
-async def index_entry(trace: Trace, deps: Deps) -> IndexEntry:
+async def index_entry(trace: Trace, ctx: Context) -> IndexEntry:
     """Embed a trace and count its terms. One round trip, two where nothing was embedded before.
 
     Raises:
@@ -79,11 +79,11 @@ async def index_entry(trace: Trace, deps: Deps) -> IndexEntry:
         Conflict: The base is embedded with another model.
     """
     [vector], _, mark_of_trace = await asyncio.gather(
-        deps.embedder.embed([trace.writing.embedding_text], Purpose.DOCUMENT),
-        EmbeddingSpace(deps.database).claim(deps.embedder),
+        ctx.embedder.embed([trace.writing.embedding_text], Purpose.DOCUMENT),
+        EmbeddingSpace(ctx.database).claim(ctx.embedder),
         asyncio.to_thread(trace_mark, trace),
     )
-    return IndexEntry(vector, deps.embedder.model, mark_of_trace)
+    return IndexEntry(vector, ctx.embedder.model, mark_of_trace)
 
 
 def trace_mark(trace: Trace) -> Indexed:

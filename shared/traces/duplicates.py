@@ -13,7 +13,7 @@ from shared.traces.repository import Traces
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.traces.model import Trace
     from shared.traces.repository import IndexEntry
 
@@ -34,9 +34,9 @@ class Likeness:
     similar: list[Trace]
 
 
-async def likeness(trace: Trace, entry: IndexEntry, deps: Deps) -> Likeness:
+async def likeness(trace: Trace, entry: IndexEntry, ctx: Context) -> Likeness:
     """Compare a trace with the nearest others, but for the one it replaces. One round trip."""
-    neighbours = await Traces(deps.database).nearest(entry.vector, CANDIDATES + 1)
+    neighbours = await Traces(ctx.database).nearest(entry.vector, CANDIDATES + 1)
     itself = {trace.trace_id, trace.supersedes}
     others = [each.document for each in neighbours if each.document.trace_id not in itself]
     # Counting the terms of six long traces takes some tenths of a second.
@@ -57,13 +57,13 @@ def _compare(trace: Trace, others: Sequence[Trace]) -> Likeness:
     )
 
 
-async def require_no_duplicate(trace: Trace, entry: IndexEntry, deps: Deps) -> None:
+async def require_no_duplicate(trace: Trace, entry: IndexEntry, ctx: Context) -> None:
     """Let no trace become what another one is. One round trip.
 
     Raises:
         Conflict: A trace says the same already.
     """
-    found = await likeness(trace, entry, deps)
+    found = await likeness(trace, entry, ctx)
     if found.duplicates:
         other = found.duplicates[0].trace_id
         raise Conflict(

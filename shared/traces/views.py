@@ -12,7 +12,7 @@ from shared.traces.repository import Traces
 from shared.traces.trust import Status
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.traces.model import Trace
     from shared.traces.repository import StoredTrace
 
@@ -59,7 +59,7 @@ def trace_view(kind: type[StandingT], trace: Trace, **given: Any) -> StandingT:
     )
 
 
-async def readable(trace_id: str, deps: Deps) -> StoredTrace:
+async def readable(trace_id: str, ctx: Context) -> StoredTrace:
     """The trace, unless it was withdrawn: then its contributor alone still reads it.
 
     One round trip.
@@ -67,8 +67,8 @@ async def readable(trace_id: str, deps: Deps) -> StoredTrace:
     Raises:
         NotFound: There is none, or no more.
     """
-    stored = await Traces(deps.database).get(trace_id)
-    if stored is None or (stored.trace.withdrawn_at and not is_own(stored, deps)):
+    stored = await Traces(ctx.database).get(trace_id)
+    if stored is None or (stored.trace.withdrawn_at and not is_own(stored, ctx)):
         raise NotFound(
             f"There is no trace {trace_id!r}, or its contributor withdrew it. Search with"
             " search_traces, and copy the trace_id from there.",
@@ -77,15 +77,15 @@ async def readable(trace_id: str, deps: Deps) -> StoredTrace:
     return stored
 
 
-async def own(trace_id: str, deps: Deps) -> StoredTrace:
+async def own(trace_id: str, ctx: Context) -> StoredTrace:
     """The trace, if the caller contributed it. One round trip.
 
     Raises:
         NotFound: There is none, or no more.
         Forbidden: It is somebody else's.
     """
-    stored = await readable(trace_id, deps)
-    if not is_own(stored, deps):
+    stored = await readable(trace_id, ctx)
+    if not is_own(stored, ctx):
         raise Forbidden(
             "Only who contributed this trace may amend or withdraw it. Vote on it with vote_trace,"
             " or contribute a better one with contribute_trace and supersedes.",
@@ -94,6 +94,6 @@ async def own(trace_id: str, deps: Deps) -> StoredTrace:
     return stored
 
 
-def is_own(stored: StoredTrace, deps: Deps) -> bool:
+def is_own(stored: StoredTrace, ctx: Context) -> bool:
     """Whether the caller contributed it."""
-    return stored.trace.contributor == deps.caller.user_id
+    return stored.trace.contributor == ctx.caller.user_id

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.workspaces.model import Material
     from shared.workspaces.repository import Materials
 
@@ -43,7 +43,7 @@ async def embed_waiting(  # noqa: PLR0913 - each says something of its own
     names: Sequence[str],
     material: Material,
     store: Materials,
-    deps: Deps,
+    ctx: Context,
     *,
     goes_on: Callable[[int], bool],
     on_embedded: Callable[[int], None] = lambda _: None,
@@ -54,7 +54,7 @@ async def embed_waiting(  # noqa: PLR0913 - each says something of its own
         names: The passages.
         material: The materials that hold them.
         store: The task of these.
-        deps: With what to embed.
+        ctx: With what to embed.
         goes_on: Told before each batch how many are left: whether there is time for them.
         on_embedded: Told after each batch how many it embedded.
 
@@ -75,7 +75,7 @@ async def embed_waiting(  # noqa: PLR0913 - each says something of its own
         block, left = left[:READ_TOGETHER], left[READ_TOGETHER:]
         texts = await store.without_vector(block, material.making)
         made = await embed_passages(
-            texts, material, store, deps, goes_on=goes_on_with, on_embedded=on_embedded
+            texts, material, store, ctx, goes_on=goes_on_with, on_embedded=on_embedded
         )
         if len(made) < len(texts):
             return False
@@ -86,7 +86,7 @@ async def embed_passages(  # noqa: PLR0913 - each says something of its own
     texts: Mapping[str, str],
     material: Material,
     store: Materials,
-    deps: Deps,
+    ctx: Context,
     *,
     goes_on: Callable[[int], bool],
     on_embedded: Callable[[int], None] = lambda _: None,
@@ -97,7 +97,7 @@ async def embed_passages(  # noqa: PLR0913 - each says something of its own
         texts: Their cleaned texts, by id.
         material: The materials that hold them.
         store: The task of these.
-        deps: With what to embed.
+        ctx: With what to embed.
         goes_on: Told before each batch how many are left: whether there is time for them.
         on_embedded: Told after each batch how many it embedded.
 
@@ -115,7 +115,7 @@ async def embed_passages(  # noqa: PLR0913 - each says something of its own
     try:
         while left and goes_on(len(left)):
             batch = {name: texts[name] for name in left[:BATCH]}
-            made = await _vectors(batch, deps)
+            made = await _vectors(batch, ctx)
             await storing
             storing = asyncio.create_task(store.keep_passages(material, batch, made))
             vectors |= made
@@ -148,11 +148,11 @@ def _blocks(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
         yield block
 
 
-async def _vectors(batch: Mapping[str, str], deps: Deps) -> dict[str, Vector]:
+async def _vectors(batch: Mapping[str, str], ctx: Context) -> dict[str, Vector]:
     names = list(batch)
     try:
-        with deps.timed("embedding"):
-            vectors = await deps.embedder.embed(list(batch.values()), Purpose.DOCUMENT)
+        with ctx.timed("embedding"):
+            vectors = await ctx.embedder.embed(list(batch.values()), Purpose.DOCUMENT)
     except InvalidInput as error:
         raise RefusedPassage(names[error.details["text"]]) from None
     return dict(zip(names, vectors, strict=True))

@@ -21,7 +21,7 @@ from infra.build.functions import (
 from infra.build.imports import DATA, OURS, data_of, reach
 from shared.core.settings import Settings
 from shared.runtime import context, job
-from shared.runtime.capabilities import EVERYTHING, Need
+from shared.runtime.capabilities import EVERYTHING, Capability
 
 if TYPE_CHECKING:
     from infra.build.functions import Function
@@ -80,8 +80,8 @@ def modules_of(function: Function) -> list[Path]:
     return [path for path in files - {SETTINGS, COMPOSITION, JOB} if path.suffix == ".py"]
 
 
-def of_needs(needs: frozenset[Need]) -> set[str]:
-    return {name for need in needs for name in SETTINGS_OF_NEEDS[need]}
+def of_needs(capabilities: frozenset[Capability]) -> set[str]:
+    return {name for capability in capabilities for name in SETTINGS_OF_NEEDS[capability]}
 
 
 @pytest.mark.parametrize("room", OURS)
@@ -118,7 +118,7 @@ def test_the_gateway_is_given_no_setting_that_it_does_not_read() -> None:
 def test_what_the_composition_root_reads_follows_from_needs() -> None:
     assert read_by(COMPOSITION) == {
         *SETTINGS_OF_TOOLS,
-        *of_needs(frozenset({Need.EMBEDDING, Need.GENERATION})),
+        *of_needs(frozenset({Capability.EMBEDDING, Capability.GENERATION})),
     }
     assert read_by(JOB) <= {*SETTINGS_OF_JOBS}
 

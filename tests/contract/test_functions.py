@@ -11,7 +11,7 @@ import pytest
 
 from infra.build.discovery import jobs, tools
 from infra.build.functions import ACCESS, FINISHING, KNOWLEDGE, LONGEST, USER, VIEWER, functions
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
@@ -69,13 +69,13 @@ def test_each_secret_goes_to_who_uses_it() -> None:
     held = {each.name: set(each.secrets) for each in FUNCTIONS if each.secrets}
     assert {"ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"} == held.pop("gateway")
     assert {"READWISE_TOKEN"} == held.pop("ingest")
-    embedding = {each.name for each in FUNCTIONS if Need.EMBEDDING in each.needs}
+    embedding = {each.name for each in FUNCTIONS if Capability.EMBEDDING in each.capabilities}
     assert {name: {"OPENAI_API_KEY"} for name in embedding} == held
 
 
 @every_function
 def test_who_asks_no_model_has_no_right_to(function: Function) -> None:
-    asks = function.needs & {Need.EMBEDDING, Need.GENERATION}
+    asks = function.capabilities & {Capability.EMBEDDING, Capability.GENERATION}
     roles = function.entry_in_manifest("")["project_roles"]
     assert (["roles/aiplatform.user"] if asks else []) == roles
 

@@ -84,8 +84,8 @@ def test_running_and_counting_are_asynchronous(job: Job) -> None:
 
 @every_job
 def test_a_run_takes_capabilities_and_a_budget(job: Job) -> None:
-    assert list(inspect.signature(job.run).parameters) == ["deps", "budget"]
-    assert list(inspect.signature(job.total).parameters) == ["deps"]
+    assert list(inspect.signature(job.run).parameters) == ["ctx", "budget"]
+    assert list(inspect.signature(job.total).parameters) == ["ctx"]
 
 
 @every_job

@@ -27,7 +27,7 @@ from tests.support.knowledge import BAKING, SAILING, put_in, write
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from shared.runtime.tool import Tool
 
 ROOT = Path(__file__).parents[2]
@@ -208,14 +208,12 @@ def test_a_related_chunk_has_the_fields_its_document_lists() -> None:
 
 
 @pytest.mark.anyio
-async def test_one_call_brings_card_cluster_related_chunks_and_urls(
-    deps: Deps, backend: Backend
-) -> None:
-    chunk = (await put_in(deps, BAKING, SAILING))[0]
+async def test_one_call_brings_card_cluster_related_chunks_and_urls(ctx: Context, app: App) -> None:
+    chunk = (await put_in(ctx, BAKING, SAILING))[0]
     card = {"summary": "Knead and rest.", "takeaways": ["Smooth dough", "Warm place"]}
-    await write(deps, f"chunks/{chunk.chunk_id}", {"knowledge_card": card, "cluster_id": ["c-1"]})
-    await write(deps, "clusters/c-1", {"name": "Dough", "description": "Flour and water."})
-    async with Client(served(InlineDispatcher(backend), Catalog.load())) as client:
+    await write(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card, "cluster_id": ["c-1"]})
+    await write(ctx, "clusters/c-1", {"name": "Dough", "description": "Flour and water."})
+    async with Client(served(InlineDispatcher(app), Catalog.load())) as client:
         result = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
     found = result.structured_content or {}
     assert card == found["knowledge_card"]

@@ -14,7 +14,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.e2e.access.conftest import CLOUD
 from tests.support.cloud_run.cloud import cloud
 from tests.support.gateway_process import INLINE, MARK, Library, run_deployed_gateway, run_gateway
@@ -121,9 +121,9 @@ async def client(carrel: Running, request: pytest.FixtureRequest) -> AsyncIterat
 
 
 async def _filled(project: str, local_embedder: LocalEmbedder) -> Library:
-    backend = Backend(Settings(google_cloud_project=project), embedder=local_embedder)
+    app = App(Settings(google_cloud_project=project), embedder=local_embedder)
     try:
-        chunks = await put_in(backend.deps(Caller(), Meter()), BAKING, SAILING, SECRET, CHEESE)
+        chunks = await put_in(app.context(Caller(), Meter()), BAKING, SAILING, SECRET, CHEESE)
     finally:
-        await backend.aclose()
+        await app.aclose()
     return Library(project, chunks)

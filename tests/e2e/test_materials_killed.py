@@ -17,7 +17,7 @@ import pytest
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
 from shared.core.dates import utc_now
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from shared.workspaces.model import Status, id_of
 from tests.support.commit_hooks import SOME_OR_ALL
@@ -70,12 +70,12 @@ def fake() -> Iterator[FakeOpenAI]:
 @asynccontextmanager
 async def opened(
     fake: FakeOpenAI, project: str, since: timedelta = timedelta(minutes=30), **more: Any
-) -> AsyncIterator[Backend]:
+) -> AsyncIterator[App]:
     """A process that lives; by its clock, all leases of those that died have ended."""
     later = utc_now() + since
-    backend = Backend(settings_with(fake, project, **more), clock=lambda: later)
-    yield backend
-    await backend.aclose()
+    app = App(settings_with(fake, project, **more), clock=lambda: later)
+    yield app
+    await app.aclose()
 
 
 async def survives(
@@ -85,23 +85,23 @@ async def survives(
     return await anyio.to_thread.run_sync(partial(dying.survives, fields, commits, **order))
 
 
-async def asked(backend: Backend, arguments: dict[str, Any]) -> dict[str, Any]:
+async def asked(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
     """The answer to a call."""
     told = dict(arguments)
-    return await extracted(backend, told.pop("query"), **told)
+    return await extracted(app, told.pop("query"), **told)
 
 
-async def ingested(backend: Backend) -> Report:
+async def ingested(app: App) -> Report:
     """Run the job to its end."""
-    report = await run_job(INGEST_MATERIALS, backend)
+    report = await run_job(INGEST_MATERIALS, app)
     assert isinstance(report, Report), report
     assert report.finished
     return report
 
 
-async def status(backend: Backend) -> Status | None:
+async def status(app: App) -> Status | None:
     """What is stored of the materials says so."""
-    found = (await contents(backend)).get(f"default/documents/{ID}")
+    found = (await contents(app)).get(f"default/documents/{ID}")
     return Status(found["status"]) if found else None
 
 
@@ -120,14 +120,14 @@ async def test_a_call_killed_after_any_commit_is_made_again_as_new(
         fields = fields_with(fake, there)
         if await survives(dying, fields, commits, **order):
             break
-        async with opened(fake, there) as backend:
-            come = await status(backend)
+        async with opened(fake, there) as app:
+            come = await status(app)
             if come is not Status.READY:
-                await assert_nothing_found(backend, TEXT)
-            stored, before = await with_vectors(backend), len(embedded(fake))
-            again = await asked(backend, ASKED)
+                await assert_nothing_found(app, TEXT)
+            stored, before = await with_vectors(app), len(embedded(fake))
+            again = await asked(app, ASKED)
             assert (known if come is Status.READY else answer) | {"known": again["known"]} == again
-            assert (commits, {}) == (commits, difference(whole, await contents(backend)))
+            assert (commits, {}) == (commits, difference(whole, await contents(app)))
             anew = embedded(fake)[before:]
             assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
     assert commits > 5
@@ -149,18 +149,18 @@ async def test_a_call_that_leaves_the_rest_to_a_job_may_be_killed(
         fields = fields_with(fake, there, **SHORT)
         if await survives(dying, fields, commits, **order):
             break
-        async with opened(fake, there, **SHORT) as backend:
-            waits = await status(backend) is Status.WAITING
+        async with opened(fake, there, **SHORT) as app:
+            waits = await status(app) is Status.WAITING
             if not waits:
-                await assert_nothing_found(backend, TEXT)
+                await assert_nothing_found(app, TEXT)
             before = len(embedded(fake))
-            again = await asked(backend, ASKED)
+            again = await asked(app, ASKED)
             # What was answered as pending is answered so again, with the same key.
             assert ("pending", False) == (again["status"], again["known"])
-            assert (commits, waits or left) == (commits, waits or await contents(backend))
-            await ingested(backend)
-            assert answer == await asked(backend, BY_ID)
-            assert (commits, {}) == (commits, difference(whole, await contents(backend)))
+            assert (commits, waits or left) == (commits, waits or await contents(app))
+            await ingested(app)
+            assert answer == await asked(app, BY_ID)
+            assert (commits, {}) == (commits, difference(whole, await contents(app)))
             assert sorted(TEXT.split("\n\n")) == sorted(embedded(fake)[before:])
     assert commits > 5
 
@@ -176,14 +176,14 @@ async def test_who_goes_on_embedding_may_be_killed_after_any_commit(
     order = {"user": READER.user_id, "arguments": BY_ID}
     for commits in range(0, 20, step):
         there = f"{project}-{commits}"
-        async with opened(fake, there, **SHORT) as backend:
-            await asked(backend, ASKED)
+        async with opened(fake, there, **SHORT) as app:
+            await asked(app, ASKED)
             fields = fields_with(fake, there, **SHORT)
             if await survives(dying, fields, commits, **order):
                 break
-            stored, before = await with_vectors(backend), len(embedded(fake))
-            assert answer == await asked(backend, BY_ID)
-            assert (commits, {}) == (commits, difference(whole, await contents(backend)))
+            stored, before = await with_vectors(app), len(embedded(fake))
+            assert answer == await asked(app, BY_ID)
+            assert (commits, {}) == (commits, difference(whole, await contents(app)))
             anew = embedded(fake)[before:]
             assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
     assert commits > 3
@@ -200,18 +200,18 @@ async def test_the_job_killed_after_any_commit_goes_on_in_the_next_run(
         answer = await asked(calm, BY_ID)
     for commits in range(0, 20, step):
         there = f"{project}-{commits}"
-        async with opened(fake, there, **SHORT) as backend:
-            await asked(backend, ASKED)
+        async with opened(fake, there, **SHORT) as app:
+            await asked(app, ASKED)
             fields = fields_with(fake, there, **SHORT)
             if await survives(dying, fields, commits, job="ingest_materials"):
                 break
-            stored, before = await with_vectors(backend), len(embedded(fake))
-            report = await ingested(backend)
-            assert (commits, {}) == (commits, difference(whole, await contents(backend)))
+            stored, before = await with_vectors(app), len(embedded(fake))
+            report = await ingested(app)
+            assert (commits, {}) == (commits, difference(whole, await contents(app)))
             anew = embedded(fake)[before:]
             assert sorted(set(TEXT.split("\n\n")) - stored) == sorted(anew), commits
             assert len(anew) == report.counts["embedded"]
-            assert answer == await asked(backend, BY_ID)
+            assert answer == await asked(app, BY_ID)
     assert commits >= 3
 
 
@@ -226,13 +226,13 @@ async def test_who_erases_may_be_killed_and_the_next_purge_goes_on(
         async with opened(fake, there, timedelta(days=-100)) as long_ago:
             await asked(long_ago, ASKED)
         done = await survives(dying, fields, commits, **order)
-        async with opened(fake, there) as backend:
+        async with opened(fake, there) as app:
             if done:
-                assert {} == await contents(backend)
+                assert {} == await contents(app)
                 break
             if commits > ("job" in order):  # the first commit of a job is its lease
-                await assert_nothing_found(backend, TEXT)
-            assert isinstance(await run_job(PURGE, backend), Report)
-            assert (commits, {}) == (commits, await contents(backend))
-            assert (commits, []) == (commits, await answers_kept(backend))
+                await assert_nothing_found(app, TEXT)
+            assert isinstance(await run_job(PURGE, app), Report)
+            assert (commits, {}) == (commits, await contents(app))
+            assert (commits, []) == (commits, await answers_kept(app))
     assert commits > 4

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from tests.support.cloud_run.cloud import Cloud
 
 pytestmark = pytest.mark.anyio
@@ -97,7 +97,7 @@ async def posted(served: Cloud, name: str) -> tuple[int, dict[str, Any]]:
 
 
 async def test_a_post_runs_the_job_and_says_what_it_did(
-    served: Cloud, deps: Deps, folder: Path
+    served: Cloud, ctx: Context, folder: Path
 ) -> None:
     export(folder, book())
     broken = written(folder, "broken.md", "")
@@ -111,13 +111,13 @@ async def test_a_post_runs_the_job_and_says_what_it_did(
             "failures": [{"name": "broken.md", "reason": "holds no text"}],
         },
     )
-    assert set(await chunks_by_content(deps)) == {"Simplify."}
-    assert await leases(deps) == set()
+    assert set(await chunks_by_content(ctx)) == {"Simplify."}
+    assert await leases(ctx) == set()
 
 
-async def test_a_post_while_the_job_runs_says_so(served: Cloud, deps: Deps) -> None:
+async def test_a_post_while_the_job_runs_says_so(served: Cloud, ctx: Context) -> None:
     chunked = in_chunks(Source("notes", "Notes", sections=NOTES))
-    await Ingestion(deps.database).save([chunked], datetime.now(UTC))
+    await Ingestion(ctx.database).save([chunked], datetime.now(UTC))
     answers = await asyncio.gather(posted(served, "embed"), posted(served, "embed"))
     assert [status for status, _ in answers] == [200, 200]
     busy, finished = sorted((body for _, body in answers), key=lambda body: str(body["state"]))
@@ -126,10 +126,12 @@ async def test_a_post_while_the_job_runs_says_so(served: Cloud, deps: Deps) -> N
     assert finished["counts"]["embedded"] >= len(NOTES)
 
 
-async def test_a_post_while_another_process_runs_says_until_when(served: Cloud, deps: Deps) -> None:
-    await Leases(deps.database).acquire("ingest", 40, deps.clock)
+async def test_a_post_while_another_process_runs_says_until_when(
+    served: Cloud, ctx: Context
+) -> None:
+    await Leases(ctx.database).acquire("ingest", 40, ctx.clock)
     status, body = await posted(served, "ingest")
-    await Leases(deps.database).release()
+    await Leases(ctx.database).release()
     until = datetime.fromisoformat(body.pop("until"))
     assert (status, body) == (200, {"state": "busy"})
     assert timedelta(0) < until - datetime.now(UTC) <= timedelta(seconds=40)
@@ -158,10 +160,10 @@ async def test_nobody_but_the_scheduler_runs_a_job(account: str, served: Cloud) 
 
 
 async def test_an_error_has_its_status_and_says_what_to_do(
-    served: Cloud, folder: Path, deps: Deps
+    served: Cloud, folder: Path, ctx: Context
 ) -> None:
     with gone(folder):
         status, body = await posted(served, "ingest")
     assert (status, body["error"]["code"]) == (400, "VALIDATION_ERROR")
     assert "is neither a file nor a folder. Give a folder or a file" in body["error"]["message"]
-    assert await leases(deps) == set()
+    assert await leases(ctx) == set()

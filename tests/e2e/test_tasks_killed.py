@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import random
     from pathlib import Path
 
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
     from shared.runtime.messages import CallRequest
     from tests.support.random_kills import Answered
 
@@ -40,7 +40,7 @@ def adding(client: int, number: int) -> tuple[str, CallRequest]:
 
 
 async def test_each_call_of_a_function_that_dies_is_done_once(
-    backend: Backend,
+    app: App,
     project: str,
     tmp_path: Path,
     kill_chance: random.Random,
@@ -56,7 +56,7 @@ async def test_each_call_of_a_function_that_dies_is_done_once(
     assert [] == [each.answer.error for each in answers if each.answer.error]
     assert sum(each.sent - 1 for each in answers) >= KILLS
 
-    stored = {int(each["task_id"]): each["title"] for each in await listed(backend, limit=100)}
+    stored = {int(each["task_id"]): each["title"] for each in await listed(app, limit=100)}
     assert list(range(1, AT_ONCE * len(answers) + 1)) == sorted(stored)
     calls = {each.request.arguments["idempotency_key"] for each in answers}
     assert len(answers) == len(calls)

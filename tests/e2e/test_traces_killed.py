@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.ai.local_embedding import LocalEmbedder
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
     from shared.runtime.messages import CallRequest
     from tests.support.random_kills import Answered
 
@@ -86,14 +86,12 @@ def amendment(person: int, number: int) -> dict[str, str]:
     return {name: f"Try {number} of person {person}"}
 
 
-async def own_traces(backend: Backend, person: int) -> Own:
+async def own_traces(app: App, person: int) -> Own:
     """Contribute what a person has before."""
 
     async def one(kind: str, **more: str) -> str:
         new = texts(f"{person} {kind}") | more
-        return str(
-            (await call_result(backend, "contribute_trace", user(person), **new))["trace_id"]
-        )
+        return str((await call_result(app, "contribute_trace", user(person), **new))["trace_id"])
 
     former = await one("former")
     return Own(
@@ -129,12 +127,12 @@ def changing(have: list[Own]) -> Callable[[int, int], tuple[str, CallRequest]]:
 
 
 async def test_whatever_dies_while_traces_change_their_sums_are_exact(
-    backend: Backend,
+    app: App,
     project: str,
     tmp_path: Path,
     kill_chance: random.Random,
 ) -> None:
-    have = await asyncio.gather(*(own_traces(backend, person) for person in range(PEOPLE)))
+    have = await asyncio.gather(*(own_traces(app, person) for person in range(PEOPLE)))
 
     def work() -> list[Answered]:
         with ExitStack() as stack:
@@ -150,14 +148,14 @@ async def test_whatever_dies_while_traces_change_their_sums_are_exact(
     answers = await anyio.to_thread.run_sync(work)
     assert [] == [each.answer.error for each in answers if each.answer.error]
     assert sum(each.sent - 1 for each in answers) >= len(FUNCTIONS)
-    await assert_exact(backend)
-    await assert_sums(backend)
-    await assert_contributed_once(backend, answers, have)
+    await assert_exact(app)
+    await assert_sums(app)
+    await assert_contributed_once(app, answers, have)
     for person, mine in enumerate(have):
         done = [each for each in answers if each.request.caller.user_id == user(person)]
-        await assert_amended_in_order(backend, mine.amended, person, done)
-        await assert_toggled(backend, mine, done)
-        await assert_voted(backend, person, done)
+        await assert_amended_in_order(app, mine.amended, person, done)
+        await assert_toggled(app, mine, done)
+        await assert_voted(app, person, done)
 
 
 def of(tool: str, answers: list[Answered]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -167,12 +165,10 @@ def of(tool: str, answers: list[Answered]) -> list[tuple[dict[str, Any], dict[st
     ]
 
 
-async def assert_contributed_once(
-    backend: Backend, answers: list[Answered], have: list[Own]
-) -> None:
+async def assert_contributed_once(app: App, answers: list[Answered], have: list[Own]) -> None:
     """Every trace is there once, under the id that its contributor was told."""
     new = {result["trace_id"]: sent for sent, result in of("contribute_trace", answers)}
-    kept = await stored(backend, "traces")
+    kept = await stored(app, "traces")
     assert new.keys() | {trace_id for own in have for trace_id in own} == kept.keys()
     for trace_id, sent in new.items():
         read = kept[trace_id]
@@ -182,7 +178,7 @@ async def assert_contributed_once(
 
 
 async def assert_amended_in_order(
-    backend: Backend, trace_id: str, person: int, answers: list[Answered]
+    app: App, trace_id: str, person: int, answers: list[Answered]
 ) -> None:
     """Every revision is kept, and each is the one before with one amendment."""
     amended = of("amend_trace", answers)
@@ -190,28 +186,28 @@ async def assert_amended_in_order(
     writings = [texts(f"{person} amended")]
     for number in range(len(amended)):
         writings.append(writings[-1] | amendment(person, number))
-    kept = await stored(backend, f"traces/{trace_id}/revisions")
-    now = (await stored(backend, "traces"))[trace_id]
+    kept = await stored(app, f"traces/{trace_id}/revisions")
+    now = (await stored(app, "traces"))[trace_id]
     read = [kept[str(number)] for number in range(1, len(amended) + 1)] + [now]
     assert len(amended) == len(kept)
     assert writings == [{name: each[name] for name in texts("")} for each in read]
 
 
-async def assert_toggled(backend: Backend, mine: Own, answers: list[Answered]) -> None:
+async def assert_toggled(app: App, mine: Own, answers: list[Answered]) -> None:
     """Each call changed what the one before had left, and the former trace with it."""
     toggles = of("withdraw_trace", answers)
     assert [True] * len(toggles) == [result["changed"] for _, result in toggles]
-    kept, is_withdrawn = await stored(backend, "traces"), len(toggles) % 2 == 1
+    kept, is_withdrawn = await stored(app, "traces"), len(toggles) % 2 == 1
     assert is_withdrawn == (kept[mine.toggled]["withdrawn_at"] is not None)
     assert kept[mine.former]["superseded_by"] == (None if is_withdrawn else mine.toggled)
 
 
-async def assert_voted(backend: Backend, person: int, answers: list[Answered]) -> None:
+async def assert_voted(app: App, person: int, answers: list[Answered]) -> None:
     """Of several votes on one trace the last one stands."""
     last = {sent["trace_id"]: sent for sent, _ in of("vote_trace", answers)}
-    traces = await stored(backend, "traces")
+    traces = await stored(app, "traces")
     for trace_id, sent in last.items():
-        vote = (await ballots(backend, trace_id)).get(user(person))
+        vote = (await ballots(app, trace_id)).get(user(person))
         if sent["vote_type"] == "none":
             # What was said of earlier texts stays, and counts no more.
             assert vote is None or vote["revision"] < traces[trace_id]["text_revision"]

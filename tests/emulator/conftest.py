@@ -10,7 +10,7 @@ import pytest
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from datetime import datetime
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
-    NewBackend = Callable[[datetime | None], Backend]
-    NewBase = Callable[[datetime | None], Deps]
+    NewBackend = Callable[[datetime | None], App]
+    NewBase = Callable[[datetime | None], Context]
 
 
 @pytest.fixture(scope="module")
 def new_base(new_backend: NewBackend) -> NewBase:
     """The same, as the capabilities of a call."""
-    return lambda now: new_backend(now).deps(Caller.of("reader"), Meter())
+    return lambda now: new_backend(now).context(Caller.of("reader"), Meter())
 
 
 @pytest.fixture(scope="module")
 async def new_backend() -> AsyncIterator[NewBackend]:
     """Makes databases for all tests of a module, which only read them, at a given time."""
-    opened: list[Backend] = []
+    opened: list[App] = []
 
-    def make(now: datetime | None) -> Backend:
+    def make(now: datetime | None) -> App:
         settings = Settings(google_cloud_project=f"test-{uuid.uuid4().hex[:16]}")
-        opened.append(Backend(settings, clock=SettableClock(now), embedder=WordEmbedder()))
+        opened.append(App(settings, clock=SettableClock(now), embedder=WordEmbedder()))
         return opened[-1]
 
     yield make
-    for backend in opened:
-        await backend.aclose()
+    for app in opened:
+        await app.aclose()

@@ -24,7 +24,7 @@ from shared.knowledge.queue import Steps
 from shared.knowledge.source import Section, Source
 from shared.pipeline.embedding.bulk import Bulk
 from shared.pipeline.embedding.chunks import embed_with
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Budget, Report
 from tests.support.fakes.vertex import vector_of
 from tests.support.knowledge import in_chunks
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from shared.core.dates import Clock
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from tests.support.fakes.cloud_storage import FakeCloudStorage
     from tests.support.fakes.vertex_batch import FakeVertexBatch
 
@@ -70,7 +70,7 @@ async def opened_bulk(vertex: FakeVertexBatch) -> AsyncIterator[Bulk]:
 @asynccontextmanager
 async def opened_base(
     settings: Settings, vertex: FakeVertexBatch, clock: Clock
-) -> AsyncIterator[Deps]:
+) -> AsyncIterator[Context]:
     """A knowledge base of twelve notes that wait, in a deployment that embeds with Vertex AI."""
     endpoint = _endpoint(vertex)
     embedder = VertexEmbedder(
@@ -82,12 +82,12 @@ async def opened_base(
         time_limit=50,
         breaker=Breaker("Vertex AI", pause=0),
     )
-    backend = Backend(settings, embedder=embedder, clock=clock)
-    deps = backend.deps(Caller(), Meter())
-    await add(deps, source("Note"))
-    yield deps
+    app = App(settings, embedder=embedder, clock=clock)
+    ctx = app.context(Caller(), Meter())
+    await add(ctx, source("Note"))
+    yield ctx
     await embedder.aclose()
-    await backend.aclose()
+    await app.aclose()
 
 
 def _endpoint(vertex: FakeVertexBatch) -> Endpoint:
@@ -100,21 +100,21 @@ def _endpoint(vertex: FakeVertexBatch) -> Endpoint:
     )
 
 
-async def add(deps: Deps, notes: Source) -> None:
+async def add(ctx: Context, notes: Source) -> None:
     """Put a source in, or what has become of it."""
-    await Ingestion(deps.database).save([in_chunks(notes)], deps.clock())
+    await Ingestion(ctx.database).save([in_chunks(notes)], ctx.clock())
 
 
-async def run(deps: Deps, bulk: Bulk, seconds: float = 60) -> Report:
+async def run(ctx: Context, bulk: Bulk, seconds: float = 60) -> Report:
     """One run of what the embed job does."""
     report = Report()
-    await embed_with(bulk, deps, Budget(time.monotonic() + seconds), report)
+    await embed_with(bulk, ctx, Budget(time.monotonic() + seconds), report)
     return report
 
 
-async def embedded(deps: Deps) -> dict[str, list[float]]:
+async def embedded(ctx: Context) -> dict[str, list[float]]:
     """The vectors of the notes that have one, by what the notes say."""
-    found = await chunks_by_content(deps)
+    found = await chunks_by_content(ctx)
     return {
         content: list(data["embedding"]) for content, data in found.items() if "embedding" in data
     }
@@ -125,17 +125,17 @@ def vector(content: str) -> list[float]:
     return list(unit_vector(vector_of(text_of(content), DIMENSION), DIMENSION))
 
 
-async def assert_all_embedded_once(deps: Deps, vertex: FakeVertexBatch, *names: str) -> None:
+async def assert_all_embedded_once(ctx: Context, vertex: FakeVertexBatch, *names: str) -> None:
     """Each note has the vector of its text, none waits, and each was paid for once."""
     contents = [f"{name} {number}." for name in names for number in range(NOTES)]
-    assert {each: pytest.approx(vector(each)) for each in contents} == await embedded(deps)
-    assert await Steps(deps.database).count_pending("embed") == 0
+    assert {each: pytest.approx(vector(each)) for each in contents} == await embedded(ctx)
+    assert await Steps(ctx.database).count_pending("embed") == 0
     assert dict.fromkeys(map(text_of, contents), 1) == vertex.paid
 
 
-async def assert_nothing_left(deps: Deps, storage: FakeCloudStorage) -> None:
+async def assert_nothing_left(ctx: Context, storage: FakeCloudStorage) -> None:
     """No file, and no word of the task."""
-    assert (storage.names("bulk"), await documents(deps, "meta")) == ([], {})
+    assert (storage.names("bulk"), await documents(ctx, "meta")) == ([], {})
 
 
 def without_vector(line: bytes) -> bytes:

@@ -13,14 +13,14 @@ from shared.core.circuit_breaker import Breaker
 from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.fakes.vertex import MODEL
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import chunks
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from tests.support.fakes.vertex import FakeVertex
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
@@ -61,20 +61,20 @@ def generator_of(server: FakeVertex, time_limit: float = 50) -> VertexGenerator:
     )
 
 
-def deps_of(
+def context_for(
     settings: Settings, generator: VertexGenerator | None = None, moment: datetime = NOON
-) -> Deps:
+) -> Context:
     """What a run of the job is given."""
-    backend = Backend(settings, generator=generator, clock=lambda: moment)
-    return backend.deps(Caller(), Meter())
+    app = App(settings, generator=generator, clock=lambda: moment)
+    return app.context(Caller(), Meter())
 
 
-async def bring(deps: Deps, *sources: Source) -> None:
+async def bring(ctx: Context, *sources: Source) -> None:
     """Put sources in, as ingest does."""
-    await Ingestion(deps.database).save([in_chunks(source) for source in sources], NOON)
+    await Ingestion(ctx.database).save([in_chunks(source) for source in sources], NOON)
 
 
-async def cards_of(deps: Deps) -> dict[str, Any]:
+async def cards_of(ctx: Context) -> dict[str, Any]:
     """The card of each chunk that has one, by what it says."""
-    found = (await chunks(deps)).values()
+    found = (await chunks(ctx)).values()
     return {data["content"]: data["knowledge_card"] for data in found if "knowledge_card" in data}

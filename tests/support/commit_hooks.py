@@ -1,4 +1,4 @@
-"""A backend whose commits are watched: each, by its number, may be followed by something else."""
+"""An app whose commits are watched: each, by its number, may be followed by something else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from google.cloud.firestore import AsyncClient, AsyncWriteBatch
 
 from shared.firestore.database import Connection
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,7 +33,7 @@ async def plainly(_commit: int, send: Send) -> Results:
     return await send()
 
 
-class WatchedBackend(Backend):
+class WatchedApp(App):
     """Opens the database through a client that sends each commit as it is told.
 
     Attributes:
@@ -95,7 +95,7 @@ def answer_lost(number: int) -> Around:
 
 
 class _Connection(Connection):
-    def __init__(self, project: str, database: str, watching: WatchedBackend) -> None:
+    def __init__(self, project: str, database: str, watching: WatchedApp) -> None:
         super().__init__(project, database)
         self._names = project, database
         self._watching = watching
@@ -107,7 +107,7 @@ class _Connection(Connection):
 
 
 class _Client(AsyncClient):
-    def __init__(self, watching: WatchedBackend, **names: str) -> None:
+    def __init__(self, watching: WatchedApp, **names: str) -> None:
         super().__init__(**names)
         self._watching = watching
 
@@ -116,7 +116,7 @@ class _Client(AsyncClient):
 
 
 class _Batch(AsyncWriteBatch):
-    def __init__(self, client: AsyncClient, watching: WatchedBackend) -> None:
+    def __init__(self, client: AsyncClient, watching: WatchedApp) -> None:
         super().__init__(client)
         self._watching = watching
 

@@ -18,7 +18,7 @@ from tests.support.stored_documents import documents
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
     Fields = dict[str, Any]
     State = dict[str, dict[str, Fields]]
@@ -60,11 +60,11 @@ TOLD: Final = 30
 _GONE: Final = object()
 
 
-async def state_of(deps: Deps) -> State:
+async def state_of(ctx: Context) -> State:
     """All that a base keeps."""
-    collections = [each.id async for each in deps.database.client.collections()]
+    collections = [each.id async for each in ctx.database.client.collections()]
     return {
-        name: {key: _plain(data, "") for key, data in (await documents(deps, name)).items()}
+        name: {key: _plain(data, "") for key, data in (await documents(ctx, name)).items()}
         for name in sorted(collections)
         if name not in NOT_KEPT
     }

@@ -12,7 +12,7 @@ from shared.core.meter import Meter
 from shared.extractions.outdated import Outdated
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.generator import ScriptedGenerator
 from tests.support.knowledge import in_chunks
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Report
 
     Answers = Mapping[str, Any]
@@ -104,12 +104,12 @@ class Late:
 @asynccontextmanager
 async def reading(
     settings: Settings, generator: ScriptedGenerator | None = None, **more: Any
-) -> AsyncIterator[Deps]:
+) -> AsyncIterator[Context]:
     """What a run of the job may use; meaning is told by words."""
     providers = {"embedder": WordEmbedder(), "generator": generator or scripted()}
-    backend = Backend(settings, **{**providers, **more})
-    yield backend.deps(Caller(), Meter())
-    await backend.aclose()
+    app = App(settings, **{**providers, **more})
+    yield app.context(Caller(), Meter())
+    await app.aclose()
 
 
 def book(name: str, *texts: str, title: str = "") -> Source:
@@ -118,46 +118,46 @@ def book(name: str, *texts: str, title: str = "") -> Source:
     return Source(source_id=name, title=title or name.title(), sections=sections)
 
 
-async def shelve(deps: Deps, *books: Source) -> list[Chunk]:
+async def shelve(ctx: Context, *books: Source) -> list[Chunk]:
     """Put books in, one after the other; return their chunks."""
     chunked = [in_chunks(each) for each in books]
     for each in chunked:
-        await Ingestion(deps.database).save([each], deps.clock())
+        await Ingestion(ctx.database).save([each], ctx.clock())
     return [chunk for each in chunked for chunk in each.chunks]
 
 
-async def run(deps: Deps) -> Report:
+async def run(ctx: Context) -> Report:
     """Run the job to its end."""
-    return await extract(deps, ample())
+    return await extract(ctx, ample())
 
 
-async def read_again(deps: Deps) -> int:
+async def read_again(ctx: Context) -> int:
     """Have all that was read read again, as when extractions get another shape."""
-    return await Outdated(deps.database, version=2).read_again(deps.clock())
+    return await Outdated(ctx.database, version=2).read_again(ctx.clock())
 
 
-async def stored(deps: Deps) -> dict[str, dict[str, Any]]:
+async def stored(ctx: Context) -> dict[str, dict[str, Any]]:
     """All extractions, by their ids."""
-    return await documents(deps, "extractions")
+    return await documents(ctx, "extractions")
 
 
-async def told(deps: Deps) -> dict[str, bool]:
+async def told(ctx: Context) -> dict[str, bool]:
     """What names each extraction, with its chunk's source, and whether it is shown."""
-    found = (await stored(deps)).values()
+    found = (await stored(ctx)).values()
     return {
         f"{_name(each['content'])} ({each['source_id']})": bool(each["facets"]) for each in found
     }
 
 
-async def counts(deps: Deps) -> dict[str, int]:
+async def counts(ctx: Context) -> dict[str, int]:
     """How many extractions topics count, but for those that count none."""
-    topics = (await documents(deps, "topics")).values()
+    topics = (await documents(ctx, "topics")).values()
     return {each["name"]: each["total"] for each in topics if each["total"]}
 
 
-async def waiting(deps: Deps) -> set[str]:
+async def waiting(ctx: Context) -> set[str]:
     """What is said by the chunks that wait for the job, due or not."""
-    chunks = (await documents(deps, "chunks")).values()
+    chunks = (await documents(ctx, "chunks")).values()
     return {each["content"] for each in chunks if "extract" in each.get("pending", {})}
 
 

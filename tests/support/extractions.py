@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.queue import PendingChunk
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from shared.runtime.tool import Tool
 
 TOOLS: Final[dict[str, Tool[Any, Any]]] = {
@@ -82,45 +82,45 @@ def of(chunk: Chunk, content: Content, *topics: str, **other: Any) -> Extraction
     return Extraction(**(said | other))
 
 
-async def hold(deps: Deps, *extractions: Extraction) -> None:
+async def hold(ctx: Context, *extractions: Extraction) -> None:
     """Let chunks hold these extractions, and no others."""
     by_chunk: dict[str, list[Extraction]] = defaultdict(list)
     for each in extractions:
         by_chunk[each.chunk_id].append(each)
     for chunk_id, held in by_chunk.items():
-        await replace(deps, await waiting(deps, chunk_id), held)
+        await replace(ctx, await waiting(ctx, chunk_id), held)
 
 
-async def replace(deps: Deps, chunk: PendingChunk, held: Sequence[Extraction]) -> int:
+async def replace(ctx: Context, chunk: PendingChunk, held: Sequence[Extraction]) -> int:
     """Let a chunk, as it was read, hold these extractions; return whether it was stored."""
     texts = [each.content.text for each in held]
-    vectors = await deps.embedder.embed(texts, Purpose.DOCUMENT) if texts else []
+    vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT) if texts else []
     new = list(zip(held, vectors, strict=True))
-    done = Extractions(deps.database).replacing(chunk, new, deps.embedder.model)
-    return await Steps(deps.database).done("extract", [done])
+    done = Extractions(ctx.database).replacing(chunk, new, ctx.embedder.model)
+    return await Steps(ctx.database).done("extract", [done])
 
 
-async def waiting(deps: Deps, chunk_id: str) -> PendingChunk:
+async def waiting(ctx: Context, chunk_id: str) -> PendingChunk:
     """A chunk, made to wait for the job."""
-    await write(deps, f"chunks/{chunk_id}", {"pending": {"extract": NOON}})
-    found = await Steps(deps.database).pending("extract", deps.clock(), 100)
+    await write(ctx, f"chunks/{chunk_id}", {"pending": {"extract": NOON}})
+    found = await Steps(ctx.database).pending("extract", ctx.clock(), 100)
     return next(each for each in found if each.chunk_id == chunk_id)
 
 
-async def cost(backend: Backend, name: str, /, **arguments: Any) -> tuple[int, int]:
+async def cost(app: App, name: str, /, **arguments: Any) -> tuple[int, int]:
     """Round trips and documents read, of a call that succeeds; it has written nothing."""
-    answer = await call(backend, name, STRANGER, **arguments)
+    answer = await call(app, name, STRANGER, **arguments)
     assert answer.error is None, answer.error
     assert answer.receipt.documents_written == 0
     return answer.receipt.round_trips, answer.receipt.documents_read
 
 
-async def walk(backend: Backend, name: str, /, **arguments: Any) -> list[dict[str, Any]]:
+async def walk(app: App, name: str, /, **arguments: Any) -> list[dict[str, Any]]:
     """All pages of a call."""
     pages: list[dict[str, Any]] = []
     cursor: dict[str, Any] = {}
     for number in count(1):
-        pages.append(await call_result(backend, name, **arguments, **cursor))
+        pages.append(await call_result(app, name, **arguments, **cursor))
         following = pages[-1].get("metadata", pages[-1]).get("next_cursor")
         if following is None:
             return pages

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from shared.index.postings import ListName
     from shared.knowledge.chunk import Chunk
     from shared.pipeline.indexing import Change
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 EMPTY: Final = {"documents": 0, "length": 0}
@@ -67,46 +67,46 @@ class Lists:
             self.names.setdefault(("facets", facet.id), set()).add(name)
 
 
-async def wanted_lists(deps: Deps) -> Lists:
+async def wanted_lists(ctx: Context) -> Lists:
     """The lists made from scratch, of the chunks that exist."""
     lists = Lists()
-    for name, data in (await chunks(deps)).items():
+    for name, data in (await chunks(ctx)).items():
         lists.add(chunk_repository.to_chunk(name, data))
     return lists
 
 
-async def stored_lists(deps: Deps) -> dict[ListName, dict[str, Any]]:
+async def stored_lists(ctx: Context) -> dict[ListName, dict[str, Any]]:
     """The lists as they stand in the database."""
     return {
         (collection, name): data
         for collection in ("lexicon", "facets")
-        for name, data in (await documents(deps, collection)).items()
+        for name, data in (await documents(ctx, collection)).items()
     }
 
 
-async def stored_totals(deps: Deps) -> dict[str, int]:
+async def stored_totals(ctx: Context) -> dict[str, int]:
     """The totals as they stand in the database."""
-    data = (await documents(deps, "meta")).get("lexicon", {})
+    data = (await documents(ctx, "meta")).get("lexicon", {})
     return {name: data.get(name, 0) for name in EMPTY}
 
 
-async def assert_exact(deps: Deps) -> None:
+async def assert_exact(ctx: Context) -> None:
     """The lists are exactly those made from scratch, and nothing is left of what was deleted."""
-    wanted, stored = await wanted_lists(deps), await stored_lists(deps)
+    wanted, stored = await wanted_lists(ctx), await stored_lists(ctx)
     assert wanted.entries == {name: data["postings"] for name, data in stored.items()}
-    await assert_sound(deps)
+    await assert_sound(ctx)
 
 
-async def assert_sound(deps: Deps) -> None:
+async def assert_sound(ctx: Context) -> None:
     """What holds of the lists even where they were cut.
 
     Their counts are exact, what they say is true, and a facet's list misses nothing from its
     `since` on.
     """
-    wanted, stored = await wanted_lists(deps), await stored_lists(deps)
+    wanted, stored = await wanted_lists(ctx), await stored_lists(ctx)
     counts = {name: len(entries) for name, entries in wanted.entries.items()}
     assert counts == {name: data["df"] for name, data in stored.items()}
-    assert wanted.totals == await stored_totals(deps)
+    assert wanted.totals == await stored_totals(ctx)
     for name, data in stored.items():
         entries, held = wanted.entries[name], data["postings"]
         assert held.items() <= entries.items()
@@ -117,7 +117,7 @@ async def assert_sound(deps: Deps) -> None:
             facet = facet_of(name[1], data["name"])
             assert (facet.id, facet.kind, facet.key) == (name[1], data["kind"], data["key"])
             assert data["name"] in wanted.names[name] or facet.kind is not Kind.SOURCE
-    assert await tombstones(deps) == {}
+    assert await tombstones(ctx) == {}
 
 
 class Raced(Indexing):
@@ -136,13 +136,13 @@ class Raced(Indexing):
 class History:
     """What happens to a knowledge base, by chance."""
 
-    def __init__(self, deps: Deps, seed: int, **limits: int) -> None:
+    def __init__(self, ctx: Context, seed: int, **limits: int) -> None:
         """Let it happen to this one."""
-        self.deps = deps
+        self.ctx = ctx
         self.chance = random.Random(seed)  # noqa: S311 - no secret
         self.sources: dict[str, Source] = {}
         self.moment = NOON
-        self.indexing = Raced(deps.database, **limits)
+        self.indexing = Raced(ctx.database, **limits)
 
     async def event(self) -> None:
         """Something."""
@@ -158,15 +158,15 @@ class History:
             self.sources[name] = self._changed(self.sources.get(name) or Source(name, "Bread"))
         chunked = [in_chunks(self.sources[name]) for name in changed]
         self.moment += timedelta(minutes=self.chance.choice([0, 1, 50_000]))
-        await Ingestion(self.deps.database).save(chunked, self.moment)
+        await Ingestion(self.ctx.database).save(chunked, self.moment)
 
     async def index(self) -> None:
         """The job runs to its end."""
-        assert (await index_with(self.indexing, self.deps, ample())).failures == []
+        assert (await index_with(self.indexing, self.ctx, ample())).failures == []
 
     async def begin_to_index(self) -> None:
         """The job runs, and is stopped after its first commit."""
-        await index_with(self.indexing, self.deps, one_step())
+        await index_with(self.indexing, self.ctx, one_step())
 
     async def edit_meanwhile(self) -> None:
         """Sources change while the job holds what it has read."""

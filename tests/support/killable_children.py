@@ -32,13 +32,13 @@ from shared.runtime.invocation import call
 from shared.runtime.job import Budget, run_job
 from shared.workspaces.erasure import MaterialErasure
 from shared.workspaces.repository import Materials
-from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.commit_hooks import WatchedApp, after
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
 _JOBS = {job.name: job for job in (CLUSTER, INGEST_MATERIALS, PURGE, REPAIR)}
 _MAX_KILLED_RUNS: Final = 30
@@ -102,30 +102,30 @@ async def _die() -> None:
 
 async def _run_child(order: dict[str, Any]) -> None:
     settings = Settings(**order["settings"])
-    backend = WatchedBackend(settings, after(order["commits"], _die))
+    app = WatchedApp(settings, after(order["commits"], _die))
     try:
-        await _perform(order, backend)
+        await _perform(order, app)
     finally:
-        await backend.aclose()
+        await app.aclose()
 
 
-async def _perform(order: dict[str, Any], backend: Backend) -> None:
+async def _perform(order: dict[str, Any], app: App) -> None:
     if "job" in order:
-        await run_job(_JOBS[order["job"]], backend)
+        await run_job(_JOBS[order["job"]], app)
         return
     if "ingest" in order:
-        await ingest(backend.deps(Caller(), Meter()), Budget(math.inf))
+        await ingest(app.context(Caller(), Meter()), Budget(math.inf))
         return
     caller = Caller.of(order["user"])
     if "erase" in order:
-        database = backend.deps(caller, Meter()).database
+        database = app.context(caller, Meter()).database
         erasure = MaterialErasure(database, Materials(database, order["user"], order["erase"]))
         await erasure.begin()
         async for _ in erasure.pages():
             pass
         return
     answer = await call(
-        EXTRACT_KEY_INFO, request_of(EXTRACT_KEY_INFO, caller, order["arguments"]), backend
+        EXTRACT_KEY_INFO, request_of(EXTRACT_KEY_INFO, caller, order["arguments"]), app
     )
     if answer.error:
         raise RuntimeError(answer.error.message)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 BAKING = Source(
     source_id="baking",
@@ -55,28 +55,28 @@ def in_chunks(source: Source) -> ChunkedSource:
     return ChunkedSource(source, chunks_of(source, spans))
 
 
-async def put_in(deps: Deps, *sources: Source) -> list[Chunk]:
+async def put_in(ctx: Context, *sources: Source) -> list[Chunk]:
     """Store sources, embed and index them; return their chunks in order."""
     chunked = [in_chunks(source) for source in sources]
-    await Ingestion(deps.database).save(chunked, deps.clock())
-    await embed_all(deps)
-    await index_all(deps)
+    await Ingestion(ctx.database).save(chunked, ctx.clock())
+    await embed_all(ctx)
+    await index_all(ctx)
     return [chunk for each in chunked for chunk in each.chunks]
 
 
-async def embed_all(deps: Deps) -> None:
+async def embed_all(ctx: Context) -> None:
     """Embed whatever waits for it."""
-    await embed(deps, Budget(time.monotonic() + 3600))
+    await embed(ctx, Budget(time.monotonic() + 3600))
 
 
-async def index_all(deps: Deps) -> None:
+async def index_all(ctx: Context) -> None:
     """Index whatever waits for it."""
-    await index(deps, Budget(time.monotonic() + 3600))
+    await index(ctx, Budget(time.monotonic() + 3600))
 
 
-async def write(deps: Deps, path: str, data: dict[str, Any]) -> None:
+async def write(ctx: Context, path: str, data: dict[str, Any]) -> None:
     """Set a document's fields, as a job that does not exist yet would."""
-    await deps.database.client.document(path).set(data, merge=True)
+    await ctx.database.client.document(path).set(data, merge=True)
 
 
 def texts(chunks: Sequence[Chunk]) -> list[str]:

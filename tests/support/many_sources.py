@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 NOON = datetime(2024, 6, 12, 12, tzinfo=UTC)
 """A Wednesday."""
 
 
-async def shelve(deps: Deps, *sources: Source, now: datetime = NOON) -> list[Chunk]:
+async def shelve(ctx: Context, *sources: Source, now: datetime = NOON) -> list[Chunk]:
     """Store sources, or their new state, and index them; return their chunks in order."""
     chunked = [in_chunks(source) for source in sources]
-    await Ingestion(deps.database).save(chunked, now)
-    await index_all(deps)
+    await Ingestion(ctx.database).save(chunked, now)
+    await index_all(ctx)
     return [chunk for each in chunked for chunk in each.chunks]
 
 
-async def index_all(deps: Deps) -> None:
+async def index_all(ctx: Context) -> None:
     """Index whatever waits for it."""
-    await index(deps, Budget(time.monotonic() + 3600))
+    await index(ctx, Budget(time.monotonic() + 3600))
 
 
 def source(source_id: str, *texts: str, dates: Iterable[datetime] = (), **fields: Any) -> Source:
@@ -46,10 +46,10 @@ def source(source_id: str, *texts: str, dates: Iterable[datetime] = (), **fields
     return Source(source_id, sections=tuple(sections), **described)
 
 
-def metered(backend: Backend) -> tuple[Deps, Meter]:
+def metered(app: App) -> tuple[Context, Meter]:
     """The capabilities of a call of its own, and what counts it."""
     meter = Meter()
-    return backend.deps(Caller(), meter), meter
+    return app.context(Caller(), meter), meter
 
 
 def cost(meter: Meter) -> tuple[int, int]:

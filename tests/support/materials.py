@@ -8,7 +8,7 @@ from shared.core.caller import Caller
 from tests.support.tool_calls import call, call_result
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
     from shared.runtime.messages import CallAnswer, WireError
 
 READER: Final = Caller.of("reader")
@@ -21,24 +21,20 @@ BRIDGE: Final = "The bridge was closed for repairs after rust was found in its c
 PAGES: Final = f"{MAST}\n\n{BREAD}\n\n{COMET}\n\n{BRIDGE}"
 
 
-async def extract(
-    backend: Backend, query: str, caller: Caller = READER, **arguments: Any
-) -> CallAnswer:
+async def extract(app: App, query: str, caller: Caller = READER, **arguments: Any) -> CallAnswer:
     """Ask, and return the answer, whatever it is."""
-    return await call(backend, "extract_key_info", caller, query=query, **arguments)
+    return await call(app, "extract_key_info", caller, query=query, **arguments)
 
 
 async def extracted(
-    backend: Backend, query: str, caller: Caller = READER, **arguments: Any
+    app: App, query: str, caller: Caller = READER, **arguments: Any
 ) -> dict[str, Any]:
     """Ask, and return the result."""
-    return await call_result(backend, "extract_key_info", caller, query=query, **arguments)
+    return await call_result(app, "extract_key_info", caller, query=query, **arguments)
 
 
-async def refused(
-    backend: Backend, query: str, caller: Caller = READER, **arguments: Any
-) -> WireError:
+async def refused(app: App, query: str, caller: Caller = READER, **arguments: Any) -> WireError:
     """Ask, and return the error."""
-    answer = await extract(backend, query, caller, **arguments)
+    answer = await extract(app, query, caller, **arguments)
     assert answer.error is not None, answer.result
     return answer.error

@@ -15,7 +15,7 @@ from shared.ai.embedding import Purpose, unit_vector
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, Unavailable
 from shared.core.meter import Meter
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Budget
 from tests.support.database_dump import everything
 from tests.support.extractions import decision, hold, of, warning
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.core.dates import Clock
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Report
     from tests.support.clock import SettableClock
 
@@ -92,14 +92,14 @@ def present() -> Model:
     return Model("words-2", 24)
 
 
-async def fill(backend: Backend) -> None:
+async def fill(app: App) -> None:
     """Put in passages, extractions of them, traces and materials."""
-    deps = of_job(backend)
-    chunks = await put_in(deps, BAKING, SAILING)
-    await hold(deps, of(chunks[0], decision()), of(chunks[1], warning()))
+    ctx = of_job(app)
+    chunks = await put_in(ctx, BAKING, SAILING)
+    await hold(ctx, of(chunks[0], decision()), of(chunks[1], warning()))
     for number in range(3):
-        await call_result(backend, "contribute_trace", **sample(number))
-    await extracted(backend, QUESTION, materials=PAGES, task_id=TASK)
+        await call_result(app, "contribute_trace", **sample(number))
+    await extracted(app, QUESTION, materials=PAGES, task_id=TASK)
 
 
 def all_with(model: str | None, dimension: int) -> dict[str, set[tuple[str | None, int]]]:
@@ -107,32 +107,32 @@ def all_with(model: str | None, dimension: int) -> dict[str, set[tuple[str | Non
     return {name: {(model, dimension)} for name in COLLECTIONS}
 
 
-def opener(settings: Settings, clock: Clock, backends: list[Backend]) -> Callable[[Model], Backend]:
+def opener(settings: Settings, clock: Clock, backends: list[App]) -> Callable[[Model], App]:
     """Opens the database as a process with a model does, and lists what is to be closed."""
 
-    def opened(model: Model) -> Backend:
-        backends.append(Backend(settings, embedder=model, clock=clock))
+    def opened(model: Model) -> App:
+        backends.append(App(settings, embedder=model, clock=clock))
         return backends[-1]
 
     return opened
 
 
-async def filled(backend: Backend) -> Backend:
+async def filled(app: App) -> App:
     """A process that has embedded everything, a while ago."""
-    await fill(backend)
-    backend.connection.caches["embedding_space"].clear()
-    return backend
+    await fill(app)
+    app.connection.caches["embedding_space"].clear()
+    return app
 
 
-def model_of(backend: Backend) -> Model:
+def model_of(app: App) -> Model:
     """Its model."""
-    assert isinstance(backend.embedder, Model)
-    return backend.embedder
+    assert isinstance(app.embedder, Model)
+    return app.embedder
 
 
-def of_job(backend: Backend) -> Deps:
+def of_job(app: App) -> Context:
     """What a run of a job may use."""
-    return backend.deps(Caller(), Meter())
+    return app.context(Caller(), Meter())
 
 
 def brief() -> Budget:
@@ -140,49 +140,49 @@ def brief() -> Budget:
     return Budget(time.monotonic() + 0.5)
 
 
-async def begin(backend: Backend) -> Report:
+async def begin(app: App) -> Report:
     """Announce a move; it is too early to do more."""
-    return await reembed(of_job(backend), brief())
+    return await reembed(of_job(app), brief())
 
 
-async def move(backend: Backend, budget: Budget | None = None) -> Report:
+async def move(app: App, budget: Budget | None = None) -> Report:
     """Run the job for as long as it takes."""
-    return await reembed(of_job(backend), budget or Budget(time.monotonic() + 3600))
+    return await reembed(of_job(app), budget or Budget(time.monotonic() + 3600))
 
 
-async def moved(backend: Backend, clock: SettableClock) -> Report:
+async def moved(app: App, clock: SettableClock) -> Report:
     """Move the base, from the announcement on."""
-    await begin(backend)
+    await begin(app)
     clock.advance(minutes=2)
-    return await move(backend)
+    return await move(app)
 
 
-async def cleared(backend: Backend, clock: SettableClock) -> None:
+async def cleared(app: App, clock: SettableClock) -> None:
     """Let a move come as far as that no vector is left, and none is new."""
-    model = model_of(backend)
+    model = model_of(app)
     model.down = True
-    await begin(backend)
+    await begin(app)
     clock.advance(minutes=2)
     with suppress(Unavailable):
-        await move(backend)
+        await move(app)
     model.down = False
 
 
-async def spaces(backend: Backend) -> dict[str, set[tuple[str | None, int]]]:
+async def spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
     """The models and the lengths of the vectors of each collection; length 0 where none is."""
-    deps = of_job(backend)
+    ctx = of_job(app)
     return {
         collection: {
             (data.get("embedding_model"), len(data.get("embedding", ())))
-            for data in (await documents(deps, collection)).values()
+            for data in (await documents(ctx, collection)).values()
         }
         for collection in COLLECTIONS
     }
 
 
-async def contents(backend: Backend) -> dict[str, Any]:
+async def contents(app: App) -> dict[str, Any]:
     """All that stands in the database, but for when and by which call it was written."""
-    found = await everything(backend.connection.client)
+    found = await everything(app.connection.client)
     return {
         path: {name: _plain(name, value) for name, value in (each.to_dict() or {}).items()}
         for path, each in found.items()

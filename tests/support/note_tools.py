@@ -17,7 +17,7 @@ from shared.runtime.tool import Effect, Tool
 if TYPE_CHECKING:
     from google.cloud.firestore import AsyncDocumentReference
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 PRICE = 1_000
 """What a note costs, in micro-dollars."""
@@ -48,23 +48,23 @@ class Notes(Result):
     texts: list[str] = Field(description="What they say, in order.")
 
 
-def notebook(deps: Deps) -> AsyncDocumentReference:
+def notebook(ctx: Context) -> AsyncDocumentReference:
     """The caller's own, for the task that they work in."""
-    path = f"users/{deps.caller.user_id}/notebook"
-    return deps.database.document(path, deps.caller.task or "notes")
+    path = f"users/{ctx.caller.user_id}/notebook"
+    return ctx.database.document(path, ctx.caller.task or "notes")
 
 
-async def write_note(args: Note, deps: Deps) -> Outcome[Written]:
+async def write_note(args: Note, ctx: Context) -> Outcome[Written]:
     """Add a note to the caller's notebook."""
     if args.then == "refuse":
         raise NotFound("There is no such notebook.")
-    database, notes = deps.database, notebook(deps)
+    database, notes = ctx.database, notebook(ctx)
 
     async def attempt() -> Outcome[Written]:
         seen = await database.get(notes)
         texts = [*(seen.get("texts") if seen.exists else []), args.text]
         outcome = Outcome(Written(number=len(texts)), price=len(args.text))
-        return await deps.commit([put(seen, {"texts": texts})], outcome)
+        return await ctx.commit([put(seen, {"texts": texts})], outcome)
 
     written = await database.until_it_holds(attempt)
     if args.then == "break":
@@ -74,18 +74,18 @@ async def write_note(args: Note, deps: Deps) -> Outcome[Written]:
     return written
 
 
-async def read_notes(_args: Nothing, deps: Deps) -> Notes:
+async def read_notes(_args: Nothing, ctx: Context) -> Notes:
     """Read the caller's notebook."""
-    snapshot = await deps.database.get(notebook(deps))
+    snapshot = await ctx.database.get(notebook(ctx))
     return Notes(texts=snapshot.get("texts") if snapshot.exists else [])
 
 
-async def read_sign(_args: Nothing, _deps: Deps) -> Notes:
+async def read_sign(_args: Nothing, _context: Context) -> Notes:
     """Read what hangs on the door."""
     return Notes(texts=["Welcome."])
 
 
-async def read_fortune(_args: Nothing, _deps: Deps) -> Notes:
+async def read_fortune(_args: Nothing, _context: Context) -> Notes:
     """Read what will be."""
     return Notes(texts=["You will read a lot."])
 

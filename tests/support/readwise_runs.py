@@ -15,7 +15,7 @@ from tests.support.fakes.readwise import TOKEN
 from tests.support.stored_documents import ample, chunks, documents
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from shared.runtime.job import Report
     from tests.support.fakes.readwise import FakeReadwise
 
@@ -28,31 +28,31 @@ def following(readwise: FakeReadwise, project: str, **more: Any) -> Settings:
     return Settings(google_cloud_project=project, **named)
 
 
-async def followed(backend: Backend, meter: Meter | None = None) -> Report:
+async def followed(app: App, meter: Meter | None = None) -> Report:
     """Run ingest once."""
-    return await ingest(backend.deps(Caller(), meter or Meter()), ample())
+    return await ingest(app.context(Caller(), meter or Meter()), ample())
 
 
-async def progress(deps: Deps) -> Progress:
+async def progress(ctx: Context) -> Progress:
     """How far the base follows the library."""
-    return await ReadwiseSync(deps.database).progress()
+    return await ReadwiseSync(ctx.database).progress()
 
 
-async def texts(deps: Deps) -> dict[str, list[str]]:
+async def texts(ctx: Context) -> dict[str, list[str]]:
     """What the base holds: the passages of each source, in order."""
-    found = sorted((await chunks(deps)).values(), key=lambda each: int(each["position"]))
+    found = sorted((await chunks(ctx)).values(), key=lambda each: int(each["position"]))
     held: dict[str, list[str]] = {}
     for each in found:
         held.setdefault(each["source_id"], []).append(each["content"])
-    return {name: held.get(name, []) for name in await documents(deps, "sources")}
+    return {name: held.get(name, []) for name in await documents(ctx, "sources")}
 
 
-async def standing(deps: Deps, *more: str) -> dict[str, dict[str, Any]]:
+async def standing(ctx: Context, *more: str) -> dict[str, dict[str, Any]]:
     """All that ingest wrote, but for the times at which it did; and these collections."""
     return {
         f"{collection}/{name}": {key: _timeless(key, each) for key, each in data.items()}
         for collection in ("sources", "chunks", *more)
-        for name, data in (await documents(deps, collection)).items()
+        for name, data in (await documents(ctx, collection)).items()
     }
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from functions.tools.knowledge.search_kb.tool import Out
     from shared.ai.embedding import Vector
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 FIRST_DAY: Final = datetime(2024, 1, 1, tzinfo=UTC)
 WORDS: Final = (
@@ -63,29 +63,29 @@ def many(texts: Sequence[str], source_id: str = "many", **fields: Any) -> Source
     return Source(source_id, sections=tuple(map(Section, texts)), **described)
 
 
-async def change(deps: Deps, chunk_id: str, **fields: object) -> None:
+async def change(ctx: Context, chunk_id: str, **fields: object) -> None:
     """Set fields of a chunk, as the jobs do that make cards and clusters, and index it again."""
-    reference = deps.database.client.document(f"chunks/{chunk_id}")
-    await reference.update(fields | {"pending.index": deps.clock()})
-    await index_all(deps)
+    reference = ctx.database.client.document(f"chunks/{chunk_id}")
+    await reference.update(fields | {"pending.index": ctx.clock()})
+    await index_all(ctx)
 
 
-async def random_base(deps: Deps, chance: random.Random, sources: int = 9) -> list[Stored]:
+async def random_base(ctx: Context, chance: random.Random, sources: int = 9) -> list[Stored]:
     """A base of passages with tags, authors, dates, cards and clusters at random."""
-    await put_in(deps, *(_random_source(chance, number) for number in range(sources)))
-    client = deps.database.client
+    await put_in(ctx, *(_random_source(chance, number) for number in range(sources)))
+    client = ctx.database.client
     async for snapshot in client.collection("chunks").select([]).stream():
         card = {"summary": "In short.", "takeaways": ["One."]} if chance.random() < 0.5 else None
         clusters = chance.sample(CLUSTERS, chance.choice((0, 1, 1, 2)))
-        fields = {"knowledge_card": card, "cluster_id": clusters, "pending.index": deps.clock()}
+        fields = {"knowledge_card": card, "cluster_id": clusters, "pending.index": ctx.clock()}
         await snapshot.reference.update(fields)
-    await index_all(deps)
-    return await stored(deps)
+    await index_all(ctx)
+    return await stored(ctx)
 
 
-async def stored(deps: Deps) -> list[Stored]:
+async def stored(ctx: Context) -> list[Stored]:
     """Every passage there is."""
-    chunks = deps.database.client.collection("chunks")
+    chunks = ctx.database.client.collection("chunks")
     found = [(each.id, each.to_dict() or {}) async for each in chunks.stream()]
     return [
         Stored(chunk_repository.to_chunk(name, data), tuple(data["embedding"]))
@@ -94,20 +94,20 @@ async def stored(deps: Deps) -> list[Stored]:
     ]
 
 
-async def cut_lists(deps: Deps, collection: str, cap: int) -> None:
+async def cut_lists(ctx: Context, collection: str, cap: int) -> None:
     """Cut all lists of a collection as the index job cuts those that have grown too long."""
-    client = deps.database.client
+    client = ctx.database.client
     names = [(collection, each.id) async for each in client.collection(collection).stream()]
-    await LongLists(deps.database, KNOWLEDGE, cap).shorten(names, keeping(KNOWLEDGE))
+    await LongLists(ctx.database, KNOWLEDGE, cap).shorten(names, keeping(KNOWLEDGE))
 
 
-async def walk(deps: Deps, limit: int = 10, **arguments: Any) -> list[Out]:
+async def walk(ctx: Context, limit: int = 10, **arguments: Any) -> list[Out]:
     """All pages of a call."""
     pages: list[Out] = []
     cursor = None
     for _ in count():
         wanted = {"limit": limit, "cursor": cursor, **arguments}
-        pages.append(await search_kb(In.model_validate(wanted), deps))
+        pages.append(await search_kb(In.model_validate(wanted), ctx))
         cursor = pages[-1].next_cursor
         if cursor is None:
             return pages

@@ -23,7 +23,7 @@ from shared.search.corpus import DatedCorpus
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 NAMES: Final = IndexNames("jotting_lexicon", "jotting_facets", ("meta", "jotting_lexicon"))
 COLLECTION: Final = "jottings"
@@ -59,33 +59,33 @@ def jottings(texts: Sequence[str], *tags: str) -> list[Jotting]:
     ]
 
 
-def corpus(deps: Deps) -> DatedCorpus[Jotting]:
+def corpus(ctx: Context) -> DatedCorpus[Jotting]:
     """All of them, for search."""
-    database = deps.database
+    database = ctx.database
     documents = Documents(database, COLLECTION, ("text", "tags", "dated_at"), _present)
     return DatedCorpus(documents, IndexLists(database, NAMES))
 
 
-async def jot(deps: Deps, *written: Jotting) -> None:
+async def jot(ctx: Context, *written: Jotting) -> None:
     """Write each, in the place of the one of its id if there is one."""
-    await EmbeddingSpace(deps.database).claim(deps.embedder)
+    await EmbeddingSpace(ctx.database).claim(ctx.embedder)
     for each in written:
-        [vector] = await deps.embedder.embed([each.text], Purpose.DOCUMENT)
+        [vector] = await ctx.embedder.embed([each.text], Purpose.DOCUMENT)
         wanted = mark(each)
         said = {"text": each.text, "tags": list(each.tags), "dated_at": each.dated_at}
         found_by = {"embedding": Vector(vector), "facets": [own_facet(each.id), *wanted.facets]}
-        await _save(deps, each.id, said | found_by, wanted)
+        await _save(ctx, each.id, said | found_by, wanted)
 
 
-async def forget(deps: Deps, jotting_id: str) -> None:
+async def forget(ctx: Context, jotting_id: str) -> None:
     """Leave nothing of it that could be found."""
     gone = dict.fromkeys(("text", "embedding", "dated_at"), DELETE_FIELD)
-    await _save(deps, jotting_id, gone | {"facets": []}, NOTHING)
+    await _save(ctx, jotting_id, gone | {"facets": []}, NOTHING)
 
 
-async def _save(deps: Deps, jotting_id: str, fields: dict[str, Any], wanted: Indexed) -> None:
+async def _save(ctx: Context, jotting_id: str, fields: dict[str, Any], wanted: Indexed) -> None:
     """Write it with its lists in one commit, as long as somebody else writes it in between."""
-    database = deps.database
+    database = ctx.database
 
     async def attempt() -> None:
         seen = await database.get(database.document(COLLECTION, jotting_id))

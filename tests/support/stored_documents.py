@@ -13,41 +13,41 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import DocumentSnapshot
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 
-async def snapshots(deps: Deps, collection: str) -> dict[str, DocumentSnapshot[Any]]:
+async def snapshots(ctx: Context, collection: str) -> dict[str, DocumentSnapshot[Any]]:
     """Every document of a collection by its id, with the time of its last write."""
-    found = deps.database.client.collection(collection).stream()
+    found = ctx.database.client.collection(collection).stream()
     return {snapshot.id: snapshot async for snapshot in found}
 
 
-async def documents(deps: Deps, collection: str) -> dict[str, dict[str, Any]]:
+async def documents(ctx: Context, collection: str) -> dict[str, dict[str, Any]]:
     """The fields of every document of a collection, by its id."""
-    found = await snapshots(deps, collection)
+    found = await snapshots(ctx, collection)
     return {name: snapshot.to_dict() or {} for name, snapshot in found.items()}
 
 
-async def chunks(deps: Deps) -> dict[str, dict[str, Any]]:
+async def chunks(ctx: Context) -> dict[str, dict[str, Any]]:
     """The fields of every chunk that says something, by its id: those deleted say nothing."""
-    found = await documents(deps, "chunks")
+    found = await documents(ctx, "chunks")
     return {name: data for name, data in found.items() if "content" in data}
 
 
-async def tombstones(deps: Deps) -> dict[str, dict[str, Any]]:
+async def tombstones(ctx: Context) -> dict[str, dict[str, Any]]:
     """What is left of the chunks that were deleted, by their ids."""
-    found = await documents(deps, "chunks")
+    found = await documents(ctx, "chunks")
     return {name: data for name, data in found.items() if "deleted_at" in data}
 
 
-async def chunks_by_content(deps: Deps) -> dict[str, dict[str, Any]]:
+async def chunks_by_content(ctx: Context) -> dict[str, dict[str, Any]]:
     """The fields of every chunk that says something, by what it says."""
-    return {data["content"]: data for data in (await chunks(deps)).values()}
+    return {data["content"]: data for data in (await chunks(ctx)).values()}
 
 
-async def leases(deps: Deps) -> set[str]:
+async def leases(ctx: Context) -> set[str]:
     """The jobs whose lease is held."""
-    return set(await documents(deps, "leases"))
+    return set(await documents(ctx, "leases"))
 
 
 def ample() -> Budget:

@@ -14,7 +14,7 @@ from tests.support.materials import READER, refused
 from tests.support.tool_calls import call
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
     from shared.runtime.messages import CallAnswer, WireError
     from tests.support.fakes.openai import FakeOpenAI
 
@@ -53,11 +53,11 @@ def fields_with(fake: FakeOpenAI, project: str, **more: Any) -> dict[str, Any]:
 
 
 async def asked(
-    backend: Backend, seconds: float = 30.0, caller: Caller = READER, **arguments: Any
+    app: App, seconds: float = 30.0, caller: Caller = READER, **arguments: Any
 ) -> CallAnswer:
     """Ask `QUERY`, if nothing else, and return the answer that comes within so many seconds."""
     arguments = {"query": QUERY} | arguments
-    return await call(backend, "extract_key_info", caller, seconds=seconds, **arguments)
+    return await call(app, "extract_key_info", caller, seconds=seconds, **arguments)
 
 
 def embedded(fake: FakeOpenAI) -> list[str]:
@@ -65,12 +65,12 @@ def embedded(fake: FakeOpenAI) -> list[str]:
     return [text for each in fake.calls for text in each.texts if text.startswith("Thing")]
 
 
-async def contents(backend: Backend, caller: Caller = READER) -> dict[str, dict[str, Any]]:
+async def contents(app: App, caller: Caller = READER) -> dict[str, dict[str, Any]]:
     """All that stands under a user's tasks, but for when, and in which arrival, it was written.
 
     What is left of an arrival that no document names keeps its name.
     """
-    client = backend.deps(Caller(), Meter()).database.client
+    client = app.context(Caller(), Meter()).database.client
     found: dict[str, dict[str, Any]] = {}
     async for task in client.collection(f"users/{caller.user_id}/rag_tasks").list_documents():
         seen = await task.get()
@@ -88,24 +88,24 @@ async def contents(backend: Backend, caller: Caller = READER) -> dict[str, dict[
     return {_unnamed(name, arrivals): fields for name, fields in found.items()}
 
 
-async def with_vectors(backend: Backend) -> set[str]:
+async def with_vectors(app: App) -> set[str]:
     """The texts of the passages that are stored with a vector."""
-    found = await contents(backend)
+    found = await contents(app)
     return {each["text"] for each in found.values() if "embedding" in each}
 
 
-async def answers_kept(backend: Backend, caller: Caller = READER) -> list[dict[str, Any]]:
+async def answers_kept(app: App, caller: Caller = READER) -> list[dict[str, Any]]:
     """The answers that are kept for calls that may be sent again."""
-    client = backend.deps(Caller(), Meter()).database.client
+    client = app.context(Caller(), Meter()).database.client
     replays = client.collection(f"users/{caller.user_id}/replays")
     return [each.to_dict() or {} async for each in replays.stream()]
 
 
-async def assert_nothing_found(backend: Backend, *materials: str, **where: Any) -> None:
+async def assert_nothing_found(app: App, *materials: str, **where: Any) -> None:
     """No search finds anything of these materials, nor of the task."""
-    assert "NOT_FOUND" == (await refused(backend, QUERY, scope="task", **where)).code
+    assert "NOT_FOUND" == (await refused(app, QUERY, scope="task", **where)).code
     for text in materials:
-        assert "NOT_FOUND" == (await refused(backend, QUERY, document=id_of(text), **where)).code
+        assert "NOT_FOUND" == (await refused(app, QUERY, document=id_of(text), **where)).code
 
 
 def assert_says_to_call_again(error: WireError | None) -> None:

@@ -16,14 +16,14 @@ from tests.support.traces import stored
 
 if TYPE_CHECKING:
     from shared.index.postings import ListName
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
 
-async def assert_exact(backend: Backend) -> None:
+async def assert_exact(app: App) -> None:
     """The lists are those made from scratch of what is neither withdrawn nor replaced."""
     wanted: dict[ListName, dict[str, int]] = {}
     totals = Counter({"documents": 0, "length": 0})
-    for trace_id, data in (await stored(backend, "traces")).items():
+    for trace_id, data in (await stored(app, "traces")).items():
         trace = to_trace(trace_id, data)
         if not trace.is_listed:
             assert ([], {}) == (data["facets"], data["indexed"]["terms"])
@@ -42,7 +42,7 @@ async def assert_exact(backend: Backend) -> None:
     lists = {
         (collection, name): data
         for collection in ("trace_lexicon", "trace_facets")
-        for name, data in (await stored(backend, collection)).items()
+        for name, data in (await stored(app, collection)).items()
     }
     held = {name: data["postings"] for name, data in lists.items() if data["postings"]}
     assert wanted == held
@@ -50,7 +50,7 @@ async def assert_exact(backend: Backend) -> None:
         name: data["df"] for name, data in lists.items()
     }
     assert all(len(data["postings"]) <= data["held"] for data in lists.values())
-    kept = (await stored(backend, "meta")).get("trace_lexicon", {})
+    kept = (await stored(app, "meta")).get("trace_lexicon", {})
     assert {name: totals[name] for name in ("documents", "length")} == (
         {"documents": 0, "length": 0} | kept
     )
@@ -60,9 +60,9 @@ async def assert_exact(backend: Backend) -> None:
             assert (facet.id, "tag", facet.key) == (name, data["kind"], data["key"])
 
 
-async def ballots(backend: Backend, trace_id: str) -> dict[str, dict[str, Any]]:
+async def ballots(app: App, trace_id: str) -> dict[str, dict[str, Any]]:
     """The votes on a trace as they are stored, by who voted."""
-    return await stored(backend, f"traces/{trace_id}/votes")
+    return await stored(app, f"traces/{trace_id}/votes")
 
 
 def summed(votes: dict[str, dict[str, Any]], revision: int) -> Tally:
@@ -75,15 +75,15 @@ def summed(votes: dict[str, dict[str, Any]], revision: int) -> Tally:
     return tally
 
 
-async def assert_sums(backend: Backend) -> None:
+async def assert_sums(app: App) -> None:
     """Every trace's sums are those of its votes, and every record that of its contributor's."""
     records: dict[str, Counter[str]] = {}
-    for trace_id, data in (await stored(backend, "traces")).items():
-        cast = await ballots(backend, trace_id)
+    for trace_id, data in (await stored(app, "traces")).items():
+        cast = await ballots(app, trace_id)
         assert summed(cast, data["text_revision"]) == Tally(**data["tally"])
         heads = Counter(each["vote"] for each in cast.values())
         records[data["contributor"]] = records.get(data["contributor"], Counter()) + heads
-    kept = await stored(backend, "contributors")
+    kept = await stored(app, "contributors")
     for user in records.keys() | kept.keys():
         assert {"up": records[user]["up"], "down": records[user]["down"]} == (
             {"up": 0, "down": 0} | kept.get(user, {})

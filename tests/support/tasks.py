@@ -9,7 +9,7 @@ from shared.tasks.contract import ENVELOPE
 from tests.support.tool_calls import call, call_error, call_result
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
     from shared.runtime.messages import CallAnswer
 
 NOON: Final = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -17,53 +17,53 @@ NOON: Final = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
 
 async def ask(
-    backend: Backend, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
+    app: App, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> CallAnswer:
     """Call a tool at a moment."""
-    backend.clock = lambda: now
-    return await call(backend, name, user, **arguments)
+    app.clock = lambda: now
+    return await call(app, name, user, **arguments)
 
 
 async def did(
-    backend: Backend, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
+    app: App, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> dict[str, Any]:
     """The data of a call that succeeds."""
-    backend.clock = lambda: now
-    return await call_result(backend, name, user, **arguments)
+    app.clock = lambda: now
+    return await call_result(app, name, user, **arguments)
 
 
 async def refused(
-    backend: Backend, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
+    app: App, name: str, user: str = "anna", /, *, now: datetime = NOON, **arguments: Any
 ) -> dict[str, Any]:
     """The error of a call that fails, as the family tells it."""
-    backend.clock = lambda: now
-    return ENVELOPE.error(await call_error(backend, name, user, **arguments))
+    app.clock = lambda: now
+    return ENVELOPE.error(await call_error(app, name, user, **arguments))
 
 
-async def add(backend: Backend, *titles: str, user: str = "anna", **more: Any) -> list[str]:
+async def add(app: App, *titles: str, user: str = "anna", **more: Any) -> list[str]:
     """Add tasks one by one; return their ids."""
-    added = [await did(backend, "add_task", user, title=title, **more) for title in titles]
+    added = [await did(app, "add_task", user, title=title, **more) for title in titles]
     return [each["task"]["task_id"] for each in added]
 
 
-async def listed(backend: Backend, user: str = "anna", **arguments: Any) -> list[dict[str, Any]]:
+async def listed(app: App, user: str = "anna", **arguments: Any) -> list[dict[str, Any]]:
     """All pages of a list, each of at most three tasks unless a limit is given."""
     tasks: list[dict[str, Any]] = []
     page: dict[str, Any] = {}
     while not tasks or "next_cursor" in page:
         more = {"cursor": page["next_cursor"]} if page else {}
-        page = await did(backend, "list_tasks", user, **({"limit": 3} | arguments | more))
+        page = await did(app, "list_tasks", user, **({"limit": 3} | arguments | more))
         tasks += page["tasks"]
         if "next_cursor" not in page:
             break
     return tasks
 
 
-async def ids(backend: Backend, user: str = "anna", **arguments: Any) -> list[str]:
+async def ids(app: App, user: str = "anna", **arguments: Any) -> list[str]:
     """The ids of all tasks in a list."""
-    return [each["task_id"] for each in await listed(backend, user, **arguments)]
+    return [each["task_id"] for each in await listed(app, user, **arguments)]
 
 
-async def taken_back(backend: Backend, outcome: dict[str, Any], user: str = "anna") -> Any:
+async def taken_back(app: App, outcome: dict[str, Any], user: str = "anna") -> Any:
     """Make the call that takes back what another did."""
-    return await did(backend, outcome["undo"]["tool"], user, **outcome["undo"]["arguments"])
+    return await did(app, outcome["undo"]["tool"], user, **outcome["undo"]["arguments"])

@@ -15,7 +15,7 @@ from shared.runtime import invocation
 from shared.runtime.messages import CallRequest
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
     from shared.runtime.messages import CallAnswer, WireError
     from shared.runtime.tool import Tool
 
@@ -44,7 +44,7 @@ def request_of(
 
 
 async def call(
-    backend: Backend,
+    app: App,
     name: str,
     user: str | Caller | None = ANNA,
     /,
@@ -55,36 +55,34 @@ async def call(
     """Call a tool as a user, or as a stranger."""
     caller = user if isinstance(user, Caller) else Caller.of(user) if user else Caller()
     tool = tool_named(name)
-    return await invocation.call(
-        tool, request_of(tool, caller, arguments, seconds=seconds), backend
-    )
+    return await invocation.call(tool, request_of(tool, caller, arguments, seconds=seconds), app)
 
 
 async def call_result(
-    backend: Backend, name: str, user: str | Caller | None = ANNA, /, **arguments: Any
+    app: App, name: str, user: str | Caller | None = ANNA, /, **arguments: Any
 ) -> dict[str, Any]:
     """Assert that a call succeeds; return its result."""
-    answer = await call(backend, name, user, **arguments)
+    answer = await call(app, name, user, **arguments)
     assert answer.error is None, answer.error
     assert answer.result is not None
     return answer.result
 
 
 async def call_error(
-    backend: Backend, name: str, user: str | Caller | None = ANNA, /, **arguments: Any
+    app: App, name: str, user: str | Caller | None = ANNA, /, **arguments: Any
 ) -> WireError:
     """Assert that a call fails and writes nothing; return its error."""
-    answer = await call(backend, name, user, **arguments)
+    answer = await call(app, name, user, **arguments)
     assert answer.error is not None, answer.result
     assert answer.receipt.documents_written == 0
     return answer.error
 
 
 async def call_text(
-    backend: Backend, name: str, user: str | Caller | None = ANNA, /, **arguments: Any
+    app: App, name: str, user: str | Caller | None = ANNA, /, **arguments: Any
 ) -> str:
     """What a call that succeeds says to who reads."""
-    answer = await call(backend, name, user, **arguments)
+    answer = await call(app, name, user, **arguments)
     assert answer.error is None, answer.error
     assert answer.text is not None
     return answer.text

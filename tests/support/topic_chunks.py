@@ -16,7 +16,7 @@ from tests.support.stored_documents import chunks, documents
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 THEMES: Final = {
     "bread": "dough flour yeast oven crust kneading starter proofing loaf baguette",
@@ -48,47 +48,47 @@ def passage(theme: str, number: int) -> str:
     return " ".join(chance.sample(THEMES[theme].split(), WORDS)) + f" {theme}{number}."
 
 
-async def put_in(deps: Deps, *sources: Source) -> None:
+async def put_in(ctx: Context, *sources: Source) -> None:
     """Store sources as they are now, and embed them."""
-    await Ingestion(deps.database).save([in_chunks(each) for each in sources], deps.clock())
-    await embed_all(deps)
+    await Ingestion(ctx.database).save([in_chunks(each) for each in sources], ctx.clock())
+    await embed_all(ctx)
 
 
-async def take_out(deps: Deps, source: Source) -> None:
+async def take_out(ctx: Context, source: Source) -> None:
     """Delete a source with all its passages."""
-    await Ingestion(deps.database).save([in_chunks(replace(source, sections=()))], deps.clock())
+    await Ingestion(ctx.database).save([in_chunks(replace(source, sections=()))], ctx.clock())
 
 
-async def topics(deps: Deps) -> dict[str, set[str]]:
+async def topics(ctx: Context) -> dict[str, set[str]]:
     """The sources whose passages belong to each topic."""
     found: dict[str, set[str]] = {}
-    for data in (await chunks(deps)).values():
+    for data in (await chunks(ctx)).values():
         for name in data.get("cluster_id") or ():
             found.setdefault(name, set()).add(data["source_id"])
     return found
 
 
-async def sizes(deps: Deps) -> tuple[dict[str, int], dict[str, int]]:
+async def sizes(ctx: Context) -> tuple[dict[str, int], dict[str, int]]:
     """How large each topic is said to be, and how many passages belong to it."""
     counted: dict[str, int] = {}
-    for data in (await chunks(deps)).values():
+    for data in (await chunks(ctx)).values():
         for name in data.get("cluster_id") or ():
             counted[name] = counted.get(name, 0) + 1
-    said = {name: data["size"] for name, data in (await documents(deps, "clusters")).items()}
+    said = {name: data["size"] for name, data in (await documents(ctx, "clusters")).items()}
     return said, counted
 
 
-async def waiting(deps: Deps) -> int:
+async def waiting(ctx: Context) -> int:
     """How many passages wait to be put among topics."""
-    return sum("cluster" in data["pending"] for data in (await documents(deps, "chunks")).values())
+    return sum("cluster" in data["pending"] for data in (await documents(ctx, "chunks")).values())
 
 
-async def standing(deps: Deps) -> dict[str, dict[str, Any]]:
+async def standing(ctx: Context) -> dict[str, dict[str, Any]]:
     """All that the job has to do with."""
     return {
         f"{collection}/{name}": data
         for collection in ("chunks", "clusters", "meta")
-        for name, data in (await documents(deps, collection)).items()
+        for name, data in (await documents(ctx, collection)).items()
     }
 
 

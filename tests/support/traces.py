@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.core.dates import Clock
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
     from shared.runtime.messages import CallRequest
 
 FIELDS: Final = ("title", "context_text", "solution_text", "tags")
@@ -52,57 +52,55 @@ def sample(number: int, **other: Any) -> dict[str, Any]:
     return samples()[number] | other
 
 
-async def contribute(backend: Backend, number: int = 0, user: str = ANNA, **other: Any) -> str:
+async def contribute(app: App, number: int = 0, user: str = ANNA, **other: Any) -> str:
     """Contribute a sample; return its id."""
-    result = await call_result(backend, "contribute_trace", user, **sample(number, **other))
+    result = await call_result(app, "contribute_trace", user, **sample(number, **other))
     assert not result["duplicate"], result
     return str(result["trace_id"])
 
 
-async def plant(backend: Backend, title: str) -> str:
+async def plant(app: App, title: str) -> str:
     """Store a trace past the search for duplicates."""
-    deps = backend.deps(Caller.of(ANNA), Meter())
+    ctx = app.context(Caller.of(ANNA), Meter())
     trace = Trace(
         trace_id=title.replace(" ", "-"),
         writing=Writing(title=title, context_text="It jams.", solution_text="Oil it."),
         contributor=ANNA,
-        created_at=deps.clock(),
-        updated_at=deps.clock(),
+        created_at=ctx.clock(),
+        updated_at=ctx.clock(),
     )
-    entry = await index_entry(trace, deps)
-    await deps.database.commit(Traces(deps.database).contributed(trace, entry))
+    entry = await index_entry(trace, ctx)
+    await ctx.database.commit(Traces(ctx.database).contributed(trace, entry))
     return trace.trace_id
 
 
-async def vote(backend: Backend, trace_id: str, user: str, **how: Any) -> dict[str, Any]:
+async def vote(app: App, trace_id: str, user: str, **how: Any) -> dict[str, Any]:
     """Vote, up unless said otherwise."""
     return await call_result(
-        backend, "vote_trace", user, trace_id=trace_id, **({"vote_type": "up"} | how)
+        app, "vote_trace", user, trace_id=trace_id, **({"vote_type": "up"} | how)
     )
 
 
-async def votes(
-    backend: Backend, trace_id: str, number: int, kind: str = "voter", **how: Any
-) -> None:
+async def votes(app: App, trace_id: str, number: int, kind: str = "voter", **how: Any) -> None:
     """Vote as so many newcomers, one after the other."""
     for each in range(number):
-        await vote(backend, trace_id, f"{kind}{each}", **how)
+        await vote(app, trace_id, f"{kind}{each}", **how)
 
 
-async def found(backend: Backend, user: str | None = STRANGER, /, **arguments: Any) -> list[str]:
+async def found(app: App, user: str | None = STRANGER, /, **arguments: Any) -> list[str]:
     """The ids of a search's first page, if anything fits."""
-    result = await call_result(backend, "search_traces", user, **arguments)
+    result = await call_result(app, "search_traces", user, **arguments)
     return ids([result]) if result["matches"] else []
 
 
 async def walk(
-    backend: Backend, name: str, user: str | None = STRANGER, /, **arguments: Any
+    app: App, name: str, user: str | None = STRANGER, /, **arguments: Any
 ) -> list[dict[str, Any]]:
     """All pages of a call."""
     pages: list[dict[str, Any]] = []
     for _ in count():
         more = {"cursor": pages[-1]["next_cursor"]} if pages else {}
-        pages.append(await call_result(backend, name, user, **arguments, **more))
+        pages.append(await call_result(app, name, user, **arguments, **more))
         if "next_cursor" not in pages[-1]:
             return pages
         assert len(pages) <= 200, "a walk that does not end"
@@ -114,18 +112,18 @@ def ids(pages: Iterable[dict[str, Any]]) -> list[str]:
     return [hit["trace_id"] for page in pages for hit in page["results"]]
 
 
-async def tags(backend: Backend, **arguments: Any) -> dict[str, int]:
+async def tags(app: App, **arguments: Any) -> dict[str, int]:
     """The tags of all pages, with their counts."""
-    pages = await walk(backend, "list_tags", **arguments)
+    pages = await walk(app, "list_tags", **arguments)
     return {tag["name"]: tag["count"] for page in pages for tag in page["tags"]}
 
 
-async def take_back(backend: Backend, result: dict[str, Any], user: str = ANNA) -> dict[str, Any]:
+async def take_back(app: App, result: dict[str, Any], user: str = ANNA) -> dict[str, Any]:
     """Make the call that takes back what another did."""
-    return await call_result(backend, result["undo"]["tool"], user, **result["undo"]["arguments"])
+    return await call_result(app, result["undo"]["tool"], user, **result["undo"]["arguments"])
 
 
-async def stored(backend: Backend, collection: str) -> dict[str, dict[str, Any]]:
+async def stored(app: App, collection: str) -> dict[str, dict[str, Any]]:
     """The fields of every document of a collection, by its id."""
-    snapshots = backend.connection.client.collection(collection).stream()
+    snapshots = app.connection.client.collection(collection).stream()
     return {snapshot.id: snapshot.to_dict() or {} async for snapshot in snapshots}

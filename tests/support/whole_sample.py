@@ -27,7 +27,7 @@ from functions.jobs.repair.job import JOB as REPAIR
 from functions.jobs.trust.job import JOB as TRUST
 from infra.local.local_database import SAMPLE
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.fakes.vertex import (
@@ -241,11 +241,11 @@ def settings_of(project: str, readwise: FakeReadwise, vertex: FakeVertex) -> Set
 
 
 @asynccontextmanager
-async def opened(settings: Settings, clock: Clock) -> AsyncIterator[Backend]:
+async def opened(settings: Settings, clock: Clock) -> AsyncIterator[App]:
     """A process of a deployment."""
-    backend = Backend(settings, clock=clock)
-    yield backend
-    await backend.aclose()
+    app = App(settings, clock=clock)
+    yield app
+    await app.aclose()
 
 
 async def run_all(settings: Settings, clock: Clock) -> dict[str, Report]:
@@ -255,7 +255,7 @@ async def run_all(settings: Settings, clock: Clock) -> dict[str, Report]:
 
 async def run_one(job: Job, settings: Settings, clock: Clock) -> Report:
     """Run a job to its end."""
-    async with opened(settings, clock) as backend:
-        report = await run_job(job, backend)
+    async with opened(settings, clock) as app:
+        report = await run_job(job, app)
     assert isinstance(report, Report)
     return report

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.workspaces.erasure import MaterialErasure
 from shared.workspaces.repository import Materials
 from tests.support.database_dump import everything
@@ -19,55 +19,53 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from tests.support.clock import SettableClock
 
 QUESTION: Final = "What was struck by lightning?"
 
 
 @asynccontextmanager
-async def opened(settings: Settings, day: SettableClock) -> AsyncIterator[Backend]:
+async def opened(settings: Settings, day: SettableClock) -> AsyncIterator[App]:
     """A database on this day, with an embedder that costs nothing."""
-    backend = Backend(settings, clock=day, embedder=WordEmbedder())
-    yield backend
-    await backend.aclose()
+    app = App(settings, clock=day, embedder=WordEmbedder())
+    yield app
+    await app.aclose()
 
 
 async def bring(
-    backend: Backend, task: str, text: str = PAGES, caller: Caller = READER, **more: Any
+    app: App, task: str, text: str = PAGES, caller: Caller = READER, **more: Any
 ) -> dict[str, Any]:
     """Bring materials to a task."""
-    return await extracted(
-        backend, QUESTION, caller, materials=text, task_id=task, top_k=20, **more
-    )
+    return await extracted(app, QUESTION, caller, materials=text, task_id=task, top_k=20, **more)
 
 
-def of_job(backend: Backend) -> Deps:
+def of_job(app: App) -> Context:
     """What a job may use."""
-    return backend.deps(Caller(), Meter())
+    return app.context(Caller(), Meter())
 
 
-def task_of(deps: Deps, task: str, user: str = "reader") -> Materials:
+def task_of(ctx: Context, task: str, user: str = "reader") -> Materials:
     """What a user brought to a task."""
-    return Materials(deps.database, user, task)
+    return Materials(ctx.database, user, task)
 
 
-def erasure_of(deps: Deps, task: str, user: str = "reader") -> MaterialErasure:
+def erasure_of(ctx: Context, task: str, user: str = "reader") -> MaterialErasure:
     """What erases it."""
-    return MaterialErasure(deps.database, task_of(deps, task, user))
+    return MaterialErasure(ctx.database, task_of(ctx, task, user))
 
 
-async def erase(deps: Deps, task: str, user: str = "reader") -> None:
+async def erase(ctx: Context, task: str, user: str = "reader") -> None:
     """Erase a task to its end."""
-    erasure = erasure_of(deps, task, user)
+    erasure = erasure_of(ctx, task, user)
     assert await erasure.begin()
     async for _ in erasure.pages():
         pass
 
 
-async def stored(deps: Deps, below: str = "") -> dict[str, datetime]:
+async def stored(ctx: Context, below: str = "") -> dict[str, datetime]:
     """When each document below a path was last written, by its own path."""
-    contents = await everything(deps.database.client)
+    contents = await everything(ctx.database.client)
     return {
         path: snapshot.update_time for path, snapshot in contents.items() if path.startswith(below)
     }

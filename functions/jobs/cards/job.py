@@ -13,14 +13,14 @@ from shared.core.errors import InvalidInput
 from shared.knowledge.cards import STEP, Cards, card_change
 from shared.knowledge.queue import MAX_TRIES, Done, Steps
 from shared.pipeline.worker import AT_ONCE, PAGE, Work, parked_chunks, work_off
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
     from shared.ai.generation import Generator
     from shared.knowledge.chunk import KnowledgeCard
     from shared.knowledge.queue import PendingChunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
 BY_MODEL: Final = "by language model"
@@ -28,7 +28,7 @@ BY_EXTRACTION: Final = "extractive"
 """What the report counts, beside all."""
 
 
-async def cards(deps: Deps, budget: Budget) -> Report:
+async def cards(ctx: Context, budget: Budget) -> Report:
     """Make the cards of chunks that wait for one, by the language model where one is configured.
 
     A chunk whose text changes waits for another card. What the model refuses for good, or cannot
@@ -38,64 +38,64 @@ async def cards(deps: Deps, budget: Budget) -> Report:
         CarrelError: The language model or the database fails for any chunk.
     """
     report = Report()
-    generator = deps.generator
+    generator = ctx.generator
     work = Work(
         step=STEP,
         counted="cards",
-        make=partial(_make, deps=deps, report=report),
-        probe=partial(_probe, deps=deps),
+        make=partial(_make, ctx=ctx, report=report),
+        probe=partial(_probe, ctx=ctx),
         at_once=AT_ONCE if generator else PAGE,  # what takes no time is stored a page at a time
     )
-    await work_off(work, deps, budget, report)
+    await work_off(work, ctx, budget, report)
     return report
 
 
-async def renew(deps: Deps) -> int:
+async def renew(ctx: Context) -> int:
     """Let all cards be made again that another model made than the one that would make them now."""
-    return await Cards(deps.database).renew(partial(_maker, deps=deps), deps.clock())
+    return await Cards(ctx.database).renew(partial(_maker, ctx=ctx), ctx.clock())
 
 
-def _maker(content: str, deps: Deps) -> str:
-    generator = _asked_about(content, deps)
+def _maker(content: str, ctx: Context) -> str:
+    generator = _asked_about(content, ctx)
     return generator.model if generator else EXTRACTIVE
 
 
-def _asked_about(content: str, deps: Deps) -> Generator | None:
+def _asked_about(content: str, ctx: Context) -> Generator | None:
     """The language model, where there is one and the passage is a matter for it."""
-    return deps.generator if len(content.strip()) >= LEAST else None
+    return ctx.generator if len(content.strip()) >= LEAST else None
 
 
-async def _make(chunk: PendingChunk, deps: Deps, report: Report) -> Done:
-    generator = _asked_about(chunk.content, deps)
+async def _make(chunk: PendingChunk, ctx: Context, report: Report) -> Done:
+    generator = _asked_about(chunk.content, ctx)
     if generator:
-        card = await _written(chunk, generator, deps)
+        card = await _written(chunk, generator, ctx)
         if card:
             report.counts[BY_MODEL] += 1
-            return Done(chunk, card_change(card, generator.model, deps.clock()))
+            return Done(chunk, card_change(card, generator.model, ctx.clock()))
     report.counts[BY_EXTRACTION] += 1
     card = extractive_card(chunk.content, chunk.title)
-    return Done(chunk, card_change(card, EXTRACTIVE, deps.clock()))
+    return Done(chunk, card_change(card, EXTRACTIVE, ctx.clock()))
 
 
-async def _written(chunk: PendingChunk, generator: Generator, deps: Deps) -> KnowledgeCard | None:
+async def _written(chunk: PendingChunk, generator: Generator, ctx: Context) -> KnowledgeCard | None:
     """The card that the model writes; None if it never will, though it works for other texts."""
     try:
-        return await generate_card(generator, chunk.title, chunk.content, deps.meter)
+        return await generate_card(generator, chunk.title, chunk.content, ctx.meter)
     except (InvalidInput, BadAnswer) as error:
         if isinstance(error, BadAnswer) and chunk.tries + 1 < MAX_TRIES:
             raise
-    await probe(generator, deps.meter)
+    await probe(generator, ctx.meter)
     return None
 
 
-async def _probe(deps: Deps) -> None:
-    if deps.generator:
-        await probe(deps.generator, deps.meter)
+async def _probe(ctx: Context) -> None:
+    if ctx.generator:
+        await probe(ctx.generator, ctx.meter)
 
 
-async def waiting(deps: Deps) -> int:
+async def waiting(ctx: Context) -> int:
     """How many chunks wait for a card."""
-    return await Steps(deps.database).count_pending(STEP)
+    return await Steps(ctx.database).count_pending(STEP)
 
 
 JOB = Job(
@@ -106,5 +106,5 @@ JOB = Job(
     schedule="*/30 * * * *",
     parking=parked_chunks(STEP),
     renew=renew,
-    needs=frozenset({Need.GENERATION}),
+    capabilities=frozenset({Capability.GENERATION}),
 )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.knowledge.clustering_repository import Clustering
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Report
 
 MOST: Final = 200_000
@@ -61,21 +61,21 @@ class Standing:
         return self.clustering is not None and self.clustering.model == self.model
 
 
-async def standing(model: str, deps: Deps) -> Standing:
+async def standing(model: str, ctx: Context) -> Standing:
     """Look: three reads, and one for every thousand passages that wait or belong to a topic."""
     clustering, waiting, members = await asyncio.gather(
-        Clusterings(deps.database).present(),
-        Steps(deps.database).count_pending("cluster"),
-        Clusterings(deps.database).count_members(),
+        Clusterings(ctx.database).present(),
+        Steps(ctx.database).count_pending("cluster"),
+        Clusterings(ctx.database).count_members(),
     )
     return Standing(model, clustering, waiting, members)
 
 
-async def is_due(now: Standing, deps: Deps, report: Report) -> bool:
+async def is_due(now: Standing, ctx: Context, report: Report) -> bool:
     """Whether topics are to be made anew, and can be; if they cannot, the report says why."""
-    if not wanted(now, deps.clock()):
+    if not wanted(now, ctx.clock()):
         return False
-    passages = await Clusterings(deps.database).count_embedded(now.model)
+    passages = await Clusterings(ctx.database).count_embedded(now.model)
     if passages < FEWEST:
         report.note = TOO_FEW
     elif passages > MOST:

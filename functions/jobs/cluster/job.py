@@ -8,16 +8,16 @@ from functions.jobs.cluster.model_names import name_topics
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.clustering_repository import Clusterings
 from shared.knowledge.queue import Steps
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
     from functions.jobs.cluster.due import Standing
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
 
-async def cluster(deps: Deps, budget: Budget) -> Report:
+async def cluster(ctx: Context, budget: Budget) -> Report:
     """Bring the topics to what the passages are.
 
     Where little has changed, new passages are put among the present topics. Where enough has, or
@@ -34,31 +34,31 @@ async def cluster(deps: Deps, budget: Budget) -> Report:
     from functions.jobs.cluster.placing import place_waiting
 
     report = Report()
-    embedding = await EmbeddingSpace(deps.database).standing()
+    embedding = await EmbeddingSpace(ctx.database).standing()
     if embedding.space is None or embedding.move:
         report.note = MOVING if embedding.move else ""
         return report
-    now = await standing(embedding.space[0], deps)
-    due = await is_due(now, deps, report)
-    made = due and await make_topics(now, deps, budget, report)
+    now = await standing(embedding.space[0], ctx)
+    due = await is_due(now, ctx, report)
+    made = due and await make_topics(now, ctx, budget, report)
     if now.waiting and not made and (now.usable or not due):
-        await place_waiting(now.clustering if now.usable else None, deps, budget, report)
-    await _count(now, deps, report)
-    await name_topics(deps, budget, report)
+        await place_waiting(now.clustering if now.usable else None, ctx, budget, report)
+    await _count(now, ctx, report)
+    await name_topics(ctx, budget, report)
     return report
 
 
-async def _count(before: Standing, deps: Deps, report: Report) -> None:
+async def _count(before: Standing, ctx: Context, report: Report) -> None:
     """Count how many passages each topic has, if that may have changed."""
     if before.uncounted or report.counts["placed"] or report.counts["topics"]:
-        clustering = await Clusterings(deps.database).present()
+        clustering = await Clusterings(ctx.database).present()
         if clustering:
-            await Clusterings(deps.database).recount(clustering)
+            await Clusterings(ctx.database).recount(clustering)
 
 
-async def waiting(deps: Deps) -> int:
+async def waiting(ctx: Context) -> int:
     """How many passages wait to be put among topics."""
-    return await Steps(deps.database).count_pending("cluster")
+    return await Steps(ctx.database).count_pending("cluster")
 
 
 JOB = Job(
@@ -67,6 +67,6 @@ JOB = Job(
     run=cluster,
     total=waiting,
     schedule="23 * * * *",
-    needs=frozenset({Need.GENERATION}),
+    capabilities=frozenset({Capability.GENERATION}),
     memory=4096,
 )

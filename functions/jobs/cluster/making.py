@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from functions.jobs.cluster.due import Standing
     from functions.jobs.cluster.planning import Plan
     from shared.knowledge.clustering_repository import Placed
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Report
 
 READING: Final = 0.6
@@ -49,7 +49,7 @@ class _Base:
     vectors: NDArray[np.float32]
 
 
-async def make_topics(now: Standing, deps: Deps, budget: Budget, report: Report) -> bool:
+async def make_topics(now: Standing, ctx: Context, budget: Budget, report: Report) -> bool:
     """Find topics, name those that are new, and put every passage where it belongs.
 
     The topics are written first, then the passages. A run that is killed before the topics are
@@ -64,24 +64,24 @@ async def make_topics(now: Standing, deps: Deps, budget: Budget, report: Report)
     """
     began = time.monotonic()
     reading = Budget(began + READING * (budget.deadline - began))
-    base = await _read_all(now.model, deps, reading)
+    base = await _read_all(now.model, ctx, reading)
     if base is None:
         report.finished, report.note = False, NO_TIME
         return False
     topics = await asyncio.to_thread(find_topics, base.vectors)
-    plans = planned(topics, base.chunks, await Clusters(deps.database).every())
-    clustering = await _write(plans, now.model, len(base.chunks), deps)
+    plans = planned(topics, base.chunks, await Clusters(ctx.database).every())
+    clustering = await _write(plans, now.model, len(base.chunks), ctx)
     report.counts["topics"] += len(plans)
-    if await _place_all(base.chunks, plans, deps, budget, report):
-        await Clusterings(deps.database).set(replace(clustering, unfinished=False))
+    if await _place_all(base.chunks, plans, ctx, budget, report):
+        await Clusterings(ctx.database).set(replace(clustering, unfinished=False))
     return True
 
 
-async def _read_all(model: str, deps: Deps, budget: Budget) -> _Base | None:
+async def _read_all(model: str, ctx: Context, budget: Budget) -> _Base | None:
     """Read them page by page; None: there was no time to."""
     chunks: list[Placed] = []
     blocks: list[NDArray[np.float32]] = []
-    async for page in Clusterings(deps.database).embedded(model):
+    async for page in Clusterings(ctx.database).embedded(model):
         if budget.spent:
             return None
         chunks += [replace(chunk, vector=()) for chunk in page]
@@ -89,12 +89,12 @@ async def _read_all(model: str, deps: Deps, budget: Budget) -> _Base | None:
     return _Base(chunks, np.concatenate(blocks) if blocks else np.empty((0, 1), np.float32))
 
 
-async def _write(plans: Sequence[Plan], model: str, passages: int, deps: Deps) -> Clustering:
+async def _write(plans: Sequence[Plan], model: str, passages: int, ctx: Context) -> Clustering:
     """Store the topics, and how they came about."""
-    descriptions = await _described(plans, deps)
-    now = deps.clock()
+    descriptions = await _described(plans, ctx)
+    now = ctx.clock()
     run_id = f"cluster.{now:%Y%m%dT%H%M%S}"
-    await Clusters(deps.database).put(
+    await Clusters(ctx.database).put(
         [
             plan.cluster(description, run_id, now)
             for plan, description in zip(plans, descriptions, strict=True)
@@ -103,23 +103,23 @@ async def _write(plans: Sequence[Plan], model: str, passages: int, deps: Deps) -
     clustering = Clustering(
         model=model, run_id=run_id, made_at=now, passages=passages, unfinished=True
     )
-    await Clusterings(deps.database).set(clustering)
+    await Clusterings(ctx.database).set(clustering)
     return clustering
 
 
-async def _described(plans: Sequence[Plan], deps: Deps) -> list[Description]:
+async def _described(plans: Sequence[Plan], ctx: Context) -> list[Description]:
     """What topics are called: what they were, or else by their words, set against all others'."""
     known = [plan.description for plan in plans]
     if all(known):
         return [each for each in known if each]
     central = [plan.members[:CENTRAL] for plan in plans]
-    texts = await Clusterings(deps.database).texts([name for names in central for name in names])
+    texts = await Clusterings(ctx.database).texts([name for names in central for name in names])
     passages = [[Passage(*texts[name]) for name in names if name in texts] for names in central]
     return await asyncio.to_thread(described, passages, known)
 
 
 async def _place_all(
-    chunks: Sequence[Placed], plans: Sequence[Plan], deps: Deps, budget: Budget, report: Report
+    chunks: Sequence[Placed], plans: Sequence[Plan], ctx: Context, budget: Budget, report: Report
 ) -> bool:
     """Put every passage where it belongs; tell whether there was time to."""
     places: defaultdict[str, list[str]] = defaultdict(list)
@@ -132,8 +132,8 @@ async def _place_all(
             return False
         page = chunks[start : start + PAGE]
         moves = [_move(chunk, places[chunk.chunk_id]) for chunk in page]
-        report.counts["placed"] += await Clusterings(deps.database).move(
-            moves, deps.clock(), since=False
+        report.counts["placed"] += await Clusterings(ctx.database).move(
+            moves, ctx.clock(), since=False
         )
         budget.progress(sum(chunk.waiting for chunk in page))
     return True

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shared.ai.generation import Generator
     from shared.knowledge.cluster import Cluster
     from shared.knowledge.cluster_repository import CentredCluster
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
 AT_ONCE: Final = 4
@@ -68,51 +68,53 @@ class TopicName(BaseModel):
     )
 
 
-async def name_topics(deps: Deps, budget: Budget, report: Report) -> None:
+async def name_topics(ctx: Context, budget: Budget, report: Report) -> None:
     """Have topics named that are named by their words, if there is a language model.
 
     A name is stored as soon as it is made: what a killed run has paid for stays. A topic that the
     model refuses to name keeps the name it has, and the model is not asked again. Where the model
     cannot be reached, the others wait for the next run.
     """
-    generator = deps.generator
+    generator = ctx.generator
     if generator is None:
         return
     names: dict[str, str] = {}
-    while topics := await Clusters(deps.database).unnamed(AT_ONCE):
+    while topics := await Clusters(ctx.database).unnamed(AT_ONCE):
         if budget.spent:
             report.finished = False
             return
-        names = names or await _names(deps)
-        answers = await asyncio.gather(*(_ask(each, generator, deps) for each in topics))
+        names = names or await _names(ctx)
+        answers = await asyncio.gather(*(_ask(each, generator, ctx) for each in topics))
         for topic, answer in zip(topics, answers, strict=True):
             if isinstance(answer, TopicName):
                 called = _called(topic.cluster, answer, names)
-                await Clusters(deps.database).rename(called, generator.model)
+                await Clusters(ctx.database).rename(called, generator.model)
                 report.counts["named"] += 1
             elif isinstance(answer, REFUSALS):
-                await Clusters(deps.database).rename(topic.cluster, BY_WORDS_ALONE)
+                await Clusters(ctx.database).rename(topic.cluster, BY_WORDS_ALONE)
                 report.failures.append(_failure(topic.cluster.cluster_id, answer))
         if down := next((each for each in answers if _is_down(each)), None):
             report.failures.append(_failure("names", down))
             return
 
 
-async def _names(deps: Deps) -> dict[str, str]:
+async def _names(ctx: Context) -> dict[str, str]:
     """The names of all topics, by their ids."""
     return {
         each.cluster.cluster_id: each.cluster.name.casefold()
-        for each in await Clusters(deps.database).every()
+        for each in await Clusters(ctx.database).every()
     }
 
 
-async def _ask(topic: CentredCluster, generator: Generator, deps: Deps) -> TopicName | CarrelError:
+async def _ask(
+    topic: CentredCluster, generator: Generator, ctx: Context
+) -> TopicName | CarrelError:
     """Ask the model for a name, and count what that costs, whatever it answers."""
-    texts = await Clusterings(deps.database).texts(topic.central[:SHOWN])
+    texts = await Clusterings(ctx.database).texts(topic.central[:SHOWN])
     passages = [f"{title}\n{content[:LENGTH]}" for title, content in texts.values()]
     told = "\n\n---\n\n".join([f"Words they share: {', '.join(topic.cluster.keywords)}", *passages])
     try:
-        return await metered(generator.generate(INSTRUCTION, told, TopicName), deps.meter)
+        return await metered(generator.generate(INSTRUCTION, told, TopicName), ctx.meter)
     except CarrelError as error:
         log.warning("topic_not_named", **describe(error))
         return error

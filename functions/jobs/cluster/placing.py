@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
     from shared.knowledge.cluster_repository import CentredCluster
     from shared.knowledge.clustering_repository import Clustering, Placed
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
 
 async def place_waiting(
-    clustering: Clustering | None, deps: Deps, budget: Budget, report: Report
+    clustering: Clustering | None, ctx: Context, budget: Budget, report: Report
 ) -> None:
     """Put the passages that wait for it among the present topics, page by page.
 
     Args:
         clustering: How these came about; None: there are none that passages can be put among, and
             they stay where they are.
-        deps: What the run may use.
+        ctx: What the run may use.
         budget: How long it may take.
         report: Counts those that were `placed`.
     """
-    clusters = await Clusters(deps.database).every() if clustering else []
-    while page := await Clusterings(deps.database).waiting(PAGE):
+    clusters = await Clusters(ctx.database).every() if clustering else []
+    while page := await Clusterings(ctx.database).waiting(PAGE):
         if budget.spent:
             report.finished = False
             return
         moves = _moves(page, clustering, clusters)
-        report.counts["placed"] += await Clusterings(deps.database).move(
-            moves, deps.clock(), since=clustering is not None
+        report.counts["placed"] += await Clusterings(ctx.database).move(
+            moves, ctx.clock(), since=clustering is not None
         )
         budget.progress(len(page))
 

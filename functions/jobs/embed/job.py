@@ -10,15 +10,15 @@ from shared.pipeline.embedding.chunks import embed_chunks
 from shared.pipeline.embedding.migration import carry_on
 from shared.pipeline.embedding.online import STEP
 from shared.pipeline.worker import parked_chunks
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
 
-async def embed(deps: Deps, budget: Budget) -> Report:
+async def embed(ctx: Context, budget: Budget) -> Report:
     """Embed pending chunks: batch by batch, or in bulk where thousands wait.
 
     A chunk leaves the queue in the commit that stores its vector, on the condition that nobody
@@ -30,17 +30,17 @@ async def embed(deps: Deps, budget: Budget) -> Report:
         Unavailable: The embedding provider or the database is down.
     """
     report = Report()
-    move = await EmbeddingSpace(deps.database).join(deps.embedder)
+    move = await EmbeddingSpace(ctx.database).join(ctx.embedder)
     if move:
-        await carry_on(move, deps, budget, report)
+        await carry_on(move, ctx, budget, report)
     else:
-        await embed_chunks(deps, budget, report)
+        await embed_chunks(ctx, budget, report)
     return report
 
 
-async def waiting(deps: Deps) -> int:
+async def waiting(ctx: Context) -> int:
     """How many chunks wait for a vector."""
-    return await Steps(deps.database).count_pending(STEP)
+    return await Steps(ctx.database).count_pending(STEP)
 
 
 JOB = Job(
@@ -50,5 +50,5 @@ JOB = Job(
     total=waiting,
     schedule="*/15 * * * *",
     parking=parked_chunks(STEP),
-    needs=frozenset({Need.EMBEDDING, Need.BULK_BUCKET}),
+    capabilities=frozenset({Capability.EMBEDDING, Capability.BULK_BUCKET}),
 )

@@ -11,11 +11,11 @@ from shared.extractions.outdated import Outdated
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import Steps
 from shared.pipeline.worker import Work, parked_chunks, work_off
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
 STEP: Final = "extract"
@@ -25,7 +25,7 @@ NO_MODEL: Final = (
 )
 
 
-async def extract(deps: Deps, budget: Budget) -> Report:
+async def extract(ctx: Context, budget: Budget) -> Report:
     """Read the passages that wait for it, several at once.
 
     The extractions of a chunk replace those that it had, in the commit that takes it out of the
@@ -38,22 +38,22 @@ async def extract(deps: Deps, budget: Budget) -> Report:
         Unavailable: The language model, the embedding provider or the database is down.
     """
     report = Report()
-    if deps.generator is None:
+    if ctx.generator is None:
         log.info("no_language_model", job=STEP)
         report.note = NO_MODEL
         return report
-    await EmbeddingSpace(deps.database).claim(deps.embedder)
-    if outdated := await Outdated(deps.database).read_again(deps.clock()):
+    await EmbeddingSpace(ctx.database).claim(ctx.embedder)
+    if outdated := await Outdated(ctx.database).read_again(ctx.clock()):
         report.counts["outdated"] = outdated
-    reader = Reader(deps, deps.generator, report)
-    await work_off(Work(STEP, "read", reader.read, reader.probe), deps, budget, report)
-    await show_heirs(deps, budget, report)
+    reader = Reader(ctx, ctx.generator, report)
+    await work_off(Work(STEP, "read", reader.read, reader.probe), ctx, budget, report)
+    await show_heirs(ctx, budget, report)
     return report
 
 
-async def waiting(deps: Deps) -> int:
+async def waiting(ctx: Context) -> int:
     """How many chunks wait to be read; none where there is no language model."""
-    return 0 if deps.generator is None else await Steps(deps.database).count_pending(STEP)
+    return 0 if ctx.generator is None else await Steps(ctx.database).count_pending(STEP)
 
 
 JOB = Job(
@@ -63,6 +63,6 @@ JOB = Job(
     total=waiting,
     schedule="25 * * * *",
     parking=parked_chunks(STEP),
-    needs=frozenset({Need.EMBEDDING, Need.GENERATION}),
+    capabilities=frozenset({Capability.EMBEDDING, Capability.GENERATION}),
     settings=("topic_aliases",),
 )

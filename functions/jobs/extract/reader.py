@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shared.extractions.deduplication import Embedded, Similar
     from shared.extractions.model import Extraction
     from shared.knowledge.queue import Done, PendingChunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Report
 
 
@@ -82,9 +82,9 @@ PROBE: Final = "Carrel is a small room for reading in a library."
 class Reader:
     """Reads passages, one call of the model each, and remembers what of them is shown."""
 
-    def __init__(self, deps: Deps, generator: Generator, report: Report) -> None:
+    def __init__(self, ctx: Context, generator: Generator, report: Report) -> None:
         """Count in `report` what is found."""
-        self._deps = deps
+        self._context = ctx
         self._generator = generator
         self._counts = report.counts
         self._line = Line()
@@ -100,7 +100,9 @@ class Reader:
             near = await asyncio.gather(*map(self._near, found))
             await turn()
             placed = list(map(self._placed, found, near))
-        return Extractions(self._deps.database).replacing(chunk, placed, self._deps.embedder.model)
+        return Extractions(self._context.database).replacing(
+            chunk, placed, self._context.embedder.model
+        )
 
     async def probe(self) -> None:
         """Have nothing found in a harmless passage, and embed it.
@@ -109,7 +111,7 @@ class Reader:
             CarrelError: It would fail for any passage.
         """
         await self._asked(PROBE)
-        await self._deps.embedder.embed([PROBE], Purpose.DOCUMENT)
+        await self._context.embedder.embed([PROBE], Purpose.DOCUMENT)
 
     async def _found(self, chunk: PendingChunk) -> list[Extraction]:
         """What the model finds that stands in the passage."""
@@ -119,9 +121,9 @@ class Reader:
         findings = await self._asked(material(chunk.title, chunk.content))
         grounds = Grounds(
             chunk=chunk,
-            aliases=self._deps.settings.topic_aliases,
+            aliases=self._context.settings.topic_aliases,
             model=self._generator.model,
-            now=self._deps.clock(),
+            now=self._context.clock(),
         )
         found = grounds.extractions(findings)
         self._counts["unfounded"] += count(findings) - len(found)
@@ -129,13 +131,13 @@ class Reader:
 
     async def _asked(self, text: str) -> Findings:
         asked = self._generator.generate(INSTRUCTION, text, Findings)
-        return await metered(asked, self._deps.meter)
+        return await metered(asked, self._context.meter)
 
     async def _embedded(self, found: Sequence[Extraction]) -> list[Embedded]:
         """What says different things, with its vectors."""
         if not found:
             return []
-        embedder = self._deps.embedder
+        embedder = self._context.embedder
         texts = [each.content.text for each in found]
         vectors = await embedder.embed(texts, Purpose.DOCUMENT)
         return distinct(list(zip(found, vectors, strict=True)), embedder.model)
@@ -143,11 +145,11 @@ class Reader:
     async def _near(self, new: Embedded) -> list[Similar]:
         """What is shown of other passages and comes close, but for those that are read now."""
         extraction, vector = new
-        found = await Extractions(self._deps.database).nearest_alike(
+        found = await Extractions(self._context.database).nearest_alike(
             vector,
             extraction.type,
             CANDIDATES + len(self._line.replaced),
-            least_similarity(self._deps.embedder.model),
+            least_similarity(self._context.embedder.model),
         )
         near = [(each.extraction, each.similarity) for each in found]
         return [each for each in near if each[0].extraction_id not in self._line.replaced]
@@ -156,7 +158,7 @@ class Reader:
         """Show it, unless one that is shown says the same."""
         extraction, vector = new
         others = [*near, *similar(new, self._line.shown)]
-        original = original_of(extraction, others, self._deps.embedder.model)
+        original = original_of(extraction, others, self._context.embedder.model)
         if original is None:
             self._counts["found"] += 1
             self._line.shown.append(new)

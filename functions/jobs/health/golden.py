@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 WANTED: Final = 20
 """Queries of a set."""
@@ -32,12 +32,12 @@ LONGEST: Final = 300
 """Characters of a query."""
 
 
-async def golden_queries(deps: Deps) -> list[Golden]:
+async def golden_queries(ctx: Context) -> list[Golden]:
     """Tonight's queries: those of last night whose chunks are there, and new ones in their place.
 
     One read a query, and five for each that is to be chosen.
     """
-    health = Health(deps.database)
+    health = Health(ctx.database)
     golden = await health.golden()
     known = [*golden.given, *golden.chosen]
     present = await health.present([each.chunk_id for each in known])

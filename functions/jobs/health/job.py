@@ -11,7 +11,7 @@ from shared.core.log import log
 from shared.knowledge.chunk import source_id_of
 from shared.knowledge.corpus import knowledge
 from shared.knowledge.golden_queries import TOP, Health, Night, gained_since_a_week
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 from shared.search.candidates import Mode, Question
 from shared.search.filter_plan import Selection
@@ -20,14 +20,14 @@ from shared.search.hybrid import rank
 
 if TYPE_CHECKING:
     from shared.knowledge.golden_queries import Golden
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
 FELL: Final = 0.1
 """What recall@10 may fall below that of the week before: by two queries of twenty."""
 
 
-async def health(deps: Deps, budget: Budget) -> Report:
+async def health(ctx: Context, budget: Budget) -> Report:
     """Ask the golden queries, and keep the ranks of their passages for `get_stats`.
 
     Some hundred reads a query, as `search_kb` takes, and the embedding of each. Measured again on
@@ -36,12 +36,12 @@ async def health(deps: Deps, budget: Budget) -> Report:
     comparable.
     """
     report, ranks, taken = Report(), dict[str, int](), list[float]()
-    for golden in await golden_queries(deps):
+    for golden in await golden_queries(ctx):
         if budget.spent:
             report.finished = False
             return report
         began = time.perf_counter()
-        rank_of_it = await _rank_of(golden, deps)
+        rank_of_it = await _rank_of(golden, ctx)
         if rank_of_it is None:
             report.note = "Search goes without meaning: nothing was measured."
             return report
@@ -49,27 +49,27 @@ async def health(deps: Deps, budget: Budget) -> Report:
         ranks[golden.name] = rank_of_it
         budget.progress(1)
     if ranks:
-        date = f"{deps.clock():%Y-%m-%d}"
+        date = f"{ctx.clock():%Y-%m-%d}"
         milliseconds = round(median(taken), 1)
-        model = deps.embedder.model
+        model = ctx.embedder.model
         night = Night(date=date, ranks=ranks, model=model, milliseconds=milliseconds)
-        await _keep(night, deps, report)
+        await _keep(night, ctx, report)
     return report
 
 
-async def _rank_of(golden: Golden, deps: Deps) -> int | None:
+async def _rank_of(golden: Golden, ctx: Context) -> int | None:
     """At which of the first ten places its passage is found; 0: at none; None: without meaning."""
     question = Question(golden.query, Mode.HYBRID, Selection())
-    ranking = await rank(question, knowledge(deps.database), deps)
+    ranking = await rank(question, knowledge(ctx.database), ctx)
     if ranking.without_meaning is not None:
         return None
     found = [hit.id for hit in in_turns(ranking.hits, source_id_of)][:TOP]
     return found.index(golden.chunk_id) + 1 if golden.chunk_id in found else 0
 
 
-async def _keep(night: Night, deps: Deps, report: Report) -> None:
+async def _keep(night: Night, ctx: Context, report: Report) -> None:
     """Keep what was measured, and warn where search finds less than it did."""
-    store = Health(deps.database)
+    store = Health(ctx.database)
     before = [each for each in await store.nights() if each.date != night.date]
     await store.record([*before, night])
     report.counts["queries"] = len(night.ranks)
@@ -88,9 +88,9 @@ async def _keep(night: Night, deps: Deps, report: Report) -> None:
         )
 
 
-async def asked(deps: Deps) -> int:
+async def asked(ctx: Context) -> int:
     """How many queries are asked, if there are enough chunks."""
-    golden = await Health(deps.database).golden()
+    golden = await Health(ctx.database).golden()
     return min(MOST, WANTED + len(golden.given))
 
 
@@ -100,5 +100,5 @@ JOB = Job(
     run=health,
     total=asked,
     schedule="57 4 * * *",
-    needs=frozenset({Need.EMBEDDING}),
+    capabilities=frozenset({Capability.EMBEDDING}),
 )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.pipeline.indexing import Waiting
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
 PAGE: Final = 300
@@ -34,12 +34,12 @@ AT_ONCE: Final = 100
 """Long lists of a kind that are cut in a run."""
 
 
-async def index(deps: Deps, budget: Budget) -> Report:
+async def index(ctx: Context, budget: Budget) -> Report:
     """Index what waits, with postings cut at their usual length."""
-    return await index_with(Indexing(deps.database), deps, budget)
+    return await index_with(Indexing(ctx.database), ctx, budget)
 
 
-async def index_with(indexing: Indexing, deps: Deps, budget: Budget) -> Report:
+async def index_with(indexing: Indexing, ctx: Context, budget: Budget) -> Report:
     """Index pending chunks, and take out deleted ones, commit by commit.
 
     A commit holds the chunks' marks and all that they change in the lists: killed anywhere, the
@@ -47,51 +47,51 @@ async def index_with(indexing: Indexing, deps: Deps, budget: Budget) -> Report:
     again. What repeats an extraction that went with a chunk is shown in its place.
     """
     report = Report()
-    await _follow_analysis(indexing, deps)
-    await _shorten_traces(deps, report)
+    await _follow_analysis(indexing, ctx)
+    await _shorten_traces(ctx, report)
     while not budget.spent:
-        page = await indexing.pending(deps.clock(), PAGE)
+        page = await indexing.pending(ctx.clock(), PAGE)
         if not page:
-            await show_heirs(deps, budget, report)
+            await show_heirs(ctx, budget, report)
             return report
-        for commit in await _commits(page, deps, report):
-            await _apply(commit, indexing, deps, budget, report)
+        for commit in await _commits(page, ctx, report):
+            await _apply(commit, indexing, ctx, budget, report)
     report.finished = False
     return report
 
 
-async def _follow_analysis(indexing: Indexing, deps: Deps) -> None:
+async def _follow_analysis(indexing: Indexing, ctx: Context) -> None:
     """Once texts are analysed in another way, all of them must be."""
     found = await indexing.analysis()
     if found == ANALYSIS:
         return
     if found is not None:
-        await indexing.requeue(deps.clock())
+        await indexing.requeue(ctx.clock())
     await indexing.stamp(ANALYSIS)
 
 
-async def _shorten_traces(deps: Deps, report: Report) -> None:
+async def _shorten_traces(ctx: Context, report: Report) -> None:
     """Cut what has grown too long of the lists that traces write themselves, some in each run."""
-    lists = LongLists(deps.database, TRACES)
+    lists = LongLists(ctx.database, TRACES)
     overlong = await lists.overlong(AT_ONCE)
     await lists.shorten(overlong, keeping(TRACES))
     if overlong:
         report.counts["shortened"] += len(overlong)
 
 
-async def _commits(page: Sequence[Waiting], deps: Deps, report: Report) -> list[list[Change]]:
+async def _commits(page: Sequence[Waiting], ctx: Context, report: Report) -> list[list[Change]]:
     """What to commit of a page. What cannot be indexed is put off."""
     found = await asyncio.to_thread(list, map(_change, page))
     for waiting, change in zip(page, found, strict=True):
         if isinstance(change, str):
-            await _put_off(waiting, change, deps, report)
+            await _put_off(waiting, change, ctx, report)
     cut = list(commits([change for change in found if isinstance(change, Change)]))
     # The rest of a full page is read again with the next one: it shares lists with those chunks.
     return cut[:-1] if len(page) == PAGE and len(cut) > 1 else cut
 
 
 async def _apply(
-    changes: Sequence[Change], indexing: Indexing, deps: Deps, budget: Budget, report: Report
+    changes: Sequence[Change], indexing: Indexing, ctx: Context, budget: Budget, report: Report
 ) -> None:
     """Commit changes, halved around what the database refuses.
 
@@ -105,17 +105,17 @@ async def _apply(
         if len(changes) > 1:
             middle = len(changes) // 2
             for half in (changes[:middle], changes[middle:]):
-                await _apply(half, indexing, deps, budget, report)
+                await _apply(half, indexing, ctx, budget, report)
         elif not isinstance(error, Stale):
-            await _put_off(changes[0].waiting, f"was refused: {error}", deps, report)
+            await _put_off(changes[0].waiting, f"was refused: {error}", ctx, report)
         return
     await indexing.long_lists.shorten(overfull, keeping(KNOWLEDGE))
     report.counts["indexed"] += len(changes)
     budget.progress(len(changes))
 
 
-async def _put_off(waiting: Waiting, reason: str, deps: Deps, report: Report) -> None:
-    await Steps(deps.database).failed(STEP, waiting, reason, deps.clock())
+async def _put_off(waiting: Waiting, reason: str, ctx: Context, report: Report) -> None:
+    await Steps(ctx.database).failed(STEP, waiting, reason, ctx.clock())
     report.failures.append(Failure(waiting.chunk_id, reason))
 
 
@@ -131,9 +131,9 @@ def _change(waiting: Waiting) -> Change | str:
         return f"is no chunk as they are stored: {error!r}"
 
 
-async def waiting(deps: Deps) -> int:
+async def waiting(ctx: Context) -> int:
     """How many chunks wait to be indexed."""
-    return await Steps(deps.database).count_pending(STEP)
+    return await Steps(ctx.database).count_pending(STEP)
 
 
 JOB = Job(

@@ -12,17 +12,17 @@ from functions.jobs.ingest.readwise.parking import PARKING
 from shared.core.errors import CarrelError, InvalidInput
 from shared.core.log import describe, log
 from shared.firestore.database import LeaseLost
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
-    Origin = Callable[[Deps, Budget, Report], Awaitable[None]]
+    Origin = Callable[[Context, Budget, Report], Awaitable[None]]
 
 _NOTHING: Final = (
     "Nothing to ingest: set INGEST_PATH to a file or a folder, READWISE_TOKEN to the access token"
@@ -30,7 +30,7 @@ _NOTHING: Final = (
 )
 
 
-async def ingest(deps: Deps, budget: Budget) -> Report:
+async def ingest(ctx: Context, budget: Budget) -> Report:
     """Read each origin that is configured, and write what differs from the database.
 
     Readwise and a bucket are followed: what changed since the last complete run is read, and what
@@ -43,14 +43,14 @@ async def ingest(deps: Deps, budget: Budget) -> Report:
         InvalidInput: Nothing is configured, or an origin cannot be read as it is.
         Unavailable: An origin does not answer, or the database.
     """
-    origins = _configured(deps.settings)
+    origins = _configured(ctx.settings)
     if not origins:
         raise InvalidInput(_NOTHING)
     report = Report()
     errors: list[CarrelError] = []
     for name, origin in origins.items():
         try:
-            await origin(deps, budget, report)
+            await origin(ctx, budget, report)
         except LeaseLost:
             raise
         except CarrelError as error:
@@ -61,9 +61,9 @@ async def ingest(deps: Deps, budget: Budget) -> Report:
     return report
 
 
-async def readable(deps: Deps) -> int:
+async def readable(ctx: Context) -> int:
     """How many texts a run would read; 0, where only Readwise or Cloud Storage knows."""
-    settings = deps.settings
+    settings = ctx.settings
     origins = _configured(settings)
     if not origins:
         raise InvalidInput(_NOTHING)
@@ -91,6 +91,6 @@ JOB = Job(
     total=readable,
     schedule="0 4 * * *",
     parking=PARKING,
-    needs=frozenset({Need.READWISE, Need.INGEST_BUCKET}),
+    capabilities=frozenset({Capability.READWISE, Capability.INGEST_BUCKET}),
     settings=("ingest_path",),
 )

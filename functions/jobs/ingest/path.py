@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from functions.jobs.ingest.readers.reading import Listing
     from shared.knowledge.roots import Root
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
 _TITLE_LENGTH: Final = 80
 
 
-async def read_path(path: str, deps: Deps, budget: Budget, report: Report) -> None:
+async def read_path(path: str, ctx: Context, budget: Budget, report: Report) -> None:
     """Read a file or a folder, and write what differs from the database, block by block.
 
     What is unchanged costs one read a source and no write. A broken file is reported by name and
@@ -43,31 +43,31 @@ async def read_path(path: str, deps: Deps, budget: Budget, report: Report) -> No
     if budget.spent:
         report.finished = False
         return
-    listing = await deps.database.until_it_holds(partial(_listing, Path(path), deps))
+    listing = await ctx.database.until_it_holds(partial(_listing, Path(path), ctx))
     report.note = one_line(f"{report.note} {_note(listing)}")
-    follows_readwise = deps.settings.readwise_token is not None
+    follows_readwise = ctx.settings.readwise_token is not None
     left = blocks(_sources(listing, report, without_books=follows_readwise))
     # Reading and chunking take a second a megabyte: the loop must stay free to renew the lease.
     while block := await asyncio.to_thread(next, left, None):
         if budget.spent:
             report.finished = False
             break
-        for source, reason in await save(block, deps, budget, report):
+        for source, reason in await save(block, ctx, budget, report):
             name = f"{headline(source.title, _TITLE_LENGTH)} ({source.source_id})"
             report.failures.append(Failure(name, reason))
 
 
-async def _listing(path: Path, deps: Deps) -> Listing:
+async def _listing(path: Path, ctx: Context) -> Listing:
     """What the path holds, once its folder has a name in the base, if ids are made with it."""
-    stored = await Roots(deps.database).read()
+    stored = await Roots(ctx.database).read()
     listing = await asyncio.to_thread(list_files, path, stored.roots)
     if listing.is_named_after_folder:
-        listing = await _under_former_name(listing, stored.roots, deps)
-        await Roots(deps.database).replace(stored, listing.registration.roots)
+        listing = await _under_former_name(listing, stored.roots, ctx)
+        await Roots(ctx.database).replace(stored, listing.registration.roots)
     return listing
 
 
-async def _under_former_name(listing: Listing, roots: Sequence[Root], deps: Deps) -> Listing:
+async def _under_former_name(listing: Listing, roots: Sequence[Root], ctx: Context) -> Listing:
     """The listing as that of a folder which is gone, if this one holds the same texts.
 
     At least half of a sample must be stored under the former folder's name, word for word. Of
@@ -77,7 +77,7 @@ async def _under_former_name(listing: Listing, roots: Sequence[Root], deps: Deps
     listings = [replace(listing, registration=move) for move in moves]
     samples = [await asyncio.to_thread(_sample, listing) for listing in listings]
     chunk_ids = [chunk_id for sample in samples for chunk_id in sample]
-    stored = {chunk.chunk_id for chunk in await Chunks(deps.database).get_all(chunk_ids)}
+    stored = {chunk.chunk_id for chunk in await Chunks(ctx.database).get_all(chunk_ids)}
     best, best_count = listing, 0
     for former, sample in zip(listings, samples, strict=True):
         count = len(stored.intersection(sample))

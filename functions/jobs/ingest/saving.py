@@ -9,15 +9,15 @@ from shared.knowledge.ingestion import Ingestion
 if TYPE_CHECKING:
     from functions.jobs.ingest.chunking import Block
     from shared.knowledge.source import Source
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
 
 async def save(
-    block: Block, deps: Deps, budget: Budget, report: Report
+    block: Block, ctx: Context, budget: Budget, report: Report
 ) -> list[tuple[Source, str]]:
     """Write what differs, count it, and return what could not go in, each with the reason."""
-    saved = await Ingestion(deps.database).save_each(block.fit, deps.clock())
+    saved = await Ingestion(ctx.database).save_each(block.fit, ctx.clock())
     sources = (each.source for each in block.fit)
     refused = [
         (source, saved.refused[source.source_id])

@@ -10,7 +10,7 @@ from shared.ai.embedding import Purpose
 from shared.core.errors import CarrelError
 from shared.firestore.database import LeaseLost
 from shared.index.embedding_space import EmbeddingSpace
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.job import Failure, Job, Report
 from shared.workspaces.embedding import RefusedPassage, embed_waiting
 from shared.workspaces.model import Status, refusal
@@ -18,7 +18,7 @@ from shared.workspaces.queue import MaterialQueues
 from shared.workspaces.repository import Erased
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
     from shared.workspaces.model import Material
     from shared.workspaces.repository import Materials
@@ -33,7 +33,7 @@ PROBE: Final = "carrel"
 """A text that every provider embeds, if it works at all."""
 
 
-async def ingest_materials(deps: Deps, budget: Budget) -> Report:
+async def ingest_materials(ctx: Context, budget: Budget) -> Report:
     """Embed what waits, in turns, and let it be searched when it is whole.
 
     Each batch of vectors is a commit, and what has a vector is not embedded again: killed anywhere,
@@ -45,10 +45,10 @@ async def ingest_materials(deps: Deps, budget: Budget) -> Report:
         CarrelError: The embedding provider is set up wrongly.
     """
     report = Report()
-    await EmbeddingSpace(deps.database).claim(deps.embedder)
-    while waiting := await MaterialQueues(deps.database).waiting(deps.clock(), PAGE):
+    await EmbeddingSpace(ctx.database).claim(ctx.embedder)
+    while waiting := await MaterialQueues(ctx.database).waiting(ctx.clock(), PAGE):
         for store, material in waiting:
-            await _turn(store, material, deps, budget, report)
+            await _turn(store, material, ctx, budget, report)
             if budget.spent:
                 report.finished = False
                 return report
@@ -56,30 +56,30 @@ async def ingest_materials(deps: Deps, budget: Budget) -> Report:
 
 
 async def _turn(
-    store: Materials, material: Material, deps: Deps, budget: Budget, report: Report
+    store: Materials, material: Material, ctx: Context, budget: Budget, report: Report
 ) -> None:
     """Work on some materials for a while; what somebody erases meanwhile is let go."""
     try:
-        await _work(store, material, deps, budget, report)
+        await _work(store, material, ctx, budget, report)
     except Erased:
         report.counts["erased"] += 1
 
 
 async def _work(
-    store: Materials, material: Material, deps: Deps, budget: Budget, report: Report
+    store: Materials, material: Material, ctx: Context, budget: Budget, report: Report
 ) -> None:
     try:
-        status = await _embed(store, material, deps, budget, report)
+        status = await _embed(store, material, ctx, budget, report)
     except RefusedPassage as error:
         parts = await store.contents(material)
         await _give_up(store, material, refusal(parts, error.passage_id), report)
     except (Erased, LeaseLost):
         raise
     except CarrelError as error:
-        await _put_off(store, material, error, deps, report)
+        await _put_off(store, material, error, ctx, report)
     else:
         if status is Status.WAITING:  # who asks for them embeds too, and may have finished them
-            await store.change(material, next_at=deps.clock(), tries=0)
+            await store.change(material, next_at=ctx.clock(), tries=0)
             return
         await store.change(material, status=status.value)
         report.counts[status.value] += 1
@@ -87,10 +87,10 @@ async def _work(
 
 
 async def _embed(
-    store: Materials, material: Material, deps: Deps, budget: Budget, report: Report
+    store: Materials, material: Material, ctx: Context, budget: Budget, report: Report
 ) -> Status:
     """Embed what there is time for: how far the materials are then."""
-    if material.making.model != deps.embedder.model:
+    if material.making.model != ctx.embedder.model:
         return Status.ARRIVING  # who brings them again has them taken in by this model
     names = [name for part in await store.contents(material) for name in part.ids]
     over = time.monotonic() + TURN_SECONDS
@@ -102,13 +102,13 @@ async def _embed(
         report.counts["embedded"] += passages
 
     whole = await embed_waiting(
-        names, material, store, deps, goes_on=goes_on, on_embedded=on_embedded
+        names, material, store, ctx, goes_on=goes_on, on_embedded=on_embedded
     )
     return Status.READY if whole else Status.WAITING
 
 
 async def _put_off(
-    store: Materials, material: Material, error: CarrelError, deps: Deps, report: Report
+    store: Materials, material: Material, error: CarrelError, ctx: Context, report: Report
 ) -> None:
     """Let others come first. Where the provider fails with any text, that is nobody's fault here.
 
@@ -116,16 +116,16 @@ async def _put_off(
         CarrelError: `error`, in that case.
     """
     try:
-        await deps.embedder.embed([PROBE], Purpose.DOCUMENT)
+        await ctx.embedder.embed([PROBE], Purpose.DOCUMENT)
     except CarrelError:
-        await store.change(material, next_at=deps.clock())
+        await store.change(material, next_at=ctx.clock())
         raise error from None
     tries = material.tries + 1
     if tries >= MOST_TRIES:
         await _give_up(store, material, "they could not be embedded", report)
         return
     report.failures.append(Failure(material.document_id, f"{error.code}: {error.message}"))
-    next_at = deps.clock() + timedelta(minutes=2**tries)
+    next_at = ctx.clock() + timedelta(minutes=2**tries)
     await store.change(material, next_at=next_at, tries=tries)
 
 
@@ -139,9 +139,9 @@ async def _give_up(store: Materials, material: Material, reason: str, report: Re
         report.failures.append(Failure(material.document_id, reason))
 
 
-async def waiting(deps: Deps) -> int:
+async def waiting(ctx: Context) -> int:
     """How many materials wait."""
-    return await MaterialQueues(deps.database).count_waiting()
+    return await MaterialQueues(ctx.database).count_waiting()
 
 
 JOB = Job(
@@ -150,5 +150,5 @@ JOB = Job(
     run=ingest_materials,
     total=waiting,
     schedule="*/5 * * * *",
-    needs=frozenset({Need.EMBEDDING}),
+    capabilities=frozenset({Capability.EMBEDDING}),
 )

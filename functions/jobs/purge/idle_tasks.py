@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
     from shared.workspaces.repository import Materials
 
@@ -23,32 +23,32 @@ PAGE: Final = 20
 """Tasks that are read at once."""
 
 
-async def erase_idle(deps: Deps, budget: Budget, report: Report) -> None:
+async def erase_idle(ctx: Context, budget: Budget, report: Report) -> None:
     """Erase them, leaves before parents.
 
     A task that is used in the same moment stays. Killed anywhere, the next run finds what is half
     erased first, and goes on.
     """
-    before, failed = _idle_before(deps), set[str]()
-    while idle := await _idle(before, failed, deps):
+    before, failed = _idle_before(ctx), set[str]()
+    while idle := await _idle(before, failed, ctx):
         for materials in idle:
-            work = _erase(materials, before, deps, budget, report)
-            if not await set_apart(materials.name, work, deps, report):
+            work = _erase(materials, before, ctx, budget, report)
+            if not await set_apart(materials.name, work, ctx, report):
                 failed.add(materials.path)
             if budget.spent:
                 report.finished = False
                 return
 
 
-async def _idle(before: datetime, failed: Collection[str], deps: Deps) -> list[Materials]:
-    found = await MaterialQueues(deps.database).idle(before, PAGE + len(failed))
+async def _idle(before: datetime, failed: Collection[str], ctx: Context) -> list[Materials]:
+    found = await MaterialQueues(ctx.database).idle(before, PAGE + len(failed))
     return [each for each in found if each.path not in failed]
 
 
 async def _erase(
-    materials: Materials, before: datetime, deps: Deps, budget: Budget, report: Report
+    materials: Materials, before: datetime, ctx: Context, budget: Budget, report: Report
 ) -> None:
-    erasure = MaterialErasure(deps.database, materials)
+    erasure = MaterialErasure(ctx.database, materials)
     if not await erasure.begin(idle_since=before):
         return
     async for deleted in erasure.pages():
@@ -58,13 +58,13 @@ async def _erase(
     budget.progress(1)
 
 
-def _idle_before(deps: Deps) -> datetime:
+def _idle_before(ctx: Context) -> datetime:
     """Last use is known to the hour: a task may have been used that much later."""
-    return deps.clock() - timedelta(days=deps.settings.materials_days) - TOUCHED_EVERY
+    return ctx.clock() - timedelta(days=ctx.settings.materials_days) - TOUCHED_EVERY
 
 
-async def _count(deps: Deps) -> int:
-    return await MaterialQueues(deps.database).count_idle(_idle_before(deps))
+async def _count(ctx: Context) -> int:
+    return await MaterialQueues(ctx.database).count_idle(_idle_before(ctx))
 
 
 IDLE_TASKS: Final = Sweep("rag_tasks", erase_idle, _count)

@@ -14,7 +14,7 @@ from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
     from functions.jobs.purge.sweep import Sweep
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
 SWEEPS: Final[tuple[Sweep, ...]] = (
@@ -30,7 +30,7 @@ SWEEPS: Final[tuple[Sweep, ...]] = (
 """In their order: first what people were promised, last what has to be looked for."""
 
 
-async def purge(deps: Deps, budget: Budget) -> Report:
+async def purge(ctx: Context, budget: Budget) -> Report:
     """Run every sweep, each in small commits: killed anywhere, the next run goes on.
 
     What fails is told and left to the next run, and keeps nothing else from being deleted.
@@ -38,15 +38,15 @@ async def purge(deps: Deps, budget: Budget) -> Report:
     """
     report = Report()
     for sweep in SWEEPS:
-        await set_apart(sweep.name, sweep.run(deps, budget, report), deps, report)
+        await set_apart(sweep.name, sweep.run(ctx, budget, report), ctx, report)
         if not report.finished:
             break
     return report
 
 
-async def waiting(deps: Deps) -> int:
+async def waiting(ctx: Context) -> int:
     """How many things are to be deleted, as far as that is known before they are looked for."""
-    return sum([await sweep.waiting(deps) for sweep in SWEEPS if sweep.waiting])
+    return sum([await sweep.waiting(ctx) for sweep in SWEEPS if sweep.waiting])
 
 
 JOB = Job(

@@ -12,30 +12,30 @@ from shared.pipeline.orphaned_chunks import PAGE, SETTLED, Leftovers
 
 if TYPE_CHECKING:
     from shared.firestore.database import Document
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
 
-async def delete_orphans(deps: Deps, budget: Budget, report: Report) -> None:
+async def delete_orphans(ctx: Context, budget: Budget, report: Report) -> None:
     """Look at every chunk once a week: one read for it, and one for its source."""
-    leftovers = Leftovers(deps.database)
+    leftovers = Leftovers(ctx.database)
 
     async def look(place: str) -> str | None:
         page = await leftovers.chunks(place)
-        orphans = await leftovers.without_source(page, deps.clock())
-        deleted = await leftovers.delete_chunks(orphans, deps.clock())
+        orphans = await leftovers.without_source(page, ctx.clock())
+        deleted = await leftovers.delete_chunks(orphans, ctx.clock())
         report.counts += Counter(chunks=deleted)
         return page[-1].id if page else None
 
-    await go_round("chunks", look, deps, budget, report)
+    await go_round("chunks", look, ctx, budget, report)
 
 
-async def forget_tombstones(deps: Deps, budget: Budget, report: Report) -> None:
+async def forget_tombstones(ctx: Context, budget: Budget, report: Report) -> None:
     """Delete what is left of chunks that were deleted long ago and that the index job gave up.
 
     Those that still wait for it stay: it takes them out as soon as it runs.
     """
-    leftovers, before = Leftovers(deps.database), deps.clock() - SETTLED
+    leftovers, before = Leftovers(ctx.database), ctx.clock() - SETTLED
     last: Document | None = None
     while page := await leftovers.tombstones(before, last):
         forgotten = await leftovers.forget(page)
@@ -52,13 +52,13 @@ CHUNKS: Final = Sweep("chunks", delete_orphans)
 TOMBSTONES: Final = Sweep("tombstones", forget_tombstones)
 
 
-async def _count_gone(deps: Deps) -> int:
-    return await ExtractionUpkeep(deps.database).count()
+async def _count_gone(ctx: Context) -> int:
+    return await ExtractionUpkeep(ctx.database).count()
 
 
-async def forget_topics(deps: Deps, budget: Budget, report: Report) -> None:
+async def forget_topics(ctx: Context, budget: Budget, report: Report) -> None:
     """Delete topics of which nothing is left."""
-    upkeep = ExtractionUpkeep(deps.database)
+    upkeep = ExtractionUpkeep(ctx.database)
     while forgotten := await upkeep.forget_empty_topics():
         report.counts += Counter(topics=forgotten)
         if budget.spent:
@@ -66,9 +66,9 @@ async def forget_topics(deps: Deps, budget: Budget, report: Report) -> None:
             return
 
 
-async def remove_orphans(deps: Deps, budget: Budget, report: Report) -> None:
+async def remove_orphans(ctx: Context, budget: Budget, report: Report) -> None:
     """Look at every extraction once a week: one read for it, and one for its chunk."""
-    upkeep = ExtractionUpkeep(deps.database)
+    upkeep = ExtractionUpkeep(ctx.database)
 
     async def look(place: str) -> str | None:
         page = await upkeep.page(place)
@@ -76,7 +76,7 @@ async def remove_orphans(deps: Deps, budget: Budget, report: Report) -> None:
         report.counts += Counter(extractions=removed)
         return page[-1].id if page else None
 
-    await go_round("extractions", look, deps, budget, report)
+    await go_round("extractions", look, ctx, budget, report)
 
 
 DUPLICATES: Final = Sweep("duplicates", show_heirs, _count_gone)

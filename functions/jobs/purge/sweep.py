@@ -13,7 +13,7 @@ from shared.pipeline.sweeps import Rounds
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
     Look = Callable[[str], Awaitable[str | None]]
@@ -33,23 +33,23 @@ class Sweep:
     """
 
     name: str
-    run: Callable[[Deps, Budget, Report], Awaitable[None]]
-    waiting: Callable[[Deps], Awaitable[int]] | None = None
+    run: Callable[[Context, Budget, Report], Awaitable[None]]
+    waiting: Callable[[Context], Awaitable[int]] | None = None
 
 
 EVERY: Final = timedelta(days=6, hours=12)
 """Between two rounds: every seventh night, even if one is a little early."""
 
 
-async def go_round(name: str, look: Look, deps: Deps, budget: Budget, report: Report) -> None:
+async def go_round(name: str, look: Look, ctx: Context, budget: Budget, report: Report) -> None:
     """Go on with a round, or begin one if it is time, page by page."""
-    rounds = Rounds(deps.database, "purge")
-    place = await rounds.due(name, deps.clock(), EVERY)
+    rounds = Rounds(ctx.database, "purge")
+    place = await rounds.due(name, ctx.clock(), EVERY)
     while place is not None:
         reached = await look(place)
         if reached is None:
             if place:
-                await rounds.ended(name, deps.clock())
+                await rounds.ended(name, ctx.clock())
             return
         await rounds.reached(name, reached)
         place = reached
@@ -61,9 +61,9 @@ async def go_round(name: str, look: Look, deps: Deps, budget: Budget, report: Re
 def expired(kind: Expiring) -> Sweep:
     """The sweep that deletes what has expired of a kind."""
 
-    async def run(deps: Deps, budget: Budget, report: Report) -> None:
-        expiry = Expiry(deps.database, kind)
-        while found := await expiry.page(deps.clock()):
+    async def run(ctx: Context, budget: Budget, report: Report) -> None:
+        expiry = Expiry(ctx.database, kind)
+        while found := await expiry.page(ctx.clock()):
             deleted = await expiry.delete(found)
             report.counts += Counter({kind.name: deleted})
             budget.progress(deleted)
@@ -71,7 +71,7 @@ def expired(kind: Expiring) -> Sweep:
                 report.finished = False
                 return
 
-    async def waiting(deps: Deps) -> int:
-        return await Expiry(deps.database, kind).count(deps.clock())
+    async def waiting(ctx: Context) -> int:
+        return await Expiry(ctx.database, kind).count(ctx.clock())
 
     return Sweep(kind.name, run, waiting)

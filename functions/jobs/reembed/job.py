@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from shared.index.embedding_space import EmbeddingSpace
 from shared.pipeline.embedding.migration import announced, carry_on
 from shared.pipeline.embedding.migration_repository import Reembedding
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
 
-async def reembed(deps: Deps, budget: Budget) -> Report:
+async def reembed(ctx: Context, budget: Budget) -> Report:
     """Embed everything anew with the configured model, if it is another one than before.
 
     Until that is done, words still find everything, and meaning is left out. The embed job goes on
@@ -26,19 +26,19 @@ async def reembed(deps: Deps, budget: Budget) -> Report:
         Unavailable: The embedding provider or the database is down.
     """
     report = Report()
-    move = await announced(deps)
+    move = await announced(ctx)
     if move:
-        await carry_on(move, deps, budget, report)
+        await carry_on(move, ctx, budget, report)
     return report
 
 
-async def documents(deps: Deps) -> int:
+async def documents(ctx: Context) -> int:
     """How many documents are to be embedded anew: none where the model is the base's."""
-    standing = await EmbeddingSpace(deps.database).standing()
-    wanted = (deps.embedder.model, deps.embedder.dimension)
+    standing = await EmbeddingSpace(ctx.database).standing()
+    wanted = (ctx.embedder.model, ctx.embedder.dimension)
     if standing.space is None or (standing.space == wanted and not standing.move):
         return 0
-    return await Reembedding(deps.database).count()
+    return await Reembedding(ctx.database).count()
 
 
 JOB = Job(
@@ -48,5 +48,5 @@ JOB = Job(
     total=documents,
     schedule="",
     lease="embed",
-    needs=frozenset({Need.EMBEDDING, Need.BULK_BUCKET}),
+    capabilities=frozenset({Capability.EMBEDDING, Capability.BULK_BUCKET}),
 )

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from shared.index.postings import ListName
     from shared.pipeline.index_repair import Corpus
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
 
-async def repair(deps: Deps, budget: Budget) -> Report:
+async def repair(ctx: Context, budget: Budget) -> Report:
     """Compare every list with what the documents' marks say, and replace it where it differs.
 
     The index job keeps the lists of chunks exact, and each trace those that it stands on; this one
@@ -29,12 +29,12 @@ async def repair(deps: Deps, budget: Budget) -> Report:
 
     It reads every list once, and every document once for each such part.
     """
-    return await repair_within(Limits(), deps, budget)
+    return await repair_within(Limits(), ctx, budget)
 
 
-async def repair_within(limits: Limits, deps: Deps, budget: Budget) -> Report:
+async def repair_within(limits: Limits, ctx: Context, budget: Budget) -> Report:
     """Repair, and hold no more than this at once."""
-    report, place = Report(), RepairPlace(deps.database)
+    report, place = Report(), RepairPlace(ctx.database)
     unfinished = await place.place()
     for corpus in CORPORA:
         after: ListName | None = max(unfinished or corpus.start, corpus.start)
@@ -43,7 +43,7 @@ async def repair_within(limits: Limits, deps: Deps, budget: Budget) -> Report:
                 await place.remember(after)
                 report.finished = False
                 return report
-            mending = Mending(corpus, limits, deps, report)
+            mending = Mending(corpus, limits, ctx, report)
             part = await mending.rebuilt(after)
             await mending.mend(part, budget)
             after = part.until
@@ -55,12 +55,12 @@ async def repair_within(limits: Limits, deps: Deps, budget: Budget) -> Report:
 class Mending:
     """Makes lists of a corpus from scratch, and puts them in the place of those that differ."""
 
-    def __init__(self, corpus: Corpus, limits: Limits, deps: Deps, report: Report) -> None:
+    def __init__(self, corpus: Corpus, limits: Limits, ctx: Context, report: Report) -> None:
         """Work on this corpus."""
         self._corpus = corpus
         self._limits = limits
         self._report = report
-        self._store = Repairing(deps.database, corpus)
+        self._store = Repairing(ctx.database, corpus)
 
     async def rebuilt(self, after: ListName, only: Collection[ListName] | None = None) -> Part:
         """The lists from one on. What long ones keep depends on the totals: these come first."""
@@ -135,9 +135,9 @@ def _differs(wanted: Mapping[str, Any] | None, stored: Mapping[str, Any]) -> boo
     )
 
 
-async def lists(deps: Deps) -> int:
+async def lists(ctx: Context) -> int:
     """How many lists there are to compare."""
-    return sum([await Repairing(deps.database, each).count() for each in CORPORA])
+    return sum([await Repairing(ctx.database, each).count() for each in CORPORA])
 
 
 JOB = Job(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.firestore.database import Document
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
 NAME: Final = "trust"
@@ -29,7 +29,7 @@ REMEMBERED: Final = 20
 """Contributors after whom a round remembers its place: each time costs a write."""
 
 
-async def trust(deps: Deps, budget: Budget) -> Report:
+async def trust(ctx: Context, budget: Budget) -> Report:
     """Add up the votes on every trace that was voted on since the last run, and once a week on all.
 
     Trust and status follow from the sums whenever they are read, and no age plays a part: there is
@@ -37,46 +37,46 @@ async def trust(deps: Deps, budget: Budget) -> Report:
     otherwise. A vote that comes meanwhile is never undone: what it touches is left to the next
     run. Killed anywhere, the next run goes on.
     """
-    report, began = Report(), deps.clock()
-    upkeep = TrustUpkeep(deps.database)
+    report, began = Report(), ctx.clock()
+    upkeep = TrustUpkeep(ctx.database)
     since = await upkeep.seen_until()
     if since is None:
         await upkeep.remember(began - LATE)
     else:
-        await _latest(since, began, deps, budget, report)
+        await _latest(since, began, ctx, budget, report)
     if report.finished:
-        await _round(deps, budget, report)
+        await _round(ctx, budget, report)
     return report
 
 
 async def _latest(
-    since: datetime, began: datetime, deps: Deps, budget: Budget, report: Report
+    since: datetime, began: datetime, ctx: Context, budget: Budget, report: Report
 ) -> None:
     """Look at what was voted on since the last run. Records are added up in the round."""
-    upkeep, seen_until = TrustUpkeep(deps.database), since
+    upkeep, seen_until = TrustUpkeep(ctx.database), since
     async for voted_on in upkeep.voted_on(since):
         if budget.spent and seen_until > since:
             report.finished = False
             break
         for seen in await upkeep.traces(list(voted_on)):
-            work = _check_tally(seen, Counter(), deps, report)
-            await set_apart(f"traces/{seen.id}", work, deps, report)
+            work = _check_tally(seen, Counter(), ctx, report)
+            await set_apart(f"traces/{seen.id}", work, ctx, report)
         seen_until = min(max(voted_on.values()), began - LATE)
     if seen_until > since:
         await upkeep.remember(seen_until)
 
 
-async def _round(deps: Deps, budget: Budget, report: Report) -> None:
+async def _round(ctx: Context, budget: Budget, report: Report) -> None:
     """Look at all that each contributor's traces got, contributor by contributor."""
-    upkeep, rounds = TrustUpkeep(deps.database), Rounds(deps.database, NAME)
-    place, done = await rounds.due(ROUND, deps.clock(), EVERY), 0
+    upkeep, rounds = TrustUpkeep(ctx.database), Rounds(ctx.database, NAME)
+    place, done = await rounds.due(ROUND, ctx.clock(), EVERY), 0
     while place is not None:
         user_id = await upkeep.contributor_after(place)
         if user_id is None:
             if place:
-                await rounds.ended(ROUND, deps.clock())
+                await rounds.ended(ROUND, ctx.clock())
             return
-        await set_apart("a contributor", _check(user_id, deps, budget, report), deps, report)
+        await set_apart("a contributor", _check(user_id, ctx, budget, report), ctx, report)
         place, done = user_id, done + 1
         if budget.spent or done % REMEMBERED == 0:
             await rounds.reached(ROUND, place)
@@ -85,13 +85,13 @@ async def _round(deps: Deps, budget: Budget, report: Report) -> None:
             return
 
 
-async def _check(user_id: str, deps: Deps, budget: Budget, report: Report) -> None:
+async def _check(user_id: str, ctx: Context, budget: Budget, report: Report) -> None:
     """Add up the votes on what somebody contributed, and what they make of their record."""
-    upkeep, heads, complete = TrustUpkeep(deps.database), Counter[VoteType](), True
+    upkeep, heads, complete = TrustUpkeep(ctx.database), Counter[VoteType](), True
     record = await upkeep.record(user_id)
     async for seen in upkeep.traces_of(user_id):
-        work = _check_tally(seen, heads, deps, report)
-        complete &= await set_apart(f"traces/{seen.id}", work, deps, report)
+        work = _check_tally(seen, heads, ctx, report)
+        complete &= await set_apart(f"traces/{seen.id}", work, ctx, report)
         budget.progress(1)
     wanted = wanted_record(record, heads)
     if complete and wanted != record_of(record):
@@ -100,10 +100,10 @@ async def _check(user_id: str, deps: Deps, budget: Budget, report: Report) -> No
 
 
 async def _check_tally(
-    seen: Document, heads: Counter[VoteType], deps: Deps, report: Report
+    seen: Document, heads: Counter[VoteType], ctx: Context, report: Report
 ) -> None:
     """Add up the votes on a trace."""
-    upkeep, trace = TrustUpkeep(deps.database), seen_trace(seen)
+    upkeep, trace = TrustUpkeep(ctx.database), seen_trace(seen)
     cast = await upkeep.cast(trace)
     heads.update(cast.heads)
     if cast.tally != trace.tally:
@@ -111,11 +111,11 @@ async def _check_tally(
         report.counts += Counter(tallies=held, busy=not held)
 
 
-async def waiting(deps: Deps) -> int:
+async def waiting(ctx: Context) -> int:
     """How many traces the round goes through that is due; none where none is."""
-    rounds = Rounds(deps.database, NAME)
-    due = await rounds.due(ROUND, deps.clock(), EVERY)
-    return 0 if due is None else await TrustUpkeep(deps.database).count(due)
+    rounds = Rounds(ctx.database, NAME)
+    due = await rounds.due(ROUND, ctx.clock(), EVERY)
+    return 0 if due is None else await TrustUpkeep(ctx.database).count(due)
 
 
 JOB = Job(

@@ -15,7 +15,7 @@ from shared.extractions.repository import Extractions
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.queue import PENDING_FIELDS, Steps, to_pending
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.knowledge.queue import PendingChunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
     ByChunk = Mapping[str, Sequence["Row"]]
@@ -74,7 +74,7 @@ class Extracts(BaseModel):
     nothing: tuple[int, ...] = Field(description="Highlights that hold none of this.")
 
 
-async def add_extractions(deps: Deps, folder: Path = FOLDER) -> Counter[str]:
+async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
     """Bring the extractions of the sample's chunks to what `extractions.json` says.
 
     The sample must be ingested. No chunk of it waits for the extract job afterwards. What is so
@@ -85,19 +85,19 @@ async def add_extractions(deps: Deps, folder: Path = FOLDER) -> Counter[str]:
         How many `extractions` were stored, and of how many `passages`.
     """
     rows = await asyncio.to_thread(by_chunk, folder)
-    references = [deps.database.document(CHUNKS, name) for name in rows]
-    now = deps.clock()
+    references = [ctx.database.document(CHUNKS, name) for name in rows]
+    now = ctx.clock()
     changes: list[tuple[PendingChunk, list[Extraction]]] = []
-    for snapshot in await deps.database.get_all(references, _READ):
+    for snapshot in await ctx.database.get_all(references, _READ):
         data = snapshot.to_dict() or {}
         if "content" not in data:
             continue
         chunk = to_pending(STEP, snapshot)
         found = [row.extraction(chunk, now) for row in rows[chunk.chunk_id]]
         found = [each for each in found if each.quote in chunk.content]
-        if STEP in data.get("pending", {}) or await _are_ours_and_others(deps, chunk, found):
+        if STEP in data.get("pending", {}) or await _are_ours_and_others(ctx, chunk, found):
             changes.append((chunk, found))
-    return await _stored(deps, changes) if changes else Counter()
+    return await _stored(ctx, changes) if changes else Counter()
 
 
 def by_chunk(folder: Path = FOLDER) -> dict[str, list[Row]]:
@@ -115,39 +115,39 @@ def by_chunk(folder: Path = FOLDER) -> dict[str, list[Row]]:
 
 
 async def _are_ours_and_others(
-    deps: Deps, chunk: PendingChunk, wanted: Sequence[Extraction]
+    ctx: Context, chunk: PendingChunk, wanted: Sequence[Extraction]
 ) -> bool:
     """Whether a chunk has other extractions than it is to have, of which none is a model's."""
     if set(chunk.extracted) == {each.extraction_id for each in wanted}:
         return False
-    known = await Extractions(deps.database).known(chunk)
+    known = await Extractions(ctx.database).known(chunk)
     return all(each.model == MODEL for each in known)
 
 
 async def _stored(
-    deps: Deps, changes: Sequence[tuple[PendingChunk, Sequence[Extraction]]]
+    ctx: Context, changes: Sequence[tuple[PendingChunk, Sequence[Extraction]]]
 ) -> Counter[str]:
-    embedder = deps.embedder
-    await EmbeddingSpace(deps.database).claim(embedder)
+    embedder = ctx.embedder
+    await EmbeddingSpace(ctx.database).claim(embedder)
     texts = [each.content.text for _, found in changes for each in found]
     vectors = iter(await embedder.embed(texts, Purpose.DOCUMENT) if texts else [])
     made = [
-        Extractions(deps.database).replacing(
+        Extractions(ctx.database).replacing(
             chunk, [(each, next(vectors)) for each in found], embedder.model
         )
         for chunk, found in changes
     ]
-    passages = await Steps(deps.database).done(STEP, made)
+    passages = await Steps(ctx.database).done(STEP, made)
     return +Counter({"extractions": len(texts), "passages": passages})
 
 
-async def _run(deps: Deps, budget: Budget) -> Report:
-    report = Report(await add_extractions(deps))
+async def _run(ctx: Context, budget: Budget) -> Report:
+    report = Report(await add_extractions(ctx))
     budget.progress(1)
     return report
 
 
-async def _one(_deps: Deps) -> int:
+async def _one(_context: Context) -> int:
     return 1
 
 
@@ -157,6 +157,6 @@ EXTRACTED: Final = Job(
     run=_run,
     total=_one,
     schedule="",
-    needs=frozenset({Need.EMBEDDING}),
+    capabilities=frozenset({Capability.EMBEDDING}),
 )
 """Run by `make run` after embed, like the job that finds them in what you put in."""

@@ -19,7 +19,7 @@ from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import CentredCluster, Clusters
 from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Source
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 from shared.text.chunking import split
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.ai.embedding import Vector
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
     ChunkIds = dict[int, list[str]]
@@ -72,7 +72,7 @@ class Knowledge(_Authored):
     clusters: tuple[Topic, ...]
 
 
-async def add_knowledge(deps: Deps, folder: Path = FOLDER) -> Counter[str]:
+async def add_knowledge(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
     """Bring the cards and clusters of the sample's chunks to what `knowledge.json` says.
 
     The sample must be ingested and embedded. What is so already is not written again. Highlights
@@ -83,15 +83,15 @@ async def add_knowledge(deps: Deps, folder: Path = FOLDER) -> Counter[str]:
         How many `cards` were written, and how many `topic documents`: topics and their members.
     """
     knowledge, chunk_ids = await asyncio.to_thread(_read, folder)
-    now = deps.clock()
+    now = ctx.clock()
     cards = cards_by_chunk(knowledge, chunk_ids)
-    written = Counter({"cards": await Cards(deps.database).save(cards, BY_HAND, now)})
+    written = Counter({"cards": await Cards(ctx.database).save(cards, BY_HAND, now)})
     members = members_by_cluster(knowledge, chunk_ids)
     named = sorted({chunk_id for each in members.values() for chunk_id in each})
-    vectors = await Clusters(deps.database).vectors(named)
+    vectors = await Clusters(ctx.database).vectors(named)
     clusters = centred(knowledge.clusters, members, vectors)
     if clusters:
-        written["topic documents"] = await _put(clusters, members, now, deps)
+        written["topic documents"] = await _put(clusters, members, now, ctx)
     return +written
 
 
@@ -99,18 +99,18 @@ async def _put(
     clusters: Sequence[CentredCluster],
     members: Mapping[str, Sequence[str]],
     now: datetime,
-    deps: Deps,
+    ctx: Context,
 ) -> int:
     """Put the topics in, unless a run of the cluster job has made others of all passages since.
 
     The cluster job goes on from there: it puts new passages among them, and makes topics anew once
     enough has changed.
     """
-    clusterings, model = Clusterings(deps.database), deps.embedder.model
+    clusterings, model = Clusterings(ctx.database), ctx.embedder.model
     present = await clusterings.present()
     if present and present.run_id != RUN_ID:
         return 0
-    written = await Clusters(deps.database).save(clusters, members, RUN_ID, now)
+    written = await Clusters(ctx.database).save(clusters, members, RUN_ID, now)
     if present is None:
         passages = await clusterings.count_embedded(model)
         await clusterings.set(
@@ -182,13 +182,13 @@ def _cluster(topic: Topic, place: tuple[float, float]) -> Cluster:
     )
 
 
-async def _run(deps: Deps, budget: Budget) -> Report:
-    report = Report(await add_knowledge(deps))
+async def _run(ctx: Context, budget: Budget) -> Report:
+    report = Report(await add_knowledge(ctx))
     budget.progress(1)
     return report
 
 
-async def _one(_deps: Deps) -> int:
+async def _one(_context: Context) -> int:
     return 1
 
 
@@ -198,6 +198,6 @@ KNOWLEDGE: Final = Job(
     run=_run,
     total=_one,
     schedule="",
-    needs=frozenset({Need.EMBEDDING}),
+    capabilities=frozenset({Capability.EMBEDDING}),
 )
 """Run by `make run` between embed and index, like the jobs that will make cards and topics."""

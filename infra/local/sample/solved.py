@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 from shared.traces.corpus import index_entry
 from shared.traces.model import Trace, Writing
 from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
 PATH: Final = Path(__file__).with_name("traces.json")
@@ -21,20 +21,20 @@ CONTRIBUTOR: Final = "sample"
 """A user that nobody signs in as: whoever tries the sample may vote on all of it."""
 
 
-async def share(deps: Deps, budget: Budget) -> Report:
+async def share(ctx: Context, budget: Budget) -> Report:
     """Contribute what was not contributed before; what is there stays as it is, votes and all."""
     report = Report()
-    for trace in _traces(deps):
-        if not await Traces(deps.database).get(trace.trace_id):
-            writes = Traces(deps.database).contributed(trace, await index_entry(trace, deps))
-            await deps.database.commit(writes)
+    for trace in _traces(ctx):
+        if not await Traces(ctx.database).get(trace.trace_id):
+            writes = Traces(ctx.database).contributed(trace, await index_entry(trace, ctx))
+            await ctx.database.commit(writes)
             report.counts["shared"] += 1
         budget.progress(1)
     return report
 
 
-def _traces(deps: Deps) -> list[Trace]:
-    now = deps.clock()
+def _traces(ctx: Context) -> list[Trace]:
+    now = ctx.clock()
     return [
         Trace(
             trace_id=f"sample-{row['id']}",
@@ -52,8 +52,8 @@ def _traces(deps: Deps) -> list[Trace]:
     ]
 
 
-async def _count(deps: Deps) -> int:
-    return len(_traces(deps))
+async def _count(ctx: Context) -> int:
+    return len(_traces(ctx))
 
 
 SOLVED: Final = Job(
@@ -62,6 +62,6 @@ SOLVED: Final = Job(
     run=share,
     total=_count,
     schedule="",
-    needs=frozenset({Need.EMBEDDING}),
+    capabilities=frozenset({Capability.EMBEDDING}),
 )
 """Run by `make run`, beside the jobs that make the sample's knowledge base."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from shared.ai.vertex_batch import JobState, Row
     from shared.core.settings import Settings
     from shared.knowledge.queue import PendingChunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
 MOST_ROWS: Final = 200_000
@@ -105,13 +105,13 @@ def bulk_of(settings: Settings) -> Bulk | None:
 class BulkRun:
     """One run's part in embedding in bulk."""
 
-    def __init__(self, bulk: Bulk, deps: Deps, budget: Budget, report: Report) -> None:
+    def __init__(self, bulk: Bulk, ctx: Context, budget: Budget, report: Report) -> None:
         """Go on with what earlier runs have begun."""
         self._bulk = bulk
-        self._deps = deps
+        self._context = ctx
         self._budget = budget
         self._report = report
-        self._store = BulkEmbedding(deps.database)
+        self._store = BulkEmbedding(ctx.database)
         self._failures = 0
 
     async def next_task(self) -> bool:
@@ -151,7 +151,7 @@ class BulkRun:
 
     async def _begun(self) -> BulkTask | None:
         """A new task, if enough passages wait, and there is time."""
-        now = self._deps.clock()
+        now = self._context.clock()
         if self._budget.spent:
             return None
         if await self._store.count_due(now) < self._bulk.least:
@@ -231,7 +231,7 @@ class BulkRun:
             told = f"The batch job made {answers.vectors} vectors of {task.rows} texts."
             return await self._failed(task, told)
         for chunk in answers.refused:
-            await put_off(chunk, _REFUSED, self._deps, self._report)
+            await put_off(chunk, _REFUSED, self._context, self._report)
         await self._remembered(replace(task, stored=True))
         return True
 
@@ -242,10 +242,10 @@ class BulkRun:
         """
 
         async def since() -> Sequence[PendingChunk]:
-            return await self._store.waiting_since(task.until, self._deps.clock(), PAGE)
+            return await self._store.waiting_since(task.until, self._context.clock(), PAGE)
 
         while True:
-            await embed_pages(since, self._deps, self._budget, self._report)
+            await embed_pages(since, self._context, self._budget, self._report)
             state = await self._bulk.vertex.look(str(task.job))
             if state.progress is not Progress.UNDER_WAY:
                 return state
@@ -282,7 +282,7 @@ class BulkRun:
         waiting = await self._store.still_waiting(dict(_named(row) for row in rows))
         made = {_named(row)[0]: row.vector for row in rows if row.vector}
         pairs = [(waiting[name], vector) for name, vector in made.items() if name in waiting]
-        await keep(pairs, self._deps, self._budget, self._report)
+        await keep(pairs, self._context, self._budget, self._report)
         refused = [waiting[name] for name in waiting.keys() - made.keys()]
         answers.vectors += len(made)
         answers.unreadable += len(read) - len(rows)

@@ -13,40 +13,40 @@ if TYPE_CHECKING:
 
     from shared.knowledge.queue import PendingChunk
     from shared.pipeline.embedding.bulk import Bulk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
 
-async def embed_chunks(deps: Deps, budget: Budget, report: Report) -> None:
+async def embed_chunks(ctx: Context, budget: Budget, report: Report) -> None:
     """Embed what waits, as the settings say.
 
     Raises:
         CarrelError: The provider or the database is down, or set up wrongly.
     """
-    bulk = bulk_of(deps.settings)
+    bulk = bulk_of(ctx.settings)
     if bulk is None:
-        await embed_one_by_one(deps, budget, report)
+        await embed_one_by_one(ctx, budget, report)
         return
     try:
-        await embed_with(bulk, deps, budget, report)
+        await embed_with(bulk, ctx, budget, report)
     finally:
         await bulk.aclose()
 
 
-async def embed_with(bulk: Bulk, deps: Deps, budget: Budget, report: Report) -> None:
+async def embed_with(bulk: Bulk, ctx: Context, budget: Budget, report: Report) -> None:
     """Embed what waits, in bulk as long as that is worth while.
 
     Raises:
         CarrelError: The provider, Cloud Storage or the database is down, or set up wrongly.
     """
-    run = BulkRun(bulk, deps, budget, report)
+    run = BulkRun(bulk, ctx, budget, report)
     while await run.next_task():
         pass
     if report.finished:
-        await embed_one_by_one(deps, budget, report)
+        await embed_one_by_one(ctx, budget, report)
 
 
-async def embed_one_by_one(deps: Deps, budget: Budget, report: Report) -> None:
+async def embed_one_by_one(ctx: Context, budget: Budget, report: Report) -> None:
     """Embed what waits, text by text.
 
     Raises:
@@ -54,6 +54,6 @@ async def embed_one_by_one(deps: Deps, budget: Budget, report: Report) -> None:
     """
 
     async def due() -> Sequence[PendingChunk]:
-        return await Steps(deps.database).pending(STEP, deps.clock(), PAGE)
+        return await Steps(ctx.database).pending(STEP, ctx.clock(), PAGE)
 
-    await embed_pages(due, deps, budget, report)
+    await embed_pages(due, ctx, budget, report)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from shared.index.embedding_space import Move
     from shared.pipeline.embedding.migration_repository import Corpus, Unembedded
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
 Step = Callable[[str], Awaitable[str | None]]
@@ -40,37 +40,37 @@ QUIET: Final = timedelta(seconds=FRESH_SECONDS + LONGEST_CALL)
 POLL_SECONDS: Final = 1.0
 
 
-async def announced(deps: Deps) -> Move | None:
+async def announced(ctx: Context) -> Move | None:
     """Begin to move the base to the configured model; None where it is there already.
 
     Raises:
         Stale: Somebody else changed what the base is embedded with.
     """
-    space = EmbeddingSpace(deps.database)
+    space = EmbeddingSpace(ctx.database)
     standing = await space.standing()
-    wanted = (deps.embedder.model, deps.embedder.dimension)
+    wanted = (ctx.embedder.model, ctx.embedder.dimension)
     if standing.move and standing.move.to == wanted:
         return standing.move
     if standing.space is None or (standing.space == wanted and not standing.move):
         return None
-    return await space.announce(standing, deps.embedder, deps.clock())
+    return await space.announce(standing, ctx.embedder, ctx.clock())
 
 
-async def carry_on(move: Move, deps: Deps, budget: Budget, report: Report) -> None:
+async def carry_on(move: Move, ctx: Context, budget: Budget, report: Report) -> None:
     """Go on with a move until it is complete, or the time is over.
 
     Raises:
         CarrelError: The embedding provider or the database is down, or set up wrongly.
     """
-    moving = _Moving(move, deps, budget, report, Reembedding(deps.database))
+    moving = _Moving(move, ctx, budget, report, Reembedding(ctx.database))
     report.finished = await moving.cleared()
     if not report.finished:
         return
-    await embed_chunks(deps, budget, report)
+    await embed_chunks(ctx, budget, report)
     if report.finished:
         report.finished = await moving.embedded()
     if report.finished:
-        await EmbeddingSpace(deps.database).settle(move)
+        await EmbeddingSpace(ctx.database).settle(move)
         report.note = f"The knowledge base is embedded with {move.to[0]} now."
 
 
@@ -79,7 +79,7 @@ class _Moving:
     """A move, and what a run needs to go on with it."""
 
     move: Move
-    deps: Deps
+    ctx: Context
     budget: Budget
     report: Report
     store: Reembedding
@@ -94,7 +94,7 @@ class _Moving:
         for corpus in CORPORA:
             if not await self._walk(f"clear_{corpus.name}", partial(self._clear_page, corpus)):
                 return False
-        await EmbeddingSpace(self.deps.database).clear()
+        await EmbeddingSpace(self.ctx.database).clear()
         return True
 
     async def embedded(self) -> bool:
@@ -108,7 +108,7 @@ class _Moving:
     async def _is_quiet(self) -> bool:
         """Wait until calls and jobs have ended that may not know of the move."""
         while True:
-            now = self.deps.clock()
+            now = self.ctx.clock()
             if now >= self.move.since + QUIET and not await self.store.busy(now):
                 return True
             if self.budget.deadline - time.monotonic() <= POLL_SECONDS:
@@ -122,11 +122,11 @@ class _Moving:
             if self.budget.spent:
                 return False
             place = await step(place)
-            await EmbeddingSpace(self.deps.database).reach(name, place)
+            await EmbeddingSpace(self.ctx.database).reach(name, place)
         return True
 
     async def _clear_page(self, corpus: Corpus, after: str) -> str | None:
-        return await self.store.clear(corpus, after, self.move, self.deps.clock())
+        return await self.store.clear(corpus, after, self.move, self.ctx.clock())
 
     async def _embed_page(self, corpus: Corpus, after: str) -> str | None:
         """Embed what has no vector of a page; what changes meanwhile is looked at again.
@@ -143,14 +143,14 @@ class _Moving:
 
     async def _embed(self, bare: Sequence[Unembedded]) -> set[str]:
         """Embed documents; return those that are refused."""
-        made = await vectors_of([each.text for each in bare], self.deps)
+        made = await vectors_of([each.text for each in bare], self.ctx)
         pairs = list(zip(bare, made, strict=True))
         vectors = [(each, one) for each, one in pairs if not isinstance(one, CarrelError)]
         errors = {each: one for each, one in pairs if isinstance(one, CarrelError)}
         for each, error in errors.items():
             reason = f"{error.code}: {error.message}"
             self.report.failures.append(Failure(each.seen.reference.path, reason))
-        stored = await self.store.embedded(vectors, self.deps.embedder.model)
+        stored = await self.store.embedded(vectors, self.ctx.embedder.model)
         self.report.counts["embedded"] += stored
         self.budget.progress(stored)
         return {each.seen.id for each in errors}

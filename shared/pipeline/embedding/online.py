@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.knowledge.queue import PendingChunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
     Pair = tuple[PendingChunk, Vector]
@@ -32,7 +32,7 @@ OUTAGE: Final = 3
 """After how many failures in a batch to ask whether the provider works, and not at its end."""
 
 
-async def embed_pages(look: Look, deps: Deps, budget: Budget, report: Report) -> None:
+async def embed_pages(look: Look, ctx: Context, budget: Budget, report: Report) -> None:
     """Embed the passages that a look finds, and look again, until it finds none.
 
     A chunk leaves the queue in the commit that stores its vector, on the condition that nobody
@@ -45,11 +45,11 @@ async def embed_pages(look: Look, deps: Deps, budget: Budget, report: Report) ->
         page = await look()
         if not page:
             return
-        await _embed_page(page, deps, budget, report)
+        await _embed_page(page, ctx, budget, report)
     report.finished = False
 
 
-async def vectors_of(texts: Sequence[str], deps: Deps) -> list[Vector | CarrelError]:
+async def vectors_of(texts: Sequence[str], ctx: Context) -> list[Vector | CarrelError]:
     """Embed texts; where that fails, one by one, so that none stops the others.
 
     Returns:
@@ -59,13 +59,13 @@ async def vectors_of(texts: Sequence[str], deps: Deps) -> list[Vector | CarrelEr
         CarrelError: The provider is down or set up wrongly: that is no text's fault.
     """
     try:
-        return list(await deps.embedder.embed(texts, Purpose.DOCUMENT))
+        return list(await ctx.embedder.embed(texts, Purpose.DOCUMENT))
     except CarrelError as error:
         log.warning("batch_failed", job=STEP, size=len(texts), **describe(error))
-    return await _apart(texts, deps)
+    return await _apart(texts, ctx)
 
 
-async def _apart(texts: Sequence[str], deps: Deps) -> list[Vector | CarrelError]:
+async def _apart(texts: Sequence[str], ctx: Context) -> list[Vector | CarrelError]:
     """Embed each text for itself.
 
     A provider that is down or set up wrongly fails any text: it is given one that nobody could
@@ -75,70 +75,70 @@ async def _apart(texts: Sequence[str], deps: Deps) -> list[Vector | CarrelError]
     failed: list[CarrelError] = []
     for text in texts:
         try:
-            made += await deps.embedder.embed([text], Purpose.DOCUMENT)
+            made += await ctx.embedder.embed([text], Purpose.DOCUMENT)
         except CarrelError as error:
             made.append(error)
             failed.append(error)
             if len(failed) == OUTAGE:
-                await _require_provider(deps, error)
+                await _require_provider(ctx, error)
     if failed:
-        await _require_provider(deps, failed[-1])
+        await _require_provider(ctx, failed[-1])
     return made
 
 
-async def _require_provider(deps: Deps, cause: CarrelError) -> None:
+async def _require_provider(ctx: Context, cause: CarrelError) -> None:
     try:
-        await deps.embedder.embed([PROBE], Purpose.DOCUMENT)
+        await ctx.embedder.embed([PROBE], Purpose.DOCUMENT)
     except CarrelError:
         raise cause from None
 
 
-async def put_off(chunk: PendingChunk, error: CarrelError, deps: Deps, report: Report) -> None:
+async def put_off(chunk: PendingChunk, error: CarrelError, ctx: Context, report: Report) -> None:
     """Try a passage again later, and say so."""
     reason = f"{error.code}: {error.message}"
-    await Steps(deps.database).failed(STEP, chunk, reason, deps.clock())
+    await Steps(ctx.database).failed(STEP, chunk, reason, ctx.clock())
     report.failures.append(Failure(chunk.chunk_id, reason))
 
 
-async def keep(pairs: Sequence[Pair], deps: Deps, budget: Budget, report: Report) -> None:
+async def keep(pairs: Sequence[Pair], ctx: Context, budget: Budget, report: Report) -> None:
     """Store vectors of passages, each if nobody edited it; one that does not fit is put off."""
     chunks = [chunk for chunk, _ in pairs]
     vectors = [vector for _, vector in pairs]
     try:
-        stored = await Steps(deps.database).embedded(
-            chunks, vectors, deps.embedder.model, deps.clock()
+        stored = await Steps(ctx.database).embedded(
+            chunks, vectors, ctx.embedder.model, ctx.clock()
         )
     except Refused as refused:
         stored = refused.stored
         for chunk in refused.chunks:
-            await put_off(chunk, refused, deps, report)
+            await put_off(chunk, refused, ctx, report)
     report.counts["embedded"] += stored
     budget.progress(stored)
 
 
 async def _embed_page(
-    page: Sequence[PendingChunk], deps: Deps, budget: Budget, report: Report
+    page: Sequence[PendingChunk], ctx: Context, budget: Budget, report: Report
 ) -> None:
     """Embed a page batch by batch; each is written while the next is embedded."""
     writing = asyncio.create_task(asyncio.sleep(0))
     try:
-        for batch in _batches(page, deps.embedder.batch_size):
+        for batch in _batches(page, ctx.embedder.batch_size):
             if budget.spent:
                 break
-            pairs = await _pairs(batch, deps, report)
+            pairs = await _pairs(batch, ctx, report)
             await writing
-            writing = asyncio.create_task(keep(pairs, deps, budget, report))
+            writing = asyncio.create_task(keep(pairs, ctx, budget, report))
     finally:
         await writing
 
 
-async def _pairs(batch: Sequence[PendingChunk], deps: Deps, report: Report) -> list[Pair]:
+async def _pairs(batch: Sequence[PendingChunk], ctx: Context, report: Report) -> list[Pair]:
     """Embed a batch, and put those off that fail."""
     pairs: list[Pair] = []
-    made = await vectors_of([chunk.text for chunk in batch], deps)
+    made = await vectors_of([chunk.text for chunk in batch], ctx)
     for chunk, vector in zip(batch, made, strict=True):
         if isinstance(vector, CarrelError):
-            await put_off(chunk, vector, deps, report)
+            await put_off(chunk, vector, ctx, report)
         else:
             pairs.append((chunk, vector))
     return pairs

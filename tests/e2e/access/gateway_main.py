@@ -4,9 +4,9 @@ from functions.gateway.app import gateway
 from functions.gateway.catalog import Catalog, Declaration
 from infra.local.inline import InlineDispatcher
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.note_tools import TOOLS
 
 _settings = Settings()
 _catalog = Catalog([Declaration.model_validate(tool.declaration()) for tool in TOOLS])
-handle = gateway(_settings, InlineDispatcher(Backend(_settings), TOOLS), _catalog)
+handle = gateway(_settings, InlineDispatcher(App(_settings), TOOLS), _catalog)

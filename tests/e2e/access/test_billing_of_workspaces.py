@@ -14,7 +14,7 @@ import pytest
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.e2e.access.conftest import CLOUD, FUNDS, in_access
 from tests.support.fakes.openai import MODEL, FakeOpenAI, Reply, refusal
 from tests.support.gateway_process import INLINE, Running, run_gateway
@@ -72,11 +72,11 @@ class House:
         """What is stored of a user's materials."""
 
         async def read() -> dict[str, dict[str, Any]]:
-            backend = Backend(Settings(google_cloud_project=self.realm, **KNOWLEDGE))
+            app = App(Settings(google_cloud_project=self.realm, **KNOWLEDGE))
             try:
-                return await contents(backend, Caller.of(user))
+                return await contents(app, Caller.of(user))
             finally:
-                await backend.aclose()
+                await app.aclose()
 
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(asyncio.run, read()).result()

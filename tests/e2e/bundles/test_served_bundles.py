@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.slow
 
@@ -164,12 +164,12 @@ def served(staged: Path, name: str, settings: dict[str, str], place: Path) -> It
 
 
 async def assert_found_by_meaning(
-    deps: Deps, staged: Path, settings: dict[str, str], place: Path
+    ctx: Context, staged: Path, settings: dict[str, str], place: Path
 ) -> None:
     """The job embeds what waits, and the tool finds it by its vector, both as deployed."""
-    settings |= {"GOOGLE_CLOUD_PROJECT": deps.settings.google_cloud_project}
+    settings |= {"GOOGLE_CLOUD_PROJECT": ctx.settings.google_cloud_project}
     books = [in_chunks(BAKING), in_chunks(SAILING)]
-    await Ingestion(deps.database).save(books, utc_now())
+    await Ingestion(ctx.database).save(books, utc_now())
     chunks = [chunk for book in books for chunk in book.chunks]
     async with httpx2.AsyncClient(timeout=60) as client:
         with served(staged, "embed", settings, place) as url:
@@ -179,7 +179,7 @@ async def assert_found_by_meaning(
             told["failures"],
             told["counts"]["embedded"],
         )
-        await index_all(deps)
+        await index_all(ctx)
         arguments = {"query": chunks[-1].embedding_text, "mode": "semantic", "limit": 1}
         wanted = request_of(SEARCH_KB, Caller.of("reader"), arguments)
         text, headers = wanted.model_dump_json(), {"content-type": "application/json"}
@@ -191,21 +191,21 @@ async def assert_found_by_meaning(
 
 @pytest.mark.anyio
 async def test_as_deployed_texts_are_embedded_and_found_by_vertex_ai(
-    deps: Deps, staged: Path, vertex: FakeVertex, tmp_path: Path
+    ctx: Context, staged: Path, vertex: FakeVertex, tmp_path: Path
 ) -> None:
     settings = {
         "EMBEDDING_PROVIDER": "vertex",
         "VERTEX_BASE_URL": vertex.base_url,
         "VERTEX_DIMENSION": NUMBERS,
     }
-    await assert_found_by_meaning(deps, staged, settings, tmp_path)
+    await assert_found_by_meaning(ctx, staged, settings, tmp_path)
     asked_for = [call.config["taskType"] for call in vertex.calls]
     assert ["RETRIEVAL_DOCUMENT"] * 5 + ["RETRIEVAL_QUERY"] == asked_for
 
 
 @pytest.mark.anyio
 async def test_as_deployed_texts_are_embedded_and_found_by_an_endpoint_like_openais(
-    deps: Deps, staged: Path, openai: FakeOpenAI, tmp_path: Path
+    ctx: Context, staged: Path, openai: FakeOpenAI, tmp_path: Path
 ) -> None:
     settings = {
         "EMBEDDING_PROVIDER": "openai",
@@ -214,7 +214,7 @@ async def test_as_deployed_texts_are_embedded_and_found_by_an_endpoint_like_open
         "OPENAI_DIMENSION": NUMBERS,
         "OPENAI_API_KEY": KEY,
     }
-    await assert_found_by_meaning(deps, staged, settings, tmp_path)
+    await assert_found_by_meaning(ctx, staged, settings, tmp_path)
     assert [5, 1] == openai.sizes
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.gateway_process import INLINE, run_gateway
 from tests.support.knowledge import BAKING, SAILING, put_in
 
@@ -82,8 +82,8 @@ def run_all(suite: Suite, under_test: Gateways) -> dict[str, list[Outcome]]:
 
 
 async def _fill(project: str) -> None:
-    backend = Backend(Settings(google_cloud_project=project))
+    app = App(Settings(google_cloud_project=project))
     try:
-        await put_in(backend.deps(Caller(), Meter()), BAKING, SAILING)
+        await put_in(app.context(Caller(), Meter()), BAKING, SAILING)
     finally:
-        await backend.aclose()
+        await app.aclose()

@@ -26,7 +26,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.firestore.database import Connection
 from shared.knowledge.ingestion import Ingestion
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.gateway_process import INLINE, SECRET, run_gateway
 from tests.support.healthy_deployment import FakeGateway
@@ -109,13 +109,13 @@ def indexed() -> str:
 
 
 async def _indexed(project: str) -> None:
-    backend = Backend(Settings(google_cloud_project=project))
+    app = App(Settings(google_cloud_project=project))
     try:
-        deps = backend.deps(Caller(), Meter())
-        await Ingestion(deps.database).save([in_chunks(BAKING)], deps.clock())
-        await index_all(deps)
+        ctx = app.context(Caller(), Meter())
+        await Ingestion(ctx.database).save([in_chunks(BAKING)], ctx.clock())
+        await index_all(ctx)
     finally:
-        await backend.aclose()
+        await app.aclose()
 
 
 @pytest.mark.slow

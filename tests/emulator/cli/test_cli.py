@@ -102,9 +102,9 @@ def test_a_new_tool_declares_itself_and_takes_its_arguments(tmp_path: Path) -> N
 
 
 @pytest.mark.anyio
-async def test_a_new_tools_handler_runs(tmp_path: Path, deps: Any) -> None:
+async def test_a_new_tools_handler_runs(tmp_path: Path, ctx: Any) -> None:
     made = loaded(create_tool("knowledge/count_words", root=tmp_path)[0])
-    out = await made.TOOL.run(made.In(name="Ann"), deps)
+    out = await made.TOOL.run(made.In(name="Ann"), ctx)
     assert out.greeting.startswith("Hello, Ann, it is ")
 
 

@@ -14,7 +14,7 @@ from infra.build.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.source_files import lines, written
 from tests.support.stored_documents import documents
 
@@ -25,7 +25,7 @@ PROGRAM = """
 import os, signal, sys
 from infra.cli.main import main
 from infra.local import jobs
-from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.commit_hooks import WatchedApp, after
 from tests.support.fakes.embedder import WordEmbedder
 
 async def interrupt():
@@ -33,7 +33,7 @@ async def interrupt():
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores it
 around = after(int(sys.argv.pop(1)), interrupt)
-jobs.Backend = lambda settings: WatchedBackend(settings, around, embedder=WordEmbedder())
+jobs.App = lambda settings: WatchedApp(settings, around, embedder=WordEmbedder())
 main()
 """
 """Gets a Ctrl-C after the commit of this number."""
@@ -68,11 +68,11 @@ def stored(collection: str) -> set[str]:
     """The ids of the documents of a collection."""
 
     async def ask() -> set[str]:
-        backend = Backend(Settings())
+        app = App(Settings())
         try:
-            return set(await documents(backend.deps(Caller(), Meter()), collection))
+            return set(await documents(app.context(Caller(), Meter()), collection))
         finally:
-            await backend.aclose()
+            await app.aclose()
 
     return asyncio.run(ask())
 

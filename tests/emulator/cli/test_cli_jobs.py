@@ -22,7 +22,7 @@ from shared.knowledge.cards import BY_HAND, Cards
 from shared.knowledge.chunk import KnowledgeCard
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import Steps
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.knowledge import BAKING, in_chunks
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 NOW = datetime.now(UTC)
 
@@ -59,29 +59,29 @@ def run(*names: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def in_database(project: str, work: Callable[[Deps], Awaitable[Any]]) -> Any:
+def in_database(project: str, work: Callable[[Context], Awaitable[Any]]) -> Any:
     """Do something in the database."""
 
     async def working() -> Any:
-        backend = Backend(Settings(google_cloud_project=project))
+        app = App(Settings(google_cloud_project=project))
         try:
-            return await work(backend.deps(Caller(), Meter()))
+            return await work(app.context(Caller(), Meter()))
         finally:
-            await backend.aclose()
+            await app.aclose()
 
     return asyncio.run(working())
 
 
-async def three_that_wait(deps: Deps) -> None:
+async def three_that_wait(ctx: Context) -> None:
     """Put texts in."""
-    await Ingestion(deps.database).save([in_chunks(BAKING)], NOW)
+    await Ingestion(ctx.database).save([in_chunks(BAKING)], NOW)
 
 
-async def one_given_up(deps: Deps) -> None:
+async def one_given_up(ctx: Context) -> None:
     """Put texts in, one of which cannot be indexed."""
-    await three_that_wait(deps)
-    (odd, *_) = await Steps(deps.database).pending("index", NOW, 1)
-    await Steps(deps.database).failed("index", replace(odd, tries=4), "was refused", NOW)
+    await three_that_wait(ctx)
+    (odd, *_) = await Steps(ctx.database).pending("index", NOW, 1)
+    await Steps(ctx.database).failed("index", replace(odd, tries=4), "was refused", NOW)
 
 
 def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:
@@ -137,11 +137,11 @@ def test_a_job_that_gives_nothing_up_cannot_retry() -> None:
     assert "The job repair gives nothing up." in result.stderr
 
 
-async def carded_by_another_model(deps: Deps) -> None:
+async def carded_by_another_model(ctx: Context) -> None:
     """Put texts in, of which two have cards: by another model, and by a person."""
-    await three_that_wait(deps)
+    await three_that_wait(ctx)
     by_model, by_hand, _ = (chunk.chunk_id for chunk in in_chunks(BAKING).chunks)
-    stored = Cards(deps.database)
+    stored = Cards(ctx.database)
     await stored.save({by_model: KnowledgeCard("Knead.")}, "m-1", NOW)
     await stored.save({by_hand: KnowledgeCard("Feed it.")}, BY_HAND, NOW)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
 ANN = Caller.of("ann@example.com")
 BOB = Caller.of("bob")
@@ -51,14 +51,14 @@ def refusal(*arguments: str) -> str:
 
 
 def in_database(
-    work: Callable[[Backend], Awaitable[Any]], project: str, now: datetime | None = None
+    work: Callable[[App], Awaitable[Any]], project: str, now: datetime | None = None
 ) -> Any:
     """Do something in the database, at a time."""
 
     async def working() -> Any:
         clock = SettableClock(now or datetime.now(UTC).replace(microsecond=0))
-        async with opened(Settings(google_cloud_project=project), clock) as backend:
-            return await work(backend)
+        async with opened(Settings(google_cloud_project=project), clock) as app:
+            return await work(app)
 
     return asyncio.run(working())
 
@@ -68,9 +68,9 @@ def brought(
 ) -> None:
     """Somebody brings materials, in calls that may be sent again."""
 
-    async def work(backend: Backend) -> None:
+    async def work(app: App) -> None:
         for text in texts or (MAST,):
-            await bring(backend, task, text, caller, idempotency_key=text + task)
+            await bring(app, task, text, caller, idempotency_key=text + task)
 
     in_database(work, project, now)
 
@@ -78,8 +78,8 @@ def brought(
 def left(project: str) -> Counter[str]:
     """How many documents each user has, by the user's id and what they belong to."""
 
-    async def work(backend: Backend) -> Counter[str]:
-        paths = await stored(of_job(backend), "users/")
+    async def work(app: App) -> Counter[str]:
+        paths = await stored(of_job(app), "users/")
         return Counter(path.split("/", 3)[1] for path in paths)
 
     found: Counter[str] = in_database(work, project)
@@ -174,8 +174,8 @@ def test_what_is_no_user_or_no_task_is_refused() -> None:
 def test_what_is_half_erased_is_shown_and_erased_to_its_end(project: str) -> None:
     brought(project, "notes")
 
-    async def begin(backend: Backend) -> None:
-        assert await erasure_of(of_job(backend), "notes", "ann@example.com").begin()
+    async def begin(app: App) -> None:
+        assert await erasure_of(of_job(app), "notes", "ann@example.com").begin()
 
     in_database(begin, project)
     assert "being erased" in carrel("list", "ann@example.com").stdout
@@ -197,13 +197,13 @@ def test_a_list_shows_tasks_with_their_last_use_and_size(project: str) -> None:
 
 
 def test_a_long_list_shows_those_that_were_used_last_and_says_so(project: str) -> None:
-    async def fill(backend: Backend) -> None:
-        deps = of_job(backend)
-        batch = deps.database.client.batch()
+    async def fill(app: App) -> None:
+        ctx = of_job(app)
+        batch = ctx.database.client.batch()
         for number in range(51):
             used = datetime(2026, 3, 10, 8, number, tzinfo=UTC)
             fields = {"created_at": used, "touched_at": used}
-            batch.create(task_of(deps, f"task-{number}", "bob").task_reference, fields)
+            batch.create(task_of(ctx, f"task-{number}", "bob").task_reference, fields)
         await batch.commit()
 
     in_database(fill, project)

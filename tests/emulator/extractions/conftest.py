@@ -10,10 +10,10 @@ from tests.support.knowledge import BAKING, SAILING, put_in
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 
 @pytest.fixture
-async def chunks(deps: Deps) -> list[Chunk]:
+async def chunks(ctx: Context) -> list[Chunk]:
     """Three passages about baking, and two about sailing."""
-    return await put_in(deps, BAKING, SAILING)
+    return await put_in(ctx, BAKING, SAILING)

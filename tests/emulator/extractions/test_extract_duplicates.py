@@ -28,7 +28,7 @@ from tests.support.knowledge import index_all
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -37,9 +37,9 @@ ONE, OTHER = "Natural or surrogate key? (one)", "Natural or surrogate key? (othe
 SAME = {"decisions": [decision()]}
 
 
-async def originals(deps: Deps) -> dict[str, str | None]:
+async def originals(ctx: Context) -> dict[str, str | None]:
     """The source of each extraction, to the source of what it repeats."""
-    found = await stored(deps)
+    found = await stored(ctx)
     return {
         each["source_id"]: each["duplicate_of"] and found[each["duplicate_of"]]["source_id"]
         for each in found.values()
@@ -49,15 +49,15 @@ async def originals(deps: Deps) -> dict[str, str | None]:
 async def test_what_is_shown_already_is_stored_as_a_duplicate(
     settings: Settings,
 ) -> None:
-    async with reading(settings) as deps:
-        await shelve(deps, book("one", KEYS))
-        await run(deps)
-        await shelve(deps, book("other", AGAIN))
-        report = await run(deps)
+    async with reading(settings) as ctx:
+        await shelve(ctx, book("one", KEYS))
+        await run(ctx)
+        await shelve(ctx, book("other", AGAIN))
+        report = await run(ctx)
         assert {"read": 1, "duplicates": 1, "unfounded": 0} == report.counts
-        assert {ONE: True, OTHER: False} == await told(deps)
-        assert {"one": None, "other": "one"} == await originals(deps)
-        assert {"keys": 1, "databases": 1} == await counts(deps)
+        assert {ONE: True, OTHER: False} == await told(ctx)
+        assert {"one": None, "other": "one"} == await originals(ctx)
+        assert {"keys": 1, "databases": 1} == await counts(ctx)
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 20), (20, 0)])
@@ -65,40 +65,40 @@ async def test_of_two_read_at_once_the_first_in_the_queue_is_shown(
     settings: Settings, first: int, second: int
 ) -> None:
     model = scripted({AGAIN: Late(second, SAME), KEYS: Late(first, SAME)})
-    async with reading(settings, model) as deps:
-        await shelve(deps, book("one", KEYS), book("other", AGAIN))
-        await run(deps)
-        assert {ONE: True, OTHER: False} == await told(deps)
+    async with reading(settings, model) as ctx:
+        await shelve(ctx, book("one", KEYS), book("other", AGAIN))
+        await run(ctx)
+        assert {ONE: True, OTHER: False} == await told(ctx)
 
 
 async def test_of_many_read_at_once_one_is_shown(settings: Settings) -> None:
-    async with reading(settings) as deps:
+    async with reading(settings) as ctx:
         books = [book(f"book{n}", f"Said {n} times before: {KEYS}") for n in range(20)]
-        await shelve(deps, *books)
-        report = await run(deps)
+        await shelve(ctx, *books)
+        report = await run(ctx)
         assert {"read": 20, "found": 1, "duplicates": 19, "unfounded": 0} == report.counts
-        assert [True] == [shown for shown in (await told(deps)).values() if shown]
-        assert {"keys": 1, "databases": 1} == await counts(deps)
+        assert [True] == [shown for shown in (await told(ctx)).values() if shown]
+        assert {"keys": 1, "databases": 1} == await counts(ctx)
 
 
 async def test_who_fails_keeps_nobody_from_their_turn(settings: Settings) -> None:
     model = scripted({AGAIN: Late(5, SAME), RETRIES: "no findings", KEYS: Late(20, SAME)})
-    async with reading(settings, model) as deps:
-        await shelve(deps, book("one", KEYS), book("bad", RETRIES), book("other", AGAIN))
-        report = await run(deps)
+    async with reading(settings, model) as ctx:
+        await shelve(ctx, book("one", KEYS), book("bad", RETRIES), book("other", AGAIN))
+        report = await run(ctx)
         assert 1 == len(report.failures)
-        assert {ONE: True, OTHER: False} == await told(deps)
+        assert {ONE: True, OTHER: False} == await told(ctx)
 
 
 async def test_the_same_question_answered_otherwise_is_shown_too(settings: Settings) -> None:
     content: dict[str, Any] = decision()["content"]
     other = {**content, "recommended_approach": "Whatever code everybody knows already."}
     otherwise = {"decisions": [decision(content=other)]}
-    async with reading(settings, scripted({AGAIN: otherwise, KEYS: SAME})) as deps:
-        await shelve(deps, book("one", KEYS), book("other", AGAIN))
-        await run(deps)
-        assert {ONE: True, OTHER: True} == await told(deps)
-        assert {"keys": 2, "databases": 2} == await counts(deps)
+    async with reading(settings, scripted({AGAIN: otherwise, KEYS: SAME})) as ctx:
+        await shelve(ctx, book("one", KEYS), book("other", AGAIN))
+        await run(ctx)
+        assert {ONE: True, OTHER: True} == await told(ctx)
+        assert {"keys": 2, "databases": 2} == await counts(ctx)
 
 
 async def test_of_two_that_say_the_same_in_a_passage_the_surer_stays(
@@ -106,55 +106,55 @@ async def test_of_two_that_say_the_same_in_a_passage_the_surer_stays(
 ) -> None:
     content = {**decision()["content"], "considerations": ["codes change"]}
     twice = {"decisions": [decision(confidence=0.6), decision(confidence=0.8, content=content)]}
-    async with reading(settings, scripted({KEYS: twice})) as deps:
-        await shelve(deps, book("one", KEYS))
-        assert {"read": 1, "found": 1, "unfounded": 0} == (await run(deps)).counts
-        [kept] = (await stored(deps)).values()
+    async with reading(settings, scripted({KEYS: twice})) as ctx:
+        await shelve(ctx, book("one", KEYS))
+        assert {"read": 1, "found": 1, "unfounded": 0} == (await run(ctx)).counts
+        [kept] = (await stored(ctx)).values()
         assert 0.8 == kept["confidence"]
 
 
 async def test_the_same_words_of_another_type_are_no_duplicate(settings: Settings) -> None:
     said = {"title": "Natural or surrogate key?", "description": "The surrogate, with the code."}
     both = {"decisions": [decision()], "warnings": [warning("We took the surrogate", content=said)]}
-    async with reading(settings, scripted({KEYS: both})) as deps:
-        await shelve(deps, book("one", KEYS))
-        assert 2 == (await run(deps)).counts["found"]
+    async with reading(settings, scripted({KEYS: both})) as ctx:
+        await shelve(ctx, book("one", KEYS))
+        assert 2 == (await run(ctx)).counts["found"]
 
 
 async def test_once_the_original_is_gone_the_duplicate_is_shown(settings: Settings) -> None:
-    async with reading(settings) as deps:
-        await shelve(deps, book("one", KEYS), book("other", AGAIN))
-        await run(deps)
-        await shelve(deps, book("one", NOTHING))
-        await index_all(deps)
-        while (await ExtractionUpkeep(deps.database).settle()).total():
+    async with reading(settings) as ctx:
+        await shelve(ctx, book("one", KEYS), book("other", AGAIN))
+        await run(ctx)
+        await shelve(ctx, book("one", NOTHING))
+        await index_all(ctx)
+        while (await ExtractionUpkeep(ctx.database).settle()).total():
             pass
-        assert {OTHER: True} == await told(deps)
+        assert {OTHER: True} == await told(ctx)
 
 
 async def test_all_read_again_at_once_end_as_before(settings: Settings) -> None:
     """None is taken for a duplicate of what it, or what is read beside it, said before."""
-    async with reading(settings) as deps:
-        await shelve(deps, book("one", KEYS), book("other", AGAIN), book("third", RETRIES))
-        await run(deps)
-        before = await stored(deps)
-        assert 3 == await read_again(deps)
-        await run(deps)
-        assert before == await stored(deps)
-        assert {"keys": 1, "databases": 1, "retries": 1} == await counts(deps)
+    async with reading(settings) as ctx:
+        await shelve(ctx, book("one", KEYS), book("other", AGAIN), book("third", RETRIES))
+        await run(ctx)
+        before = await stored(ctx)
+        assert 3 == await read_again(ctx)
+        await run(ctx)
+        assert before == await stored(ctx)
+        assert {"keys": 1, "databases": 1, "retries": 1} == await counts(ctx)
 
 
 async def test_an_original_that_changed_is_followed_by_its_duplicate(
     settings: Settings,
 ) -> None:
-    async with reading(settings) as deps:
-        await shelve(deps, book("one", KEYS), book("other", AGAIN))
-        await run(deps)
-    async with reading(settings, scripted({AGAIN: SAME})) as deps:
-        await read_again(deps)
-        await run(deps)
-        assert {OTHER: True} == await told(deps)
-        assert {"keys": 1, "databases": 1} == await counts(deps)
+    async with reading(settings) as ctx:
+        await shelve(ctx, book("one", KEYS), book("other", AGAIN))
+        await run(ctx)
+    async with reading(settings, scripted({AGAIN: SAME})) as ctx:
+        await read_again(ctx)
+        await run(ctx)
+        assert {OTHER: True} == await told(ctx)
+        assert {"keys": 1, "databases": 1} == await counts(ctx)
 
 
 async def test_an_original_not_stored_leaves_no_duplicate_behind(
@@ -173,8 +173,8 @@ async def test_an_original_not_stored_leaves_no_duplicate_behind(
 
         model = scripted()
         model.answering = lambda text: edited(SAME) if KEYS in text else {}
-        async with reading(settings, model) as deps:
-            await run(deps)
-            await index_all(deps)
-            assert {OTHER: True} == await told(deps)
-            assert {"keys": 1, "databases": 1} == await counts(deps)
+        async with reading(settings, model) as ctx:
+            await run(ctx)
+            await index_all(ctx)
+            assert {OTHER: True} == await told(ctx)
+            assert {"keys": 1, "databases": 1} == await counts(ctx)

@@ -16,7 +16,7 @@ from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.meter import Meter
 from shared.knowledge.queue import Steps
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from tests.support.extract_job import KEYS, book, decision, shelve, warning
 from tests.support.fakes.embedder import WordEmbedder
@@ -26,7 +26,7 @@ from tests.support.stored_documents import documents
 if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.knowledge.source import Source
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ from functions.jobs.extract.job import JOB
 from shared.core.dates import utc_now
 from shared.runtime.job import run_job
 from shared.core.settings import Settings
-from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.commit_hooks import WatchedApp, after
 from tests.support.fakes.embedder import WordEmbedder
 from tests.emulator.extractions.test_extract_killed import model
 
@@ -51,14 +51,14 @@ async def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 number, hours = map(int, sys.argv[1:])
-backend = WatchedBackend(
+app = WatchedApp(
     Settings(),
     after(number, die),
     clock=lambda: utc_now() + timedelta(hours=hours),
     embedder=WordEmbedder(),
     generator=model(),
 )
-asyncio.run(run_job(JOB, backend))
+asyncio.run(run_job(JOB, app))
 """
 
 
@@ -88,57 +88,57 @@ def model() -> ScriptedGenerator:
     return ScriptedGenerator(findings)
 
 
-async def contents(deps: Deps) -> dict[str, Any]:
+async def contents(ctx: Context) -> dict[str, Any]:
     """All that the job makes, but for when."""
-    extractions = await documents(deps, "extractions")
-    chunks = await documents(deps, "chunks")
+    extractions = await documents(ctx, "extractions")
+    chunks = await documents(ctx, "chunks")
     return {
         "extractions": {
             name: {field: value for field, value in each.items() if field != "extracted_at"}
             for name, each in extractions.items()
         },
-        "topics": await documents(deps, "topics"),
+        "topics": await documents(ctx, "topics"),
         "chunks": {
             name: (each["extracted"], set(each["pending"]), each["tries"])
             for name, each in chunks.items()
         },
-        "gone": await documents(deps, "gone_extractions"),
+        "gone": await documents(ctx, "gone_extractions"),
     }
 
 
 async def completed(settings: Settings, hours: int = 0) -> Report:
     """A run that nobody kills, some hours later."""
-    backend = Backend(
+    app = App(
         settings,
         clock=lambda: utc_now() + timedelta(hours=hours),
         embedder=WordEmbedder(),
         generator=model(),
     )
-    report = await run_job(JOB, backend)
-    await backend.aclose()
+    report = await run_job(JOB, app)
+    await app.aclose()
     assert isinstance(report, Report)
     return report
 
 
 async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
-    settings: Settings, deps: Deps
+    settings: Settings, ctx: Context
 ) -> None:
     calm = settings.model_copy(
         update={"google_cloud_project": f"{settings.google_cloud_project}-calm"}
     )
-    quiet = Backend(calm, embedder=WordEmbedder())
-    undisturbed = quiet.deps(Caller(), Meter())
-    for each in (deps, undisturbed):
+    quiet = App(calm, embedder=WordEmbedder())
+    undisturbed = quiet.context(Caller(), Meter())
+    for each in (ctx, undisturbed):
         await shelve(each, *passages())
     report = await completed(calm)
     assert (PASSAGES, 10) == (report.counts["read"], report.counts["duplicates"])
     for hours, commit in enumerate(COMMITS):
         died(settings, commit, hours)
-    left = await Steps(deps.database).count_pending("extract")
+    left = await Steps(ctx.database).count_pending("extract")
     assert 6 == left
     last = await completed(settings, len(COMMITS))
     assert (left, True) == (last.counts["read"], last.finished)
-    assert await contents(undisturbed) == await contents(deps)
+    assert await contents(undisturbed) == await contents(ctx)
     await quiet.aclose()
 
 

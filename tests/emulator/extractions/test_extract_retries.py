@@ -59,13 +59,13 @@ class Picky(WordEmbedder):
 async def test_a_passage_that_fails_is_put_off_and_delays_no_other(
     settings: Settings, answer: Any
 ) -> None:
-    async with reading(settings, scripted({NOTHING: answer, **FOUND})) as deps:
-        [bad, *_] = await shelve(deps, book("bad", NOTHING), book("tables", KEYS, RETRIES))
-        report = await run(deps)
+    async with reading(settings, scripted({NOTHING: answer, **FOUND})) as ctx:
+        [bad, *_] = await shelve(ctx, book("bad", NOTHING), book("tables", KEYS, RETRIES))
+        report = await run(ctx)
         assert [bad.chunk_id] == [failure.name for failure in report.failures]
-        assert {NOTHING} == await waiting(deps)
-        assert 2 == len(await told(deps))
-        assert {} == (await run(deps)).counts  # not due yet
+        assert {NOTHING} == await waiting(ctx)
+        assert 2 == len(await told(ctx))
+        assert {} == (await run(ctx)).counts  # not due yet
 
 
 async def test_a_passage_that_failed_five_times_is_parked(
@@ -74,80 +74,80 @@ async def test_a_passage_that_failed_five_times_is_parked(
     hours = [0]
     model = scripted({NOTHING: BROKEN})
     clock = {"clock": lambda: utc_now() + timedelta(hours=hours[0])}
-    async with reading(settings, model, **clock) as deps:
-        [bad] = await shelve(deps, book("bad", NOTHING))
+    async with reading(settings, model, **clock) as ctx:
+        [bad] = await shelve(ctx, book("bad", NOTHING))
         for _ in range(7):
-            await run(deps)
+            await run(ctx)
             hours[0] += 2
         assert 5 == sum(NOTHING in text for text in model.texts)
-        assert set() == await waiting(deps)
+        assert set() == await waiting(ctx)
         assert JOB.parking
-        [parked] = await JOB.parking.parked(deps, 10)
+        [parked] = await JOB.parking.parked(ctx, 10)
         assert (bad.chunk_id, True) == (parked.name, parked.reason.startswith("INTERNAL_ERROR"))
-        assert 1 == await JOB.parking.retry(deps)
-    async with reading(settings, scripted({NOTHING: {}}), **clock) as deps:
-        assert 1 == (await run(deps)).counts["read"]
-        assert [] == await JOB.parking.parked(deps, 10)
+        assert 1 == await JOB.parking.retry(ctx)
+    async with reading(settings, scripted({NOTHING: {}}), **clock) as ctx:
+        assert 1 == (await run(ctx)).counts["read"]
+        assert [] == await JOB.parking.parked(ctx, 10)
 
 
 async def test_what_failures_cost_is_counted(settings: Settings) -> None:
-    async with reading(settings, scripted({NOTHING: BROKEN, RETRIES: REFUSED})) as deps:
-        await shelve(deps, book("bad", NOTHING, RETRIES))
-        await run(deps)
+    async with reading(settings, scripted({NOTHING: BROKEN, RETRIES: REFUSED})) as ctx:
+        await shelve(ctx, book("bad", NOTHING, RETRIES))
+        await run(ctx)
         probe = 100
-        assert (200 + 7 + probe, 20 + 10) == (deps.meter.input_tokens, deps.meter.output_tokens)
+        assert (200 + 7 + probe, 20 + 10) == (ctx.meter.input_tokens, ctx.meter.output_tokens)
 
 
 async def test_a_model_that_is_down_ends_the_run_and_blames_no_passage(
     settings: Settings,
 ) -> None:
     model = scripted()
-    async with reading(settings, model) as deps:
-        await shelve(deps, book("tables", KEYS, RETRIES))
+    async with reading(settings, model) as ctx:
+        await shelve(ctx, book("tables", KEYS, RETRIES))
         model.down = True
         with pytest.raises(Unavailable):
-            await run(deps)
-        assert [{}, {}] == [each["tries"] for each in (await chunks_by_content(deps)).values()]
+            await run(ctx)
+        assert [{}, {}] == [each["tries"] for each in (await chunks_by_content(ctx)).values()]
         model.down = False
-        assert 2 == (await run(deps)).counts["read"]
+        assert 2 == (await run(ctx)).counts["read"]
 
 
 async def test_an_embedder_that_is_down_ends_the_run(
     settings: Settings,
 ) -> None:
-    async with reading(settings) as deps:
-        await shelve(deps, book("tables", KEYS, NOTHING))
-        assert isinstance(deps.embedder, WordEmbedder)
-        deps.embedder.down = True
+    async with reading(settings) as ctx:
+        await shelve(ctx, book("tables", KEYS, NOTHING))
+        assert isinstance(ctx.embedder, WordEmbedder)
+        ctx.embedder.down = True
         with pytest.raises(Unavailable):
-            await run(deps)
-        assert {KEYS} == await waiting(deps)
-        assert {} == (await chunks_by_content(deps))[KEYS]["tries"]
-        deps.embedder.down = False
-        assert 1 == (await run(deps)).counts["found"]
+            await run(ctx)
+        assert {KEYS} == await waiting(ctx)
+        assert {} == (await chunks_by_content(ctx))[KEYS]["tries"]
+        ctx.embedder.down = False
+        assert 1 == (await run(ctx)).counts["found"]
 
 
 async def test_a_finding_that_cannot_be_embedded_is_its_passages_fault(settings: Settings) -> None:
     async with reading(settings) as plain:
         await shelve(plain, book("tables", KEYS, RETRIES))
     embedder = Picky("multiply", InvalidInput("It refuses."))
-    async with reading(settings, embedder=embedder) as deps:
-        report = await run(deps)
+    async with reading(settings, embedder=embedder) as ctx:
+        report = await run(ctx)
         assert ["VALIDATION_ERROR: It refuses."] == [each.reason for each in report.failures]
-        assert {RETRIES} == await waiting(deps)
-        assert ["Natural or surrogate key? (tables)"] == list(await told(deps))
+        assert {RETRIES} == await waiting(ctx)
+        assert ["Natural or surrogate key? (tables)"] == list(await told(ctx))
 
 
 async def test_a_base_embedded_with_another_model_costs_no_call(
     settings: Settings,
 ) -> None:
     model = scripted()
-    async with reading(settings, model) as deps:
-        await shelve(deps, book("tables", KEYS))
+    async with reading(settings, model) as ctx:
+        await shelve(ctx, book("tables", KEYS))
         other = WordEmbedder()
         other.model = "another"
-        await EmbeddingSpace(deps.database).claim(other)
-    async with reading(settings, model) as deps:
+        await EmbeddingSpace(ctx.database).claim(other)
+    async with reading(settings, model) as ctx:
         with pytest.raises(Conflict):
-            await run(deps)
-        assert ([], {}) == (model.texts, await stored(deps))
+            await run(ctx)
+        assert ([], {}) == (model.texts, await stored(ctx))

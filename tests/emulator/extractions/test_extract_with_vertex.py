@@ -15,7 +15,7 @@ from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.extract_job import (
     FOUND,
     KEYS,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from tests.support.monotonic_clock import Monotonic
 
 LIMIT = 60.0
@@ -76,7 +76,7 @@ def vertex() -> Iterator[FakeVertex]:
 
 
 @pytest.fixture
-async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Deps]:
+async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context]:
     """What a run may use where Gemini is the language model; three passages wait."""
     generator = VertexGenerator(
         project="p",
@@ -87,16 +87,16 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Deps]:
         time_limit=LIMIT,
         breaker=Breaker("Vertex AI", pause=0),  # the next run is an hour away
     )
-    backend = Backend(settings, embedder=WordEmbedder(), generator=generator)
-    deps = backend.deps(Caller(), Meter())
-    await shelve(deps, book("tables", KEYS, RETRIES), book("evenings", NOTHING))
-    yield deps
+    app = App(settings, embedder=WordEmbedder(), generator=generator)
+    ctx = app.context(Caller(), Meter())
+    await shelve(ctx, book("tables", KEYS, RETRIES), book("evenings", NOTHING))
+    yield ctx
     await generator.aclose()
-    await backend.aclose()
+    await app.aclose()
 
 
 async def test_what_the_model_finds_is_stored_for_one_call_a_passage(
-    cloud: Deps, vertex: FakeVertex
+    cloud: Context, vertex: FakeVertex
 ) -> None:
     report = await run(cloud)
     assert {"read": 3, "found": 2, "unfounded": 0} == report.counts
@@ -114,7 +114,7 @@ async def test_what_the_model_finds_is_stored_for_one_call_a_passage(
     [refusal(429, "RESOURCE_EXHAUSTED"), refusal(500, "INTERNAL"), CUT_CONNECTION],
 )
 async def test_a_trouble_that_passes_is_waited_out(
-    cloud: Deps, vertex: FakeVertex, trouble: Reply
+    cloud: Context, vertex: FakeVertex, trouble: Reply
 ) -> None:
     vertex.script.append(trouble)
     report = await run(cloud)
@@ -133,7 +133,7 @@ async def test_a_trouble_that_passes_is_waited_out(
     ],
 )
 async def test_an_answer_without_the_shape_is_asked_for_again(
-    cloud: Deps, vertex: FakeVertex, answer: Reply
+    cloud: Context, vertex: FakeVertex, answer: Reply
 ) -> None:
     vertex.script.append(answer)
     report = await run(cloud)
@@ -155,7 +155,7 @@ async def test_an_answer_without_the_shape_is_asked_for_again(
     ],
 )
 async def test_a_passage_of_which_no_answer_comes_is_put_off_alone(
-    cloud: Deps, vertex: FakeVertex, monotonic: Monotonic, trouble: Reply, reason: str
+    cloud: Context, vertex: FakeVertex, monotonic: Monotonic, trouble: Reply, reason: str
 ) -> None:
     others_answered = threading.Semaphore(0)
 
@@ -193,7 +193,7 @@ async def test_a_passage_of_which_no_answer_comes_is_put_off_alone(
     ],
 )
 async def test_an_outage_ends_the_run_and_the_next_completes_it(
-    cloud: Deps, vertex: FakeVertex, outage: Reply, monotonic: Monotonic
+    cloud: Context, vertex: FakeVertex, outage: Reply, monotonic: Monotonic
 ) -> None:
     vertex.usual = outage
     vertex.on_hang = partial(monotonic.turn_soon, LIMIT)
@@ -208,9 +208,9 @@ async def test_an_outage_ends_the_run_and_the_next_completes_it(
 async def test_the_scripted_model_says_the_same_as_the_server(settings: Settings) -> None:
     """Tests with either mean the same."""
     model = scripted()
-    backend = Backend(settings, embedder=WordEmbedder(), generator=model)
-    deps = backend.deps(Caller(), Meter())
-    await shelve(deps, book("tables", KEYS, RETRIES), book("evenings", NOTHING))
-    await run(deps)
-    assert BOTH == set(await told(deps))
-    await backend.aclose()
+    app = App(settings, embedder=WordEmbedder(), generator=model)
+    ctx = app.context(Caller(), Meter())
+    await shelve(ctx, book("tables", KEYS, RETRIES), book("evenings", NOTHING))
+    await run(ctx)
+    assert BOTH == set(await told(ctx))
+    await app.aclose()

@@ -17,39 +17,39 @@ from tests.support.stored_documents import documents
 if TYPE_CHECKING:
     from shared.core.meter import Meter
     from shared.extractions.model import Extraction
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def repeated(deps: Deps) -> list[Extraction]:
+async def repeated(ctx: Context) -> list[Extraction]:
     """One that four passages say: the first is shown, the fourth is the surest of the others."""
-    chunks = await put_in(deps, BAKING, SAILING)
+    chunks = await put_in(ctx, BAKING, SAILING)
     first = of(chunks[0], decision(), "bread", confidence=0.9)
-    await hold(deps, first, of(chunks[0], warning(), "bread"))
+    await hold(ctx, first, of(chunks[0], warning(), "bread"))
     others = [
         of(chunk, decision(), "bread", "rye", confidence=sure, duplicate_of=first.extraction_id)
         for chunk, sure in zip(chunks[1:4], (0.4, 0.5, 0.8), strict=True)
     ]
-    await hold(deps, *others)
+    await hold(ctx, *others)
     return [first, *others]
 
 
-async def forget(deps: Deps, extraction: Extraction) -> None:
+async def forget(ctx: Context, extraction: Extraction) -> None:
     """Let a chunk hold nothing any more."""
-    await replace(deps, await waiting(deps, extraction.chunk_id), [])
+    await replace(ctx, await waiting(ctx, extraction.chunk_id), [])
 
 
-async def shown(deps: Deps) -> list[str]:
-    found = await Extractions(deps.database).page(ExtractionType.DECISION, None, None, 9)
+async def shown(ctx: Context) -> list[str]:
+    found = await Extractions(ctx.database).page(ExtractionType.DECISION, None, None, 9)
     return [each.extraction_id for each in found]
 
 
-async def state(deps: Deps) -> dict[str, dict[str, dict[str, Any]]]:
+async def state(ctx: Context) -> dict[str, dict[str, dict[str, Any]]]:
     """All that upkeep may touch, without vectors."""
     found = {
-        name: await documents(deps, name)
+        name: await documents(ctx, name)
         for name in ("extractions", "gone_extractions", "topics", "chunks")
     }
     for data in (*found["extractions"].values(), *found["chunks"].values()):
@@ -58,122 +58,122 @@ async def state(deps: Deps) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 async def test_the_surest_duplicate_takes_the_place_of_what_is_gone(
-    deps: Deps, repeated: list[Extraction]
+    ctx: Context, repeated: list[Extraction]
 ) -> None:
     first, one, two, heir = repeated
-    await forget(deps, first)
-    assert [] == await shown(deps)
-    assert {"settled": 2, "shown": 1} == await ExtractionUpkeep(deps.database).settle()
-    assert [heir.extraction_id] == await shown(deps)
-    stored = await documents(deps, "extractions")
+    await forget(ctx, first)
+    assert [] == await shown(ctx)
+    assert {"settled": 2, "shown": 1} == await ExtractionUpkeep(ctx.database).settle()
+    assert [heir.extraction_id] == await shown(ctx)
+    stored = await documents(ctx, "extractions")
     assert [heir.extraction_id] * 2 == [
         stored[each.extraction_id]["duplicate_of"] for each in (one, two)
     ]
-    topic = await Topics(deps.database).get("rye")
+    topic = await Topics(ctx.database).get("rye")
     assert topic
     assert (1, 1) == (topic.total, topic.counts[ExtractionType.DECISION])
-    chunk = (await documents(deps, "chunks"))[heir.chunk_id]
+    chunk = (await documents(ctx, "chunks"))[heir.chunk_id]
     assert ["bread", "rye"] == chunk["extracted"][heir.extraction_id]["topics"]
 
 
 async def test_one_after_the_other_is_shown_until_none_is_left(
-    deps: Deps, repeated: list[Extraction]
+    ctx: Context, repeated: list[Extraction]
 ) -> None:
     order = [repeated[0], repeated[3], repeated[2], repeated[1]]
     seen = []
     for each in order:
-        seen += await shown(deps)
-        await forget(deps, each)
-        await ExtractionUpkeep(deps.database).settle()
+        seen += await shown(ctx)
+        await forget(ctx, each)
+        await ExtractionUpkeep(ctx.database).settle()
     assert [each.extraction_id for each in order] == seen
-    assert {} == await documents(deps, "extractions")
-    assert 2 == await ExtractionUpkeep(deps.database).forget_empty_topics()
-    assert {} == await documents(deps, "topics")
+    assert {} == await documents(ctx, "extractions")
+    assert 2 == await ExtractionUpkeep(ctx.database).forget_empty_topics()
+    assert {} == await documents(ctx, "topics")
 
 
 async def test_settled_once_there_is_nothing_to_settle(
-    deps: Deps, repeated: list[Extraction], meter: Meter
+    ctx: Context, repeated: list[Extraction], meter: Meter
 ) -> None:
-    await forget(deps, repeated[0])
-    assert 2 == await ExtractionUpkeep(deps.database).count()
-    await ExtractionUpkeep(deps.database).settle()
-    before, read, written = await state(deps), meter.documents_read, meter.documents_written
-    assert {"settled": 0} == await ExtractionUpkeep(deps.database).settle()
-    assert 0 == await ExtractionUpkeep(deps.database).forget_empty_topics()
+    await forget(ctx, repeated[0])
+    assert 2 == await ExtractionUpkeep(ctx.database).count()
+    await ExtractionUpkeep(ctx.database).settle()
+    before, read, written = await state(ctx), meter.documents_read, meter.documents_written
+    assert {"settled": 0} == await ExtractionUpkeep(ctx.database).settle()
+    assert 0 == await ExtractionUpkeep(ctx.database).forget_empty_topics()
     assert (2, 0) == (meter.documents_read - read, meter.documents_written - written)
-    assert before == await state(deps)
+    assert before == await state(ctx)
 
 
-async def test_what_came_back_is_shown_itself(deps: Deps, repeated: list[Extraction]) -> None:
+async def test_what_came_back_is_shown_itself(ctx: Context, repeated: list[Extraction]) -> None:
     first = repeated[0]
-    await forget(deps, first)
-    await hold(deps, first)
-    assert {"settled": 2} == await ExtractionUpkeep(deps.database).settle()
-    assert [first.extraction_id] == await shown(deps)
+    await forget(ctx, first)
+    await hold(ctx, first)
+    assert {"settled": 2} == await ExtractionUpkeep(ctx.database).settle()
+    assert [first.extraction_id] == await shown(ctx)
 
 
 async def test_a_duplicate_that_hangs_on_nothing_is_not_shown(
-    deps: Deps, repeated: list[Extraction]
+    ctx: Context, repeated: list[Extraction]
 ) -> None:
     first, _, two, surest = repeated
-    await forget(deps, first)
-    await deps.database.document("chunks", surest.chunk_id).delete()
-    await ExtractionUpkeep(deps.database).settle()
-    assert [two.extraction_id] == await shown(deps)
+    await forget(ctx, first)
+    await ctx.database.document("chunks", surest.chunk_id).delete()
+    await ExtractionUpkeep(ctx.database).settle()
+    assert [two.extraction_id] == await shown(ctx)
 
 
 async def test_an_extraction_unknown_to_its_chunk_is_removed(
-    deps: Deps, repeated: list[Extraction]
+    ctx: Context, repeated: list[Extraction]
 ) -> None:
     first, _, _, surest = repeated
-    upkeep = ExtractionUpkeep(deps.database)
+    upkeep = ExtractionUpkeep(ctx.database)
     page = await upkeep.page("")
     assert [] == await upkeep.orphans(page)
-    await write(deps, f"chunks/{surest.chunk_id}", {"source_id": "sailing"})
-    await deps.database.document("chunks", first.chunk_id).delete()
-    await deps.database.document("chunks", repeated[1].chunk_id).update({"extracted": {}})
+    await write(ctx, f"chunks/{surest.chunk_id}", {"source_id": "sailing"})
+    await ctx.database.document("chunks", first.chunk_id).delete()
+    await ctx.database.document("chunks", repeated[1].chunk_id).update({"extracted": {}})
     orphans = await upkeep.orphans(page)
     assert 3 == len(orphans) == await upkeep.remove(orphans)
     await upkeep.settle()
-    assert [surest.extraction_id] == await shown(deps)
-    topic = await Topics(deps.database).get("bread")
+    assert [surest.extraction_id] == await shown(ctx)
+    topic = await Topics(ctx.database).get("bread")
     assert topic
     assert 1 == topic.total
 
 
 async def test_an_orphan_that_changed_since_it_was_read_stays(
-    deps: Deps, repeated: list[Extraction]
+    ctx: Context, repeated: list[Extraction]
 ) -> None:
-    upkeep = ExtractionUpkeep(deps.database)
+    upkeep = ExtractionUpkeep(ctx.database)
     page = await upkeep.page("")
-    await deps.database.document("chunks", repeated[0].chunk_id).delete()
-    await write(deps, f"extractions/{repeated[0].extraction_id}", {"quote": "New."})
+    await ctx.database.document("chunks", repeated[0].chunk_id).delete()
+    await write(ctx, f"extractions/{repeated[0].extraction_id}", {"quote": "New."})
     assert 1 == await upkeep.remove(await upkeep.orphans(page))
-    assert repeated[0].extraction_id in await documents(deps, "extractions")
+    assert repeated[0].extraction_id in await documents(ctx, "extractions")
 
 
-async def test_a_round_goes_on_after_the_last_id(deps: Deps, repeated: list[Extraction]) -> None:
-    page = await ExtractionUpkeep(deps.database).page("")
-    rest = await ExtractionUpkeep(deps.database).page(page[1].id)
+async def test_a_round_goes_on_after_the_last_id(ctx: Context, repeated: list[Extraction]) -> None:
+    page = await ExtractionUpkeep(ctx.database).page("")
+    rest = await ExtractionUpkeep(ctx.database).page(page[1].id)
     assert [each.id for each in page[2:]] == [each.id for each in rest]
     assert len(repeated) + 1 == len(page)
 
 
 async def test_of_many_that_repeat_what_is_gone_one_is_shown(
-    deps: Deps, repeated: list[Extraction]
+    ctx: Context, repeated: list[Extraction]
 ) -> None:
     first, *_ = repeated
     more = {f"more-{n}" for n in range(MOST_REPEATED)}
     for name in more:
         data = {"type": "decision", "topics": [], "facets": [], "confidence": 0.1}
         hanging = {"chunk_id": "elsewhere", "source_id": "s", "duplicate_of": first.extraction_id}
-        await write(deps, f"extractions/{name}", data | hanging)
-    await forget(deps, first)
-    while (await ExtractionUpkeep(deps.database).settle())["settled"]:
+        await write(ctx, f"extractions/{name}", data | hanging)
+    await forget(ctx, first)
+    while (await ExtractionUpkeep(ctx.database).settle())["settled"]:
         pass
-    stored = await documents(deps, "extractions")
+    stored = await documents(ctx, "extractions")
     shown_now = [name for name, data in stored.items() if data["type"] == "decision"]
     originals = {stored[name].get("duplicate_of") for name in shown_now}
     assert len(originals - {None}) == 1
-    assert list(originals - {None}) == await shown(deps)
-    assert await documents(deps, "gone_extractions") == {}
+    assert list(originals - {None}) == await shown(ctx)
+    assert await documents(ctx, "gone_extractions") == {}

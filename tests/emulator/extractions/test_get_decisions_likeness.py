@@ -14,7 +14,7 @@ from tests.support.tool_calls import call_result
 if TYPE_CHECKING:
     from shared.ai.local_embedding import LocalEmbedder
     from shared.extractions.model import Content
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -78,12 +78,12 @@ PLACE = {name: n % 5 for n, name in enumerate(SAID)}
     ],
 )
 async def test_what_answers_a_question_comes_first(
-    deps: Deps, backend: Backend, name: str, query: str, expected: list[str]
+    ctx: Context, app: App, name: str, query: str, expected: list[str]
 ) -> None:
-    chunks = await put_in(deps, BAKING, SAILING)
+    chunks = await put_in(ctx, BAKING, SAILING)
     held = {each: of(chunks[PLACE[each]], content) for each, content in SAID.items()}
-    await hold(deps, *held.values())
-    found = await call_result(backend, name, query=query)
+    await hold(ctx, *held.values())
+    found = await call_result(app, name, query=query)
     assert [held[each].extraction_id for each in expected] == ids([found])
     nearest, other = (each["similarity"] for each in found["results"])
     assert 1 >= nearest > other >= 0

@@ -12,7 +12,7 @@ import pytest
 from shared.ai.embedding import Purpose
 from shared.extractions import pages
 from shared.extractions.repository import MOST_NEAR
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.extractions import cost, decision, hold, ids, of, walk
 from tests.support.fakes.embedder import WordEmbedder, cosine
 from tests.support.knowledge import BAKING, SAILING, put_in, write
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.extractions.model import Extraction
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -34,23 +34,23 @@ QUERY = "rye flour and yeast"
 
 
 @pytest.fixture
-async def many(deps: Deps) -> list[Extraction]:
+async def many(ctx: Context) -> list[Extraction]:
     """Sixty decisions of two passages, some of which nothing tells apart but their ids."""
-    first, *_, last = await put_in(deps, BAKING, SAILING)
+    first, *_, last = await put_in(ctx, BAKING, SAILING)
     chance = random.Random(7)  # noqa: S311 - no secret
     asked = [" ".join(chance.choices(WORDS, k=3)) for _ in range(55)] + ["rye flour"] * 5
     held = [
         of((first, last)[n % 2], decision(words, considerations=(str(n),)), "bread")
         for n, words in enumerate(asked)
     ]
-    await hold(deps, *held)
+    await hold(ctx, *held)
     return held
 
 
-async def ranking(deps: Deps, held: Sequence[Extraction]) -> list[tuple[float, str]]:
+async def ranking(ctx: Context, held: Sequence[Extraction]) -> list[tuple[float, str]]:
     """What brute force says: similarity and id, best first."""
-    [wanted] = await deps.embedder.embed([QUERY], Purpose.QUERY)
-    vectors = await deps.embedder.embed([each.content.text for each in held], Purpose.DOCUMENT)
+    [wanted] = await ctx.embedder.embed([QUERY], Purpose.QUERY)
+    vectors = await ctx.embedder.embed([each.content.text for each in held], Purpose.DOCUMENT)
     scores = [round(cosine(wanted, vector), 4) for vector in vectors]
     names = [each.extraction_id for each in held]
     return sorted(zip(scores, names, strict=True), key=lambda each: -each[0])
@@ -58,20 +58,20 @@ async def ranking(deps: Deps, held: Sequence[Extraction]) -> list[tuple[float, s
 
 @pytest.mark.parametrize("limit", [1, 7, 60, 100])
 async def test_all_pages_hold_each_once_those_nearest_in_meaning_first(
-    deps: Deps, backend: Backend, many: list[Extraction], limit: int
+    ctx: Context, app: App, many: list[Extraction], limit: int
 ) -> None:
-    walked = await walk(backend, "get_decisions", query=QUERY, limit=limit)
+    walked = await walk(app, "get_decisions", query=QUERY, limit=limit)
     found = [(each["similarity"], each["id"]) for page in walked for each in page["results"]]
-    expected = await ranking(deps, many)
+    expected = await ranking(ctx, many)
     assert [score for score, _ in expected] == pytest.approx([score for score, _ in found])
     assert sorted(name for _, name in expected) == sorted(name for _, name in found)
     assert {len(page["results"]) for page in walked[:-1]} <= {limit}
 
 
 async def test_what_comes_and_goes_meanwhile_repeats_and_hides_nothing(
-    deps: Deps, backend: Backend, many: list[Extraction]
+    ctx: Context, app: App, many: list[Extraction]
 ) -> None:
-    first = await call_result(backend, "get_decisions", query=QUERY, limit=10)
+    first = await call_result(app, "get_decisions", query=QUERY, limit=10)
     shown = ids([first])
     kept = [each for each in many if each.extraction_id != shown[-1]]
     nearer = [decision(QUERY, options=(str(n),)) for n in range(30)]
@@ -79,11 +79,11 @@ async def test_what_comes_and_goes_meanwhile_repeats_and_hides_nothing(
         altered(many[0], extraction_id=f"decision-new{n}", content=each)
         for n, each in enumerate(nearer)
     ]
-    await hold(deps, *kept, *new)
+    await hold(ctx, *kept, *new)
     cursor = first["metadata"]["next_cursor"]
     rest = []
     while cursor:
-        page = await call_result(backend, "get_decisions", query=QUERY, limit=10, cursor=cursor)
+        page = await call_result(app, "get_decisions", query=QUERY, limit=10, cursor=cursor)
         rest += ids([page])
         cursor = page["metadata"].get("next_cursor")
     assert {each.extraction_id for each in many} == {*shown, *rest}
@@ -92,71 +92,69 @@ async def test_what_comes_and_goes_meanwhile_repeats_and_hides_nothing(
 
 @pytest.mark.parametrize("most", [100, pytest.param(MOST_NEAR, marks=pytest.mark.slow)])
 async def test_a_walk_ends_at_the_most_that_are_compared(
-    deps: Deps, backend: Backend, monkeypatch: pytest.MonkeyPatch, most: int
+    ctx: Context, app: App, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """Copies of one document, written past the job: a thousand and more take a while."""
     monkeypatch.setattr(pages, "MOST_NEAR", most)
-    [chunk, *_] = await put_in(deps, BAKING)
-    await hold(deps, of(chunk, decision("rye"), "bread"))
-    [(name, data)] = (await documents(deps, "extractions")).items()
-    client = deps.database.client
+    [chunk, *_] = await put_in(ctx, BAKING)
+    await hold(ctx, of(chunk, decision("rye"), "bread"))
+    [(name, data)] = (await documents(ctx, "extractions")).items()
+    client = ctx.database.client
     for start in range(0, most + 10, 101):
         batch = client.batch()
         for number in range(start, start + 101):
             batch.set(client.document(f"extractions/{name}-{number:04}"), data)
         await batch.commit()
-    walked = await walk(backend, "get_decisions", query="rye", limit=most // 10)
+    walked = await walk(app, "get_decisions", query="rye", limit=most // 10)
     assert (most, most) == (len(ids(walked)), len(set(ids(walked))))
     assert "narrow by topic" in walked[-1]["metadata"]["message"]
     assert not any("message" in page["metadata"] for page in walked[:-1])
 
 
 async def test_a_search_by_meaning_reads_what_is_and_was_shown(
-    backend: Backend, many: list[Extraction]
+    app: App, many: list[Extraction]
 ) -> None:
     assert len(many) > 20
     one_more, sources = 1, 2
     asked = {"query": QUERY, "limit": 10}
-    assert (2, 10 + one_more + sources) == await cost(backend, "get_decisions", **asked)
-    cursor = (await call_result(backend, "get_decisions", **asked))["metadata"]["next_cursor"]
-    assert (2, 20 + one_more + sources) == await cost(
-        backend, "get_decisions", **asked, cursor=cursor
-    )
-    backend.connection.caches["embedding_space"].clear()
+    assert (2, 10 + one_more + sources) == await cost(app, "get_decisions", **asked)
+    cursor = (await call_result(app, "get_decisions", **asked))["metadata"]["next_cursor"]
+    assert (2, 20 + one_more + sources) == await cost(app, "get_decisions", **asked, cursor=cursor)
+    app.connection.caches["embedding_space"].clear()
     stamp = 1
-    assert (3, 10 + one_more + sources + stamp) == await cost(backend, "get_decisions", **asked)
+    assert (3, 10 + one_more + sources + stamp) == await cost(app, "get_decisions", **asked)
 
 
 async def test_a_provider_that_is_down_is_no_empty_answer(
-    backend: Backend, many: list[Extraction], embedder: WordEmbedder
+    app: App, many: list[Extraction], embedder: WordEmbedder
 ) -> None:
     assert many
     embedder.down = True
-    backend.query_vectors.clear()
-    error = await call_error(backend, "get_decisions", query="something else")
+    app.query_vectors.clear()
+    error = await call_error(app, "get_decisions", query="something else")
     assert "UNAVAILABLE" == error.code
     assert error.retry_after
-    assert (await call_result(backend, "get_decisions"))["results"]
+    assert (await call_result(app, "get_decisions"))["results"]
 
 
 async def test_vectors_of_another_model_are_never_compared(
-    deps: Deps, backend: Backend, many: list[Extraction]
+    ctx: Context, app: App, many: list[Extraction]
 ) -> None:
     assert many
-    await write(deps, "meta/embedding", {"model": "another"})
-    backend.connection.caches["embedding_space"].clear()
-    error = await call_error(backend, "get_decisions", query=QUERY)
+    await write(ctx, "meta/embedding", {"model": "another"})
+    app.connection.caches["embedding_space"].clear()
+    error = await call_error(app, "get_decisions", query=QUERY)
     assert "CONFLICT" == error.code
-    assert (await call_result(backend, "get_decisions"))["results"]
+    assert (await call_result(app, "get_decisions"))["results"]
 
 
 async def test_where_nothing_has_a_vector_yet_it_says_so(
-    deps: Deps, backend: Backend, many: list[Extraction]
+    ctx: Context, app: App, many: list[Extraction]
 ) -> None:
     assert many
-    await deps.database.document("meta", "embedding").delete()
-    backend.connection.caches["embedding_space"].clear()
-    found = await call_result(backend, "get_decisions", query=QUERY)
+    await ctx.database.document("meta", "embedding").delete()
+    app.connection.caches["embedding_space"].clear()
+    found = await call_result(app, "get_decisions", query=QUERY)
     assert [] == found["results"]
     assert "Leave query out" in found["metadata"]["message"]
 
@@ -168,9 +166,9 @@ async def test_a_database_that_is_not_there_is_an_outage(
     names = ("get_decisions", "get_warnings", "list_topics")
     async with emulator_proxy() as proxy:
         await proxy.refuse()
-        backend = Backend(settings, embedder=embedder)
+        app = App(settings, embedder=embedder)
         with emulator_at(proxy.host):
-            assert backend.connection.client
-        answers = await asyncio.gather(*(call(backend, name) for name in names))
-        await backend.aclose()
+            assert app.connection.client
+        answers = await asyncio.gather(*(call(app, name) for name in names))
+        await app.aclose()
     assert ["UNAVAILABLE"] * 3 == [answer.error.code for answer in answers if answer.error]

@@ -16,7 +16,7 @@ from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
     from shared.extractions.model import Content
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -45,11 +45,11 @@ METHODOLOGY: dict[str, Any] = {
 }
 
 
-async def result_of(deps: Deps, backend: Backend, name: str, content: Content) -> dict[str, Any]:
+async def result_of(ctx: Context, app: App, name: str, content: Content) -> dict[str, Any]:
     """What a tool says of an extraction, between its id and its topics."""
-    [chunk, *_] = await put_in(deps, BAKING)
-    await hold(deps, of(chunk, content, "bread"))
-    [result] = (await call_result(backend, name))["results"]
+    [chunk, *_] = await put_in(ctx, BAKING)
+    await hold(ctx, of(chunk, content, "bread"))
+    [result] = (await call_result(app, name))["results"]
     fields = list(result)
     assert ("id", "topics") == (fields[0], fields[-6])
     return {field: result[field] for field in fields[1:-6]}
@@ -84,9 +84,9 @@ async def result_of(deps: Deps, backend: Backend, name: str, content: Content) -
     ],
 )
 async def test_an_extraction_is_shown_whole(
-    deps: Deps, backend: Backend, name: str, content: Content, expected: dict[str, Any]
+    ctx: Context, app: App, name: str, content: Content, expected: dict[str, Any]
 ) -> None:
-    assert expected == await result_of(deps, backend, name, content)
+    assert expected == await result_of(ctx, app, name, content)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ async def test_an_extraction_is_shown_whole(
     ],
 )
 async def test_what_the_passage_leaves_open_is_left_out(
-    deps: Deps, backend: Backend, name: str, content: Content, fields: list[str]
+    ctx: Context, app: App, name: str, content: Content, fields: list[str]
 ) -> None:
-    assert fields == list(await result_of(deps, backend, name, content))
+    assert fields == list(await result_of(ctx, app, name, content))
 
 
-async def test_lists_that_the_passage_leaves_open_are_empty(deps: Deps, backend: Backend) -> None:
-    result = await result_of(deps, backend, "get_methodologies", methodology())
+async def test_lists_that_the_passage_leaves_open_are_empty(ctx: Context, app: App) -> None:
+    result = await result_of(ctx, app, "get_methodologies", methodology())
     assert ([], []) == (result["prerequisites"], result["outputs"])

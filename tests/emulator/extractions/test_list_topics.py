@@ -24,16 +24,16 @@ from tests.support.tool_calls import call_error, call_result
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
 
-async def hold_topics(deps: Deps) -> list[Chunk]:
+async def hold_topics(ctx: Context) -> list[Chunk]:
     """Bread has four, rye two, and three have one each."""
-    chunks = await put_in(deps, BAKING)
+    chunks = await put_in(ctx, BAKING)
     await hold(
-        deps,
+        ctx,
         of(chunks[0], decision(), "bread", "rye"),
         of(chunks[0], decision("Which oven?"), "bread"),
         of(chunks[1], pattern(), "bread", "sourdough"),
@@ -43,31 +43,31 @@ async def hold_topics(deps: Deps) -> list[Chunk]:
     return chunks
 
 
-async def topic(deps: Deps, name: str, **counts: int) -> None:
+async def topic(ctx: Context, name: str, **counts: int) -> None:
     """A topic as writers of extractions leave it."""
     data = {"name": name, "counts": counts, "total": sum(counts.values())}
-    await write(deps, f"topics/{name}", data)
+    await write(ctx, f"topics/{name}", data)
 
 
-async def names(backend: Backend, **arguments: Any) -> list[str]:
-    pages = await walk(backend, "list_topics", **arguments)
+async def names(app: App, **arguments: Any) -> list[str]:
+    pages = await walk(app, "list_topics", **arguments)
     return [each["name"] for page in pages for each in page["topics"]]
 
 
-async def test_a_topic_is_told_with_its_counts(deps: Deps, backend: Backend) -> None:
-    await hold_topics(deps)
+async def test_a_topic_is_told_with_its_counts(ctx: Context, app: App) -> None:
+    await hold_topics(ctx)
     counts = {"decisions": 2, "patterns": 1, "warnings": 0, "methodologies": 1}
     expected = {"topics": [{"name": "bread", **counts, "total": 4}]}
-    assert expected == await call_result(backend, "list_topics", prefix="bread")
+    assert expected == await call_result(app, "list_topics", prefix="bread")
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 300])
 async def test_those_with_most_come_first_over_all_pages(
-    deps: Deps, backend: Backend, limit: int
+    ctx: Context, app: App, limit: int
 ) -> None:
-    await hold_topics(deps)
+    await hold_topics(ctx)
     expected = ["bread", "rye", "sourdough", "sour-grapes", "large-language-models"]
-    found = await names(backend, limit=limit)
+    found = await names(app, limit=limit)
     assert sorted(each.replace("-", " ") for each in expected) == sorted(found)
     assert ["bread", "rye"] == found[:2]
 
@@ -86,52 +86,46 @@ async def test_those_with_most_come_first_over_all_pages(
     ],
 )
 async def test_a_beginning_and_a_type_leave_what_has_them(
-    deps: Deps, backend: Backend, arguments: dict[str, Any], expected: list[str], limit: int
+    ctx: Context, app: App, arguments: dict[str, Any], expected: list[str], limit: int
 ) -> None:
-    await hold_topics(deps)
-    assert expected == sorted(await names(backend, **arguments, limit=limit))
+    await hold_topics(ctx)
+    assert expected == sorted(await names(app, **arguments, limit=limit))
 
 
-async def test_those_that_begin_alike_are_ordered_by_count_too(
-    deps: Deps, backend: Backend
-) -> None:
+async def test_those_that_begin_alike_are_ordered_by_count_too(ctx: Context, app: App) -> None:
     for number in range(9):
-        await topic(deps, f"t{number}", decision=number + 1, pattern=20 - 2 * number)
+        await topic(ctx, f"t{number}", decision=number + 1, pattern=20 - 2 * number)
     by_count = [f"t{number}" for number in range(9)]
-    assert by_count[::-1] == await names(backend, prefix="t", kind="decision", limit=2)
-    assert by_count == await names(backend, prefix="t", limit=2)
-    assert by_count == await names(backend, limit=2)
+    assert by_count[::-1] == await names(app, prefix="t", kind="decision", limit=2)
+    assert by_count == await names(app, prefix="t", limit=2)
+    assert by_count == await names(app, limit=2)
 
 
-async def test_a_topic_of_which_nothing_is_left_is_gone(deps: Deps, backend: Backend) -> None:
-    chunks = await hold_topics(deps)
-    await replace(deps, await waiting(deps, chunks[2].chunk_id), [])
+async def test_a_topic_of_which_nothing_is_left_is_gone(ctx: Context, app: App) -> None:
+    chunks = await hold_topics(ctx)
+    await replace(ctx, await waiting(ctx, chunks[2].chunk_id), [])
     for arguments in ({}, {"prefix": "sour"}, {"type": "warning"}):
-        assert "sour grapes" not in await names(backend, **arguments)
-    assert [] == await names(backend, type="warning")
+        assert "sour grapes" not in await names(app, **arguments)
+    assert [] == await names(app, type="warning")
 
 
-async def test_a_base_without_topics_says_what_is_missing(backend: Backend) -> None:
-    assert {"topics": [], "message": EMPTY} == await call_result(backend, "list_topics")
+async def test_a_base_without_topics_says_what_is_missing(app: App) -> None:
+    assert {"topics": [], "message": EMPTY} == await call_result(app, "list_topics")
 
 
-async def test_a_beginning_of_nothing_says_so(deps: Deps, backend: Backend) -> None:
-    await hold_topics(deps)
-    assert {"topics": [], "message": NO_SUCH} == await call_result(
-        backend, "list_topics", prefix="x"
-    )
+async def test_a_beginning_of_nothing_says_so(ctx: Context, app: App) -> None:
+    await hold_topics(ctx)
+    assert {"topics": [], "message": NO_SUCH} == await call_result(app, "list_topics", prefix="x")
 
 
-async def test_of_too_many_that_begin_alike_the_first_are_listed(
-    deps: Deps, backend: Backend
-) -> None:
-    client = deps.database.client
+async def test_of_too_many_that_begin_alike_the_first_are_listed(ctx: Context, app: App) -> None:
+    client = ctx.database.client
     batch = client.batch()
     for number in range(MOST_BEGINNING + 1):
         data = {"name": f"t{number:03}", "counts": {"decision": 1}, "total": 1}
         batch.set(client.document(f"topics/t{number:03}"), data)
     await batch.commit()
-    found = await call_result(backend, "list_topics", prefix="t", limit=300)
+    found = await call_result(app, "list_topics", prefix="t", limit=300)
     assert (MOST_BEGINNING, TOO_MANY) == (len(found["topics"]), found["message"])
 
 
@@ -148,22 +142,22 @@ async def test_of_too_many_that_begin_alike_the_first_are_listed(
     ],
 )
 async def test_arguments_out_of_range_are_refused_by_name(
-    backend: Backend, field: str, value: object
+    app: App, field: str, value: object
 ) -> None:
-    error = await call_error(backend, "list_topics", **{field: value})
+    error = await call_error(app, "list_topics", **{field: value})
     assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
 
-async def test_a_cursor_belongs_to_its_call(deps: Deps, backend: Backend) -> None:
-    await hold_topics(deps)
-    cursor = (await call_result(backend, "list_topics", limit=1))["next_cursor"]
+async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App) -> None:
+    await hold_topics(ctx)
+    cursor = (await call_result(app, "list_topics", limit=1))["next_cursor"]
     for other in ({"kind": "decision"}, {"prefix": "b"}):
-        error = await call_error(backend, "list_topics", cursor=cursor, **other)
+        error = await call_error(app, "list_topics", cursor=cursor, **other)
         assert ("VALIDATION_ERROR", {"cursor"}) == (error.code, set(error.details))
 
 
-async def test_a_page_is_one_round_trip(deps: Deps, backend: Backend) -> None:
-    await hold_topics(deps)
-    assert (1, 3) == await cost(backend, "list_topics", limit=2)
-    assert (1, 2) == await cost(backend, "list_topics", prefix="sour")
-    assert (1, 2) == await cost(backend, "list_topics", type="decision")
+async def test_a_page_is_one_round_trip(ctx: Context, app: App) -> None:
+    await hold_topics(ctx)
+    assert (1, 3) == await cost(app, "list_topics", limit=2)
+    assert (1, 2) == await cost(app, "list_topics", prefix="sour")
+    assert (1, 2) == await cost(app, "list_topics", type="decision")

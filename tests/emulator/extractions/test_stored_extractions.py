@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from shared.extractions.model import Extraction
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.queue import Done
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
 DECISION, WARNING = ExtractionType.DECISION, ExtractionType.WARNING
 
 
-async def topics(deps: Deps) -> dict[str, dict[str, int]]:
+async def topics(ctx: Context) -> dict[str, dict[str, int]]:
     """How many extractions of each type are about each topic, where any are."""
-    found = await documents(deps, "topics")
+    found = await documents(ctx, "topics")
     counted = {data["name"]: {**data["counts"], "total": data["total"]} for data in found.values()}
     return {
         name: {kind: n for kind, n in counts.items() if n}
@@ -52,33 +52,33 @@ async def topics(deps: Deps) -> dict[str, dict[str, int]]:
     }
 
 
-async def stored(deps: Deps) -> set[str]:
-    return set(await documents(deps, "extractions"))
+async def stored(ctx: Context) -> set[str]:
+    return set(await documents(ctx, "extractions"))
 
 
-async def page(deps: Deps, **filters: Any) -> list[Extraction]:
+async def page(ctx: Context, **filters: Any) -> list[Extraction]:
     wanted = {"topic": None, "source_id": None, "limit": 9} | filters
-    return await Extractions(deps.database).page(DECISION, **wanted)
+    return await Extractions(ctx.database).page(DECISION, **wanted)
 
 
 def questions(found: Sequence[Extraction]) -> list[str]:
     return [each.content.model_dump()["question"] for each in found]
 
 
-async def test_an_extraction_is_read_as_it_was_stored(deps: Deps, chunks: list[Chunk]) -> None:
+async def test_an_extraction_is_read_as_it_was_stored(ctx: Context, chunks: list[Chunk]) -> None:
     full = decision(recommended_approach="Rye.")
     held = [
         of(chunks[0], full, "bread", "rye", confidence=0.9),
         of(chunks[0], decision("Which oven?"), confidence=0.25),
     ]
-    await hold(deps, *held)
-    assert held == await page(deps)
+    await hold(ctx, *held)
+    assert held == await page(ctx)
 
 
-async def test_what_a_document_says(deps: Deps, chunks: list[Chunk]) -> None:
+async def test_what_a_document_says(ctx: Context, chunks: list[Chunk]) -> None:
     held = of(chunks[0], warning(), "starter", quote="x" * 700, confidence=0.12345)
-    await hold(deps, held)
-    [data] = (await documents(deps, "extractions")).values()
+    await hold(ctx, held)
+    [data] = (await documents(ctx, "extractions")).values()
     vector = data.pop("embedding")
     assert 64 == len(vector)
     assert {
@@ -102,11 +102,11 @@ async def test_what_a_document_says(deps: Deps, chunks: list[Chunk]) -> None:
 
 
 async def test_a_chunk_knows_its_extractions_and_waits_no_more(
-    deps: Deps, chunks: list[Chunk]
+    ctx: Context, chunks: list[Chunk]
 ) -> None:
     held = [of(chunks[0], decision(), "bread"), of(chunks[0], warning())]
-    await hold(deps, *held)
-    data = (await documents(deps, "chunks"))[chunks[0].chunk_id]
+    await hold(ctx, *held)
+    data = (await documents(ctx, "chunks"))[chunks[0].chunk_id]
     known = {name: (each["type"], each["topics"]) for name, each in data["extracted"].items()}
     assert {
         held[0].extraction_id: ("decision", ["bread"]),
@@ -115,9 +115,9 @@ async def test_a_chunk_knows_its_extractions_and_waits_no_more(
     assert (SCHEMA_VERSION, False) == (data["extraction_schema"], "extract" in data["pending"])
 
 
-async def test_topics_are_counted_by_type(deps: Deps, chunks: list[Chunk]) -> None:
+async def test_topics_are_counted_by_type(ctx: Context, chunks: list[Chunk]) -> None:
     await hold(
-        deps,
+        ctx,
         of(chunks[0], decision(), "bread", "rye"),
         of(chunks[0], warning(), "bread"),
         of(chunks[1], decision(), "bread"),
@@ -125,34 +125,34 @@ async def test_topics_are_counted_by_type(deps: Deps, chunks: list[Chunk]) -> No
     assert {
         "bread": {"decision": 2, "warning": 1, "total": 3},
         "rye": {"decision": 1, "total": 1},
-    } == await topics(deps)
+    } == await topics(ctx)
 
 
 async def test_new_extractions_take_the_place_of_former_ones(
-    deps: Deps, chunks: list[Chunk]
+    ctx: Context, chunks: list[Chunk]
 ) -> None:
-    await hold(deps, of(chunks[0], decision(), "bread"), of(chunks[0], warning(), "rye"))
+    await hold(ctx, of(chunks[0], decision(), "bread"), of(chunks[0], warning(), "rye"))
     new = [of(chunks[0], warning(), "bread", "oats"), of(chunks[0], pattern(), "rye")]
-    await hold(deps, *new)
-    assert {each.extraction_id for each in new} == await stored(deps)
+    await hold(ctx, *new)
+    assert {each.extraction_id for each in new} == await stored(ctx)
     assert {
         "bread": {"warning": 1, "total": 1},
         "oats": {"warning": 1, "total": 1},
         "rye": {"pattern": 1, "total": 1},
-    } == await topics(deps)
+    } == await topics(ctx)
 
 
 async def test_what_is_there_already_is_not_written_again(
-    deps: Deps, chunks: list[Chunk], meter: Meter
+    ctx: Context, chunks: list[Chunk], meter: Meter
 ) -> None:
     same = of(chunks[0], decision(), "bread")
-    await hold(deps, same, of(chunks[0], warning(), "bread"))
-    before = (await snapshots(deps, "extractions"))[same.extraction_id]
-    chunk = await waiting(deps, chunks[0].chunk_id)
+    await hold(ctx, same, of(chunks[0], warning(), "bread"))
+    before = (await snapshots(ctx, "extractions"))[same.extraction_id]
+    chunk = await waiting(ctx, chunks[0].chunk_id)
     written = meter.documents_written
     later = altered(same, extracted_at=same.extracted_at + timedelta(days=1))
-    await replace(deps, chunk, [later, of(chunks[0], pattern(), "bread")])
-    after = (await snapshots(deps, "extractions"))[same.extraction_id]
+    await replace(ctx, chunk, [later, of(chunks[0], pattern(), "bread")])
+    after = (await snapshots(ctx, "extractions"))[same.extraction_id]
     assert before.update_time == after.update_time
     pattern_chunk_warning_and_mark_topic = 5
     assert pattern_chunk_warning_and_mark_topic == meter.documents_written - written
@@ -162,61 +162,61 @@ async def test_what_is_there_already_is_not_written_again(
     "change", [{"confidence": 0.4}, {"quote": "Other words."}, {"topics": ("oats",)}], ids=str
 )
 async def test_what_is_told_otherwise_is_written_again(
-    deps: Deps, chunks: list[Chunk], change: dict[str, Any]
+    ctx: Context, chunks: list[Chunk], change: dict[str, Any]
 ) -> None:
     same = of(chunks[0], decision(), "bread")
-    await hold(deps, same)
-    await replace(deps, await waiting(deps, chunks[0].chunk_id), [altered(same, **change)])
-    (read,) = await page(deps)
+    await hold(ctx, same)
+    await replace(ctx, await waiting(ctx, chunks[0].chunk_id), [altered(same, **change)])
+    (read,) = await page(ctx)
     assert [getattr(altered(same, **change), name) for name in change] == [
         getattr(read, name) for name in change
     ]
 
 
 async def test_what_is_no_duplicate_any_more_is_shown_without_topics(
-    deps: Deps, chunks: list[Chunk]
+    ctx: Context, chunks: list[Chunk]
 ) -> None:
     first = of(chunks[1], decision("Who bakes?"))
     again = of(chunks[0], decision())
-    await hold(deps, first)
-    await hold(deps, altered(again, duplicate_of=first.extraction_id))
-    await replace(deps, await waiting(deps, chunks[0].chunk_id), [again])
+    await hold(ctx, first)
+    await hold(ctx, altered(again, duplicate_of=first.extraction_id))
+    await replace(ctx, await waiting(ctx, chunks[0].chunk_id), [again])
     assert {first.extraction_id, again.extraction_id} == {
-        each.extraction_id for each in await page(deps)
+        each.extraction_id for each in await page(ctx)
     }
 
 
-async def test_a_chunk_without_extractions_has_none(deps: Deps, chunks: list[Chunk]) -> None:
-    await hold(deps, of(chunks[0], decision(), "bread"))
-    await replace(deps, await waiting(deps, chunks[0].chunk_id), [])
-    assert (set(), {}, []) == (await stored(deps), await topics(deps), await page(deps))
+async def test_a_chunk_without_extractions_has_none(ctx: Context, chunks: list[Chunk]) -> None:
+    await hold(ctx, of(chunks[0], decision(), "bread"))
+    await replace(ctx, await waiting(ctx, chunks[0].chunk_id), [])
+    assert (set(), {}, []) == (await stored(ctx), await topics(ctx), await page(ctx))
 
 
 async def test_nothing_is_stored_of_a_chunk_that_was_edited_meanwhile(
-    deps: Deps, chunks: list[Chunk]
+    ctx: Context, chunks: list[Chunk]
 ) -> None:
-    chunk = await waiting(deps, chunks[0].chunk_id)
-    await write(deps, f"chunks/{chunk.chunk_id}", {"content_hash": "new"})
-    assert 0 == await replace(deps, chunk, [of(chunks[0], decision(), "bread")])
-    assert (set(), {}) == (await stored(deps), await topics(deps))
+    chunk = await waiting(ctx, chunks[0].chunk_id)
+    await write(ctx, f"chunks/{chunk.chunk_id}", {"content_hash": "new"})
+    assert 0 == await replace(ctx, chunk, [of(chunks[0], decision(), "bread")])
+    assert (set(), {}) == (await stored(ctx), await topics(ctx))
 
 
 async def test_counts_hold_though_two_runs_replace_the_same(
-    deps: Deps, chunks: list[Chunk]
+    ctx: Context, chunks: list[Chunk]
 ) -> None:
-    chunk = await waiting(deps, chunks[0].chunk_id)
+    chunk = await waiting(ctx, chunks[0].chunk_id)
     held = [of(chunks[0], decision(), "bread")]
-    assert [1, 0] == [await replace(deps, chunk, held) for _ in range(2)]
-    assert {"bread": {"decision": 1, "total": 1}} == await topics(deps)
+    assert [1, 0] == [await replace(ctx, chunk, held) for _ in range(2)]
+    assert {"bread": {"decision": 1, "total": 1}} == await topics(ctx)
 
 
-async def test_what_goes_with_a_deleted_chunk(deps: Deps, chunks: list[Chunk]) -> None:
+async def test_what_goes_with_a_deleted_chunk(ctx: Context, chunks: list[Chunk]) -> None:
     kept = of(chunks[3], decision(), "bread")
-    await hold(deps, of(chunks[0], decision(), "bread"), of(chunks[1], warning(), "rye"), kept)
-    await put_in(deps, altered(BAKING, sections=BAKING.sections[2:]))
-    assert {kept.extraction_id} == await stored(deps)
-    assert {"bread": {"decision": 1, "total": 1}} == await topics(deps)
-    assert [kept] == await page(deps)
+    await hold(ctx, of(chunks[0], decision(), "bread"), of(chunks[1], warning(), "rye"), kept)
+    await put_in(ctx, altered(BAKING, sections=BAKING.sections[2:]))
+    assert {kept.extraction_id} == await stored(ctx)
+    assert {"bread": {"decision": 1, "total": 1}} == await topics(ctx)
+    assert [kept] == await page(ctx)
 
 
 @pytest.mark.parametrize(
@@ -231,50 +231,50 @@ async def test_what_goes_with_a_deleted_chunk(deps: Deps, chunks: list[Chunk]) -
     ],
 )
 async def test_filters_combine(
-    deps: Deps, chunks: list[Chunk], filters: dict[str, Any], expected: list[str]
+    ctx: Context, chunks: list[Chunk], filters: dict[str, Any], expected: list[str]
 ) -> None:
     about = [(0, "bread"), (1, "rye bread"), (2, "bread"), (3, "ropes")]
     held = [
         of(chunks[at], decision(f"d{n}"), topic, confidence=n / 4)
         for n, (at, topic) in enumerate(about)
     ]
-    await hold(deps, *held, of(chunks[4], warning(), "bread"))
-    assert expected == questions(await page(deps, **filters))
+    await hold(ctx, *held, of(chunks[4], warning(), "bread"))
+    assert expected == questions(await page(ctx, **filters))
 
 
 async def test_a_page_begins_after_what_was_shown_even_if_gone(
-    deps: Deps, chunks: list[Chunk]
+    ctx: Context, chunks: list[Chunk]
 ) -> None:
     held = [of(chunks[0], decision(f"d{n}"), confidence=0.333) for n in range(5)]
-    await hold(deps, *held)
-    first = await page(deps, limit=2)
-    await hold(deps, *(each for each in held if each != first[-1]))
-    rest = await page(deps, after=place(first[-1]))
+    await hold(ctx, *held)
+    first = await page(ctx, limit=2)
+    await hold(ctx, *(each for each in held if each != first[-1]))
+    rest = await page(ctx, after=place(first[-1]))
     expected = sorted((each.extraction_id for each in held), reverse=True)
     assert expected == [each.extraction_id for each in (*first, *rest)]
 
 
 async def test_the_nearest_come_first_without_their_vectors(
-    deps: Deps, chunks: list[Chunk], meter: Meter
+    ctx: Context, chunks: list[Chunk], meter: Meter
 ) -> None:
     held = [
         of(chunks[0], warning(title, description="It."), "a") for title in ("rye", "sea", "oats")
     ]
-    await hold(deps, *held, of(chunks[1], warning("rye", description="It.")))
-    [vector] = await deps.embedder.embed(["rye It."], Purpose.DOCUMENT)
+    await hold(ctx, *held, of(chunks[1], warning("rye", description="It.")))
+    [vector] = await ctx.embedder.embed(["rye It."], Purpose.DOCUMENT)
     read = meter.documents_read
-    found = await Extractions(deps.database).nearest(vector, WARNING, "a", "baking", 2)
+    found = await Extractions(ctx.database).nearest(vector, WARNING, "a", "baking", 2)
     assert held[0] == found[0].extraction
     assert pytest.approx(1.0) == found[0].similarity
     assert (2, 2) == (len(found), meter.documents_read - read)
 
 
-async def test_only_what_says_the_same_is_alike(deps: Deps, chunks: list[Chunk]) -> None:
+async def test_only_what_says_the_same_is_alike(ctx: Context, chunks: list[Chunk]) -> None:
     held = of(chunks[0], warning())
-    await hold(deps, held, of(chunks[1], warning("Burnt crust", description="Too hot.")))
-    await hold(deps, of(chunks[2], pattern("Starving", problem="starter It", solution="dies.")))
-    vectors = Extractions(deps.database)
-    [vector] = await deps.embedder.embed([held.content.text], Purpose.DOCUMENT)
+    await hold(ctx, held, of(chunks[1], warning("Burnt crust", description="Too hot.")))
+    await hold(ctx, of(chunks[2], pattern("Starving", problem="starter It", solution="dies.")))
+    vectors = Extractions(ctx.database)
+    [vector] = await ctx.embedder.embed([held.content.text], Purpose.DOCUMENT)
     assert [held] == [
         each.extraction for each in await vectors.nearest_alike(vector, WARNING, 5, 0.9)
     ]
@@ -282,64 +282,64 @@ async def test_only_what_says_the_same_is_alike(deps: Deps, chunks: list[Chunk])
 
 
 async def test_a_duplicate_is_known_and_neither_shown_nor_counted(
-    deps: Deps, chunks: list[Chunk]
+    ctx: Context, chunks: list[Chunk]
 ) -> None:
     first = of(chunks[0], decision(), "bread")
-    await hold(deps, first)
+    await hold(ctx, first)
     again = of(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
-    await hold(deps, again)
+    await hold(ctx, again)
     assert ([first], {first.extraction_id, again.extraction_id}) == (
-        await page(deps),
-        await stored(deps),
+        await page(ctx),
+        await stored(ctx),
     )
-    assert {"bread": {"decision": 1, "total": 1}} == await topics(deps)
-    [vector] = await deps.embedder.embed([first.content.text], Purpose.DOCUMENT)
-    near = await Extractions(deps.database).nearest(vector, DECISION, None, None, 9)
+    assert {"bread": {"decision": 1, "total": 1}} == await topics(ctx)
+    [vector] = await ctx.embedder.embed([first.content.text], Purpose.DOCUMENT)
+    near = await Extractions(ctx.database).nearest(vector, DECISION, None, None, 9)
     assert [first] == [each.extraction for each in near]
 
 
-async def both(deps: Deps, first: Extraction, again: Extraction) -> list[Done]:
+async def both(ctx: Context, first: Extraction, again: Extraction) -> list[Done]:
     """What makes each the only one of its chunk, as read now."""
-    vectors = await deps.embedder.embed([first.content.text] * 2, Purpose.DOCUMENT)
-    read = [await waiting(deps, each.chunk_id) for each in (first, again)]
+    vectors = await ctx.embedder.embed([first.content.text] * 2, Purpose.DOCUMENT)
+    read = [await waiting(ctx, each.chunk_id) for each in (first, again)]
     return [
-        Extractions(deps.database).replacing(chunk, [(each, vector)], "words")
+        Extractions(ctx.database).replacing(chunk, [(each, vector)], "words")
         for chunk, each, vector in zip(read, (first, again), vectors, strict=True)
     ]
 
 
 async def test_a_duplicate_is_stored_together_with_what_it_repeats(
-    deps: Deps, chunks: list[Chunk]
+    ctx: Context, chunks: list[Chunk]
 ) -> None:
     first = of(chunks[0], decision(), "bread")
     again = of(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
-    assert 2 == await Steps(deps.database).done("extract", await both(deps, first, again))
-    assert ([first], 2) == (await page(deps), len(await stored(deps)))
+    assert 2 == await Steps(ctx.database).done("extract", await both(ctx, first, again))
+    assert ([first], 2) == (await page(ctx), len(await stored(ctx)))
 
 
 async def test_a_duplicate_of_what_could_not_be_stored_is_not_either(
-    deps: Deps, chunks: list[Chunk]
+    ctx: Context, chunks: list[Chunk]
 ) -> None:
     first = of(chunks[0], decision(), "bread")
     again = of(chunks[1], decision(), "bread", duplicate_of=first.extraction_id)
-    made = await both(deps, first, again)
-    await write(deps, f"chunks/{first.chunk_id}", {"content_hash": "new"})
-    assert 0 == await Steps(deps.database).done("extract", made)
-    assert (set(), {}) == (await stored(deps), await topics(deps))
+    made = await both(ctx, first, again)
+    await write(ctx, f"chunks/{first.chunk_id}", {"content_hash": "new"})
+    assert 0 == await Steps(ctx.database).done("extract", made)
+    assert (set(), {}) == (await stored(ctx), await topics(ctx))
 
 
-async def test_a_duplicate_of_what_is_gone_is_not_stored(deps: Deps, chunks: list[Chunk]) -> None:
-    chunk = await waiting(deps, chunks[1].chunk_id)
+async def test_a_duplicate_of_what_is_gone_is_not_stored(ctx: Context, chunks: list[Chunk]) -> None:
+    chunk = await waiting(ctx, chunks[1].chunk_id)
     again = of(chunks[1], decision(), "bread", duplicate_of="decision-gone")
-    assert 0 == await replace(deps, chunk, [again])
-    assert (set(), {}) == (await stored(deps), await topics(deps))
-    assert 5 == await Steps(deps.database).count_pending("extract")
+    assert 0 == await replace(ctx, chunk, [again])
+    assert (set(), {}) == (await stored(ctx), await topics(ctx))
+    assert 5 == await Steps(ctx.database).count_pending("extract")
 
 
-async def test_a_topic_is_read_with_its_counts(deps: Deps, chunks: list[Chunk]) -> None:
-    await hold(deps, of(chunks[0], decision(), "a/b testing"), of(chunks[0], methodology(), "rye"))
+async def test_a_topic_is_read_with_its_counts(ctx: Context, chunks: list[Chunk]) -> None:
+    await hold(ctx, of(chunks[0], decision(), "a/b testing"), of(chunks[0], methodology(), "rye"))
     counts = dict.fromkeys(ExtractionType, 0) | {DECISION: 1}
-    assert Topic("a/b testing", counts, 1) == await Topics(deps.database).get("a/b testing")
-    await index_all(deps)
-    await replace(deps, await waiting(deps, chunks[0].chunk_id), [])
-    assert [None, None] == [await Topics(deps.database).get(name) for name in ("rye", "nowhere")]
+    assert Topic("a/b testing", counts, 1) == await Topics(ctx.database).get("a/b testing")
+    await index_all(ctx)
+    await replace(ctx, await waiting(ctx, chunks[0].chunk_id), [])
+    assert [None, None] == [await Topics(ctx.database).get(name) for name in ("rye", "nowhere")]

@@ -11,7 +11,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.errors import PlatformFault, Unavailable
 from shared.firestore.database import Stale
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.ports import free_port
 
 if TYPE_CHECKING:
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from shared.core.meter import Meter
     from shared.core.settings import Settings
     from shared.firestore.database import Database, Write
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def database(deps: Deps) -> Database:
+def database(ctx: Context) -> Database:
     """A database that counts in `meter`."""
-    return deps.database
+    return ctx.database
 
 
 def note(database: Database, name: str) -> AsyncDocumentReference:
@@ -178,9 +178,9 @@ async def test_a_database_that_does_not_answer_is_unavailable(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, monotonic: Monotonic
 ) -> None:
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{free_port()}")
-    backend = Backend(settings)
+    app = App(settings)
     monotonic.turn_soon(3)
     with pytest.raises(Unavailable, match="does not answer") as caught:
-        await backend.ping()
-    await backend.aclose()
+        await app.ping()
+    await app.aclose()
     assert caught.value.retry_after == 5

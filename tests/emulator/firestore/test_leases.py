@@ -18,7 +18,7 @@ from shared.firestore.leases import Leases
 
 if TYPE_CHECKING:
     from shared.firestore.database import Database, Write
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -35,15 +35,15 @@ def later() -> datetime:
 
 
 @pytest.fixture
-def database(deps: Deps) -> Database:
+def database(ctx: Context) -> Database:
     """The database of one run."""
-    return deps.database
+    return ctx.database
 
 
 @pytest.fixture
-def other(backend: Backend) -> Database:
+def other(app: App) -> Database:
     """The database of another run."""
-    return backend.deps(Caller(), Meter()).database
+    return app.context(Caller(), Meter()).database
 
 
 def writing(database: Database, name: str) -> Write:
@@ -73,8 +73,8 @@ async def test_a_held_lease_tells_when_it_may_become_free(
     assert await Leases(other).acquire("embed", 60, noon) == NOON + timedelta(seconds=30)
 
 
-async def test_of_many_that_ask_at_once_one_gets_it(backend: Backend) -> None:
-    databases = [backend.deps(Caller(), Meter()).database for _ in range(5)]
+async def test_of_many_that_ask_at_once_one_gets_it(app: App) -> None:
+    databases = [app.context(Caller(), Meter()).database for _ in range(5)]
     got = await asyncio.gather(*(Leases(each).acquire("embed", 30, noon) for each in databases))
     assert sum(isinstance(each, Lease) for each in got) == 1
 
@@ -90,17 +90,15 @@ async def test_an_expired_lease_is_taken_over(database: Database, other: Databas
     assert await expiry(database) == LATER + timedelta(seconds=30)
 
 
-async def test_of_many_that_take_over_at_once_one_gets_it(
-    database: Database, backend: Backend
-) -> None:
+async def test_of_many_that_take_over_at_once_one_gets_it(database: Database, app: App) -> None:
     await Leases(database).acquire("embed", 30, noon)
-    databases = [backend.deps(Caller(), Meter()).database for _ in range(5)]
+    databases = [app.context(Caller(), Meter()).database for _ in range(5)]
     got = await asyncio.gather(*(Leases(each).acquire("embed", 30, later) for each in databases))
     assert sum(isinstance(each, Lease) for each in got) == 1
 
 
-async def test_a_commit_renews_the_lease_which_is_a_write_too(deps: Deps, meter: Meter) -> None:
-    database = deps.database
+async def test_a_commit_renews_the_lease_which_is_a_write_too(ctx: Context, meter: Meter) -> None:
+    database = ctx.database
     moments = iter([NOON, NOON + timedelta(seconds=20)])
     await Leases(database).acquire("embed", 30, lambda: next(moments))
     written = meter.documents_written

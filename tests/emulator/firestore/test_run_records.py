@@ -11,12 +11,12 @@ from shared.core.errors import Unavailable
 from shared.core.settings import Settings
 from shared.firestore.leases import Leases
 from shared.firestore.runs import Run, Runs, RunState, new_run_id
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Failure, Job, Report, run_job
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
 pytestmark = pytest.mark.anyio
@@ -24,11 +24,11 @@ pytestmark = pytest.mark.anyio
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
-async def nothing(_deps: Deps) -> int:
+async def nothing(_context: Context) -> int:
     return 0
 
 
-async def dusts(_deps: Deps, budget: Budget) -> Report:
+async def dusts(_context: Context, budget: Budget) -> Report:
     budget.progress(3)
     report = Report(failures=[Failure("shelf 3", "too high")], note="Mind the vase.")
     report.warnings.append(Failure("shelf 2", "still grey"))
@@ -36,7 +36,7 @@ async def dusts(_deps: Deps, budget: Budget) -> Report:
     return report
 
 
-async def fails(_deps: Deps, _budget: Budget) -> Report:
+async def fails(_context: Context, _budget: Budget) -> Report:
     raise Unavailable("No duster.")
 
 
@@ -53,10 +53,10 @@ def test_two_runs_of_one_second_have_two_names() -> None:
     assert new_run_id("embed", NOON) != new_run_id("embed", NOON)
 
 
-async def test_a_run_leaves_a_record_of_what_it_did_and_cost(deps: Deps, backend: Backend) -> None:
-    report = await run_job(DUST, backend)
+async def test_a_run_leaves_a_record_of_what_it_did_and_cost(ctx: Context, app: App) -> None:
+    report = await run_job(DUST, app)
     assert isinstance(report, Report)
-    (run,) = await Runs(deps.database).latest("dust", 10)
+    (run,) = await Runs(ctx.database).latest("dust", 10)
     assert run.state is RunState.FINISHED
     assert run.ended_at
     assert (run.progress, run.counts, run.note) == (3, {"dusted": 3}, "Mind the vase.")
@@ -64,50 +64,48 @@ async def test_a_run_leaves_a_record_of_what_it_did_and_cost(deps: Deps, backend
     assert (run.warnings, run.warned) == (("shelf 2: still grey",), 1)
     assert run.documents_read == 1
     assert report.cost.documents_read >= run.documents_read
-    (stored,) = (await documents(deps, "runs")).values()
+    (stored,) = (await documents(ctx, "runs")).values()
     assert stored["expires_at"] == stored["started_at"] + timedelta(days=30)
 
 
-async def test_a_run_that_an_error_stopped_says_so(deps: Deps, backend: Backend) -> None:
+async def test_a_run_that_an_error_stopped_says_so(ctx: Context, app: App) -> None:
     with pytest.raises(Unavailable):
-        await run_job(FAIL, backend)
-    (run,) = await Runs(deps.database).latest("dust", 10)
+        await run_job(FAIL, app)
+    (run,) = await Runs(ctx.database).latest("dust", 10)
     assert (run.state, run.error) == (RunState.STOPPED, "UNAVAILABLE: No duster.")
 
 
-async def test_of_several_runs_of_a_job_the_latest_come_first(deps: Deps) -> None:
+async def test_of_several_runs_of_a_job_the_latest_come_first(ctx: Context) -> None:
     runs = [
         Run(run_id=new_run_id(job, NOON + timedelta(hours=hour)), state=RunState.FINISHED)
         for job, hour in (("dust", 1), ("dust", 3), ("mop", 4), ("dust", 2))
     ]
-    await deps.database.commit(map(Runs(deps.database).record, runs))
-    assert await Runs(deps.database).latest("dust", 2) == [runs[1], runs[3]]
+    await ctx.database.commit(map(Runs(ctx.database).record, runs))
+    assert await Runs(ctx.database).latest("dust", 2) == [runs[1], runs[3]]
 
 
-async def test_the_next_run_says_that_one_with_a_lease_left_died(
-    deps: Deps, backend: Backend
-) -> None:
+async def test_the_next_run_says_that_one_with_a_lease_left_died(ctx: Context, app: App) -> None:
     dead = new_run_id("dust", NOON)
     long_ago = Run(run_id=dead, state=RunState.RUNNING, progress=7)
-    await Leases(deps.database).acquire("dust", 60, lambda: NOON, dead)
-    await deps.database.commit([Runs(deps.database).record(long_ago)])
-    await run_job(DUST, backend)
-    latest, died = await Runs(deps.database).latest("dust", 10)
+    await Leases(ctx.database).acquire("dust", 60, lambda: NOON, dead)
+    await ctx.database.commit([Runs(ctx.database).record(long_ago)])
+    await run_job(DUST, app)
+    latest, died = await Runs(ctx.database).latest("dust", 10)
     assert (latest.state, died.state) == (RunState.FINISHED, RunState.DIED)
     assert (died.run_id, died.progress, died.ended_at) == (dead, 7, None)
 
 
-async def test_a_long_run_says_meanwhile_how_far_it_is(deps: Deps, project: str) -> None:
-    hasty = Backend(Settings(google_cloud_project=project, lease_seconds=0.3))
+async def test_a_long_run_says_meanwhile_how_far_it_is(ctx: Context, project: str) -> None:
+    hasty = App(Settings(google_cloud_project=project, lease_seconds=0.3))
 
-    async def run(deps: Deps, budget: Budget) -> Report:
+    async def run(ctx: Context, budget: Budget) -> Report:
         budget.progress(5)
-        while not (found := await Runs(deps.database).latest("dust", 1)):
+        while not (found := await Runs(ctx.database).latest("dust", 1)):
             pass
         assert (found[0].state, found[0].progress) == (RunState.RUNNING, 5)
         return Report()
 
     await run_job(Job(name="dust", title="Dust", run=run, total=nothing, schedule=""), hasty)
     await hasty.aclose()
-    (ended,) = await Runs(deps.database).latest("dust", 10)
+    (ended,) = await Runs(ctx.database).latest("dust", 10)
     assert ended.state is RunState.FINISHED

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shared.core.meter import Meter
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -35,57 +35,57 @@ def queries_of_its_own() -> Iterator[None]:
         yield
 
 
-async def write(deps: Deps, name: str, before: Indexed, after: Indexed) -> None:
+async def write(ctx: Context, name: str, before: Indexed, after: Indexed) -> None:
     """Bring the lists up to date with one document."""
-    database = deps.database
+    database = ctx.database
     await database.commit(list_writes(database, NAMES, Difference(name, before, after)))
 
 
-async def test_a_document_enters_its_lists_without_any_read(deps: Deps, meter: Meter) -> None:
-    await write(deps, "a", NOTHING, RYE)
+async def test_a_document_enters_its_lists_without_any_read(ctx: Context, meter: Meter) -> None:
+    await write(ctx, "a", NOTHING, RYE)
     assert (0, 4) == (meter.documents_read, meter.documents_written)
-    terms = await documents(deps, NAMES.lexicon)
+    terms = await documents(ctx, NAMES.lexicon)
     assert {"df": 1, "held": 1, "postings": {"a": pack(2, 3)}} == terms["rye"]
     described = {"kind": "tag", "key": "sea", "name": "Sea"}
     expected = {SEA.id: described | {"df": 1, "held": 1, "postings": {"a": 7}}}
-    assert expected == await documents(deps, NAMES.facets)
-    totals = (await documents(deps, "meta"))[NAMES.totals[1]]
+    assert expected == await documents(ctx, NAMES.facets)
+    totals = (await documents(ctx, "meta"))[NAMES.totals[1]]
     assert {"documents": 1, "length": 3} == totals
 
 
-async def test_an_edit_writes_what_differs(deps: Deps, meter: Meter) -> None:
-    await write(deps, "a", NOTHING, RYE)
+async def test_an_edit_writes_what_differs(ctx: Context, meter: Meter) -> None:
+    await write(ctx, "a", NOTHING, RYE)
     written = meter.documents_written
-    await write(deps, "a", RYE, Indexed({"rye": 2, "salt": 1}, {SEA.id: "Sea"}, 7))
+    await write(ctx, "a", RYE, Indexed({"rye": 2, "salt": 1}, {SEA.id: "Sea"}, 7))
     assert 2 == meter.documents_written - written
-    lists = await corpus(deps).lists.read(["rye", "bread", "salt"], [SEA])
+    lists = await corpus(ctx).lists.read(["rye", "bread", "salt"], [SEA])
     assert {"rye", "salt"} == lists.terms.keys()
     assert Totals(1, 3) == lists.totals
-    assert [] == list_writes(deps.database, NAMES, Difference("a", RYE, RYE))
+    assert [] == list_writes(ctx.database, NAMES, Difference("a", RYE, RYE))
 
 
-async def test_an_empty_list_stays_and_is_missing_to_readers(deps: Deps) -> None:
-    await write(deps, "a", NOTHING, RYE)
-    await write(deps, "a", RYE, NOTHING)
-    assert [0, 0] == [data["df"] for data in (await documents(deps, NAMES.lexicon)).values()]
-    lists = corpus(deps).lists
+async def test_an_empty_list_stays_and_is_missing_to_readers(ctx: Context) -> None:
+    await write(ctx, "a", NOTHING, RYE)
+    await write(ctx, "a", RYE, NOTHING)
+    assert [0, 0] == [data["df"] for data in (await documents(ctx, NAMES.lexicon)).values()]
+    lists = corpus(ctx).lists
     read = await lists.read(["rye", "bread"], [SEA])
     assert ({}, {}, Totals(0, 0)) == (read.terms, read.facets, read.totals)
     assert [] == await lists.names(Kind.TAG, 5)
     assert [] == await lists.names_from(Kind.TAG, "", 5)
     assert 0 == await lists.count(Kind.TAG)
-    await write(deps, "b", NOTHING, RYE)
+    await write(ctx, "b", NOTHING, RYE)
     read = await lists.read(["rye"], [SEA])
     assert (["b"], ["b"]) == (list(read.terms["rye"].entries), list(read.facets[SEA].entries))
     assert [FacetName(SEA, "Sea", 1)] == await lists.names(Kind.TAG, 5)
 
 
-async def test_names_go_on_past_those_that_nothing_bears_any_more(deps: Deps) -> None:
+async def test_names_go_on_past_those_that_nothing_bears_any_more(ctx: Context) -> None:
     for number, tag in enumerate("abcdefg"):
-        await jot(deps, Jotting(f"j{number}", "x", (tag, f"other {tag}")))
+        await jot(ctx, Jotting(f"j{number}", "x", (tag, f"other {tag}")))
     for gone in (0, 1, 2, 4):
-        await forget(deps, f"j{gone}")
-    lists = corpus(deps).lists
+        await forget(ctx, f"j{gone}")
+    lists = corpus(ctx).lists
     expected = [FacetName(Facet(Kind.TAG, tag), tag, 1) for tag in "dfg"]
     found = await lists.names_from(Kind.TAG, "", 2)
     assert expected[:2] == found
@@ -97,16 +97,16 @@ async def test_names_go_on_past_those_that_nothing_bears_any_more(deps: Deps) ->
     assert 6 == await lists.count(Kind.TAG)
 
 
-async def test_many_writers_at_once_lose_nothing(deps: Deps) -> None:
+async def test_many_writers_at_once_lose_nothing(ctx: Context) -> None:
     written = [Jotting(f"j{number}", f"rye {number}", ("sea",)) for number in range(12)]
-    await asyncio.gather(*(jot(deps, each) for each in written))
+    await asyncio.gather(*(jot(ctx, each) for each in written))
     changed = [Jotting(f"j{number}", "bread", ("sea",)) for number in range(4)]
     await asyncio.gather(
-        *(jot(deps, each) for each in changed),
-        *(jot(deps, each) for each in changed),
-        *(forget(deps, f"j{number}") for number in range(4, 8)),
+        *(jot(ctx, each) for each in changed),
+        *(jot(ctx, each) for each in changed),
+        *(forget(ctx, f"j{number}") for number in range(4, 8)),
     )
-    lists = await corpus(deps).lists.read(["rye", "bread"], [SEA])
+    lists = await corpus(ctx).lists.read(["rye", "bread"], [SEA])
     assert {f"j{number}" for number in range(8, 12)} == lists.terms["rye"].entries.keys()
     assert {f"j{number}" for number in range(4)} == lists.terms["bread"].entries.keys()
     assert (4, 4, 8) == (lists.terms["rye"].df, lists.terms["bread"].df, lists.facets[SEA].df)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
 
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -53,66 +53,66 @@ class Raced(Database):
         return found
 
 
-async def write(deps: Deps, number: int, term: str) -> None:
+async def write(ctx: Context, number: int, term: str) -> None:
     """A new document of this term, as often as its number, of a date of that number."""
-    database = deps.database
+    database = ctx.database
     after = Indexed({term: number}, {SEA.id: "sea"}, number)
     difference = Difference(f"d{number}", NOTHING, after)
     await database.commit(list_writes(database, NAMES, difference))
 
 
-async def entries(deps: Deps, name: tuple[str, str]) -> set[str]:
+async def entries(ctx: Context, name: tuple[str, str]) -> set[str]:
     """The documents that stand on a list."""
-    return set((await documents(deps, name[0]))[name[1]]["postings"])
+    return set((await documents(ctx, name[0]))[name[1]]["postings"])
 
 
-async def test_lists_of_either_kind_are_found_once_they_are_too_long(deps: Deps) -> None:
-    lists = LongLists(deps.database, NAMES, cap=2, slack=1)
-    await write(deps, 1, "rye")
-    await write(deps, 2, "rye")
+async def test_lists_of_either_kind_are_found_once_they_are_too_long(ctx: Context) -> None:
+    lists = LongLists(ctx.database, NAMES, cap=2, slack=1)
+    await write(ctx, 1, "rye")
+    await write(ctx, 2, "rye")
     assert [] == await lists.overlong(9)
-    await write(deps, 3, "bread")
+    await write(ctx, 3, "bread")
     assert [SEA_LIST] == await lists.overlong(9)
     for number in (4, 5):
-        await write(deps, number, "bread")
+        await write(ctx, number, "bread")
     assert {SEA_LIST, BREAD} == set(await lists.overlong(9))
-    await write(deps, 6, "rye")
+    await write(ctx, 6, "rye")
     assert 2 == len(await lists.overlong(1))
     await lists.shorten(await lists.overlong(9), KEEP)
     assert [] == await lists.overlong(9)
 
 
-async def test_a_cut_list_keeps_its_best_or_newest_and_its_counts(deps: Deps) -> None:
-    lists = LongLists(deps.database, NAMES, cap=2, slack=0)
+async def test_a_cut_list_keeps_its_best_or_newest_and_its_counts(ctx: Context) -> None:
+    lists = LongLists(ctx.database, NAMES, cap=2, slack=0)
     for number in range(1, 6):
-        await write(deps, number, "rye")
+        await write(ctx, number, "rye")
     await lists.shorten([RYE, SEA_LIST], KEEP)
-    assert ({"d4", "d5"}, {"d4", "d5"}) == (await entries(deps, RYE), await entries(deps, SEA_LIST))
-    sea = (await documents(deps, NAMES.facets))[SEA.id]
+    assert ({"d4", "d5"}, {"d4", "d5"}) == (await entries(ctx, RYE), await entries(ctx, SEA_LIST))
+    sea = (await documents(ctx, NAMES.facets))[SEA.id]
     assert (5, 2, 4) == (sea["df"], sea["held"], sea["since"])
-    rye = (await documents(deps, NAMES.lexicon))["rye"]
+    rye = (await documents(ctx, NAMES.lexicon))["rye"]
     assert (5, 2, False) == (rye["df"], rye["held"], "since" in rye)
 
 
-async def test_what_comes_in_while_a_list_is_cut_is_not_lost(backend: Backend, deps: Deps) -> None:
-    database = Raced(backend.connection, deps.meter)
+async def test_what_comes_in_while_a_list_is_cut_is_not_lost(app: App, ctx: Context) -> None:
+    database = Raced(app.connection, ctx.meter)
     lists = LongLists(database, NAMES, cap=2, slack=0)
     for number in range(1, 5):
-        await write(deps, number, "rye")
-        await write(deps, number + 10, "bread")
+        await write(ctx, number, "rye")
+        await write(ctx, number + 10, "bread")
 
     async def another() -> None:
-        await write(deps, 9, "rye")
+        await write(ctx, 9, "rye")
 
     database.race = another
     await lists.shorten([RYE, BREAD], KEEP)
-    assert {"d1", "d2", "d3", "d4", "d9"} == await entries(deps, RYE)
-    assert {"d13", "d14"} == await entries(deps, BREAD)
+    assert {"d1", "d2", "d3", "d4", "d9"} == await entries(ctx, RYE)
+    assert {"d13", "d14"} == await entries(ctx, BREAD)
     assert RYE in await lists.overlong(9)
     await lists.shorten([RYE], KEEP)
-    assert {"d4", "d9"} == await entries(deps, RYE)
+    assert {"d4", "d9"} == await entries(ctx, RYE)
 
 
-async def test_a_list_that_is_gone_is_not_made_anew(deps: Deps) -> None:
-    await LongLists(deps.database, NAMES).shorten([RYE], KEEP)
-    assert {} == await documents(deps, NAMES.lexicon)
+async def test_a_list_that_is_gone_is_not_made_anew(ctx: Context) -> None:
+    await LongLists(ctx.database, NAMES).shorten([RYE], KEEP)
+    assert {} == await documents(ctx, NAMES.lexicon)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.index.vector_index import Place
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -29,64 +29,64 @@ KEPT = named(Kind.TAG, "kept")
 TAGGED = [KEPT.id]
 
 
-async def diary(deps: Deps) -> None:
+async def diary(ctx: Context) -> None:
     """Two chunks a day for three days, of which those of one source are tagged."""
     dates = [NOON - timedelta(days=days) for days in range(3)]
-    await shelve(deps, source("a", dates=dates, tags=("Kept",)), source("b", dates=dates))
+    await shelve(ctx, source("a", dates=dates, tags=("Kept",)), source("b", dates=dates))
 
 
-async def walk(deps: Deps, facets: Sequence[str] = (), span: Span = ALWAYS) -> list[str]:
+async def walk(ctx: Context, facets: Sequence[str] = (), span: Span = ALWAYS) -> list[str]:
     """The sources and days of all chunks by date, read one by one."""
     seen: list[str] = []
     after: Place | None = None
-    while found := await Chunks(deps.database).newest(1, facets, span, after):
+    while found := await Chunks(ctx.database).newest(1, facets, span, after):
         seen.append(f"{found[0].source_id} {found[0].dated_at:%d}")
         after = place(found[0])
     return seen
 
 
-async def test_a_walk_by_date_meets_each_chunk_once(deps: Deps) -> None:
-    await diary(deps)
-    assert await walk(deps) == ["b 12", "a 12", "b 11", "a 11", "b 10", "a 10"]
+async def test_a_walk_by_date_meets_each_chunk_once(ctx: Context) -> None:
+    await diary(ctx)
+    assert await walk(ctx) == ["b 12", "a 12", "b 11", "a 11", "b 10", "a 10"]
 
 
-async def test_chunks_are_listed_by_facets_and_days_together(deps: Deps) -> None:
-    await diary(deps)
-    assert await walk(deps, TAGGED) == ["a 12", "a 11", "a 10"]
-    assert await walk(deps, span=JUNE_11) == ["b 11", "a 11"]
-    assert await walk(deps, TAGGED, JUNE_11) == ["a 11"]
+async def test_chunks_are_listed_by_facets_and_days_together(ctx: Context) -> None:
+    await diary(ctx)
+    assert await walk(ctx, TAGGED) == ["a 12", "a 11", "a 10"]
+    assert await walk(ctx, span=JUNE_11) == ["b 11", "a 11"]
+    assert await walk(ctx, TAGGED, JUNE_11) == ["a 11"]
 
 
-async def test_chunks_of_a_source_come_in_order_from_a_position_on(deps: Deps) -> None:
-    chunks = await shelve(deps, BAKING, source("b"))
-    found = await ChunkLists(deps.database).of_source("baking", 5)
+async def test_chunks_of_a_source_come_in_order_from_a_position_on(ctx: Context) -> None:
+    chunks = await shelve(ctx, BAKING, source("b"))
+    found = await ChunkLists(ctx.database).of_source("baking", 5)
     assert texts(found) == texts(chunks[:3])
-    assert await ChunkLists(deps.database).of_source("baking", 1, first=2) == found[1:2]
+    assert await ChunkLists(ctx.database).of_source("baking", 1, first=2) == found[1:2]
 
 
-async def test_the_positions_of_chunks_that_exist_are_told(deps: Deps) -> None:
-    first, _, third = (chunk.chunk_id for chunk in await shelve(deps, BAKING))
-    found = await ChunkLists(deps.database).positions([third, "nobody", first])
+async def test_the_positions_of_chunks_that_exist_are_told(ctx: Context) -> None:
+    first, _, third = (chunk.chunk_id for chunk in await shelve(ctx, BAKING))
+    found = await ChunkLists(ctx.database).positions([third, "nobody", first])
     assert found == {first: 1, third: 3}
 
 
-async def test_chunks_are_counted_by_days_and_by_what_they_bear(deps: Deps) -> None:
-    await diary(deps)
-    lists = ChunkLists(deps.database)
+async def test_chunks_are_counted_by_days_and_by_what_they_bear(ctx: Context) -> None:
+    await diary(ctx)
+    lists = ChunkLists(ctx.database)
     assert (await lists.count(), await lists.count(JUNE_11)) == (6, 2)
     assert (await lists.count_bearing(KEPT), await lists.count_bearing(HAS_CARD)) == (3, 0)
 
 
 async def test_what_was_deleted_is_nowhere_even_while_it_is_indexed(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    await diary(deps)
-    gone = (await ChunkLists(deps.database).of_source("a", 1))[0].chunk_id
-    await Ingestion(deps.database).save([in_chunks(replace(source("a"), sections=()))], NOON)
-    lists = ChunkLists(deps.database)
+    await diary(ctx)
+    gone = (await ChunkLists(ctx.database).of_source("a", 1))[0].chunk_id
+    await Ingestion(ctx.database).save([in_chunks(replace(source("a"), sections=()))], NOON)
+    lists = ChunkLists(ctx.database)
     for _ in range(2):
-        assert await walk(deps) == ["b 12", "b 11", "b 10"]
-        assert await walk(deps, TAGGED) == []
+        assert await walk(ctx) == ["b 12", "b 11", "b 10"]
+        assert await walk(ctx, TAGGED) == []
         assert (await lists.count(), await lists.count_bearing(KEPT)) == (3, 0)
         assert (await lists.of_source("a", 5), await lists.positions([gone])) == ([], {})
-        await index_all(deps)
+        await index_all(ctx)

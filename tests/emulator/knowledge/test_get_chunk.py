@@ -14,14 +14,14 @@ from shared.knowledge.chunk_repository import Chunks
 from tests.support.knowledge import BAKING, SAILING, put_in, write
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_every_field_of_a_chunk_is_returned(deps: Deps) -> None:
-    chunk = (await put_in(deps, BAKING))[0]
-    out = await get_chunk(In(chunk_id=chunk.chunk_id, include_related=False), deps)
+async def test_every_field_of_a_chunk_is_returned(ctx: Context) -> None:
+    chunk = (await put_in(ctx, BAKING))[0]
+    out = await get_chunk(In(chunk_id=chunk.chunk_id, include_related=False), ctx)
     assert out.model_dump() == {
         "chunk_id": chunk.chunk_id,
         "source_id": "baking",
@@ -31,7 +31,7 @@ async def test_every_field_of_a_chunk_is_returned(deps: Deps) -> None:
         "tags": ["food", "dough"],
         "content": "Knead the dough until it is smooth, then let it rise in a warm place.",
         "chunk_info": "1/3",
-        "date": f"{deps.clock():%Y-%m-%d}",
+        "date": f"{ctx.clock():%Y-%m-%d}",
         "knowledge_card": None,
         "cluster": None,
         "related_chunks": [],
@@ -41,21 +41,21 @@ async def test_every_field_of_a_chunk_is_returned(deps: Deps) -> None:
     }
 
 
-async def test_a_knowledge_card_is_embedded(deps: Deps) -> None:
-    chunk = (await put_in(deps, BAKING))[0]
+async def test_a_knowledge_card_is_embedded(ctx: Context) -> None:
+    chunk = (await put_in(ctx, BAKING))[0]
     card = {"summary": "Knead and rest.", "takeaways": ["Smooth dough", "Warm place"]}
-    await write(deps, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
-    out = await get_chunk(In(chunk_id=chunk.chunk_id), deps)
+    await write(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
+    out = await get_chunk(In(chunk_id=chunk.chunk_id), ctx)
     assert out.knowledge_card is not None
     assert out.knowledge_card.model_dump() == card
 
 
-async def test_clusters_are_named(deps: Deps) -> None:
-    chunk = (await put_in(deps, BAKING))[0]
-    await write(deps, f"chunks/{chunk.chunk_id}", {"cluster_id": ["c-2", "c-1"]})
-    await write(deps, "clusters/c-1", {"name": "Ovens", "description": "Heat."})
-    await write(deps, "clusters/c-2", {"name": "Dough", "description": "Flour and water."})
-    out = await get_chunk(In(chunk_id=chunk.chunk_id), deps)
+async def test_clusters_are_named(ctx: Context) -> None:
+    chunk = (await put_in(ctx, BAKING))[0]
+    await write(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["c-2", "c-1"]})
+    await write(ctx, "clusters/c-1", {"name": "Ovens", "description": "Heat."})
+    await write(ctx, "clusters/c-2", {"name": "Dough", "description": "Flour and water."})
+    out = await get_chunk(In(chunk_id=chunk.chunk_id), ctx)
     assert out.cluster is not None
     assert out.cluster.model_dump() == {
         "cluster_id": ["c-2", "c-1"],
@@ -64,10 +64,10 @@ async def test_clusters_are_named(deps: Deps) -> None:
     }
 
 
-async def test_a_cluster_that_was_deleted_leaves_its_id_and_no_name(deps: Deps) -> None:
-    chunk = (await put_in(deps, BAKING))[0]
-    await write(deps, f"chunks/{chunk.chunk_id}", {"cluster_id": ["gone"]})
-    out = await get_chunk(In(chunk_id=chunk.chunk_id), deps)
+async def test_a_cluster_that_was_deleted_leaves_its_id_and_no_name(ctx: Context) -> None:
+    chunk = (await put_in(ctx, BAKING))[0]
+    await write(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["gone"]})
+    out = await get_chunk(In(chunk_id=chunk.chunk_id), ctx)
     assert out.cluster is not None
     assert out.cluster.model_dump() == {
         "cluster_id": ["gone"],
@@ -76,9 +76,9 @@ async def test_a_cluster_that_was_deleted_leaves_its_id_and_no_name(deps: Deps) 
     }
 
 
-async def test_related_chunks_come_best_first_without_the_chunk_itself(deps: Deps) -> None:
-    chunks = await put_in(deps, BAKING, SAILING)
-    out = await get_chunk(In(chunk_id=chunks[0].chunk_id), deps)
+async def test_related_chunks_come_best_first_without_the_chunk_itself(ctx: Context) -> None:
+    chunks = await put_in(ctx, BAKING, SAILING)
+    out = await get_chunk(In(chunk_id=chunks[0].chunk_id), ctx)
     ids = [related.chunk_id for related in out.related_chunks]
     scores = [related.similarity_score for related in out.related_chunks]
     assert sorted(ids) == sorted(chunk.chunk_id for chunk in chunks[1:])
@@ -86,10 +86,10 @@ async def test_related_chunks_come_best_first_without_the_chunk_itself(deps: Dep
     assert scores == sorted(scores, reverse=True)
 
 
-async def test_a_similarity_is_the_cosine_of_the_two_vectors(deps: Deps) -> None:
-    first, second, *_ = await put_in(deps, BAKING)
-    out = await get_chunk(In(chunk_id=first.chunk_id), deps)
-    stored = [await Chunks(deps.database).get(each.chunk_id) for each in (first, second)]
+async def test_a_similarity_is_the_cosine_of_the_two_vectors(ctx: Context) -> None:
+    first, second, *_ = await put_in(ctx, BAKING)
+    out = await get_chunk(In(chunk_id=first.chunk_id), ctx)
+    stored = [await Chunks(ctx.database).get(each.chunk_id) for each in (first, second)]
     vectors = [each.vector or () for each in stored if each]
     cosine = math.fsum(a * b for a, b in zip(*vectors, strict=True))
     scores = {related.chunk_id: related.similarity_score for related in out.related_chunks}
@@ -97,44 +97,44 @@ async def test_a_similarity_is_the_cosine_of_the_two_vectors(deps: Deps) -> None
 
 
 @pytest.mark.parametrize("limit", [1, 3])
-async def test_no_more_related_chunks_than_asked_for(deps: Deps, limit: int) -> None:
-    chunks = await put_in(deps, BAKING, SAILING)
-    out = await get_chunk(In(chunk_id=chunks[0].chunk_id, related_limit=limit), deps)
+async def test_no_more_related_chunks_than_asked_for(ctx: Context, limit: int) -> None:
+    chunks = await put_in(ctx, BAKING, SAILING)
+    out = await get_chunk(In(chunk_id=chunks[0].chunk_id, related_limit=limit), ctx)
     assert len(out.related_chunks) == limit
 
 
-async def test_the_only_chunk_has_no_related_ones(deps: Deps) -> None:
+async def test_the_only_chunk_has_no_related_ones(ctx: Context) -> None:
     source = type(BAKING)(source_id="one", title="One", sections=BAKING.sections[:1])
-    chunk = (await put_in(deps, source))[0]
-    assert (await get_chunk(In(chunk_id=chunk.chunk_id), deps)).related_chunks == []
+    chunk = (await put_in(ctx, source))[0]
+    assert (await get_chunk(In(chunk_id=chunk.chunk_id), ctx)).related_chunks == []
 
 
-async def test_a_chunk_without_vector_urls_card_or_cluster_is_returned(deps: Deps) -> None:
+async def test_a_chunk_without_vector_urls_card_or_cluster_is_returned(ctx: Context) -> None:
     bare: dict[str, Any] = {"title": "T", "content": "C", "source_id": "s", "source": "file"}
     bare |= {"category": "documents", "start": 0, "end": 1, "position": 1, "total": 1}
-    await write(deps, "chunks/bare", bare)
-    out = await get_chunk(In(chunk_id="bare"), deps)
+    await write(ctx, "chunks/bare", bare)
+    out = await get_chunk(In(chunk_id="bare"), ctx)
     assert (out.knowledge_card, out.cluster, out.related_chunks, out.tags) == (None, None, [], [])
     assert (out.readwise_url, out.source_url, out.highlight_url) == (None, None, None)
 
 
-async def test_an_unknown_id_says_how_to_find_ids(deps: Deps) -> None:
+async def test_an_unknown_id_says_how_to_find_ids(ctx: Context) -> None:
     with pytest.raises(NotFound, match=r"There is no chunk nobody.*search_kb"):
-        await get_chunk(In(chunk_id="nobody"), deps)
+        await get_chunk(In(chunk_id="nobody"), ctx)
 
 
-async def test_a_call_is_two_round_trips_and_few_documents(deps: Deps, backend: Any) -> None:
-    chunk = (await put_in(deps, BAKING, SAILING))[0]
-    await write(deps, f"chunks/{chunk.chunk_id}", {"cluster_id": ["c-1"]})
-    await write(deps, "clusters/c-1", {"name": "Dough", "description": "Flour."})
+async def test_a_call_is_two_round_trips_and_few_documents(ctx: Context, app: Any) -> None:
+    chunk = (await put_in(ctx, BAKING, SAILING))[0]
+    await write(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["c-1"]})
+    await write(ctx, "clusters/c-1", {"name": "Dough", "description": "Flour."})
     meter = Meter()
-    await get_chunk(In(chunk_id=chunk.chunk_id, related_limit=2), backend.deps(deps.caller, meter))
+    await get_chunk(In(chunk_id=chunk.chunk_id, related_limit=2), app.context(ctx.caller, meter))
     assert (meter.round_trips, meter.documents_read, meter.documents_written) == (2, 1 + 3 + 1, 0)
 
 
-async def test_without_related_chunks_a_call_is_one_document(deps: Deps, backend: Any) -> None:
-    chunk = (await put_in(deps, BAKING))[0]
+async def test_without_related_chunks_a_call_is_one_document(ctx: Context, app: Any) -> None:
+    chunk = (await put_in(ctx, BAKING))[0]
     meter = Meter()
     args = In(chunk_id=chunk.chunk_id, include_related=False)
-    await get_chunk(args, backend.deps(deps.caller, meter))
+    await get_chunk(args, app.context(ctx.caller, meter))
     assert (meter.round_trips, meter.documents_read) == (1, 1)

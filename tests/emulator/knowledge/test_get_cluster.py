@@ -16,39 +16,39 @@ from tests.support.many_sources import NOON, cost, index_all, metered, shelve, s
 
 if TYPE_CHECKING:
     from functions.tools.knowledge.get_cluster.tool import Out
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
 CENTROIDS = {"bread": [1.0, 0.0], "pizza": [0.8, 0.6], "sails": [0.0, 1.0]}
 
 
-async def topics(deps: Deps) -> None:
+async def topics(ctx: Context) -> None:
     """Three topics; the passages of three days belong to the first."""
     dates = [NOON - timedelta(days=days) for days in range(3)]
-    chunks = await shelve(deps, source("kitchen", dates=dates), source("harbour", dates=[NOON]))
+    chunks = await shelve(ctx, source("kitchen", dates=dates), source("harbour", dates=[NOON]))
     for chunk in chunks[:3]:
-        await assign(deps, chunk.chunk_id, "bread")
+        await assign(ctx, chunk.chunk_id, "bread")
     for name, centroid in CENTROIDS.items():
         described: dict[str, Any] = {"name": name.title(), "keywords": [name], "size": 3}
         described |= {"description": f"On {name}.", "centroid": Vector(centroid)}
-        await write(deps, f"clusters/{name}", described)
+        await write(ctx, f"clusters/{name}", described)
 
 
-async def assign(deps: Deps, chunk_id: str, cluster_id: str) -> None:
+async def assign(ctx: Context, chunk_id: str, cluster_id: str) -> None:
     """Put a passage into a topic, as the clustering job does."""
     change: dict[str, Any] = {"cluster_id": [cluster_id], "pending": {"index": NOON}}
-    await write(deps, f"chunks/{chunk_id}", change)
-    await index_all(deps)
+    await write(ctx, f"chunks/{chunk_id}", change)
+    await index_all(ctx)
 
 
 def dates(out: Out) -> list[str | None]:
     return [each.date for each in out.members]
 
 
-async def test_a_topic_its_passages_and_its_neighbours_are_returned(deps: Deps) -> None:
-    await topics(deps)
-    out = await get_cluster(In(cluster_id="bread"), deps)
+async def test_a_topic_its_passages_and_its_neighbours_are_returned(ctx: Context) -> None:
+    await topics(ctx)
+    out = await get_cluster(In(cluster_id="bread"), ctx)
     assert out.model_dump(exclude={"members", "related_clusters"}) == {
         "cluster_id": "bread",
         "name": "Bread",
@@ -63,40 +63,40 @@ async def test_a_topic_its_passages_and_its_neighbours_are_returned(deps: Deps) 
     assert related == [("pizza", 0.8), ("sails", 0.0)]
 
 
-async def test_more_passages_come_by_cursor_without_neighbours(deps: Deps) -> None:
-    await topics(deps)
-    first = await get_cluster(In(cluster_id="bread", member_limit=2), deps)
-    new = await shelve(deps, source("bakery", dates=[NOON + timedelta(days=1)]))
-    await assign(deps, new[0].chunk_id, "bread")
+async def test_more_passages_come_by_cursor_without_neighbours(ctx: Context) -> None:
+    await topics(ctx)
+    first = await get_cluster(In(cluster_id="bread", member_limit=2), ctx)
+    new = await shelve(ctx, source("bakery", dates=[NOON + timedelta(days=1)]))
+    await assign(ctx, new[0].chunk_id, "bread")
     args = In(cluster_id="bread", member_limit=5, include_related=False, cursor=first.next_cursor)
-    second = await get_cluster(args, deps)
+    second = await get_cluster(args, ctx)
     assert [*dates(first), *dates(second)] == ["2024-06-12", "2024-06-11", "2024-06-10"]
     assert (second.next_cursor, second.related_clusters) == (None, [])
 
 
-async def test_passages_and_neighbours_are_left_out_on_request(deps: Deps) -> None:
-    await topics(deps)
+async def test_passages_and_neighbours_are_left_out_on_request(ctx: Context) -> None:
+    await topics(ctx)
     args = In(cluster_id="bread", include_members=False, include_related=False)
-    out = await get_cluster(args, deps)
+    out = await get_cluster(args, ctx)
     assert (out.members, out.next_cursor, out.related_clusters) == ([], None, [])
 
 
-async def test_no_more_neighbours_than_asked_for(deps: Deps) -> None:
-    await topics(deps)
-    out = await get_cluster(In(cluster_id="sails", related_limit=1), deps)
+async def test_no_more_neighbours_than_asked_for(ctx: Context) -> None:
+    await topics(ctx)
+    out = await get_cluster(In(cluster_id="sails", related_limit=1), ctx)
     assert [each.cluster_id for each in out.related_clusters] == ["pizza"]
 
 
-async def test_an_unknown_id_says_how_to_find_ids(deps: Deps) -> None:
+async def test_an_unknown_id_says_how_to_find_ids(ctx: Context) -> None:
     with pytest.raises(NotFound, match=r"There is no cluster nobody.*list_clusters"):
-        await get_cluster(In(cluster_id="nobody"), deps)
+        await get_cluster(In(cluster_id="nobody"), ctx)
 
 
-async def test_a_cursor_of_another_topic_is_refused(deps: Deps) -> None:
-    await topics(deps)
-    cursor = (await get_cluster(In(cluster_id="bread", member_limit=1), deps)).next_cursor
+async def test_a_cursor_of_another_topic_is_refused(ctx: Context) -> None:
+    await topics(ctx)
+    cursor = (await get_cluster(In(cluster_id="bread", member_limit=1), ctx)).next_cursor
     with pytest.raises(InvalidInput, match="cursor"):
-        await get_cluster(In(cluster_id="sails", cursor=cursor), deps)
+        await get_cluster(In(cluster_id="sails", cursor=cursor), ctx)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
     ],
 )
 async def test_a_call_is_two_round_trips_and_few_documents(
-    deps: Deps, backend: Backend, arguments: dict[str, Any], expected: tuple[int, int]
+    ctx: Context, app: App, arguments: dict[str, Any], expected: tuple[int, int]
 ) -> None:
-    await topics(deps)
-    own, meter = metered(backend)
+    await topics(ctx)
+    own, meter = metered(app)
     await get_cluster(In(cluster_id="bread", **arguments), own)
     assert expected == cost(meter)

@@ -17,7 +17,7 @@ from tests.support.many_sources import cost, metered, shelve, source
 if TYPE_CHECKING:
     from functions.tools.knowledge.get_source.tool import Out
     from shared.core.meter import Meter
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -28,15 +28,15 @@ def texts(out: Out) -> list[str]:
     return [each.text for each in out.chunks]
 
 
-async def page(deps: Deps, cursor: str | None = None, limit: int = 3) -> Out:
-    return await get_source(In(source_id="letters", limit=limit, cursor=cursor), deps)
+async def page(ctx: Context, cursor: str | None = None, limit: int = 3) -> Out:
+    return await get_source(In(source_id="letters", limit=limit, cursor=cursor), ctx)
 
 
-async def test_a_source_and_its_passages_are_returned(deps: Deps) -> None:
-    chunk = (await shelve(deps, BAKING))[0]
+async def test_a_source_and_its_passages_are_returned(ctx: Context) -> None:
+    chunk = (await shelve(ctx, BAKING))[0]
     card = {"summary": "Knead and rest.", "takeaways": ["Smooth dough"]}
-    await write(deps, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
-    out = await get_source(In(source_id="baking", limit=1), deps)
+    await write(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
+    out = await get_source(In(source_id="baking", limit=1), ctx)
     assert out.model_dump(exclude={"next_cursor"}) == {
         "source_id": "baking",
         "title": "Bread at Home",
@@ -64,21 +64,21 @@ async def test_a_source_and_its_passages_are_returned(deps: Deps) -> None:
     }
 
 
-async def test_a_long_passage_is_whole_only_in_full_detail(deps: Deps) -> None:
-    chunk = (await shelve(deps, source("long", "Many words. " * 40)))[0]
+async def test_a_long_passage_is_whole_only_in_full_detail(ctx: Context) -> None:
+    chunk = (await shelve(ctx, source("long", "Many words. " * 40)))[0]
     card = {"summary": "Words.", "takeaways": ["They are many"]}
-    await write(deps, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
-    lean = (await get_source(In(source_id="long"), deps)).chunks[0]
-    full = (await get_source(In(source_id="long", detail="full"), deps)).chunks[0]
+    await write(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
+    lean = (await get_source(In(source_id="long"), ctx)).chunks[0]
+    full = (await get_source(In(source_id="long", detail="full"), ctx)).chunks[0]
     assert lean.text.endswith("…")
     assert (full.text, full.takeaways) == (chunk.content, ["They are many"])
 
 
-async def test_passages_come_in_order_over_all_pages(deps: Deps) -> None:
-    await shelve(deps, source("letters", *LETTERS))
-    first = await page(deps)
-    second = await page(deps, first.next_cursor)
-    third = await page(deps, second.next_cursor)
+async def test_passages_come_in_order_over_all_pages(ctx: Context) -> None:
+    await shelve(ctx, source("letters", *LETTERS))
+    first = await page(ctx)
+    second = await page(ctx, first.next_cursor)
+    third = await page(ctx, second.next_cursor)
     assert [*texts(first), *texts(second), *texts(third)] == list(LETTERS)
     assert third.next_cursor is None
 
@@ -98,67 +98,67 @@ async def test_passages_come_in_order_over_all_pages(deps: Deps) -> None:
     ids=lambda text: text or "nothing",
 )
 async def test_a_walk_goes_on_though_the_source_was_edited(
-    deps: Deps, edited: str, expected: str
+    ctx: Context, edited: str, expected: str
 ) -> None:
-    await shelve(deps, source("letters", *LETTERS))
-    cursor = (await page(deps)).next_cursor
-    await shelve(deps, source("letters", *edited))
-    assert texts(await page(deps, cursor, limit=10)) == list(expected)
+    await shelve(ctx, source("letters", *LETTERS))
+    cursor = (await page(ctx)).next_cursor
+    await shelve(ctx, source("letters", *edited))
+    assert texts(await page(ctx, cursor, limit=10)) == list(expected)
 
 
-async def test_a_walk_that_lost_its_place_is_not_guessed_at(deps: Deps) -> None:
-    await shelve(deps, source("letters", *LETTERS))
-    cursor = (await page(deps)).next_cursor
-    await shelve(deps, source("letters", *"abefgh"))
+async def test_a_walk_that_lost_its_place_is_not_guessed_at(ctx: Context) -> None:
+    await shelve(ctx, source("letters", *LETTERS))
+    cursor = (await page(ctx)).next_cursor
+    await shelve(ctx, source("letters", *"abefgh"))
     with pytest.raises(Conflict, match="Call get_source again without the cursor"):
-        await page(deps, cursor)
+        await page(ctx, cursor)
 
 
-async def test_the_page_size_and_detail_may_change_during_a_walk(deps: Deps) -> None:
-    await shelve(deps, source("letters", *LETTERS))
-    cursor = (await page(deps, limit=2)).next_cursor
+async def test_the_page_size_and_detail_may_change_during_a_walk(ctx: Context) -> None:
+    await shelve(ctx, source("letters", *LETTERS))
+    cursor = (await page(ctx, limit=2)).next_cursor
     args = In(source_id="letters", limit=4, detail="full", cursor=cursor)
-    assert texts(await get_source(args, deps)) == list("cdef")
+    assert texts(await get_source(args, ctx)) == list("cdef")
 
 
-async def test_a_page_of_long_passages_ends_early_and_the_next_goes_on(deps: Deps) -> None:
+async def test_a_page_of_long_passages_ends_early_and_the_next_goes_on(ctx: Context) -> None:
     long = [f"{n} " + "word " * 270 for n in range(45)]
-    chunks = await shelve(deps, source("letters", *long))
+    chunks = await shelve(ctx, source("letters", *long))
     args = In(source_id="letters", detail="full", limit=50)
-    first = await get_source(args, deps)
-    second = await get_source(args.model_copy(update={"cursor": first.next_cursor}), deps)
+    first = await get_source(args, ctx)
+    second = await get_source(args.model_copy(update={"cursor": first.next_cursor}), ctx)
     assert len(first.model_dump_json()) < MAX_BYTES + 1_000
     assert [*texts(first), *texts(second)] == [chunk.content for chunk in chunks]
 
 
-async def test_an_unknown_id_says_how_to_find_ids(deps: Deps) -> None:
+async def test_an_unknown_id_says_how_to_find_ids(ctx: Context) -> None:
     with pytest.raises(NotFound, match=r"There is no source nobody.*list_sources"):
-        await get_source(In(source_id="nobody"), deps)
+        await get_source(In(source_id="nobody"), ctx)
 
 
-async def test_a_deleted_source_is_gone(deps: Deps) -> None:
-    await shelve(deps, BAKING)
-    await shelve(deps, replace(BAKING, sections=()))
+async def test_a_deleted_source_is_gone(ctx: Context) -> None:
+    await shelve(ctx, BAKING)
+    await shelve(ctx, replace(BAKING, sections=()))
     with pytest.raises(NotFound):
-        await get_source(In(source_id="baking"), deps)
+        await get_source(In(source_id="baking"), ctx)
 
 
-async def test_a_cursor_of_another_source_is_refused(deps: Deps) -> None:
-    await shelve(deps, source("letters", *LETTERS), BAKING)
-    cursor = (await page(deps)).next_cursor
+async def test_a_cursor_of_another_source_is_refused(ctx: Context) -> None:
+    await shelve(ctx, source("letters", *LETTERS), BAKING)
+    cursor = (await page(ctx)).next_cursor
     with pytest.raises(InvalidInput, match="cursor"):
-        await get_source(In(source_id="baking", cursor=cursor), deps)
+        await get_source(In(source_id="baking", cursor=cursor), ctx)
 
 
 @pytest.mark.parametrize(
     "position", [["a/b/c", "d", 1], ["a", "__x__", 1], ["", "a", 1], ["a", "b", -1], ["a", "b"]]
 )
 async def test_a_forged_cursor_reads_nothing(
-    deps: Deps, meter: Meter, position: list[str | int]
+    ctx: Context, meter: Meter, position: list[str | int]
 ) -> None:
     forged = write_cursor(In(source_id="letters"), position)
     with pytest.raises(InvalidInput, match="cursor"):
-        await page(deps, forged)
+        await page(ctx, forged)
     assert meter.documents_read == 0
 
 
@@ -170,13 +170,11 @@ def test_what_is_missing_or_out_of_range_is_refused(arguments: dict[str, Any]) -
         In(**arguments)
 
 
-async def test_a_page_costs_one_round_trip_and_a_later_one_two(
-    deps: Deps, backend: Backend
-) -> None:
-    await shelve(deps, source("letters", *LETTERS))
-    own, meter = metered(backend)
+async def test_a_page_costs_one_round_trip_and_a_later_one_two(ctx: Context, app: App) -> None:
+    await shelve(ctx, source("letters", *LETTERS))
+    own, meter = metered(app)
     cursor = (await page(own)).next_cursor
     assert cost(meter) == (1, 1 + 4)
-    own, meter = metered(backend)
+    own, meter = metered(app)
     await page(own, cursor)
     assert cost(meter) == (2, 1 + 2 + 4)

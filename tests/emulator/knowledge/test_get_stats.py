@@ -14,19 +14,19 @@ from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, write
 from tests.support.many_sources import NOON, cost, index_all, metered, shelve, source
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_everything_is_counted(deps: Deps) -> None:
-    chunk = (await shelve(deps, BAKING, SAILING))[0]
-    await embed_all(deps)
+async def test_everything_is_counted(ctx: Context) -> None:
+    chunk = (await shelve(ctx, BAKING, SAILING))[0]
+    await embed_all(ctx)
     card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
-    await write(deps, f"chunks/{chunk.chunk_id}", card)
-    await index_all(deps)
-    await write(deps, "clusters/c-1", {"name": "Dough", "size": 3})
-    assert (await get_stats(In(), deps)).model_dump() == {
+    await write(ctx, f"chunks/{chunk.chunk_id}", card)
+    await index_all(ctx)
+    await write(ctx, "clusters/c-1", {"name": "Dough", "size": 3})
+    assert (await get_stats(In(), ctx)).model_dump() == {
         "chunks": 5,
         "sources": 2,
         "clusters": 1,
@@ -35,7 +35,7 @@ async def test_everything_is_counted(deps: Deps) -> None:
         "top_tags": [{"name": "food", "chunks": 3}, {"name": "dough", "chunks": 1}],
         "top_authors": [{"name": "Ida Loaf", "chunks": 3}],
         "categories": [{"name": "books", "chunks": 3}, {"name": "documents", "chunks": 2}],
-        "embedding": {"model": deps.embedder.model, "dimension": deps.embedder.dimension},
+        "embedding": {"model": ctx.embedder.model, "dimension": ctx.embedder.dimension},
         "waiting": {"embed": 0, "index": 0, "card": 5, "cluster": 5},
         "extractions": {"decision": 0, "pattern": 0, "warning": 0, "methodology": 0},
         "parked": {},
@@ -43,87 +43,87 @@ async def test_everything_is_counted(deps: Deps) -> None:
     }
 
 
-async def test_an_empty_base_is_all_noughts(deps: Deps) -> None:
-    out = await get_stats(In(), deps)
+async def test_an_empty_base_is_all_noughts(ctx: Context) -> None:
+    out = await get_stats(In(), ctx)
     assert (out.chunks, out.sources, out.clusters, out.with_cards) == (0, 0, 0, 0)
     assert (out.newest, out.top_tags, out.embedding) == (None, [], None)
 
 
-async def test_what_waits_for_a_job_is_counted(deps: Deps) -> None:
-    await Ingestion(deps.database).save([in_chunks(BAKING)], NOON)
-    out = await get_stats(In(), deps)
+async def test_what_waits_for_a_job_is_counted(ctx: Context) -> None:
+    await Ingestion(ctx.database).save([in_chunks(BAKING)], NOON)
+    out = await get_stats(In(), ctx)
     assert (out.chunks, out.top_tags) == (3, [])
     assert out.waiting == {"embed": 3, "index": 3, "card": 3, "cluster": 0}
 
 
-async def test_what_was_deleted_but_is_still_indexed_is_not_counted(deps: Deps) -> None:
-    chunk = (await shelve(deps, BAKING, SAILING))[0]
+async def test_what_was_deleted_but_is_still_indexed_is_not_counted(ctx: Context) -> None:
+    chunk = (await shelve(ctx, BAKING, SAILING))[0]
     card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
-    await write(deps, f"chunks/{chunk.chunk_id}", card)
-    await index_all(deps)
-    await Ingestion(deps.database).save([in_chunks(replace(BAKING, sections=()))], NOON)
-    out = await get_stats(In(), deps)
+    await write(ctx, f"chunks/{chunk.chunk_id}", card)
+    await index_all(ctx)
+    await Ingestion(ctx.database).save([in_chunks(replace(BAKING, sections=()))], NOON)
+    out = await get_stats(In(), ctx)
     assert (out.chunks, out.sources, out.with_cards) == (2, 1, 0)
 
 
-async def test_at_most_ten_tags_are_named_the_commonest_first(deps: Deps) -> None:
+async def test_at_most_ten_tags_are_named_the_commonest_first(ctx: Context) -> None:
     tags = tuple(f"tag{n}" for n in range(12))
-    await shelve(deps, source("a", tags=tags), source("b", "x", "y", tags=tags[5:6]))
-    out = await get_stats(In(), deps)
+    await shelve(ctx, source("a", tags=tags), source("b", "x", "y", tags=tags[5:6]))
+    out = await get_stats(In(), ctx)
     assert len(out.top_tags) == 10
     assert out.top_tags[0].model_dump() == {"name": "tag5", "chunks": 3}
 
 
-async def test_a_call_is_one_round_trip(deps: Deps, backend: Backend) -> None:
-    await shelve(deps, BAKING, SAILING)
-    own, meter = metered(backend)
+async def test_a_call_is_one_round_trip(ctx: Context, app: App) -> None:
+    await shelve(ctx, BAKING, SAILING)
+    own, meter = metered(app)
     await get_stats(In(), own)
     counts, names, others = 4 + 4 + 5 + 4, 2 + 1 + 2, 3
     assert cost(meter) == (1, counts + names + others)
 
 
 async def test_extraction_is_only_waited_for_with_a_language_model(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    await Ingestion(deps.database).save([in_chunks(BAKING)], NOON)
-    assert "extract" not in (await get_stats(In(), deps)).waiting
-    settings = deps.settings.model_copy(update={"generation_provider": "vertex"})
-    deps = replace(deps, settings=settings)
-    assert (await get_stats(In(), deps)).waiting["extract"] == 3
+    await Ingestion(ctx.database).save([in_chunks(BAKING)], NOON)
+    assert "extract" not in (await get_stats(In(), ctx)).waiting
+    settings = ctx.settings.model_copy(update={"generation_provider": "vertex"})
+    ctx = replace(ctx, settings=settings)
+    assert (await get_stats(In(), ctx)).waiting["extract"] == 3
 
 
 async def test_extractions_are_counted_by_type_without_duplicates(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
     shown = {"one": ["decision"], "two": ["decision", "decision topic:rag"], "three": ["pattern"]}
     for name, facets in (shown | {"four": []}).items():
-        await write(deps, f"extractions/{name}", {"facets": facets})
-    out = await get_stats(In(), deps)
+        await write(ctx, f"extractions/{name}", {"facets": facets})
+    out = await get_stats(In(), ctx)
     assert out.extractions == {"decision": 2, "pattern": 1, "warning": 0, "methodology": 0}
 
 
-async def test_passages_that_a_step_was_given_up_on_are_counted(deps: Deps) -> None:
-    chunk, other, _ = await shelve(deps, BAKING)
+async def test_passages_that_a_step_was_given_up_on_are_counted(ctx: Context) -> None:
+    chunk, other, _ = await shelve(ctx, BAKING)
     for each, step in ((chunk, "card"), (other, "card"), (other, "embed")):
-        await write(deps, f"chunks/{each.chunk_id}", {"parked": {step: "It was refused."}})
-    assert (await get_stats(In(), deps)).parked == {"embed": 1, "card": 2}
+        await write(ctx, f"chunks/{each.chunk_id}", {"parked": {step: "It was refused."}})
+    assert (await get_stats(In(), ctx)).parked == {"embed": 1, "card": 2}
 
 
 async def test_search_quality_is_told_with_the_change_since_last_night(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    health = Health(deps.database)
+    health = Health(ctx.database)
     nights = [
         Night(date="2026-03-09", ranks={"a": 1, "b": 4, "c": 0}, model="m", milliseconds=9.0),
         Night(date="2026-03-10", ranks={"a": 2, "b": 0, "d": 1}, model="m", milliseconds=9.0),
     ]
     await health.record(nights[:1])
     first = {"date": "2026-03-09", "queries": 3, "recall_at_10": 0.667, "mrr": 0.417}
-    out = await get_stats(In(), deps)
+    out = await get_stats(In(), ctx)
     assert out.health
     assert out.health.model_dump() == first | {"compared_with_before": None}
     await health.record(nights)
     second = {"date": "2026-03-10", "queries": 3, "recall_at_10": 0.667, "mrr": 0.5}
-    out = await get_stats(In(), deps)
+    out = await get_stats(In(), ctx)
     assert out.health
     assert out.health.model_dump() == second | {"compared_with_before": -0.5}

@@ -13,19 +13,19 @@ from tests.support.knowledge import write
 from tests.support.many_sources import cost, metered
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
 
-async def cluster(deps: Deps, cluster_id: str, size: int) -> None:
+async def cluster(ctx: Context, cluster_id: str, size: int) -> None:
     described = {"name": cluster_id.title(), "description": "All of it.", "keywords": ["a", "b"]}
-    await write(deps, f"clusters/{cluster_id}", described | {"size": size, "x": 0.5, "y": 0.5})
+    await write(ctx, f"clusters/{cluster_id}", described | {"size": size, "x": 0.5, "y": 0.5})
 
 
-async def test_what_a_topic_is_is_said_in_short(deps: Deps) -> None:
-    await cluster(deps, "bread", 7)
-    assert (await list_clusters(In(), deps)).model_dump() == {
+async def test_what_a_topic_is_is_said_in_short(ctx: Context) -> None:
+    await cluster(ctx, "bread", 7)
+    assert (await list_clusters(In(), ctx)).model_dump() == {
         "clusters": [
             {
                 "cluster_id": "bread",
@@ -40,18 +40,18 @@ async def test_what_a_topic_is_is_said_in_short(deps: Deps) -> None:
     }
 
 
-async def test_the_largest_come_first_though_one_is_deleted(deps: Deps) -> None:
+async def test_the_largest_come_first_though_one_is_deleted(ctx: Context) -> None:
     for name, size in {"a": 1, "b": 5, "c": 5, "d": 9}.items():
-        await cluster(deps, name, size)
-    first = await list_clusters(In(limit=2), deps)
-    await deps.database.client.document("clusters/c").delete()
-    second = await list_clusters(In(limit=2, cursor=first.next_cursor), deps)
+        await cluster(ctx, name, size)
+    first = await list_clusters(In(limit=2), ctx)
+    await ctx.database.client.document("clusters/c").delete()
+    second = await list_clusters(In(limit=2, cursor=first.next_cursor), ctx)
     listed = [each.cluster_id for out in (first, second) for each in out.clusters]
     assert (listed, second.next_cursor) == (["d", "c", "b", "a"], None)
 
 
-async def test_a_base_without_topics_says_so(deps: Deps) -> None:
-    out = await list_clusters(In(), deps)
+async def test_a_base_without_topics_says_so(ctx: Context) -> None:
+    out = await list_clusters(In(), ctx)
     assert (out.clusters, out.next_cursor, out.message) == ([], None, EMPTY)
 
 
@@ -61,14 +61,14 @@ def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
         In(**arguments)
 
 
-async def test_a_damaged_cursor_is_refused(deps: Deps) -> None:
+async def test_a_damaged_cursor_is_refused(ctx: Context) -> None:
     with pytest.raises(InvalidInput, match="cursor"):
-        await list_clusters(In(cursor="abc"), deps)
+        await list_clusters(In(cursor="abc"), ctx)
 
 
-async def test_a_page_is_one_round_trip(deps: Deps, backend: Backend) -> None:
+async def test_a_page_is_one_round_trip(ctx: Context, app: App) -> None:
     for size in range(4):
-        await cluster(deps, f"c{size}", size)
-    own, meter = metered(backend)
+        await cluster(ctx, f"c{size}", size)
+    own, meter = metered(app)
     await list_clusters(In(limit=2), own)
     assert cost(meter) == (1, 3)

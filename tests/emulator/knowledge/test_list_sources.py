@@ -15,7 +15,7 @@ from tests.support.knowledge import BAKING, in_chunks, write
 from tests.support.many_sources import NOON, cost, metered, shelve, source
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -25,27 +25,27 @@ WALDEN = source("walden", title="Walden", author="H. D. Thoreau", tags=("nature"
 ESSAY = source("essay", title="Civil Disobedience", author="H. D. Thoreau", category="articles")
 
 
-async def library(deps: Deps) -> None:
+async def library(ctx: Context) -> None:
     """Four sources, put in one hour after the other."""
     for hours, each in enumerate((EMMA, PERSUASION, WALDEN, ESSAY)):
-        await shelve(deps, each, now=NOON + timedelta(hours=hours))
+        await shelve(ctx, each, now=NOON + timedelta(hours=hours))
 
 
-async def ids(deps: Deps, **arguments: Any) -> list[str]:
+async def ids(ctx: Context, **arguments: Any) -> list[str]:
     """All pages of a list, each of at most two sources."""
     listed: list[str] = []
     args = In(limit=2, **arguments)
     while True:
-        out = await list_sources(args, deps)
+        out = await list_sources(args, ctx)
         listed += [each.source_id for each in out.sources]
         if out.next_cursor is None:
             return listed
         args = In(limit=2, cursor=out.next_cursor, **arguments)
 
 
-async def test_what_a_source_is_is_said_in_short(deps: Deps) -> None:
-    await shelve(deps, BAKING)
-    out = await list_sources(In(), deps)
+async def test_what_a_source_is_is_said_in_short(ctx: Context) -> None:
+    await shelve(ctx, BAKING)
+    out = await list_sources(In(), ctx)
     assert out.model_dump() == {
         "sources": [
             {
@@ -81,105 +81,105 @@ async def test_what_a_source_is_is_said_in_short(deps: Deps) -> None:
     ],
 )
 async def test_all_filters_hold_in_every_order_over_all_pages(
-    deps: Deps, arguments: dict[str, Any], expected: list[str]
+    ctx: Context, arguments: dict[str, Any], expected: list[str]
 ) -> None:
-    await library(deps)
-    assert expected == await ids(deps, **arguments)
+    await library(ctx)
+    assert expected == await ids(ctx, **arguments)
 
 
-async def test_a_tag_of_one_highlight_finds_its_source(deps: Deps) -> None:
-    await shelve(deps, BAKING)
-    assert await ids(deps, tag="Dough") == ["baking"]
+async def test_a_tag_of_one_highlight_finds_its_source(ctx: Context) -> None:
+    await shelve(ctx, BAKING)
+    assert await ids(ctx, tag="Dough") == ["baking"]
 
 
-async def test_titles_that_differ_only_in_case_stand_together(deps: Deps) -> None:
+async def test_titles_that_differ_only_in_case_stand_together(ctx: Context) -> None:
     sources = [source("a", title="apple"), source("b", title="Banana"), source("c", title="APPLE")]
-    await shelve(deps, *sources)
-    assert await ids(deps, order="title") == ["a", "c", "b"]
+    await shelve(ctx, *sources)
+    assert await ids(ctx, order="title") == ["a", "c", "b"]
 
 
-async def test_sources_put_in_together_are_all_listed(deps: Deps) -> None:
-    await shelve(deps, *(source(f"s{n}") for n in range(5)))
-    assert await ids(deps) == ["s4", "s3", "s2", "s1", "s0"]
+async def test_sources_put_in_together_are_all_listed(ctx: Context) -> None:
+    await shelve(ctx, *(source(f"s{n}") for n in range(5)))
+    assert await ids(ctx) == ["s4", "s3", "s2", "s1", "s0"]
 
 
 async def test_a_walk_by_title_among_changes_misses_nothing(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    await library(deps)
-    first = await list_sources(In(limit=2, order="title"), deps)
+    await library(ctx)
+    first = await list_sources(In(limit=2, order="title"), ctx)
     gone = source("emma", title="emma", author="Jane Austen", tags=("edited",))
-    await shelve(deps, gone, source("new", title="Aaa"), source("zzz", title="Zzz"))
+    await shelve(ctx, gone, source("new", title="Aaa"), source("zzz", title="Zzz"))
     args = In(limit=10, order="title", cursor=first.next_cursor)
     assert [each.source_id for each in first.sources] == ["essay", "emma"]
-    rest = await list_sources(args, deps)
+    rest = await list_sources(args, ctx)
     assert [each.source_id for each in rest.sources] == ["persuasion", "walden", "zzz"]
 
 
 async def test_a_source_changed_during_a_walk_comes_first_in_the_next(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    await library(deps)
-    first = await list_sources(In(limit=2), deps)
-    await shelve(deps, source("walden", "Edited."), now=NOON + timedelta(days=1))
-    rest = await list_sources(In(limit=2, cursor=first.next_cursor), deps)
+    await library(ctx)
+    first = await list_sources(In(limit=2), ctx)
+    await shelve(ctx, source("walden", "Edited."), now=NOON + timedelta(days=1))
+    rest = await list_sources(In(limit=2, cursor=first.next_cursor), ctx)
     assert [each.source_id for each in rest.sources] == ["persuasion", "emma"]
-    assert (await ids(deps))[0] == "walden"
+    assert (await ids(ctx))[0] == "walden"
 
 
-async def test_a_deleted_source_is_no_longer_listed(deps: Deps) -> None:
-    await library(deps)
-    await shelve(deps, type(WALDEN)("walden", "Walden"))
-    assert await ids(deps) == ["essay", "persuasion", "emma"]
+async def test_a_deleted_source_is_no_longer_listed(ctx: Context) -> None:
+    await library(ctx)
+    await shelve(ctx, type(WALDEN)("walden", "Walden"))
+    assert await ids(ctx) == ["essay", "persuasion", "emma"]
 
 
-async def test_matches_far_apart_are_found_page_by_page(deps: Deps) -> None:
+async def test_matches_far_apart_are_found_page_by_page(ctx: Context) -> None:
     for n in range(310):
         each = {"title": f"{n:03d}", "type": "books", "source": "file", "chunk_count": 1}
         facets = ["author:a", "tag:t"] if n in {5, 305} else ["author:a"]
         each |= {"facets": facets, "title_key": f"{n:03d}", "updated_at": NOON}
-        await write(deps, f"sources/s{n:03d}", each)
-    first = await list_sources(In(author="a", tag="t", order="title", limit=5), deps)
+        await write(ctx, f"sources/s{n:03d}", each)
+    first = await list_sources(In(author="a", tag="t", order="title", limit=5), ctx)
     assert [each.source_id for each in first.sources] == ["s005"]
     args = In(author="a", tag="t", order="title", limit=5, cursor=first.next_cursor)
-    second = await list_sources(args, deps)
+    second = await list_sources(args, ctx)
     assert [each.source_id for each in second.sources] == ["s305"]
     assert second.next_cursor is None
 
 
-async def test_an_empty_base_says_how_to_fill_it(deps: Deps) -> None:
-    out = await list_sources(In(), deps)
+async def test_an_empty_base_says_how_to_fill_it(ctx: Context) -> None:
+    out = await list_sources(In(), ctx)
     assert (out.sources, out.next_cursor, out.message) == ([], None, EMPTY)
 
 
-async def test_an_unknown_name_is_named_with_the_nearest_that_exist(deps: Deps) -> None:
-    await library(deps)
-    out = await list_sources(In(author="Jane Austin", tag="novle", category="books"), deps)
+async def test_an_unknown_name_is_named_with_the_nearest_that_exist(ctx: Context) -> None:
+    await library(ctx)
+    out = await list_sources(In(author="Jane Austin", tag="novle", category="books"), ctx)
     assert out.message == (
         "There is no author 'Jane Austin'. Nearest: 'Jane Austen'."
         " There is no tag 'novle'. Nearest: 'novel'."
     )
 
 
-async def test_a_name_like_none_is_said_to_be_unknown(deps: Deps) -> None:
-    await library(deps)
-    out = await list_sources(In(category="xyz"), deps)
+async def test_a_name_like_none_is_said_to_be_unknown(ctx: Context) -> None:
+    await library(ctx)
+    out = await list_sources(In(category="xyz"), ctx)
     assert out.message == "There is no category 'xyz', nor any like it."
 
 
-async def test_filters_that_exclude_each_other_are_named(deps: Deps) -> None:
-    await library(deps)
-    out = await list_sources(In(author="Jane Austen", tag="nature"), deps)
+async def test_filters_that_exclude_each_other_are_named(ctx: Context) -> None:
+    await library(ctx)
+    out = await list_sources(In(author="Jane Austen", tag="nature"), ctx)
     message = "No source has author 'Jane Austen' and tag 'nature' together. Leave one of them out."
     assert (out.sources, out.message) == ([], message)
 
 
 async def test_a_name_that_only_the_index_knows_is_said_to_be_gone(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    await library(deps)
-    await Ingestion(deps.database).save([in_chunks(type(WALDEN)("walden", "Walden"))], NOON)
-    out = await list_sources(In(tag="nature"), deps)
+    await library(ctx)
+    await Ingestion(ctx.database).save([in_chunks(type(WALDEN)("walden", "Walden"))], NOON)
+    out = await list_sources(In(tag="nature"), ctx)
     message = "No source has tag 'nature' any more. List without a filter to see what there is."
     assert (out.sources, out.message) == ([], message)
 
@@ -192,11 +192,11 @@ def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
         In(**arguments)
 
 
-async def test_a_cursor_of_other_filters_is_refused(deps: Deps) -> None:
-    await library(deps)
-    cursor = (await list_sources(In(limit=1), deps)).next_cursor
+async def test_a_cursor_of_other_filters_is_refused(ctx: Context) -> None:
+    await library(ctx)
+    cursor = (await list_sources(In(limit=1), ctx)).next_cursor
     with pytest.raises(InvalidInput, match="cursor"):
-        await list_sources(In(limit=1, tag="novel", cursor=cursor), deps)
+        await list_sources(In(limit=1, tag="novel", cursor=cursor), ctx)
 
 
 @pytest.mark.parametrize(
@@ -208,16 +208,16 @@ async def test_a_cursor_of_other_filters_is_refused(deps: Deps) -> None:
     ],
 )
 async def test_a_page_is_one_round_trip(
-    deps: Deps, backend: Backend, arguments: dict[str, Any], expected: tuple[int, int]
+    ctx: Context, app: App, arguments: dict[str, Any], expected: tuple[int, int]
 ) -> None:
-    await library(deps)
-    own, meter = metered(backend)
+    await library(ctx)
+    own, meter = metered(app)
     await list_sources(In(**arguments), own)
     assert expected == cost(meter)
 
 
-async def test_saying_why_nothing_is_listed_is_one_more(deps: Deps, backend: Backend) -> None:
-    await library(deps)
-    own, meter = metered(backend)
+async def test_saying_why_nothing_is_listed_is_one_more(ctx: Context, app: App) -> None:
+    await library(ctx)
+    own, meter = metered(app)
     await list_sources(In(author="Nobody"), own)
     assert cost(meter) == (2, 1 + 2 + 1)

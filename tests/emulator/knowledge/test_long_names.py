@@ -21,7 +21,7 @@ from tests.support.tool_calls import request_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from shared.runtime.tool import Tool
 
 pytestmark = pytest.mark.anyio
@@ -37,9 +37,9 @@ ALL: Final[dict[str, Tool[Any, Any]]] = {
 }  # fmt: skip
 
 
-async def got(backend: Backend, name: str, /, **arguments: Any) -> Mapping[str, Any]:
+async def got(app: App, name: str, /, **arguments: Any) -> Mapping[str, Any]:
     """The result of a call that succeeds."""
-    answer = await call(ALL[name], request_of(ALL[name], Caller(), arguments), backend)
+    answer = await call(ALL[name], request_of(ALL[name], Caller(), arguments), app)
     assert answer.error is None, answer.error
     assert answer.result is not None
     return answer.result
@@ -69,11 +69,11 @@ async def got(backend: Backend, name: str, /, **arguments: Any) -> Mapping[str, 
     ],
 )
 async def test_a_name_nothing_bears_finds_nothing_however_long(
-    deps: Deps, backend: Backend, name: str, arguments: dict[str, Any]
+    ctx: Context, app: App, name: str, arguments: dict[str, Any]
 ) -> None:
-    [chunk, *_] = await put_in(deps, BAKING)
-    await hold(deps, of(chunk, decision(), "baking"))
-    found = await got(backend, name, **arguments)
+    [chunk, *_] = await put_in(ctx, BAKING)
+    await hold(ctx, of(chunk, decision(), "baking"))
+    found = await got(app, name, **arguments)
     lists = ("results", "topics", "tags", "sources", "names")
     assert [] == [item for key in lists for item in found.get(key, [])]
 
@@ -92,10 +92,10 @@ async def test_a_name_nothing_bears_finds_nothing_however_long(
     ],
 )
 async def test_a_name_something_bears_finds_it_however_long(
-    deps: Deps, backend: Backend, name: str, arguments: dict[str, Any]
+    ctx: Context, app: App, name: str, arguments: dict[str, Any]
 ) -> None:
     long = source("long", "Gold.", title=LONG, author=LONG, category=LONG, tags=(LONG,))
-    await put_in(deps, long)
-    found = await got(backend, name, **arguments)
+    await put_in(ctx, long)
+    found = await got(app, name, **arguments)
     key = "sources" if name == "list_sources" else "results"
     assert ["long"] == [each["source_id"] for each in found[key]]

@@ -21,7 +21,7 @@ from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
 from tests.support.stored_documents import chunks, documents, snapshots, tombstones
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -32,8 +32,8 @@ INDEXED = {"terms": {"reef": 1, "mainsail": 1}, "facets": ["tag:sea"], "dated_at
 """What the index knows of a chunk, as its job would have left it."""
 
 
-async def save(deps: Deps, *sources: Source, now: datetime = NOON) -> Counter[str]:
-    return await Ingestion(deps.database).save([in_chunks(source) for source in sources], now)
+async def save(ctx: Context, *sources: Source, now: datetime = NOON) -> Counter[str]:
+    return await Ingestion(ctx.database).save([in_chunks(source) for source in sources], now)
 
 
 def with_texts(*texts: str) -> Source:
@@ -53,38 +53,38 @@ def highlighted(*moments: datetime | None) -> Source:
     return Source("dated", "Dated", sections=tuple(sections))
 
 
-async def indexed(deps: Deps, source: Source) -> list[str]:
+async def indexed(ctx: Context, source: Source) -> list[str]:
     """Put a source in and let nothing wait, as when every job has run; return its chunks' ids."""
-    chunk_ids = [chunk.chunk_id for chunk in await put_in(deps, source)]
+    chunk_ids = [chunk.chunk_id for chunk in await put_in(ctx, source)]
     for chunk_id in chunk_ids:
         done = {"indexed": INDEXED, "pending": {}}
-        await deps.database.document("chunks", chunk_id).update(done)
+        await ctx.database.document("chunks", chunk_id).update(done)
     return chunk_ids
 
 
-async def fresh(deps: Deps, source: Source) -> None:
+async def fresh(ctx: Context, source: Source) -> None:
     """Put a source into a database where its chunks never were."""
     for chunk in in_chunks(source).chunks:
-        await deps.database.document("chunks", chunk.chunk_id).delete()
-    await deps.database.document("sources", source.source_id).delete()
-    await save(deps, source, now=LATER)
+        await ctx.database.document("chunks", chunk.chunk_id).delete()
+    await ctx.database.document("sources", source.source_id).delete()
+    await save(ctx, source, now=LATER)
 
 
-async def dates(deps: Deps) -> list[datetime]:
+async def dates(ctx: Context) -> list[datetime]:
     """The dates of chunks, in their order."""
-    found = sorted((await chunks(deps)).values(), key=lambda data: int(data["position"]))
+    found = sorted((await chunks(ctx)).values(), key=lambda data: int(data["position"]))
     return [data["dated_at"] for data in found]
 
 
-async def contents(deps: Deps) -> list[str]:
-    found = (await chunks(deps)).values()
+async def contents(ctx: Context) -> list[str]:
+    found = (await chunks(ctx)).values()
     return [data["content"] for data in sorted(found, key=lambda data: data["position"])]
 
 
-async def test_a_sources_document_describes_it(deps: Deps) -> None:
+async def test_a_sources_document_describes_it(ctx: Context) -> None:
     chunked = in_chunks(BAKING)
-    await save(deps, BAKING)
-    assert await documents(deps, "sources") == {
+    await save(ctx, BAKING)
+    assert await documents(ctx, "sources") == {
         "baking": {
             "title": "Bread at Home",
             "author": "Ida Loaf",
@@ -103,52 +103,50 @@ async def test_a_sources_document_describes_it(deps: Deps) -> None:
     }
 
 
-async def test_a_new_chunk_waits_for_every_step_at_once(deps: Deps) -> None:
-    await save(deps, SAILING)
-    for data in (await documents(deps, "chunks")).values():
+async def test_a_new_chunk_waits_for_every_step_at_once(ctx: Context) -> None:
+    await save(ctx, SAILING)
+    for data in (await documents(ctx, "chunks")).values():
         assert data["pending"] == dict.fromkeys(AT_FIRST, NOON)
         assert (data["tries"], data["parked"], "deleted_at" in data) == ({}, {}, False)
         assert (data["created_at"], data["updated_at"]) == (NOON, NOON)
         assert "embedding" not in data
 
 
-async def test_what_was_written_is_counted(deps: Deps) -> None:
-    assert await save(deps, BAKING, SAILING) == Counter(sources=2, created=5)
-    assert await save(deps, BAKING, SAILING) == Counter()
+async def test_what_was_written_is_counted(ctx: Context) -> None:
+    assert await save(ctx, BAKING, SAILING) == Counter(sources=2, created=5)
+    assert await save(ctx, BAKING, SAILING) == Counter()
 
 
 async def test_unchanged_sources_cost_one_read_each_in_one_round_trip(
-    deps: Deps, backend: Backend
+    ctx: Context, app: App
 ) -> None:
-    await save(deps, BAKING, SAILING)
+    await save(ctx, BAKING, SAILING)
     meter = Meter()
-    await save(backend.deps(Caller(), meter), BAKING, SAILING)
+    await save(app.context(Caller(), meter), BAKING, SAILING)
     assert (meter.documents_read, meter.documents_written, meter.round_trips) == (2, 0, 1)
 
 
-async def test_a_changed_source_costs_its_chunks_not_its_neighbours(
-    deps: Deps, backend: Backend
-) -> None:
-    await save(deps, BAKING, SAILING)
+async def test_a_changed_source_costs_its_chunks_not_its_neighbours(ctx: Context, app: App) -> None:
+    await save(ctx, BAKING, SAILING)
     meter = Meter()
-    await save(backend.deps(Caller(), meter), BAKING, replace(SAILING, tags=("sea",)))
+    await save(app.context(Caller(), meter), BAKING, replace(SAILING, tags=("sea",)))
     assert (meter.documents_read, meter.documents_written, meter.round_trips) == (4, 3, 3)
 
 
-async def test_a_source_without_chunks_is_deleted_with_what_it_had(deps: Deps) -> None:
-    await save(deps, BAKING, SAILING)
-    assert await save(deps, replace(BAKING, sections=())) == Counter(sources=1, deleted=3)
-    assert set(await documents(deps, "sources")) == {"sailing"}
-    assert {data["source_id"] for data in (await chunks(deps)).values()} == {"sailing"}
+async def test_a_source_without_chunks_is_deleted_with_what_it_had(ctx: Context) -> None:
+    await save(ctx, BAKING, SAILING)
+    assert await save(ctx, replace(BAKING, sections=())) == Counter(sources=1, deleted=3)
+    assert set(await documents(ctx, "sources")) == {"sailing"}
+    assert {data["source_id"] for data in (await chunks(ctx)).values()} == {"sailing"}
 
 
-async def test_a_deleted_chunk_leaves_what_the_index_must_take_back(deps: Deps) -> None:
-    chunk_id, *_ = await indexed(deps, SAILING)
+async def test_a_deleted_chunk_leaves_what_the_index_must_take_back(ctx: Context) -> None:
+    chunk_id, *_ = await indexed(ctx, SAILING)
     made: dict[str, object] = {"knowledge_card": {"summary": "Reef."}, "cluster_id": ["c-1"]}
     work: dict[str, object] = {"tries": {"embed": 2}, "parked": {"card": "too odd"}}
-    await write(deps, f"chunks/{chunk_id}", {"facets": ["tag:sea"], **made, **work})
-    await save(deps, without_first(SAILING), now=LATER)
-    assert await tombstones(deps) == {
+    await write(ctx, f"chunks/{chunk_id}", {"facets": ["tag:sea"], **made, **work})
+    await save(ctx, without_first(SAILING), now=LATER)
+    assert await tombstones(ctx) == {
         chunk_id: {
             "indexed": INDEXED,
             "pending": {"index": LATER},
@@ -160,54 +158,54 @@ async def test_a_deleted_chunk_leaves_what_the_index_must_take_back(deps: Deps) 
 
 
 async def test_few_chunks_are_deleted_in_a_commit_as_vectors_go_too(
-    deps: Deps, meter: Meter
+    ctx: Context, meter: Meter
 ) -> None:
     many = Source("many", "Many", sections=tuple(Section(f"Note {n}.") for n in range(60)))
-    await save(deps, many)
+    await save(ctx, many)
     before = meter.round_trips
-    assert await save(deps, replace(many, sections=())) == Counter(sources=1, deleted=60)
+    assert await save(ctx, replace(many, sections=())) == Counter(sources=1, deleted=60)
     reads, commits = 2, 3
     assert meter.round_trips - before == reads + commits
 
 
-async def test_no_reader_sees_a_deleted_chunk(deps: Deps) -> None:
-    gone, kept = await indexed(deps, SAILING)
-    vector = (await documents(deps, "chunks"))[gone]["embedding"]
-    await save(deps, without_first(SAILING))
-    assert await Chunks(deps.database).get(gone) is None
+async def test_no_reader_sees_a_deleted_chunk(ctx: Context) -> None:
+    gone, kept = await indexed(ctx, SAILING)
+    vector = (await documents(ctx, "chunks"))[gone]["embedding"]
+    await save(ctx, without_first(SAILING))
+    assert await Chunks(ctx.database).get(gone) is None
     assert [kept] == [
-        each.document.id for each in await Chunks(deps.database).nearest(tuple(vector), 10)
+        each.document.id for each in await Chunks(ctx.database).nearest(tuple(vector), 10)
     ]
 
 
-async def test_a_deleted_chunk_is_compared_no_more(deps: Deps) -> None:
-    await indexed(deps, SAILING)
-    await save(deps, without_first(SAILING), now=LATER)
-    before = await tombstones(deps)
+async def test_a_deleted_chunk_is_compared_no_more(ctx: Context) -> None:
+    await indexed(ctx, SAILING)
+    await save(ctx, without_first(SAILING), now=LATER)
+    before = await tombstones(ctx)
     edited = replace(without_first(SAILING), tags=("sea",))
-    assert await save(deps, edited) == Counter(sources=1, updated=1)
-    assert await save(deps, replace(SAILING, sections=())) == Counter(sources=1, deleted=1)
-    assert await save(deps, replace(SAILING, sections=())) == Counter()
-    assert before.items() <= (await tombstones(deps)).items()
+    assert await save(ctx, edited) == Counter(sources=1, updated=1)
+    assert await save(ctx, replace(SAILING, sections=())) == Counter(sources=1, deleted=1)
+    assert await save(ctx, replace(SAILING, sections=())) == Counter()
+    assert before.items() <= (await tombstones(ctx)).items()
 
 
 async def test_a_text_that_comes_back_is_a_chunk_as_new(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    chunk_id, _ = await indexed(deps, SAILING)
-    await save(deps, without_first(SAILING))
-    assert await save(deps, SAILING, now=LATER) == Counter(sources=1, created=1, updated=1)
-    data = (await documents(deps, "chunks"))[chunk_id]
-    await fresh(deps, SAILING)
-    assert (await documents(deps, "chunks"))[chunk_id] | {"indexed": INDEXED} == data
+    chunk_id, _ = await indexed(ctx, SAILING)
+    await save(ctx, without_first(SAILING))
+    assert await save(ctx, SAILING, now=LATER) == Counter(sources=1, created=1, updated=1)
+    data = (await documents(ctx, "chunks"))[chunk_id]
+    await fresh(ctx, SAILING)
+    assert (await documents(ctx, "chunks"))[chunk_id] | {"indexed": INDEXED} == data
 
 
-async def test_a_text_that_comes_back_is_read_again(deps: Deps) -> None:
-    gone, _ = await indexed(deps, SAILING)
-    before = await Chunks(deps.database).get(gone)
-    await save(deps, replace(SAILING, sections=()))
-    await save(deps, SAILING)
-    after = await Chunks(deps.database).get(gone)
+async def test_a_text_that_comes_back_is_read_again(ctx: Context) -> None:
+    gone, _ = await indexed(ctx, SAILING)
+    before = await Chunks(ctx.database).get(gone)
+    await save(ctx, replace(SAILING, sections=()))
+    await save(ctx, SAILING)
+    after = await Chunks(ctx.database).get(gone)
     assert before is not None
     assert after is not None
     assert (replace(before.chunk, dated_at=NOON), None) == (after.chunk, after.vector)
@@ -224,146 +222,144 @@ async def test_a_text_that_comes_back_is_read_again(deps: Deps) -> None:
     ids=lambda change: next(iter(change)),
 )
 async def test_a_changed_filter_is_indexed_anew_and_not_embedded(
-    deps: Deps, change: dict[str, Any]
+    ctx: Context, change: dict[str, Any]
 ) -> None:
-    chunk_id, _ = await indexed(deps, SAILING)
-    before = (await documents(deps, "chunks"))[chunk_id]
-    await save(deps, replace(SAILING, **change), now=LATER)
-    after = (await documents(deps, "chunks"))[chunk_id]
+    chunk_id, _ = await indexed(ctx, SAILING)
+    before = (await documents(ctx, "chunks"))[chunk_id]
+    await save(ctx, replace(SAILING, **change), now=LATER)
+    after = (await documents(ctx, "chunks"))[chunk_id]
     assert after["pending"] == {"index": LATER}
     assert [before[name] for name in ("embedding", "indexed")] == [
         after[name] for name in ("embedding", "indexed")
     ]
 
 
-async def test_a_changed_title_is_embedded_and_indexed_anew(deps: Deps) -> None:
-    chunk_ids = await indexed(deps, SAILING)
-    await save(deps, replace(SAILING, title="Under Full Sail"), now=LATER)
-    found = await documents(deps, "chunks")
+async def test_a_changed_title_is_embedded_and_indexed_anew(ctx: Context) -> None:
+    chunk_ids = await indexed(ctx, SAILING)
+    await save(ctx, replace(SAILING, title="Under Full Sail"), now=LATER)
+    found = await documents(ctx, "chunks")
     expected = {"embed": LATER, "index": LATER}
     assert [expected, expected] == [found[name]["pending"] for name in chunk_ids]
 
 
-async def test_an_edit_hastens_no_step_that_is_to_be_tried_later(deps: Deps) -> None:
-    await save(deps, SAILING)
-    chunk, _ = await Steps(deps.database).pending("embed", NOON, 2)
-    await Steps(deps.database).failed("embed", chunk, "too odd", NOON)
-    await save(deps, replace(SAILING, author="Ann"), now=LATER)
-    data = (await documents(deps, "chunks"))[chunk.chunk_id]
+async def test_an_edit_hastens_no_step_that_is_to_be_tried_later(ctx: Context) -> None:
+    await save(ctx, SAILING)
+    chunk, _ = await Steps(ctx.database).pending("embed", NOON, 2)
+    await Steps(ctx.database).failed("embed", chunk, "too odd", NOON)
+    await save(ctx, replace(SAILING, author="Ann"), now=LATER)
+    data = (await documents(ctx, "chunks"))[chunk.chunk_id]
     waiting = {"embed": NOON + timedelta(minutes=2), "index": LATER, "card": NOON, "extract": NOON}
     assert data["pending"] == waiting
     assert data["tries"] == {"embed": 1}
 
 
 async def test_a_step_that_waits_again_has_all_its_tries(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    (chunk_id,) = await indexed(deps, with_texts("Odd."))
+    (chunk_id,) = await indexed(ctx, with_texts("Odd."))
     tried: dict[str, Any] = {"embed": 5, "index": 5}
     parked: dict[str, Any] = {"embed": "too odd", "index": "too odd"}
-    await write(deps, f"chunks/{chunk_id}", {"tries": tried, "parked": parked})
-    await save(deps, replace(with_texts("Odd."), author="Ann"))
-    data = (await chunks(deps))[chunk_id]
+    await write(ctx, f"chunks/{chunk_id}", {"tries": tried, "parked": parked})
+    await save(ctx, replace(with_texts("Odd."), author="Ann"))
+    data = (await chunks(ctx))[chunk_id]
     assert (data["tries"], data["parked"]) == ({"embed": 5}, {"embed": "too odd"})
-    await save(deps, replace(with_texts("Odd."), title="Odder"))
-    data = (await chunks(deps))[chunk_id]
+    await save(ctx, replace(with_texts("Odd."), title="Odder"))
+    data = (await chunks(ctx))[chunk_id]
     assert (data["tries"], data["parked"]) == ({}, {})
 
 
-async def test_a_chunk_is_of_the_day_it_was_highlighted_or_came_in(deps: Deps) -> None:
-    await save(deps, highlighted(LONG_AGO, None))
-    assert await dates(deps) == [LONG_AGO, NOON]
+async def test_a_chunk_is_of_the_day_it_was_highlighted_or_came_in(ctx: Context) -> None:
+    await save(ctx, highlighted(LONG_AGO, None))
+    assert await dates(ctx) == [LONG_AGO, NOON]
 
 
-async def test_an_edit_without_a_date_keeps_the_chunks_date(deps: Deps) -> None:
-    await save(deps, highlighted(LONG_AGO, None))
+async def test_an_edit_without_a_date_keeps_the_chunks_date(ctx: Context) -> None:
+    await save(ctx, highlighted(LONG_AGO, None))
     undated = replace(highlighted(None, None), tags=("sea",))
-    assert await save(deps, undated, now=LATER) == Counter(sources=1, updated=2)
-    assert await dates(deps) == [LONG_AGO, NOON]
-    await save(deps, replace(undated, title="Rewritten"), now=LATER)
-    assert await dates(deps) == [LONG_AGO, NOON]
+    assert await save(ctx, undated, now=LATER) == Counter(sources=1, updated=2)
+    assert await dates(ctx) == [LONG_AGO, NOON]
+    await save(ctx, replace(undated, title="Rewritten"), now=LATER)
+    assert await dates(ctx) == [LONG_AGO, NOON]
 
 
 async def test_a_chunk_without_a_date_is_of_the_day_it_came_in(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
     old = highlighted(None)
-    await save(deps, old)
-    (chunk_id,) = await chunks(deps)
-    await write(deps, f"chunks/{chunk_id}", {"dated_at": DELETE_FIELD, "pending": []})
-    await save(deps, replace(old, tags=("new",)), now=LATER)
-    data = (await chunks(deps))[chunk_id]
+    await save(ctx, old)
+    (chunk_id,) = await chunks(ctx)
+    await write(ctx, f"chunks/{chunk_id}", {"dated_at": DELETE_FIELD, "pending": []})
+    await save(ctx, replace(old, tags=("new",)), now=LATER)
+    data = (await chunks(ctx))[chunk_id]
     assert (data["dated_at"], data["pending"]) == (NOON, {"index": LATER})
 
 
-async def test_an_edit_with_a_date_is_of_that_day(deps: Deps) -> None:
-    await save(deps, highlighted(LONG_AGO, None))
-    await save(deps, highlighted(NOON, LONG_AGO), now=LATER)
-    assert await dates(deps) == [NOON, LONG_AGO]
+async def test_an_edit_with_a_date_is_of_that_day(ctx: Context) -> None:
+    await save(ctx, highlighted(LONG_AGO, None))
+    await save(ctx, highlighted(NOON, LONG_AGO), now=LATER)
+    assert await dates(ctx) == [NOON, LONG_AGO]
 
 
 async def test_a_text_back_without_a_date_is_of_the_day_it_came_back(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    await save(deps, highlighted(LONG_AGO, None))
-    await save(deps, replace(highlighted(None, None), sections=()))
-    await save(deps, highlighted(LONG_AGO, None), now=LATER)
-    assert await dates(deps) == [LONG_AGO, LATER]
+    await save(ctx, highlighted(LONG_AGO, None))
+    await save(ctx, replace(highlighted(None, None), sections=()))
+    await save(ctx, highlighted(LONG_AGO, None), now=LATER)
+    assert await dates(ctx) == [LONG_AGO, LATER]
 
 
-async def test_a_repeat_keeps_its_id_when_what_stood_between_goes(deps: Deps) -> None:
-    await save(deps, with_texts("Same.", "Other.", "Same."))
-    counts = await save(deps, with_texts("Same.", "Same."))
+async def test_a_repeat_keeps_its_id_when_what_stood_between_goes(ctx: Context) -> None:
+    await save(ctx, with_texts("Same.", "Other.", "Same."))
+    counts = await save(ctx, with_texts("Same.", "Same."))
     assert counts == Counter(sources=1, updated=2, deleted=1)
-    assert await contents(deps) == ["Same.", "Same."]
+    assert await contents(ctx) == ["Same.", "Same."]
 
 
-async def test_a_chunk_keeps_the_day_it_was_made(deps: Deps) -> None:
-    await save(deps, SAILING)
-    await save(deps, replace(SAILING, author="Ann"), now=LATER)
-    for data in (await documents(deps, "chunks")).values():
+async def test_a_chunk_keeps_the_day_it_was_made(ctx: Context) -> None:
+    await save(ctx, SAILING)
+    await save(ctx, replace(SAILING, author="Ann"), now=LATER)
+    for data in (await documents(ctx, "chunks")).values():
         assert (data["author"], data["created_at"], data["updated_at"]) == ("Ann", NOON, LATER)
 
 
-async def test_what_jobs_made_of_a_chunk_survives_a_change_around_it(deps: Deps) -> None:
-    await save(deps, SAILING)
+async def test_what_jobs_made_of_a_chunk_survives_a_change_around_it(ctx: Context) -> None:
+    await save(ctx, SAILING)
     made: dict[str, Any] = {"cluster_id": ["c-1"], "knowledge_card": {"summary": "Reef early."}}
     chunk_id = in_chunks(SAILING).chunks[0].chunk_id
-    await deps.database.document("chunks", chunk_id).update(made)
-    await save(deps, replace(SAILING, title="Under Full Sail"))
-    data = (await documents(deps, "chunks"))[chunk_id]
+    await ctx.database.document("chunks", chunk_id).update(made)
+    await save(ctx, replace(SAILING, title="Under Full Sail"))
+    data = (await documents(ctx, "chunks"))[chunk_id]
     assert (data["title"], {key: data[key] for key in made}) == ("Under Full Sail", made)
 
 
-async def test_many_chunks_take_several_commits_and_the_source_is_last(deps: Deps) -> None:
-    await save(deps, with_texts(*(f"Highlight {number}." for number in range(230))))
-    assert await contents(deps) == [f"Highlight {number}." for number in range(230)]
-    await assert_source_came_last(deps)
+async def test_many_chunks_take_several_commits_and_the_source_is_last(ctx: Context) -> None:
+    await save(ctx, with_texts(*(f"Highlight {number}." for number in range(230))))
+    assert await contents(ctx) == [f"Highlight {number}." for number in range(230)]
+    await assert_source_came_last(ctx)
 
 
-async def test_large_chunks_take_some_commits_and_the_source_is_last(deps: Deps) -> None:
+async def test_large_chunks_take_some_commits_and_the_source_is_last(ctx: Context) -> None:
     letter = "\U00010428"  # four bytes in UTF-8
     texts = [f"{number} {letter * 3000}" for number in range(180)]
-    await save(deps, with_texts(*texts))
-    assert await contents(deps) == texts
-    await assert_source_came_last(deps)
+    await save(ctx, with_texts(*texts))
+    assert await contents(ctx) == texts
+    await assert_source_came_last(ctx)
 
 
-async def assert_source_came_last(deps: Deps) -> None:
-    written = [each.update_time for each in (await snapshots(deps, "chunks")).values()]
-    source = (await snapshots(deps, "sources"))["many"]
+async def assert_source_came_last(ctx: Context) -> None:
+    written = [each.update_time for each in (await snapshots(ctx, "chunks")).values()]
+    source = (await snapshots(ctx, "sources"))["many"]
     assert min(written) < max(written) <= source.update_time
 
 
-async def test_a_run_dead_between_commits_is_completed_by_the_next(
-    deps: Deps, backend: Backend
-) -> None:
+async def test_a_run_dead_between_commits_is_completed_by_the_next(ctx: Context, app: App) -> None:
     source = with_texts(*(f"Highlight {number}." for number in range(230)))
-    dying = backend.deps(Caller(), Meter())
+    dying = app.context(Caller(), Meter())
     moments = [NOON, NOON]  # for taking the lease and for one renewal
     await Leases(dying.database).acquire("ingest", 30, moments.pop)
     with pytest.raises(IndexError):
         await save(dying, source)
-    assert (len(await contents(deps)), await documents(deps, "sources")) == (200, {})
-    assert await save(deps, source) == Counter(sources=1, created=30)
-    assert await contents(deps) == [section.text for section in source.sections]
+    assert (len(await contents(ctx)), await documents(ctx, "sources")) == (200, {})
+    assert await save(ctx, source) == Counter(sources=1, created=30)
+    assert await contents(ctx) == [section.text for section in source.sections]

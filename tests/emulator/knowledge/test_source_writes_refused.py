@@ -14,13 +14,13 @@ from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from shared.knowledge.source import Section, Source
-from tests.support.commit_hooks import WatchedBackend, before
+from tests.support.commit_hooks import WatchedApp, before
 from tests.support.knowledge import BAKING, SAILING, in_chunks
 from tests.support.stored_documents import chunks, documents, tombstones
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -37,37 +37,37 @@ LEDGER = Source(
 """Each of its chunks fits a document; its own, with all the tags, does not."""
 
 
-async def test_what_the_database_refuses_keeps_no_other_source_out(deps: Deps) -> None:
+async def test_what_the_database_refuses_keeps_no_other_source_out(ctx: Context) -> None:
     """Its first chunks were written before: they are taken back."""
-    found = await Ingestion(deps.database).save_each(
+    found = await Ingestion(ctx.database).save_each(
         [*map(in_chunks, [SAILING, LEDGER, BAKING])], NOON
     )
     assert {"ledger": "is refused by the database (InvalidArgument)"} == found.refused
-    assert {"baking", "sailing"} == set(await documents(deps, "sources"))
-    assert {"baking", "sailing"} == {each["source_id"] for each in (await chunks(deps)).values()}
+    assert {"baking", "sailing"} == set(await documents(ctx, "sources"))
+    assert {"baking", "sailing"} == {each["source_id"] for each in (await chunks(ctx)).values()}
     assert found.counts["sources"] == 2
     assert found.counts["created"] - found.counts["deleted"] == 5
-    assert found.counts["deleted"] == len(await tombstones(deps)) > 0
+    assert found.counts["deleted"] == len(await tombstones(ctx)) > 0
 
 
 async def test_a_refused_source_stays_and_is_compared_again(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
     earlier = replace(LEDGER, sections=LEDGER.sections[:2])
-    await Ingestion(deps.database).save([in_chunks(earlier)], NOON)
+    await Ingestion(ctx.database).save([in_chunks(earlier)], NOON)
     for _ in range(2):
-        found = await Ingestion(deps.database).save_each([in_chunks(LEDGER)], LATER)
+        found = await Ingestion(ctx.database).save_each([in_chunks(LEDGER)], LATER)
         assert ["ledger"] == list(found.refused)
-    (stored,) = (await documents(deps, "sources")).values()
+    (stored,) = (await documents(ctx, "sources")).values()
     assert (stored["chunk_count"], stored["updated_at"]) == (2, NOON)
 
 
-async def test_what_no_client_can_send_keeps_no_other_source_out(deps: Deps) -> None:
+async def test_what_no_client_can_send_keeps_no_other_source_out(ctx: Context) -> None:
     broken = Source("broken", "Half of a pair: \ud83d", sections=(Section("Words."),))
     chunked = ChunkedSource(broken, [replace(in_chunks(SAILING).chunks[0], title=broken.title)])
-    found = await Ingestion(deps.database).save_each([chunked, in_chunks(SAILING)], NOON)
+    found = await Ingestion(ctx.database).save_each([chunked, in_chunks(SAILING)], NOON)
     assert {"broken": "is refused by the database (UnicodeEncodeError)"} == found.refused
-    assert ["sailing"] == list(await documents(deps, "sources"))
+    assert ["sailing"] == list(await documents(ctx, "sources"))
 
 
 async def test_a_database_that_refuses_everything_blames_no_source(
@@ -76,8 +76,8 @@ async def test_a_database_that_refuses_everything_blames_no_source(
     async def forbidden() -> None:
         raise PermissionDenied("no")  # type: ignore[no-untyped-call]  # Google's
 
-    backend = WatchedBackend(settings, before(1, forbidden))
-    deps = backend.deps(Caller(), Meter())
+    app = WatchedApp(settings, before(1, forbidden))
+    ctx = app.context(Caller(), Meter())
     with pytest.raises(PlatformFault, match="PermissionDenied"):
-        await Ingestion(deps.database).save_each([in_chunks(SAILING)], NOON)
-    await backend.aclose()
+        await Ingestion(ctx.database).save_each([in_chunks(SAILING)], NOON)
+    await app.aclose()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
 
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -45,22 +45,22 @@ class Meddling(Database):
         return found
 
 
-async def put_in(deps: Deps, *sources: Source) -> None:
-    await Ingestion(deps.database).save([in_chunks(source) for source in sources], NOON)
+async def put_in(ctx: Context, *sources: Source) -> None:
+    await Ingestion(ctx.database).save([in_chunks(source) for source in sources], NOON)
 
 
-async def save(deps: Deps, cards: Mapping[str, KnowledgeCard], model: str = "m-1") -> int:
-    return await Cards(deps.database).save(cards, model, LATER)
+async def save(ctx: Context, cards: Mapping[str, KnowledgeCard], model: str = "m-1") -> int:
+    return await Cards(ctx.database).save(cards, model, LATER)
 
 
-async def chunk(deps: Deps, chunk_id: str) -> dict[str, Any]:
-    return (await documents(deps, "chunks"))[chunk_id]
+async def chunk(ctx: Context, chunk_id: str) -> dict[str, Any]:
+    return (await documents(ctx, "chunks"))[chunk_id]
 
 
-async def test_a_card_says_who_wrote_it_and_when(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    assert await save(deps, {KNEAD: CARD}) == 1
-    assert (await chunk(deps, KNEAD))["knowledge_card"] == {
+async def test_a_card_says_who_wrote_it_and_when(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    assert await save(ctx, {KNEAD: CARD}) == 1
+    assert (await chunk(ctx, KNEAD))["knowledge_card"] == {
         "summary": "Knead until smooth.",
         "takeaways": ["Knead.", "Let it rise."],
         "model": "m-1",
@@ -68,138 +68,138 @@ async def test_a_card_says_who_wrote_it_and_when(deps: Deps) -> None:
     }
 
 
-async def test_a_card_is_read_back_with_its_chunk(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    await save(deps, {KNEAD: CARD})
-    stored = await Chunks(deps.database).get(KNEAD)
+async def test_a_card_is_read_back_with_its_chunk(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    await save(ctx, {KNEAD: CARD})
+    stored = await Chunks(ctx.database).get(KNEAD)
     assert stored is not None
     assert stored.chunk.knowledge_card == CARD
 
 
 async def test_a_chunk_with_a_new_card_waits_for_the_index_alone(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    await put_in(deps, BAKING)
-    await save(deps, {KNEAD: CARD})
-    pending = (await chunk(deps, KNEAD))["pending"]
+    await put_in(ctx, BAKING)
+    await save(ctx, {KNEAD: CARD})
+    pending = (await chunk(ctx, KNEAD))["pending"]
     assert {"embed": NOON, "extract": NOON, "index": LATER} == pending
 
 
 async def test_a_card_that_is_there_keeps_jobs_from_making_another(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    await put_in(deps, BAKING)
-    await save(deps, {KNEAD: CARD})
-    await write(deps, f"chunks/{KNEAD}", {"pending": {"card": LATER}, "tries": {"card": 2}})
-    assert 1 == await save(deps, {KNEAD: CARD})
-    kept = await chunk(deps, KNEAD)
+    await put_in(ctx, BAKING)
+    await save(ctx, {KNEAD: CARD})
+    await write(ctx, f"chunks/{KNEAD}", {"pending": {"card": LATER}, "tries": {"card": 2}})
+    assert 1 == await save(ctx, {KNEAD: CARD})
+    kept = await chunk(ctx, KNEAD)
     assert {"embed", "extract", "index"} == set(kept["pending"])
     assert {} == kept["tries"]
-    assert 0 == await save(deps, {KNEAD: CARD})
+    assert 0 == await save(ctx, {KNEAD: CARD})
 
 
 def by(model: str) -> Callable[[str], str]:
     return lambda _: model
 
 
-async def test_cards_of_other_makers_are_renewed_and_the_others_stay(deps: Deps) -> None:
-    await put_in(deps, BAKING, SAILING)
-    await save(deps, {KNEAD: CARD}, "extractive")
-    await save(deps, {STARTER: CARD}, "m-1")
-    await save(deps, {BAKE: CARD}, "m-2")
-    before = await Steps(deps.database).count_pending("card")
-    assert 2 == await Cards(deps.database).renew(by("m-2"), LATER)
-    assert before + 2 == await Steps(deps.database).count_pending("card")
-    assert "card" not in (await chunk(deps, BAKE))["pending"]
-    assert "knowledge_card" in await chunk(deps, KNEAD)
+async def test_cards_of_other_makers_are_renewed_and_the_others_stay(ctx: Context) -> None:
+    await put_in(ctx, BAKING, SAILING)
+    await save(ctx, {KNEAD: CARD}, "extractive")
+    await save(ctx, {STARTER: CARD}, "m-1")
+    await save(ctx, {BAKE: CARD}, "m-2")
+    before = await Steps(ctx.database).count_pending("card")
+    assert 2 == await Cards(ctx.database).renew(by("m-2"), LATER)
+    assert before + 2 == await Steps(ctx.database).count_pending("card")
+    assert "card" not in (await chunk(ctx, BAKE))["pending"]
+    assert "knowledge_card" in await chunk(ctx, KNEAD)
 
 
-async def test_what_would_make_a_card_now_may_depend_on_what_it_is_of(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    await save(deps, dict.fromkeys((KNEAD, STARTER, BAKE), CARD), "extractive")
+async def test_what_would_make_a_card_now_may_depend_on_what_it_is_of(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    await save(ctx, dict.fromkeys((KNEAD, STARTER, BAKE), CARD), "extractive")
     maker = {True: "m-2", False: "extractive"}
-    cards = Cards(deps.database)
+    cards = Cards(ctx.database)
     assert 1 == await cards.renew(lambda content: maker["starter" in content], LATER)
-    assert {"card": LATER} | (await chunk(deps, BAKE))["pending"] == (await chunk(deps, STARTER))[
+    assert {"card": LATER} | (await chunk(ctx, BAKE))["pending"] == (await chunk(ctx, STARTER))[
         "pending"
     ]
 
 
 async def test_cards_by_hand_and_those_that_wait_are_left_alone(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    await put_in(deps, BAKING, SAILING)
-    await save(deps, {KNEAD: CARD}, BY_HAND)
-    await save(deps, {STARTER: CARD, BAKE: CARD}, "extractive")
-    await put_in(deps, replace(BAKING, sections=BAKING.sections[:2]))
-    assert 1 == await Cards(deps.database).renew(by("m-2"), LATER)
-    before = await snapshots(deps, "chunks")
-    assert 0 == await Cards(deps.database).renew(by("m-2"), LATER)
-    after = await snapshots(deps, "chunks")
+    await put_in(ctx, BAKING, SAILING)
+    await save(ctx, {KNEAD: CARD}, BY_HAND)
+    await save(ctx, {STARTER: CARD, BAKE: CARD}, "extractive")
+    await put_in(ctx, replace(BAKING, sections=BAKING.sections[:2]))
+    assert 1 == await Cards(ctx.database).renew(by("m-2"), LATER)
+    before = await snapshots(ctx, "chunks")
+    assert 0 == await Cards(ctx.database).renew(by("m-2"), LATER)
+    after = await snapshots(ctx, "chunks")
     assert [each.update_time for each in before.values()] == [
         each.update_time for each in after.values()
     ]
-    assert "card" not in (await chunk(deps, KNEAD))["pending"]
+    assert "card" not in (await chunk(ctx, KNEAD))["pending"]
 
 
-async def test_more_cards_than_a_page_holds_are_renewed(deps: Deps) -> None:
+async def test_more_cards_than_a_page_holds_are_renewed(ctx: Context) -> None:
     source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(230)))
-    await put_in(deps, source)
-    await save(deps, {chunk.chunk_id: CARD for chunk in in_chunks(source).chunks}, "extractive")
-    assert 230 == await Cards(deps.database).renew(by("m-2"), LATER)
+    await put_in(ctx, source)
+    await save(ctx, {chunk.chunk_id: CARD for chunk in in_chunks(source).chunks}, "extractive")
+    assert 230 == await Cards(ctx.database).renew(by("m-2"), LATER)
 
 
-async def test_other_chunks_are_not_touched(deps: Deps) -> None:
-    await put_in(deps, BAKING, SAILING)
-    before = await snapshots(deps, "chunks")
-    await save(deps, {KNEAD: CARD})
-    after = await snapshots(deps, "chunks")
+async def test_other_chunks_are_not_touched(ctx: Context) -> None:
+    await put_in(ctx, BAKING, SAILING)
+    before = await snapshots(ctx, "chunks")
+    await save(ctx, {KNEAD: CARD})
+    after = await snapshots(ctx, "chunks")
     changed = {name for name in after if after[name].update_time != before[name].update_time}
     assert changed == {KNEAD}
 
 
 async def test_an_equal_card_is_not_written_again_whoever_wrote_it(
-    deps: Deps, meter: Meter
+    ctx: Context, meter: Meter
 ) -> None:
-    await put_in(deps, BAKING)
-    await save(deps, {KNEAD: CARD})
+    await put_in(ctx, BAKING)
+    await save(ctx, {KNEAD: CARD})
     read, written = meter.documents_read, meter.documents_written
-    assert await save(deps, {KNEAD: CARD}, model="m-2") == 0
+    assert await save(ctx, {KNEAD: CARD}, model="m-2") == 0
     assert (meter.documents_read - read, meter.documents_written - written) == (1, 0)
 
 
-async def test_a_card_whose_takeaways_differ_is_replaced(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    await save(deps, {KNEAD: CARD})
-    assert await save(deps, {KNEAD: replace(CARD, takeaways=("Knead.",))}) == 1
-    assert (await chunk(deps, KNEAD))["knowledge_card"]["takeaways"] == ["Knead."]
+async def test_a_card_whose_takeaways_differ_is_replaced(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    await save(ctx, {KNEAD: CARD})
+    assert await save(ctx, {KNEAD: replace(CARD, takeaways=("Knead.",))}) == 1
+    assert (await chunk(ctx, KNEAD))["knowledge_card"]["takeaways"] == ["Knead."]
 
 
-async def test_chunks_that_are_missing_or_deleted_are_passed_over(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    await put_in(deps, replace(BAKING, sections=BAKING.sections[:1]))
-    assert await save(deps, {"nowhere": CARD, BAKE: CARD, KNEAD: CARD}) == 1
+async def test_chunks_that_are_missing_or_deleted_are_passed_over(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    await put_in(ctx, replace(BAKING, sections=BAKING.sections[:1]))
+    assert await save(ctx, {"nowhere": CARD, BAKE: CARD, KNEAD: CARD}) == 1
     with_cards = {
-        name for name, data in (await documents(deps, "chunks")).items() if "knowledge_card" in data
+        name for name, data in (await documents(ctx, "chunks")).items() if "knowledge_card" in data
     }
     assert with_cards == {KNEAD}
 
 
-async def test_a_chunk_that_changes_meanwhile_is_passed_over(backend: Backend, deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    cards = Cards(Meddling(backend.connection, Meter()))
+async def test_a_chunk_that_changes_meanwhile_is_passed_over(app: App, ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    cards = Cards(Meddling(app.connection, Meter()))
     assert await cards.save({KNEAD: CARD, STARTER: CARD}, "m-1", LATER) == 1
-    assert "knowledge_card" not in await chunk(deps, KNEAD)
+    assert "knowledge_card" not in await chunk(ctx, KNEAD)
 
 
-async def test_no_cards_cost_nothing(deps: Deps, meter: Meter) -> None:
-    assert await save(deps, {}) == 0
+async def test_no_cards_cost_nothing(ctx: Context, meter: Meter) -> None:
+    assert await save(ctx, {}) == 0
     assert (meter.documents_read, meter.documents_written) == (0, 0)
 
 
-async def test_many_cards_take_several_commits(deps: Deps) -> None:
+async def test_many_cards_take_several_commits(ctx: Context) -> None:
     source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(230)))
-    await put_in(deps, source)
+    await put_in(ctx, source)
     cards = {chunk.chunk_id: CARD for chunk in in_chunks(source).chunks}
-    assert await save(deps, cards) == 230
-    assert await save(deps, cards) == 0
+    assert await save(ctx, cards) == 230
+    assert await save(ctx, cards) == 0

@@ -21,7 +21,7 @@ from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import CentredCluster, Clusters
 from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.stored_documents import ample, chunks, documents
 from tests.support.topic_chunks import put_in, standing
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Purpose, Vector
     from shared.core.meter import Meter
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -58,19 +58,19 @@ class Hashing:
 
 
 @pytest.fixture
-async def backend(settings: Settings) -> AsyncIterator[Backend]:
-    opened = Backend(settings, embedder=Hashing())
+async def app(settings: Settings) -> AsyncIterator[App]:
+    opened = App(settings, embedder=Hashing())
     yield opened
     await opened.aclose()
 
 
 @pytest.fixture
-async def sample(deps: Deps, tmp_path: Path) -> Path:
+async def sample(ctx: Context, tmp_path: Path) -> Path:
     """A copy of the sample's folder, whose export is in the knowledge base."""
     for name in ("readwise.json", "knowledge.json"):
         shutil.copy(FOLDER / name, tmp_path)
     sources = read(tmp_path / "readwise.json")
-    await put_in(deps, *(each for each in sources if isinstance(each, Source)))
+    await put_in(ctx, *(each for each in sources if isinstance(each, Source)))
     return tmp_path
 
 
@@ -82,9 +82,9 @@ def edit(folder: Path, card: int, **fields: object) -> None:
     path.write_text(json.dumps(written))
 
 
-async def card_of(deps: Deps, highlight: int) -> dict[str, Any]:
+async def card_of(ctx: Context, highlight: int) -> dict[str, Any]:
     [chunk_id] = PAGES[f"https://readwise.io/open/{highlight}"]
-    card: dict[str, Any] = (await documents(deps, "chunks"))[chunk_id]["knowledge_card"]
+    card: dict[str, Any] = (await documents(ctx, "chunks"))[chunk_id]["knowledge_card"]
     return card
 
 
@@ -115,112 +115,112 @@ def test_clusters_are_few_have_stable_ids_and_short_names() -> None:
 
 
 async def test_every_chunk_gets_its_card_and_clusters_their_chunks(
-    deps: Deps, sample: Path
+    ctx: Context, sample: Path
 ) -> None:
-    await add_knowledge(deps, sample)
-    chunks = await documents(deps, "chunks")
+    await add_knowledge(ctx, sample)
+    chunks = await documents(ctx, "chunks")
     assert [True] * 68 == ["knowledge_card" in data for data in chunks.values()]
     memberships = [name for data in chunks.values() for name in data.get("cluster_id", [])]
-    clusters = await Clusters(deps.database).largest(20)
+    clusters = await Clusters(ctx.database).largest(20)
     expected = {name: memberships.count(name) for name in memberships}
     assert expected == {cluster.cluster_id: cluster.size for cluster in clusters}
     assert {"sample"} == {cluster.run_id for cluster in clusters}
 
 
-async def test_a_cluster_lies_nearest_to_itself(deps: Deps, sample: Path) -> None:
-    await add_knowledge(deps, sample)
-    found = await Clusters(deps.database).get("flaky-tests")
+async def test_a_cluster_lies_nearest_to_itself(ctx: Context, sample: Path) -> None:
+    await add_knowledge(ctx, sample)
+    found = await Clusters(ctx.database).get("flaky-tests")
     assert found is not None
-    [nearest] = await Clusters(deps.database).nearest(found.centroid, 1)
+    [nearest] = await Clusters(ctx.database).nearest(found.centroid, 1)
     assert found.cluster == nearest.cluster
     assert nearest.similarity == pytest.approx(1)
 
 
 async def test_loading_twice_writes_nothing_the_second_time(
-    deps: Deps, sample: Path, meter: Meter
+    ctx: Context, sample: Path, meter: Meter
 ) -> None:
-    await add_knowledge(deps, sample)
+    await add_knowledge(ctx, sample)
     before = meter.documents_written
-    await add_knowledge(deps, sample)
+    await add_knowledge(ctx, sample)
     assert before == meter.documents_written
 
 
 async def test_an_edited_card_replaces_the_old_one_and_nothing_else(
-    deps: Deps, sample: Path, meter: Meter
+    ctx: Context, sample: Path, meter: Meter
 ) -> None:
-    await add_knowledge(deps, sample)
+    await add_knowledge(ctx, sample)
     before = meter.documents_written
     edit(sample, 0, summary="Fakes, kept honest.")
-    await add_knowledge(deps, sample)
-    assert (await card_of(deps, KNOWLEDGE.cards[0].highlight))["summary"] == "Fakes, kept honest."
+    await add_knowledge(ctx, sample)
+    assert (await card_of(ctx, KNOWLEDGE.cards[0].highlight))["summary"] == "Fakes, kept honest."
     assert meter.documents_written - before == 1
 
 
-async def own_note(deps: Deps, *cluster_ids: str) -> str:
+async def own_note(ctx: Context, *cluster_ids: str) -> str:
     """A note that is not the sample's, among these topics; its id."""
-    await put_in(deps, Source("own", "Own", sections=(Section("My own note."),)))
-    [chunk_id] = [name for name, data in (await chunks(deps)).items() if data["source_id"] == "own"]
+    await put_in(ctx, Source("own", "Own", sections=(Section("My own note."),)))
+    [chunk_id] = [name for name, data in (await chunks(ctx)).items() if data["source_id"] == "own"]
     change = {"cluster_id": list(cluster_ids), "pending.cluster": NOON}
-    await deps.database.document("chunks", chunk_id).update(change)
+    await ctx.database.document("chunks", chunk_id).update(change)
     return chunk_id
 
 
 async def test_loading_again_leaves_notes_of_others_in_their_topics(
-    deps: Deps, sample: Path, meter: Meter
+    ctx: Context, sample: Path, meter: Meter
 ) -> None:
-    await add_knowledge(deps, sample)
-    own = await own_note(deps, "flaky-tests")
-    before, written = await standing(deps), meter.documents_written
-    await add_knowledge(deps, sample)
-    assert (before, written) == (await standing(deps), meter.documents_written)
+    await add_knowledge(ctx, sample)
+    own = await own_note(ctx, "flaky-tests")
+    before, written = await standing(ctx), meter.documents_written
+    await add_knowledge(ctx, sample)
+    assert (before, written) == (await standing(ctx), meter.documents_written)
     assert ["flaky-tests"] == before[f"chunks/{own}"]["cluster_id"]
 
 
 @pytest.mark.slow
 async def test_loading_again_after_topics_were_made_writes_nothing(
-    deps: Deps, sample: Path, meter: Meter
+    ctx: Context, sample: Path, meter: Meter
 ) -> None:
-    await add_knowledge(deps, sample)
-    await own_note(deps)
-    await deps.database.document("meta", "clustering").update({"changed": 20})
-    assert (await cluster(deps, ample())).counts["topics"]
-    before, written = await standing(deps), meter.documents_written
-    await add_knowledge(deps, sample)
-    assert (before, written) == (await standing(deps), meter.documents_written)
+    await add_knowledge(ctx, sample)
+    await own_note(ctx)
+    await ctx.database.document("meta", "clustering").update({"changed": 20})
+    assert (await cluster(ctx, ample())).counts["topics"]
+    before, written = await standing(ctx), meter.documents_written
+    await add_knowledge(ctx, sample)
+    assert (before, written) == (await standing(ctx), meter.documents_written)
 
 
 async def test_beside_topics_that_a_run_made_the_sample_brings_none(
-    deps: Deps, sample: Path
+    ctx: Context, sample: Path
 ) -> None:
     theirs = CentredCluster(Cluster("theirs", "Theirs", None), (1.0,) + (0.0,) * 31)
-    own = await own_note(deps)
-    await Clusters(deps.database).save([theirs], {"theirs": [own]}, "run-1", deps.clock())
+    own = await own_note(ctx)
+    await Clusters(ctx.database).save([theirs], {"theirs": [own]}, "run-1", ctx.clock())
     clustering = Clustering(model="hashing", run_id="run-1", made_at=NOON, passages=1)
-    clusterings = Clusterings(deps.database)
+    clusterings = Clusterings(ctx.database)
     await clusterings.set(replace(clustering, uncounted=False))
-    await add_knowledge(deps, sample)
-    assert {"theirs"} == (await documents(deps, "clusters")).keys()
-    assert ["theirs"] == (await documents(deps, "chunks"))[own]["cluster_id"]
+    await add_knowledge(ctx, sample)
+    assert {"theirs"} == (await documents(ctx, "clusters")).keys()
+    assert ["theirs"] == (await documents(ctx, "chunks"))[own]["cluster_id"]
     assert replace(clustering, uncounted=False) == await clusterings.present()
 
 
-async def test_a_renamed_topic_is_called_as_the_sample_calls_it(deps: Deps, sample: Path) -> None:
-    await add_knowledge(deps, sample)
-    before = await documents(deps, "clusters")
+async def test_a_renamed_topic_is_called_as_the_sample_calls_it(ctx: Context, sample: Path) -> None:
+    await add_knowledge(ctx, sample)
+    before = await documents(ctx, "clusters")
     lost = {"name": "Outage, customer, system", "keywords": [], "named_by": "words"}
-    await deps.database.document("clusters", "incidents").update(lost)
-    await add_knowledge(deps, sample)
-    assert before == await documents(deps, "clusters")
+    await ctx.database.document("clusters", "incidents").update(lost)
+    await add_knowledge(ctx, sample)
+    assert before == await documents(ctx, "clusters")
 
 
-async def test_topics_go_once_their_highlights_are_gone(deps: Deps, sample: Path) -> None:
-    await add_knowledge(deps, sample)
+async def test_topics_go_once_their_highlights_are_gone(ctx: Context, sample: Path) -> None:
+    await add_knowledge(ctx, sample)
     sources = [each for each in read(sample / "readwise.json") if isinstance(each, Source)]
-    await put_in(deps, *(replace(each, sections=()) for each in sources))
+    await put_in(ctx, *(replace(each, sections=()) for each in sources))
     (sample / "readwise.json").write_text(json.dumps({"results": []}))
-    await add_knowledge(deps, sample)
-    await cluster(deps, ample())
-    assert {} == await documents(deps, "clusters")
+    await add_knowledge(ctx, sample)
+    await cluster(ctx, ample())
+    assert {} == await documents(ctx, "clusters")
 
 
 def test_a_map_spreads_its_places_along_the_longest_axis() -> None:

@@ -24,7 +24,7 @@ from shared.extractions.topic_names import normal_topics
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import PendingChunk, Steps
 from shared.knowledge.source import Source
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import in_chunks, write
 from tests.support.stored_documents import documents
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.extractions.model import Extraction
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +54,7 @@ def chunks() -> dict[str, Chunk]:
 CHUNKS = chunks()
 
 
-def extractions(deps: Deps) -> list[Extraction]:
+def extractions(ctx: Context) -> list[Extraction]:
     """All of them, as they are stored."""
     found = []
     for chunk_id, rows in ROWS.items():
@@ -62,20 +62,20 @@ def extractions(deps: Deps) -> list[Extraction]:
         waiting = PendingChunk(
             chunk_id, chunk.source_id, chunk.title, chunk.content, chunk.content_hash, 0, None
         )
-        found += [row.extraction(waiting, deps.clock()) for row in rows]
+        found += [row.extraction(waiting, ctx.clock()) for row in rows]
     return found
 
 
 @pytest.fixture
-async def words(settings: Settings) -> AsyncIterator[Deps]:
+async def words(settings: Settings) -> AsyncIterator[Context]:
     """Capabilities for which meaning is words."""
-    backend = Backend(settings, embedder=WordEmbedder())
-    yield backend.deps(Caller(), Meter())
-    await backend.aclose()
+    app = App(settings, embedder=WordEmbedder())
+    yield app.context(Caller(), Meter())
+    await app.aclose()
 
 
 @pytest.fixture
-async def sample(words: Deps, tmp_path: Path) -> Path:
+async def sample(words: Context, tmp_path: Path) -> Path:
     """A copy of the sample's folder, whose export is in the knowledge base."""
     for name in ("readwise.json", "extractions.json"):
         shutil.copy(FOLDER / name, tmp_path)
@@ -118,8 +118,8 @@ def test_topics_are_few_and_shared() -> None:
     assert min(of.values()) >= 2
 
 
-async def test_no_two_say_the_same(deps: Deps, local_embedder: LocalEmbedder) -> None:
-    found = extractions(deps)
+async def test_no_two_say_the_same(ctx: Context, local_embedder: LocalEmbedder) -> None:
+    found = extractions(ctx)
     vectors = await local_embedder.embed([each.content.text for each in found], Purpose.DOCUMENT)
     embedded = list(zip(found, vectors, strict=True))
     assert len({each.extraction_id for each in found}) == len(found)
@@ -129,7 +129,7 @@ async def test_no_two_say_the_same(deps: Deps, local_embedder: LocalEmbedder) ->
 
 
 async def test_they_are_stored_once_and_no_chunk_waits_to_be_read(
-    words: Deps, sample: Path
+    words: Context, sample: Path
 ) -> None:
     expected = {"extractions": len(EXTRACTS.extractions), "passages": len(CHUNKS)}
     assert expected == await add_extractions(words, sample)
@@ -145,7 +145,7 @@ async def test_they_are_stored_once_and_no_chunk_waits_to_be_read(
 
 
 async def test_what_is_edited_in_the_file_is_written_and_nothing_else(
-    words: Deps, sample: Path
+    words: Context, sample: Path
 ) -> None:
     await add_extractions(words, sample)
     edit(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
@@ -155,7 +155,7 @@ async def test_what_is_edited_in_the_file_is_written_and_nothing_else(
     assert 2 == len(changed)
 
 
-async def test_what_a_model_found_meanwhile_is_left_alone(words: Deps, sample: Path) -> None:
+async def test_what_a_model_found_meanwhile_is_left_alone(words: Context, sample: Path) -> None:
     await add_extractions(words, sample)
     stored = await documents(words, "extractions")
     for name in stored:
@@ -164,7 +164,7 @@ async def test_what_a_model_found_meanwhile_is_left_alone(words: Deps, sample: P
     assert {} == await add_extractions(words, sample)
 
 
-async def test_highlights_not_in_the_export_are_passed_over(words: Deps, tmp_path: Path) -> None:
+async def test_highlights_not_in_the_export_are_passed_over(words: Context, tmp_path: Path) -> None:
     export = json.loads((FOLDER / "readwise.json").read_text("utf-8"))
     book = export["results"][0]
     book["highlights"] = book["highlights"][:2]
@@ -176,7 +176,7 @@ async def test_highlights_not_in_the_export_are_passed_over(words: Deps, tmp_pat
     assert {"extractions": 1, "passages": 2} == await add_extractions(words, tmp_path)
 
 
-async def test_other_passages_go_on_waiting_to_be_read(words: Deps, sample: Path) -> None:
+async def test_other_passages_go_on_waiting_to_be_read(words: Context, sample: Path) -> None:
     written = json.loads((sample / "extractions.json").read_text("utf-8"))
     [last] = written["nothing"][-1:]
     written["nothing"].remove(last)

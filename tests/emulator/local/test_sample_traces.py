@@ -14,7 +14,7 @@ from tests.support.tool_calls import call_result
 from tests.support.traces import contribute, found, vote
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -25,31 +25,31 @@ def ample() -> Budget:
     return Budget(time.monotonic() + 600)
 
 
-async def test_anybody_could_have_contributed_each_of_them(backend: Backend) -> None:
+async def test_anybody_could_have_contributed_each_of_them(app: App) -> None:
     """Nothing secret, no two of them alike, and tags as they are stored."""
     for row in ROWS:
         said = {name: row[name] for name in ("title", "context_text", "solution_text", "tags")}
-        answer = await call_result(backend, "contribute_trace", **said)
+        answer = await call_result(app, "contribute_trace", **said)
         assert (False, row["tags"]) == (answer["duplicate"], answer["tags"])
 
 
-async def test_what_is_shared_is_found_and_shared_once(backend: Backend, deps: Deps) -> None:
-    assert len(ROWS) == (await share(deps, ample())).counts["shared"]
-    [first, *_] = await found(backend, query=ROWS[3]["context_text"][:200])
+async def test_what_is_shared_is_found_and_shared_once(app: App, ctx: Context) -> None:
+    assert len(ROWS) == (await share(ctx, ample())).counts["shared"]
+    [first, *_] = await found(app, query=ROWS[3]["context_text"][:200])
     assert f"sample-{ROWS[3]['id']}" == first
-    await vote(backend, first, "ben")
-    assert {} == (await share(deps, ample())).counts
-    assert 1 == (await call_result(backend, "get_trace", trace_id=first))["upvotes"]
+    await vote(app, first, "ben")
+    assert {} == (await share(ctx, ample())).counts
+    assert 1 == (await call_result(app, "get_trace", trace_id=first))["upvotes"]
 
 
-async def test_whoever_tries_the_sample_may_vote_on_it(backend: Backend, deps: Deps) -> None:
-    await share(deps, ample())
+async def test_whoever_tries_the_sample_may_vote_on_it(app: App, ctx: Context) -> None:
+    await share(ctx, ample())
     trace_id = f"sample-{ROWS[0]['id']}"
-    assert not (await call_result(backend, "get_trace", "local", trace_id=trace_id))["yours"]
-    assert "up" == (await vote(backend, trace_id, "local"))["vote"]
+    assert not (await call_result(app, "get_trace", "local", trace_id=trace_id))["yours"]
+    assert "up" == (await vote(app, trace_id, "local"))["vote"]
 
 
-async def test_what_somebody_else_shared_stays(backend: Backend, deps: Deps) -> None:
-    mine = await contribute(backend, 0, title="Mine", context_text="My own.", solution_text="Yes.")
-    await share(deps, ample())
-    assert "Mine" == (await call_result(backend, "get_trace", trace_id=mine))["title"]
+async def test_what_somebody_else_shared_stays(app: App, ctx: Context) -> None:
+    mine = await contribute(app, 0, title="Mine", context_text="My own.", solution_text="Yes.")
+    await share(ctx, ample())
+    assert "Mine" == (await call_result(app, "get_trace", trace_id=mine))["title"]

@@ -31,7 +31,7 @@ from shared.core.settings import Settings
 from shared.firestore.runs import Runs, RunState
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Source
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Busy, Report, run_job
 from shared.workspaces.model import id_of
 from tests.emulator.pipeline.test_repair import damage
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Job
 
 pytestmark = pytest.mark.anyio
@@ -115,10 +115,10 @@ async def killed(name: str, environment: Mapping[str, str], hangs: Callable[[], 
     assert KILLED == process.returncode
 
 
-async def completed(job: Job, backend: Backend) -> Report:
+async def completed(job: Job, app: App) -> Report:
     """Run a job to its end, as soon as the lease of the run that was killed is over."""
     async with asyncio.timeout(WAIT):
-        while isinstance(outcome := await run_job(job, backend), Busy):
+        while isinstance(outcome := await run_job(job, app), Busy):
             pass
     return outcome
 
@@ -126,31 +126,31 @@ async def completed(job: Job, backend: Backend) -> Report:
 @pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)
 async def test_two_schedulers_that_fire_at_once_run_a_job_once(job: Job, project: str) -> None:
     settings = Settings(google_cloud_project=project, ingest_path=str(SAMPLE))
-    backends = [Backend(settings, embedder=WordEmbedder()) for _ in range(2)]
-    deps = of_job(backends[0])
-    await put_in(deps, BAKING)
-    await Ingestion(deps.database).save([in_chunks(SAILING)], deps.clock())
+    backends = [App(settings, embedder=WordEmbedder()) for _ in range(2)]
+    ctx = of_job(backends[0])
+    await put_in(ctx, BAKING)
+    await Ingestion(ctx.database).save([in_chunks(SAILING)], ctx.clock())
     answered = asyncio.Event()
 
-    async def run(deps: Deps, budget: Budget) -> Report:
+    async def run(ctx: Context, budget: Budget) -> Report:
         async with asyncio.timeout(WAIT):
             await answered.wait()  # until the other scheduler knows what becomes of it
-        return await job.run(deps, budget)
+        return await job.run(ctx, budget)
 
-    async def fire(backend: Backend) -> Busy | Report:
-        outcome = await run_job(replace(job, run=run), backend)
+    async def fire(app: App) -> Busy | Report:
+        outcome = await run_job(replace(job, run=run), app)
         answered.set()
         return outcome
 
     outcomes = await asyncio.gather(*map(fire, backends))
     [report] = [each for each in outcomes if isinstance(each, Report)]
-    [record] = await Runs(deps.database).latest(job.name, 2)
+    [record] = await Runs(ctx.database).latest(job.name, 2)
     assert (RunState.FINISHED, dict(report.counts)) == (record.state, record.counts)
     assert 0 < record.documents_read <= report.cost.documents_read
     assert record.documents_written <= report.cost.documents_written > 0
-    assert set() == await leases(deps)
-    for backend in backends:
-        await backend.aclose()
+    assert set() == await leases(ctx)
+    for app in backends:
+        await app.aclose()
 
 
 @pytest.mark.slow
@@ -168,10 +168,10 @@ async def test_each_job_killed_and_run_again_ends_in_the_pinned_state(
                 hangs = hold(library, models, ANSWERS[job.name])
                 await killed(job.name, environment_of(settings), hangs)
                 let_go(library, models)
-            async with opened(settings, utc_now) as backend:
-                assert [] == (await completed(job, backend)).failures
-        async with opened(settings, utc_now) as backend:
-            found = digests(await state_of(of_job(backend)))
+            async with opened(settings, utc_now) as app:
+                assert [] == (await completed(job, app)).failures
+        async with opened(settings, utc_now) as app:
+            found = digests(await state_of(of_job(app)))
     assert not (told := differences(pinned(), found)), told
 
 
@@ -179,20 +179,20 @@ async def test_repair_killed_after_a_commit_and_run_again_mends_all(
     settings: Settings,
 ) -> None:
     chance = random.Random(7)  # noqa: S311 - no secret
-    async with opened(settings, utc_now) as backend:
-        deps = of_job(backend)
+    async with opened(settings, utc_now) as app:
+        ctx = of_job(app)
         sources = [each for each in read(SAMPLE) if isinstance(each, Source)]
-        await Ingestion(deps.database).save([in_chunks(each) for each in sources[:3]], deps.clock())
-        await completed(INDEX, backend)
+        await Ingestion(ctx.database).save([in_chunks(each) for each in sources[:3]], ctx.clock())
+        await completed(INDEX, app)
         for _ in range(4):
-            await damage(deps, chance)
+            await damage(ctx, chance)
         fields = {"google_cloud_project": settings.google_cloud_project, "lease_seconds": 0.001}
         with killable_children() as dying:
             for commit in COMMITS:
                 assert not dying.survives(fields, commit, job=REPAIR.name)
-        report = await completed(REPAIR, backend)
+        report = await completed(REPAIR, app)
         assert report.counts["mended"] > 0
-        await assert_exact(deps)
+        await assert_exact(ctx)
 
 
 async def test_materials_killed_while_embedded_are_completed(
@@ -202,19 +202,19 @@ async def test_materials_killed_while_embedded_are_completed(
     with FakeOpenAI() as model:
         killing = settings_with(model, project, extract_materials_characters=500)
         calmly = settings_with(model, f"{project}-calm")
-        async with opened(killing, utc_now) as backend, opened(calmly, utc_now) as calm:
+        async with opened(killing, utc_now) as app, opened(calmly, utc_now) as calm:
             expected = await extracted(calm, QUERY, materials=text)
-            await extracted(backend, QUERY, materials=text)
+            await extracted(app, QUERY, materials=text)
             model.script.extend([openai.Reply()] * 3)
             model.usual, begun = openai.HANG, len(model.calls) + 3
             environment = environment_of(killing)
             await killed(INGEST_MATERIALS.name, environment, lambda: len(model.calls) > begun)
             model.usual = openai.Reply()
-            report = await completed(INGEST_MATERIALS, backend)
+            report = await completed(INGEST_MATERIALS, app)
             assert (1, True) == (report.counts["ready"], report.counts["embedded"] <= UNSTORED)
-            found = await extracted(backend, QUERY, document=id_of(text))
+            found = await extracted(app, QUERY, document=id_of(text))
             assert expected | {"known": True} == found
-            assert await contents(calm) == await contents(backend)
+            assert await contents(calm) == await contents(app)
 
 
 def environment_of(settings: Settings) -> dict[str, str]:

@@ -17,13 +17,13 @@ from functions.jobs.cards.job import JOB, cards, waiting
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from shared.knowledge.cards import BY_HAND
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from tests.support.cards import (
     NOON,
     bring,
     cards_of,
-    deps_of,
+    context_for,
     generator_of,
     notes,
     passage,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 PATIENCE: Final = 60.0
 """Seconds that only a hang takes."""
@@ -59,10 +59,10 @@ def server() -> Iterator[FakeVertex]:
 
 
 @pytest.fixture
-async def model(settings: Settings, server: FakeVertex) -> AsyncIterator[Callable[..., Deps]]:
+async def model(settings: Settings, server: FakeVertex) -> AsyncIterator[Callable[..., Context]]:
     """Makes what a run is given that has a language model, at another time."""
     generator = generator_of(server)
-    yield lambda moment=NOON: deps_of(settings, generator, moment)
+    yield lambda moment=NOON: context_for(settings, generator, moment)
     await generator.aclose()
 
 
@@ -70,7 +70,7 @@ def usual(number: int) -> dict[str, Any]:
     return {**written(f"Notes on Bread\n\n{passage(number)}"), "model": MODEL, "generated_at": NOON}
 
 
-async def runs(model: Callable[..., Deps], count: int) -> tuple[Report, datetime]:
+async def runs(model: Callable[..., Context], count: int) -> tuple[Report, datetime]:
     """Run it so often, each time an hour later; what the last run did, and when."""
     moment, report = NOON, Report()
     for number in range(count):
@@ -79,107 +79,109 @@ async def runs(model: Callable[..., Deps], count: int) -> tuple[Report, datetime
     return report, moment
 
 
-async def test_each_chunk_gets_the_card_that_the_model_writes(model: Callable[..., Deps]) -> None:
-    deps = model()
-    await bring(deps, notes(10))
-    report = await cards(deps, ample())
+async def test_each_chunk_gets_the_card_that_the_model_writes(
+    model: Callable[..., Context],
+) -> None:
+    ctx = model()
+    await bring(ctx, notes(10))
+    report = await cards(ctx, ample())
     assert Report(Counter({"cards": 10, "by language model": 10})) == report
-    assert {passage(number): usual(number) for number in range(10)} == await cards_of(deps)
-    for data in (await chunks(deps)).values():
+    assert {passage(number): usual(number) for number in range(10)} == await cards_of(ctx)
+    for data in (await chunks(ctx)).values():
         assert {"embed", "index", "extract"} == set(data["pending"])
 
 
 async def test_a_run_tells_what_the_model_was_given_and_wrote(
-    model: Callable[..., Deps], server: FakeVertex
+    model: Callable[..., Context], server: FakeVertex
 ) -> None:
-    deps = model()
-    await bring(deps, notes(1))
+    ctx = model()
+    await bring(ctx, notes(1))
     server.script.append(answered(LONG, (100, 20, 3)))
     server.script.append(answered(LONG | {"summary": "Short."}, (200, 30, 4)))
-    await cards(deps, ample())
-    assert (300, 57) == (deps.meter.input_tokens, deps.meter.output_tokens)
+    await cards(ctx, ample())
+    assert (300, 57) == (ctx.meter.input_tokens, ctx.meter.output_tokens)
 
 
 async def test_a_run_that_a_model_breaks_off_tells_what_it_had_cost(
-    model: Callable[..., Deps], server: FakeVertex
+    model: Callable[..., Context], server: FakeVertex
 ) -> None:
-    deps = model()
-    await bring(deps, notes(1))
+    ctx = model()
+    await bring(ctx, notes(1))
     server.script.append(answered(LONG, (100, 20, 3)))
     server.usual = refusal(503, "UNAVAILABLE", retry_after="60")
     with pytest.raises(Unavailable):
-        await cards(deps, ample())
-    assert (100, 23) == (deps.meter.input_tokens, deps.meter.output_tokens)
+        await cards(ctx, ample())
+    assert (100, 23) == (ctx.meter.input_tokens, ctx.meter.output_tokens)
 
 
 @pytest.mark.parametrize(
     "probed", [answered(written(PROBE), (40, 5, 0)), said("", tokens=(40, 5, 0))]
 )
 async def test_what_the_probe_costs_is_told_whatever_comes_of_it(
-    model: Callable[..., Deps], server: FakeVertex, probed: Reply
+    model: Callable[..., Context], server: FakeVertex, probed: Reply
 ) -> None:
-    deps = model()
-    await bring(deps, notes(1))
+    ctx = model()
+    await bring(ctx, notes(1))
     server.troubles["number 0 "] = said("", finish="SAFETY", tokens=(60, 2, 0))
     server.troubles[PROBE] = probed
     with suppress(PlatformFault):
-        await cards(deps, ample())
+        await cards(ctx, ample())
     probes = sum(call.text.endswith(PROBE) for call in server.calls)
     others = len(server.calls) - probes
     assert (1, True) == (others, probes > 0)
     expected = (60 * others + 40 * probes, 2 * others + 5 * probes)
-    assert expected == (deps.meter.input_tokens, deps.meter.output_tokens)
+    assert expected == (ctx.meter.input_tokens, ctx.meter.output_tokens)
 
 
-async def test_a_chunk_costs_a_read_and_a_write(model: Callable[..., Deps]) -> None:
+async def test_a_chunk_costs_a_read_and_a_write(model: Callable[..., Context]) -> None:
     await bring(model(), notes(20))
-    deps = model()
-    await cards(deps, ample())
-    assert (21, 20) == (deps.meter.documents_read, deps.meter.documents_written)
+    ctx = model()
+    await cards(ctx, ample())
+    assert (21, 20) == (ctx.meter.documents_read, ctx.meter.documents_written)
 
 
 async def test_a_run_with_nothing_to_do_costs_one_read(
-    model: Callable[..., Deps], server: FakeVertex
+    model: Callable[..., Context], server: FakeVertex
 ) -> None:
-    deps = model()
-    assert Report() == await cards(deps, ample())
-    assert (1, 0) == (deps.meter.documents_read, deps.meter.documents_written)
+    ctx = model()
+    assert Report() == await cards(ctx, ample())
+    assert (1, 0) == (ctx.meter.documents_read, ctx.meter.documents_written)
     assert [] == server.calls
 
 
 async def test_without_a_language_model_the_texts_speak_for_themselves(settings: Settings) -> None:
-    deps = deps_of(settings)
-    await bring(deps, BAKING, notes(3))
-    report = await cards(deps, ample())
+    ctx = context_for(settings)
+    await bring(ctx, BAKING, notes(3))
+    report = await cards(ctx, ample())
     assert Report(Counter({"cards": 6, "extractive": 6})) == report
     card = {"summary": passage(1), "takeaways": [], "model": "extractive", "generated_at": NOON}
-    assert card == (await cards_of(deps))[passage(1)]
+    assert card == (await cards_of(ctx))[passage(1)]
 
 
 async def test_a_text_without_a_sentence_loses_its_card(
     settings: Settings,
 ) -> None:
-    deps = deps_of(settings)
+    ctx = context_for(settings)
     code = "```\nx = 1\n```"
-    await bring(deps, Source("code", "Code", sections=(Section(code),)))
-    ((name, _),) = (await chunks(deps)).items()
-    await write(deps, f"chunks/{name}", {"knowledge_card": {"summary": "Old."}})
-    await cards(deps, ample())
-    assert {} == await cards_of(deps)
-    assert 0 == await waiting(deps)
+    await bring(ctx, Source("code", "Code", sections=(Section(code),)))
+    ((name, _),) = (await chunks(ctx)).items()
+    await write(ctx, f"chunks/{name}", {"knowledge_card": {"summary": "Old."}})
+    await cards(ctx, ample())
+    assert {} == await cards_of(ctx)
+    assert 0 == await waiting(ctx)
 
 
 async def test_a_short_text_is_no_matter_for_a_model(
-    model: Callable[..., Deps], server: FakeVertex
+    model: Callable[..., Context], server: FakeVertex
 ) -> None:
-    deps = model()
-    await bring(deps, BAKING)
-    assert {"cards": 3, "extractive": 3} == (await cards(deps, ample())).counts
+    ctx = model()
+    await bring(ctx, BAKING)
+    assert {"cards": 3, "extractive": 3} == (await cards(ctx, ample())).counts
     assert [] == server.calls
 
 
 async def test_a_changed_text_gets_another_card_and_others_keep_theirs(
-    model: Callable[..., Deps], server: FakeVertex
+    model: Callable[..., Context], server: FakeVertex
 ) -> None:
     await bring(model(), notes(2))
     await cards(model(), ample())
@@ -187,19 +189,19 @@ async def test_a_changed_text_gets_another_card_and_others_keep_theirs(
     changed = Section(f"{passage(1)} It is eaten warm.")
     sections = (notes(2).sections[0], changed)
     await bring(model(), replace(notes(2), sections=sections, title="Bread", tags=("new",)))
-    deps = model(LATER)
-    assert {"cards": 1, "by language model": 1} == (await cards(deps, ample())).counts
+    ctx = model(LATER)
+    assert {"cards": 1, "by language model": 1} == (await cards(ctx, ample())).counts
     assert [f"Bread\n\n{changed.text}"] == [call.text for call in server.calls]
-    times = {text: card["generated_at"] for text, card in (await cards_of(deps)).items()}
+    times = {text: card["generated_at"] for text, card in (await cards_of(ctx)).items()}
     assert {passage(0): NOON, changed.text: LATER} == times
 
 
 async def test_a_chunk_rewritten_meanwhile_gets_a_card_of_its_new_text(
-    model: Callable[..., Deps], server: FakeVertex
+    model: Callable[..., Context], server: FakeVertex
 ) -> None:
-    deps = model()
-    await bring(deps, notes(1))
-    ((name, _),) = (await chunks(deps)).items()
+    ctx = model()
+    await bring(ctx, notes(1))
+    ((name, _),) = (await chunks(ctx)).items()
     asked, rewritten = threading.Event(), threading.Event()
 
     def slowly(text: str) -> object:
@@ -208,17 +210,17 @@ async def test_a_chunk_rewritten_meanwhile_gets_a_card_of_its_new_text(
         return LONG | {"summary": "New." if "says now" in text else "Old."}
 
     server.answers["Card"] = slowly
-    running = asyncio.create_task(cards(deps, ample()))
+    running = asyncio.create_task(cards(ctx, ample()))
     assert await asyncio.to_thread(asked.wait, PATIENCE)
     new = f"This is what it says now. {passage(0)}"
-    await write(deps, f"chunks/{name}", {"content": new, "content_hash": "new"})
+    await write(ctx, f"chunks/{name}", {"content": new, "content_hash": "new"})
     rewritten.set()
     assert {"cards": 1, "by language model": 2} == (await running).counts
-    assert "New." == (await cards_of(deps))[new]["summary"]
+    assert "New." == (await cards_of(ctx))[new]["summary"]
 
 
 async def test_a_model_that_is_down_stops_the_run_and_blames_no_chunk(
-    model: Callable[..., Deps], server: FakeVertex
+    model: Callable[..., Context], server: FakeVertex
 ) -> None:
     await bring(model(), notes(12))
     for number in range(5):
@@ -243,7 +245,7 @@ async def test_a_model_that_is_down_stops_the_run_and_blames_no_chunk(
     ],
 )
 async def test_a_model_set_up_wrongly_is_not_taken_for_bad_texts(
-    model: Callable[..., Deps], server: FakeVertex, reply: Reply, error: type[Exception]
+    model: Callable[..., Context], server: FakeVertex, reply: Reply, error: type[Exception]
 ) -> None:
     await bring(model(), notes(3))
     server.usual = reply
@@ -255,7 +257,7 @@ async def test_a_model_set_up_wrongly_is_not_taken_for_bad_texts(
 
 @pytest.mark.parametrize("reply", [blocked(), refusal(400, "INVALID_ARGUMENT")])
 async def test_a_refused_text_gets_an_extractive_card_at_once(
-    model: Callable[..., Deps], server: FakeVertex, reply: Reply
+    model: Callable[..., Context], server: FakeVertex, reply: Reply
 ) -> None:
     await bring(model(), notes(10))
     server.troubles[ODD] = reply
@@ -266,7 +268,7 @@ async def test_a_refused_text_gets_an_extractive_card_at_once(
 
 
 async def test_a_model_with_too_long_a_summary_is_told_and_tries_again(
-    model: Callable[..., Deps], server: FakeVertex
+    model: Callable[..., Context], server: FakeVertex
 ) -> None:
     await bring(model(), notes(1))
     server.script.append(answered(LONG))
@@ -277,7 +279,7 @@ async def test_a_model_with_too_long_a_summary_is_told_and_tries_again(
 
 
 async def test_a_text_answered_badly_gets_an_extractive_card_at_last(
-    model: Callable[..., Deps], server: FakeVertex
+    model: Callable[..., Context], server: FakeVertex
 ) -> None:
     await bring(model(), notes(10))
     server.troubles[ODD] = answered(LONG)
@@ -295,30 +297,30 @@ async def test_a_text_that_always_fails_is_parked_and_blocks_none(
     settings: Settings, server: FakeVertex
 ) -> None:
     generator = generator_of(server)
-    await bring(deps_of(settings), notes(10))
+    await bring(context_for(settings), notes(10))
     server.troubles[ODD] = refusal(503, retry_after="3600")
-    report, moment = await runs(lambda moment: deps_of(settings, generator, moment), 5)
-    deps = deps_of(settings, generator, moment + timedelta(days=1))
+    report, moment = await runs(lambda moment: context_for(settings, generator, moment), 5)
+    ctx = context_for(settings, generator, moment + timedelta(days=1))
     assert 1 == len(report.failures)
-    assert 9 == len(await cards_of(deps))
-    odd = (await chunks_by_content(deps))[passage(3)]
+    assert 9 == len(await cards_of(ctx))
+    odd = (await chunks_by_content(ctx))[passage(3)]
     assert "card" not in odd["pending"]
     assert odd["parked"]["card"].startswith("UNAVAILABLE")
-    assert Report() == await cards(deps, ample())
+    assert Report() == await cards(ctx, ample())
     server.troubles.clear()
     assert JOB.parking is not None
-    assert 1 == await JOB.parking.retry(deps)
-    assert {"cards": 1, "by language model": 1} == (await cards(deps, ample())).counts
+    assert 1 == await JOB.parking.retry(ctx)
+    assert {"cards": 1, "by language model": 1} == (await cards(ctx, ample())).counts
     await generator.aclose()
 
 
-async def test_a_run_without_time_makes_nothing(model: Callable[..., Deps]) -> None:
+async def test_a_run_without_time_makes_nothing(model: Callable[..., Context]) -> None:
     await bring(model(), notes(3))
     report = await cards(model(), nothing())
     assert ({}, False) == (report.counts, report.finished)
 
 
-async def test_a_run_whose_time_ends_keeps_what_it_did(model: Callable[..., Deps]) -> None:
+async def test_a_run_whose_time_ends_keeps_what_it_did(model: Callable[..., Context]) -> None:
     await bring(model(), notes(12))
     done: list[int] = []
     report = await cards(model(), one_step(done.append))
@@ -328,20 +330,20 @@ async def test_a_run_whose_time_ends_keeps_what_it_did(model: Callable[..., Deps
 
 
 async def test_the_probe_is_a_text_that_is_worked_on_as_any_other(
-    model: Callable[..., Deps], server: FakeVertex
+    model: Callable[..., Context], server: FakeVertex
 ) -> None:
     await bring(model(), notes(1))
     server.troubles[ODD.replace("3", "0")] = blocked()
-    deps = model()
-    await cards(deps, ample())
+    ctx = model()
+    await cards(ctx, ample())
     assert server.calls[-1].text.endswith(PROBE)
-    assert deps.meter.output_tokens > 0
+    assert ctx.meter.output_tokens > 0
 
 
 async def test_cards_of_another_model_are_made_again_when_asked(
-    model: Callable[..., Deps], settings: Settings
+    model: Callable[..., Context], settings: Settings
 ) -> None:
-    plain = deps_of(settings)
+    plain = context_for(settings)
     await bring(plain, notes(3), BAKING)
     by_hand = {"model": BY_HAND, "summary": "Written by hand."}
     await cards(plain, ample())
@@ -360,10 +362,10 @@ async def test_cards_of_another_model_are_made_again_when_asked(
 
 async def test_it_runs_under_its_lease(settings: Settings, server: FakeVertex) -> None:
     generator = generator_of(server)
-    backend = Backend(settings, generator=generator)
-    await bring(deps_of(settings), notes(2))
-    report = await run_job(JOB, backend)
+    app = App(settings, generator=generator)
+    await bring(context_for(settings), notes(2))
+    report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert report.cost.output_tokens > 0
-    await backend.aclose()
+    await app.aclose()
     await generator.aclose()

@@ -14,14 +14,14 @@ import pytest
 from functions.jobs.cards.job import JOB
 from infra.build.discovery import ROOT
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
-from tests.support.cards import bring, deps_of, generator_of, notes, written
+from tests.support.cards import bring, context_for, generator_of, notes, written
 from tests.support.fakes.vertex import HANG, FakeVertex, Reply
 from tests.support.stored_documents import chunks
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ import asyncio, sys
 from google.oauth2.credentials import Credentials
 from functions.jobs.cards.job import JOB
 from shared.ai.vertex_generation import VertexGenerator
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import run_job
 from shared.core.settings import Settings
 
@@ -40,13 +40,13 @@ generator = VertexGenerator(
     project="p", location="l", model="gemini-2.5-flash", base_url=sys.argv[1],
     credentials=Credentials(token="t"),
 )
-asyncio.run(run_job(JOB, Backend(Settings(), generator=generator)))
+asyncio.run(run_job(JOB, App(Settings(), generator=generator)))
 """
 
 
-async def state(deps: Deps) -> dict[str, Any]:
+async def state(ctx: Context) -> dict[str, Any]:
     """All that stands in chunks, but for the times at which it was written."""
-    found = await chunks(deps)
+    found = await chunks(ctx)
     for data in found.values():
         del data["created_at"], data["updated_at"]
         data["pending"] = set(data["pending"])
@@ -57,11 +57,11 @@ async def state(deps: Deps) -> dict[str, Any]:
 async def run(settings: Settings, server: FakeVertex) -> Report:
     """Run the job to its end, later."""
     generator = generator_of(server)
-    later = deps_of(settings).clock() + timedelta(days=36_500)
-    backend = Backend(settings, generator=generator, clock=lambda: later)
-    report = await run_job(JOB, backend)
+    later = context_for(settings).clock() + timedelta(days=36_500)
+    app = App(settings, generator=generator, clock=lambda: later)
+    report = await run_job(JOB, app)
     assert isinstance(report, Report)
-    await backend.aclose()
+    await app.aclose()
     await generator.aclose()
     return report
 
@@ -90,15 +90,17 @@ async def test_a_run_killed_while_the_model_wrote_is_completed(
     with FakeVertex() as server:
         server.answers["Card"] = written
         for each in (calm, settings):
-            await bring(deps_of(each), notes(PASSAGES))
+            await bring(context_for(each), notes(PASSAGES))
         await run(calm, server)
         server.script.extend([Reply()] * answered)
         server.usual = HANG
         killed(settings, server, dict(os.environ))
-        made = sum("knowledge_card" in data for data in (await chunks(deps_of(settings))).values())
+        made = sum(
+            "knowledge_card" in data for data in (await chunks(context_for(settings))).values()
+        )
         server.script.clear()
         server.usual = Reply()
         report = await run(settings, server)
     assert {3: 0, 13: 8}[answered] == made
     assert PASSAGES - made == report.counts["cards"]
-    assert await state(deps_of(calm)) == await state(deps_of(settings))
+    assert await state(context_for(calm)) == await state(context_for(settings))

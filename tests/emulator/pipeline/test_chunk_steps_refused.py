@@ -20,7 +20,7 @@ from tests.support.stored_documents import ample, documents
 if TYPE_CHECKING:
     from shared.firestore.database import Write
     from shared.knowledge.queue import PendingChunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -30,37 +30,37 @@ TOO_LONG = "x" * 1_100_000
 """Longer than a document may be."""
 
 
-async def waiting(deps: Deps) -> list[PendingChunk]:
-    await Ingestion(deps.database).save([in_chunks(NOTES)], NOON)
-    return await Steps(deps.database).pending("card", NOON, 20)
+async def waiting(ctx: Context) -> list[PendingChunk]:
+    await Ingestion(ctx.database).save([in_chunks(NOTES)], NOON)
+    return await Steps(ctx.database).pending("card", NOON, 20)
 
 
-def beside(deps: Deps, name: str, text: str) -> Write:
-    reference = deps.database.document("notes", name)
+def beside(ctx: Context, name: str, text: str) -> Write:
+    reference = ctx.database.document("notes", name)
     return lambda batch: batch.set(reference, {"text": text})
 
 
-async def test_of_a_group_all_are_stored_but_what_fits_no_document(deps: Deps) -> None:
-    chunks = await waiting(deps)
+async def test_of_a_group_all_are_stored_but_what_fits_no_document(ctx: Context) -> None:
+    chunks = await waiting(ctx)
     odd = chunks[3].chunk_id
     made = [Done(each, {"mark": TOO_LONG if each.chunk_id == odd else "well"}) for each in chunks]
     with pytest.raises(Refused) as refused:
-        await Steps(deps.database).done("card", made)
+        await Steps(ctx.database).done("card", made)
     assert (9, [odd]) == (refused.value.stored, [each.chunk_id for each in refused.value.chunks])
-    stored = await documents(deps, "chunks")
+    stored = await documents(ctx, "chunks")
     assert {odd} == {name for name, data in stored.items() if "card" in data["pending"]}
 
 
-async def test_what_is_too_much_for_one_commit_is_stored_in_several(deps: Deps) -> None:
-    chunks = await waiting(deps)
+async def test_what_is_too_much_for_one_commit_is_stored_in_several(ctx: Context) -> None:
+    chunks = await waiting(ctx)
     text = "x" * (MOST_BYTES // 6)
-    made = [Done(each, {"mark": 1}, (beside(deps, each.chunk_id, text),)) for each in chunks]
-    assert len(chunks) == await Steps(deps.database).done("card", made)
-    assert {each.chunk_id for each in chunks} == set(await documents(deps, "notes"))
+    made = [Done(each, {"mark": 1}, (beside(ctx, each.chunk_id, text),)) for each in chunks]
+    assert len(chunks) == await Steps(ctx.database).done("card", made)
+    assert {each.chunk_id for each in chunks} == set(await documents(ctx, "notes"))
 
 
-async def test_a_run_puts_off_what_is_refused_and_does_the_rest(deps: Deps) -> None:
-    chunks = await waiting(deps)
+async def test_a_run_puts_off_what_is_refused_and_does_the_rest(ctx: Context) -> None:
+    chunks = await waiting(ctx)
     odd = chunks[0].chunk_id
 
     async def make(chunk: PendingChunk) -> Done:
@@ -70,17 +70,17 @@ async def test_a_run_puts_off_what_is_refused_and_does_the_rest(deps: Deps) -> N
         """All is well."""
 
     report = Report()
-    await work_off(Work("card", "cards", make, probe), deps, ample(), report)
+    await work_off(Work("card", "cards", make, probe), ctx, ample(), report)
     assert {"cards": 9} == report.counts
     (failure,) = report.failures
     assert failure.name == odd
     assert "too large" in failure.reason
-    assert 1 == (await documents(deps, "chunks"))[odd]["tries"]["card"]
+    assert 1 == (await documents(ctx, "chunks"))[odd]["tries"]["card"]
 
 
-async def test_writes_that_are_too_much_at_once_are_committed_in_parts(deps: Deps) -> None:
+async def test_writes_that_are_too_much_at_once_are_committed_in_parts(ctx: Context) -> None:
     text = "x" * (MOST_BYTES // 6)
-    writes = [beside(deps, str(n), text) for n in range(10)]
-    assert 10 == await deps.database.commit_what_holds(writes)
+    writes = [beside(ctx, str(n), text) for n in range(10)]
+    assert 10 == await ctx.database.commit_what_holds(writes)
     with pytest.raises(PlatformFault):
-        await deps.database.commit_what_holds([*writes, beside(deps, "odd", TOO_LONG)])
+        await ctx.database.commit_what_holds([*writes, beside(ctx, "odd", TOO_LONG)])

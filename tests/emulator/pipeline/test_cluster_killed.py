@@ -10,8 +10,8 @@ import pytest
 from functions.jobs.cluster.job import cluster
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.runtime.context import Backend
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedBackend, after
+from shared.runtime.context import App
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after
 from tests.support.database_dump import copy_into, top_level
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.killable_children import killable_children
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from tests.support.database_dump import Contents
 
-    Prepare = Callable[[Deps], Awaitable[None]]
+    Prepare = Callable[[Context], Awaitable[None]]
 
 pytestmark = pytest.mark.anyio
 
@@ -53,50 +53,50 @@ def noon() -> datetime:
     return NOON
 
 
-async def three_topics(deps: Deps) -> None:
+async def three_topics(ctx: Context) -> None:
     """A base whose topics are to be made for the first time."""
-    await put_in(deps, about("bread"), about("boats"), about("bees"), loners(3))
+    await put_in(ctx, about("bread"), about("boats"), about("bees"), loners(3))
 
 
-async def another_topic(deps: Deps) -> None:
+async def another_topic(ctx: Context) -> None:
     """One whose topics are to be made anew: one is new, one is half of what it was."""
-    await three_topics(deps)
-    await cluster(deps, ample())
-    await put_in(deps, about("bees", range(SIZE // 2)), about("chess"))
+    await three_topics(ctx)
+    await cluster(ctx, ample())
+    await put_in(ctx, about("bees", range(SIZE // 2)), about("chess"))
 
 
-async def a_few_more(deps: Deps) -> None:
+async def a_few_more(ctx: Context) -> None:
     """One where new passages are put among the topics, and a topic has lost all of its own."""
-    await put_in(deps, about("clouds", range(7)))
-    await three_topics(deps)
-    await cluster(deps, ample())
-    await take_out(deps, about("clouds"))
-    await put_in(deps, about("boats", range(SIZE + 2)))
+    await put_in(ctx, about("clouds", range(7)))
+    await three_topics(ctx)
+    await cluster(ctx, ample())
+    await take_out(ctx, about("clouds"))
+    await put_in(ctx, about("boats", range(SIZE + 2)))
 
 
 async def undisturbed(prepared: Contents, settings: Settings) -> tuple[dict[str, Any], int]:
     """What a base ends up as, and after how many commits."""
-    async with opened(settings, "calm") as backend:
-        deps = backend.deps(Caller(), Meter())
-        await copy_into(deps.database.client, prepared)
-        before = backend.commits
-        await cluster(deps, ample())
-        return await standing(deps), backend.commits - before
+    async with opened(settings, "calm") as app:
+        ctx = app.context(Caller(), Meter())
+        await copy_into(ctx.database.client, prepared)
+        before = app.commits
+        await cluster(ctx, ample())
+        return await standing(ctx), app.commits - before
 
 
 class opened:  # noqa: N801 - used as a function
-    """A backend of a project of its own."""
+    """An app of a project of its own."""
 
     def __init__(self, settings: Settings, suffix: str, **more: Any) -> None:
         project = f"{settings.google_cloud_project}-{suffix}"
         chosen = settings.model_copy(update={"google_cloud_project": project})
-        self._backend = WatchedBackend(chosen, clock=noon, embedder=WordEmbedder(), **more)
+        self._app = WatchedApp(chosen, clock=noon, embedder=WordEmbedder(), **more)
 
-    async def __aenter__(self) -> WatchedBackend:
-        return self._backend
+    async def __aenter__(self) -> WatchedApp:
+        return self._app
 
     async def __aexit__(self, *_: object) -> None:
-        await self._backend.aclose()
+        await self._app.aclose()
 
 
 @SOME_OR_ALL
@@ -104,35 +104,35 @@ class opened:  # noqa: N801 - used as a function
 async def test_killed_after_any_commit_the_next_run_completes_it(
     prepare: Prepare, settings: Settings, step: int
 ) -> None:
-    async with opened(settings, "prepared") as backend:
-        deps = backend.deps(Caller(), Meter())
-        await prepare(deps)
-        prepared = await top_level(deps.database.client)
+    async with opened(settings, "prepared") as app:
+        ctx = app.context(Caller(), Meter())
+        await prepare(ctx)
+        prepared = await top_level(ctx.database.client)
     expected, commits = await undisturbed(prepared, settings)
     for number in range(1, commits, step):
         async with (
-            opened(settings, str(number)) as backend,
+            opened(settings, str(number)) as app,
             opened(settings, str(number), around=after(number, kill)) as dying,
         ):
-            deps = backend.deps(Caller(), Meter())
-            await copy_into(deps.database.client, prepared)
+            ctx = app.context(Caller(), Meter())
+            await copy_into(ctx.database.client, prepared)
             with pytest.raises(KilledError):
-                await cluster(dying.deps(Caller(), Meter()), ample())
-            await cluster(deps, ample())
-            assert expected == await standing(deps), f"killed after commit {number} of {commits}"
+                await cluster(dying.context(Caller(), Meter()), ample())
+            await cluster(ctx, ample())
+            assert expected == await standing(ctx), f"killed after commit {number} of {commits}"
 
 
 async def test_a_process_that_is_killed_again_and_again_gets_it_done(
     settings: Settings, project: str
 ) -> None:
-    backend = Backend(settings, embedder=WordEmbedder())
-    deps = backend.deps(Caller(), Meter())
-    await another_topic(deps)
+    app = App(settings, embedder=WordEmbedder())
+    ctx = app.context(Caller(), Meter())
+    await another_topic(ctx)
     fields = {"google_cloud_project": project, "lease_seconds": 0.001}
     with killable_children() as dying:
         for commits in (2, 3, 4):
             assert not dying.survives(fields, commits, job="cluster")
-    await cluster(deps, ample())
-    said, counted = await sizes(deps)
-    assert (counted, 4, 0) == (said, len(said), await waiting(deps))
-    await backend.aclose()
+    await cluster(ctx, ample())
+    said, counted = await sizes(ctx)
+    assert (counted, 4, 0) == (said, len(said), await waiting(ctx))
+    await app.aclose()

@@ -14,7 +14,7 @@ from shared.ai.generation import BadAnswer, Generated
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from shared.core.meter import Meter
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import ample, documents
 from tests.support.topic_chunks import SIZE, THEMES, about, put_in
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Report
 
 pytestmark = pytest.mark.anyio
@@ -67,114 +67,118 @@ def namer() -> Namer:
 
 
 @pytest.fixture
-async def backend(settings: Settings, namer: Namer) -> AsyncIterator[Backend]:
-    opened = Backend(settings, embedder=WordEmbedder(), generator=namer)
+async def app(settings: Settings, namer: Namer) -> AsyncIterator[App]:
+    opened = App(settings, embedder=WordEmbedder(), generator=namer)
     yield opened
     await opened.aclose()
 
 
-async def run(deps: Deps) -> Report:
-    return await cluster(deps, ample())
+async def run(ctx: Context) -> Report:
+    return await cluster(ctx, ample())
 
 
-async def five_topics(deps: Deps) -> None:
-    await put_in(deps, *map(about, THEMES))
+async def five_topics(ctx: Context) -> None:
+    await put_in(ctx, *map(about, THEMES))
 
 
-async def names(deps: Deps) -> dict[str, tuple[str, str]]:
+async def names(ctx: Context) -> dict[str, tuple[str, str]]:
     """Each topic's theme, told by its description or its keywords: its name, and who gave it."""
     return {
         next(
             theme for theme, words in THEMES.items() if set(data["keywords"]) & set(words.split())
         ): (data["name"], data["named_by"])
-        for data in (await documents(deps, "clusters")).values()
+        for data in (await documents(ctx, "clusters")).values()
     }
 
 
 async def test_the_model_names_each_topic_once_and_tokens_are_counted(
-    deps: Deps, namer: Namer, meter: Meter
+    ctx: Context, namer: Namer, meter: Meter
 ) -> None:
-    await five_topics(deps)
-    report = await run(deps)
+    await five_topics(ctx)
+    report = await run(ctx)
     expected = {theme: (f"All there is about {theme}", "namer-1") for theme in THEMES}
-    assert (expected, 5) == (await names(deps), report.counts["named"])
-    await run(deps)
+    assert (expected, 5) == (await names(ctx), report.counts["named"])
+    await run(ctx)
     assert (5, 500, 50) == (len(namer.asked), meter.input_tokens, meter.output_tokens)
 
 
 async def test_the_model_sees_central_passages_and_their_shared_words(
-    deps: Deps, namer: Namer
+    ctx: Context, namer: Namer
 ) -> None:
-    await five_topics(deps)
-    await run(deps)
+    await five_topics(ctx)
+    await run(ctx)
     for text in namer.asked:
         assert SHOWN == text.count("On ")
         assert text.startswith("Words they share: ")
 
 
-async def test_a_refused_topic_keeps_a_name_of_its_words_for_good(deps: Deps, namer: Namer) -> None:
+async def test_a_refused_topic_keeps_a_name_of_its_words_for_good(
+    ctx: Context, namer: Namer
+) -> None:
     namer.refuses = {"bees": InvalidInput("Not allowed."), "chess": BadAnswer("No name.")}
-    await five_topics(deps)
-    report = await run(deps)
-    found = await names(deps)
+    await five_topics(ctx)
+    report = await run(ctx)
+    found = await names(ctx)
     assert ["words alone"] * 2 == [found[theme][1] for theme in ("bees", "chess")]
     assert {True} == {3 <= len(name.split()) <= 6 for name, _ in found.values()}
     assert (3, 2) == (report.counts["named"], len(report.failures))
-    assert [] == (await run(deps)).failures
+    assert [] == (await run(ctx)).failures
     assert 5 == len(namer.asked)
 
 
 async def test_what_a_refused_or_bad_answer_cost_is_counted(
-    deps: Deps, namer: Namer, meter: Meter
+    ctx: Context, namer: Namer, meter: Meter
 ) -> None:
     namer.refuses = {
         "bees": InvalidInput("Not allowed.", details={"input_tokens": 7, "output_tokens": 0}),
         "chess": BadAnswer("No name.", details={"input_tokens": 30, "output_tokens": 5}),
     }
-    await five_topics(deps)
-    await run(deps)
+    await five_topics(ctx)
+    await run(ctx)
     assert (337, 35) == (meter.input_tokens, meter.output_tokens)
 
 
-async def test_while_the_model_is_down_topics_have_names_of_words(deps: Deps, namer: Namer) -> None:
+async def test_while_the_model_is_down_topics_have_names_of_words(
+    ctx: Context, namer: Namer
+) -> None:
     namer.refuses = {theme: Unavailable("Down.", retry_after=5) for theme in THEMES}
-    await five_topics(deps)
-    report = await run(deps)
+    await five_topics(ctx)
+    report = await run(ctx)
     assert (["names"], True) == ([each.name for each in report.failures], report.finished)
-    assert {"words"} == {by for _, by in (await names(deps)).values()}
+    assert {"words"} == {by for _, by in (await names(ctx)).values()}
     namer.refuses = {}
-    await run(deps)
-    assert {"namer-1"} == {by for _, by in (await names(deps)).values()}
+    await run(ctx)
+    assert {"namer-1"} == {by for _, by in (await names(ctx)).values()}
 
 
 async def test_no_two_topics_have_one_name_though_the_model_repeats(
-    deps: Deps, namer: Namer
+    ctx: Context, namer: Namer
 ) -> None:
     namer.same = True
-    await five_topics(deps)
-    await run(deps)
-    found = [name for name, _ in (await names(deps)).values()]
+    await five_topics(ctx)
+    await run(ctx)
+    found = [name for name, _ in (await names(ctx)).values()]
     assert (5, 1) == (len(set(found)), found.count("All that there is"))
 
 
-async def test_topics_nearly_the_same_keep_their_names(deps: Deps, namer: Namer) -> None:
-    await put_in(deps, *(about(theme) for theme in ("bread", "boats", "bees", "chess")))
-    await run(deps)
-    await put_in(deps, about("clouds"), about("boats", range(SIZE + 1)))
-    await run(deps)
+async def test_topics_nearly_the_same_keep_their_names(ctx: Context, namer: Namer) -> None:
+    await put_in(ctx, *(about(theme) for theme in ("bread", "boats", "bees", "chess")))
+    await run(ctx)
+    await put_in(ctx, about("clouds"), about("boats", range(SIZE + 1)))
+    await run(ctx)
     assert 5 == len(namer.asked)
     assert "On clouds" in namer.asked[-1]
 
 
 async def test_topics_named_by_words_are_named_by_a_model_that_comes(
-    deps: Deps, settings: Settings
+    ctx: Context, settings: Settings
 ) -> None:
-    without = Backend(settings, embedder=WordEmbedder())
-    await five_topics(deps)
-    await run(without.deps(Caller(), Meter()))
-    assert {"words"} == {by for _, by in (await names(deps)).values()}
-    await run(deps)
-    assert {"namer-1"} == {by for _, by in (await names(deps)).values()}
+    without = App(settings, embedder=WordEmbedder())
+    await five_topics(ctx)
+    await run(without.context(Caller(), Meter()))
+    assert {"words"} == {by for _, by in (await names(ctx)).values()}
+    await run(ctx)
+    assert {"namer-1"} == {by for _, by in (await names(ctx)).values()}
     await without.aclose()
 
 

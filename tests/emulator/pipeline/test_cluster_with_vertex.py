@@ -13,7 +13,7 @@ from shared.ai.vertex_generation import VertexGenerator
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import Breaker
 from shared.core.meter import Meter
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.vertex import HANG, MODEL, FakeVertex, refusal
 from tests.support.stored_documents import ample, documents
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +45,7 @@ def vertex() -> Iterator[FakeVertex]:
 
 
 @pytest.fixture
-async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Deps]:
+async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context]:
     """What a run may use where Gemini is the language model; passages about five things wait."""
     generator = VertexGenerator(
         project="p",
@@ -56,21 +56,21 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Deps]:
         time_limit=50,
         breaker=Breaker("Vertex AI", pause=0),  # the next run is an hour away
     )
-    backend = Backend(settings, embedder=WordEmbedder(), generator=generator)
-    deps = backend.deps(Caller(), Meter())
-    await put_in(deps, *map(about, THEMES))
-    yield deps
+    app = App(settings, embedder=WordEmbedder(), generator=generator)
+    ctx = app.context(Caller(), Meter())
+    await put_in(ctx, *map(about, THEMES))
+    yield ctx
     await generator.aclose()
-    await backend.aclose()
+    await app.aclose()
 
 
-async def named(deps: Deps) -> dict[str, str]:
+async def named(ctx: Context) -> dict[str, str]:
     """The topics' names, and who gave them."""
-    found = (await documents(deps, "clusters")).values()
+    found = (await documents(ctx, "clusters")).values()
     return {data["name"]: data["named_by"] for data in found}
 
 
-async def test_each_topic_is_named_in_one_call(cloud: Deps, vertex: FakeVertex) -> None:
+async def test_each_topic_is_named_in_one_call(cloud: Context, vertex: FakeVertex) -> None:
     await cluster(cloud, ample())
     assert {f"Everything about {theme}": MODEL for theme in THEMES} == await named(cloud)
     assert 5 == len(vertex.calls)
@@ -78,7 +78,7 @@ async def test_each_topic_is_named_in_one_call(cloud: Deps, vertex: FakeVertex) 
 
 
 async def test_an_answer_of_the_wrong_shape_leaves_a_name_of_words(
-    cloud: Deps, vertex: FakeVertex
+    cloud: Context, vertex: FakeVertex
 ) -> None:
     vertex.answers["TopicName"] = lambda text: called(text) | {"name": "Short"}
     report = await cluster(cloud, ample())
@@ -88,7 +88,7 @@ async def test_an_answer_of_the_wrong_shape_leaves_a_name_of_words(
 
 @pytest.mark.usefixtures("sleepless")
 async def test_an_outage_leaves_names_of_words_until_the_next_run(
-    cloud: Deps, vertex: FakeVertex
+    cloud: Context, vertex: FakeVertex
 ) -> None:
     vertex.usual = refusal(503, "UNAVAILABLE")
     assert ["names"] == [each.name for each in (await cluster(cloud, ample())).failures]
@@ -98,7 +98,7 @@ async def test_an_outage_leaves_names_of_words_until_the_next_run(
 
 
 async def test_one_call_that_hangs_costs_the_others_nothing(
-    cloud: Deps, vertex: FakeVertex, monotonic: Monotonic
+    cloud: Context, vertex: FakeVertex, monotonic: Monotonic
 ) -> None:
     vertex.script.append(HANG)
     vertex.on_hang = partial(monotonic.turn_soon, 50)

@@ -21,7 +21,7 @@ from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.knowledge import in_chunks, write
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Embedder, Vector
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 REFUSAL = "VALIDATION_ERROR: The provider refuses this text."
 
@@ -101,36 +101,36 @@ def down_after(batches: int) -> Callable[[Sequence[str]], Awaitable[None]]:
 
 
 @pytest.fixture
-async def notes(deps: Deps) -> Deps:
+async def notes(ctx: Context) -> Context:
     """A knowledge base of ten notes that wait."""
-    await Ingestion(deps.database).save([in_chunks(NOTES)], NOON)
-    return deps
+    await Ingestion(ctx.database).save([in_chunks(NOTES)], NOON)
+    return ctx
 
 
 @pytest.fixture
-async def opened(settings: Settings) -> AsyncIterator[Callable[..., Backend]]:
+async def opened(settings: Settings) -> AsyncIterator[Callable[..., App]]:
     """Makes backends with another provider, or at another time, on the same database."""
-    backends: list[Backend] = []
+    backends: list[App] = []
 
-    def make(embedder: Embedder, moment: datetime = NOON) -> Backend:
-        backends.append(Backend(settings, embedder=embedder, clock=lambda: moment))
+    def make(embedder: Embedder, moment: datetime = NOON) -> App:
+        backends.append(App(settings, embedder=embedder, clock=lambda: moment))
         return backends[-1]
 
     yield make
-    for backend in backends:
-        await backend.aclose()
+    for app in backends:
+        await app.aclose()
 
 
-async def run(backend: Backend, budget: Budget | None = None) -> Report:
-    return await embed(backend.deps(Caller(), Meter()), budget or ample())
+async def run(app: App, budget: Budget | None = None) -> Report:
+    return await embed(app.context(Caller(), Meter()), budget or ample())
 
 
 async def test_vectors_are_of_unit_length_and_nothing_waits_for_one(
-    deps: Deps, notes: Deps
+    ctx: Context, notes: Context
 ) -> None:
     report = await embed(notes, ample())
     assert report == Report(Counter(embedded=10))
-    for data in (await documents(deps, "chunks")).values():
+    for data in (await documents(ctx, "chunks")).values():
         assert len(data["embedding"]) == DIMENSION
         assert math.hypot(*data["embedding"]) == pytest.approx(1)
         assert data["embedding_model"] == WordEmbedder.model
@@ -139,7 +139,7 @@ async def test_vectors_are_of_unit_length_and_nothing_waits_for_one(
 
 
 async def test_the_database_is_stamped_with_its_model(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     model = ScriptedEmbedder(willing)
     await run(opened(model))
@@ -148,7 +148,7 @@ async def test_the_database_is_stamped_with_its_model(
 
 
 async def test_another_model_is_refused_and_nothing_is_written(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     await write(notes, "meta/embedding", {"model": "other", "dimension": 7})
     before = await documents(notes, "chunks")
@@ -158,16 +158,16 @@ async def test_another_model_is_refused_and_nothing_is_written(
     assert await documents(notes, "meta") == {"embedding": {"model": "other", "dimension": 7}}
 
 
-async def test_a_second_run_finds_nothing_to_do(notes: Deps, backend: Backend) -> None:
+async def test_a_second_run_finds_nothing_to_do(notes: Context, app: App) -> None:
     await embed(notes, ample())
     meter = Meter()
-    report = await embed(backend.deps(Caller(), meter), ample())
+    report = await embed(app.context(Caller(), meter), ample())
     assert report == Report()
     assert (meter.documents_read, meter.documents_written) == (1, 0)
 
 
 async def test_a_note_edited_while_it_is_embedded_is_embedded_again(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     edit: dict[str, object] = {"content": "Note 3, edited."}
 
@@ -181,7 +181,7 @@ async def test_a_note_edited_while_it_is_embedded_is_embedded_again(
 
 
 async def test_a_note_deleted_while_it_is_embedded_stays_deleted(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     async def deleting(texts: Sequence[str]) -> None:
         if f"Notes {ODD}" in texts:
@@ -195,7 +195,7 @@ async def test_a_note_deleted_while_it_is_embedded_stays_deleted(
 
 
 async def test_a_refused_text_is_tried_again_later_and_stops_no_other(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     report = await run(opened(ScriptedEmbedder(refusing_the_odd_one)))
     chunks = await chunks_by_content(notes)
@@ -208,7 +208,7 @@ async def test_a_refused_text_is_tried_again_later_and_stops_no_other(
 
 
 async def test_a_refused_text_is_left_alone_until_its_time_has_come(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     await run(opened(ScriptedEmbedder(refusing_the_odd_one)))
     soon = NOON + timedelta(minutes=1)
@@ -217,7 +217,7 @@ async def test_a_refused_text_is_left_alone_until_its_time_has_come(
 
 
 async def test_a_text_that_is_accepted_later_gets_its_vector(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     await run(opened(ScriptedEmbedder(refusing_the_odd_one)))
     await run(opened(ScriptedEmbedder(willing), NOON + timedelta(minutes=2)))
@@ -227,7 +227,7 @@ async def test_a_text_that_is_accepted_later_gets_its_vector(
 
 
 async def test_a_text_refused_five_times_is_parked_with_its_error(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     moment = NOON
     for _ in range(5):
@@ -240,7 +240,7 @@ async def test_a_text_refused_five_times_is_parked_with_its_error(
 
 
 async def test_a_parked_text_that_is_edited_is_tried_anew(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     parked: dict[str, object] = {"tries": {"embed": 5}, "parked": {"embed": "refused"}}
     await write(notes, f"chunks/{ODD_ID}", parked | {"pending": {"embed": DELETE_FIELD}})
@@ -253,7 +253,7 @@ async def test_a_parked_text_that_is_edited_is_tried_anew(
 
 
 async def test_a_provider_that_is_down_stops_the_run_and_loses_nothing(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     with pytest.raises(Unavailable, match="The provider is down"):
         await run(opened(ScriptedEmbedder(down_after(2))))
@@ -267,7 +267,7 @@ async def test_a_provider_that_is_down_stops_the_run_and_loses_nothing(
 
 
 async def test_a_run_that_stops_gives_its_lease_back(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     with pytest.raises(Unavailable, match="The provider is down"):
         await run_job(JOB, opened(ScriptedEmbedder(down_after(2))))
@@ -275,10 +275,10 @@ async def test_a_run_that_stops_gives_its_lease_back(
 
 
 async def test_a_run_that_was_overtaken_stores_no_more_vectors(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     hours_later = opened(ScriptedEmbedder(willing), NOON + timedelta(hours=1))
-    other = hours_later.deps(Caller(), Meter()).database
+    other = hours_later.context(Caller(), Meter()).database
 
     async def overtaken(_texts: Sequence[str]) -> None:
         await Leases(other).acquire("embed", 30, hours_later.clock)
@@ -290,7 +290,7 @@ async def test_a_run_that_was_overtaken_stores_no_more_vectors(
 
 
 async def test_a_run_without_time_embeds_nothing(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     report = await run(opened(ScriptedEmbedder(willing)), nothing())
     assert (report.counts, report.finished) == ({}, False)
@@ -298,7 +298,7 @@ async def test_a_run_without_time_embeds_nothing(
 
 
 async def test_a_run_whose_time_ends_keeps_what_it_did(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     stored = asyncio.Event()
 
@@ -313,7 +313,7 @@ async def test_a_run_whose_time_ends_keeps_what_it_did(
 
 
 async def test_progress_ends_at_what_was_announced(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     done: list[int] = []
     announced = await waiting(notes)
@@ -335,7 +335,7 @@ def failing(error: CarrelError) -> Callable[[Sequence[str]], Awaitable[None]]:
     "error", [Unavailable("Not now.", retry_after=1), PlatformFault("A vector of nothing.")]
 )
 async def test_a_text_that_always_fails_stops_no_other(
-    notes: Deps, opened: Callable[..., Backend], error: CarrelError
+    notes: Context, opened: Callable[..., App], error: CarrelError
 ) -> None:
     report = await run(opened(ScriptedEmbedder(failing(error))))
     assert await waiting(notes) == 1
@@ -343,7 +343,7 @@ async def test_a_text_that_always_fails_stops_no_other(
 
 
 async def test_an_outage_is_held_against_no_text(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     for _ in range(6):
         with pytest.raises(Unavailable, match="The provider is down"):
@@ -353,7 +353,7 @@ async def test_an_outage_is_held_against_no_text(
 
 
 async def test_a_provider_that_refuses_everything_blames_no_text(
-    notes: Deps, opened: Callable[..., Backend]
+    notes: Context, opened: Callable[..., App]
 ) -> None:
     async def refusing(_texts: Sequence[str]) -> None:
         raise InvalidInput("No such dimension.")
@@ -365,9 +365,9 @@ async def test_a_provider_that_refuses_everything_blames_no_text(
 
 
 async def test_texts_that_always_fail_do_not_block_the_queue_alone(
-    deps: Deps, opened: Callable[..., Backend]
+    ctx: Context, opened: Callable[..., App]
 ) -> None:
     odd = tuple(Section(f"{ODD} {number}") for number in range(4))
-    await Ingestion(deps.database).save([in_chunks(Source("odd", "Odd", sections=odd))], NOON)
+    await Ingestion(ctx.database).save([in_chunks(Source("odd", "Odd", sections=odd))], NOON)
     report = await run(opened(ScriptedEmbedder(failing(PlatformFault("A vector of nothing.")))))
     assert len(report.failures) == 4

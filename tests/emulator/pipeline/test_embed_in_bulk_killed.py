@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -96,11 +96,11 @@ def killed(waiting: deque[Any], project: str, vertex: FakeVertexBatch, log: Path
 
 
 async def test_killed_at_every_request_embed_pays_for_no_text_twice(
-    deps: Deps, project: str, storage: FakeCloudStorage, vertex: FakeVertexBatch, tmp_path: Path
+    ctx: Context, project: str, storage: FakeCloudStorage, vertex: FakeVertexBatch, tmp_path: Path
 ) -> None:
     sections = tuple(Section(f"Note {number}.") for number in range(NOTES))
     notes = in_chunks(Source("notes", "Notes", sections=sections))
-    await Ingestion(deps.database).save([notes], deps.clock())
+    await Ingestion(ctx.database).save([notes], ctx.clock())
     log = tmp_path / "log"
     for request in STORAGE[:1]:
         storage.faults[request].append(cloud_storage.HANG)
@@ -115,9 +115,9 @@ async def test_killed_at_every_request_embed_pays_for_no_text_twice(
         assert process.wait(timeout=300) == 0, log.read_text()
     assert len(vertex.jobs) == 1
     assert {f"Notes Note {number}.": 1 for number in range(NOTES)} == vertex.paid
-    found = (await chunks_by_content(deps)).values()
+    found = (await chunks_by_content(ctx)).values()
     assert [8] * NOTES == [len(data["embedding"]) for data in found]
     assert {"embedding": {"model": "gemini-embedding-001", "dimension": 8}} == await documents(
-        deps, "meta"
+        ctx, "meta"
     )
     assert storage.names("bulk") == []

@@ -17,7 +17,7 @@ from shared.core.errors import Unavailable
 from shared.core.meter import Meter
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.ingestion import Ingestion
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Budget, Report
 from tests.support.fakes.vertex import FakeVertex, Reply, refusal
 from tests.support.knowledge import BAKING, SAILING, in_chunks
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +41,7 @@ def vertex() -> Iterator[FakeVertex]:
 
 
 @pytest.fixture
-async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Deps]:
+async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context]:
     """The capabilities of a deployment that embeds with Vertex AI; five chunks wait."""
     embedder = VertexEmbedder(
         project="p",
@@ -51,19 +51,19 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Deps]:
         time_limit=50,
         breaker=Breaker("Vertex AI", pause=0),  # the next run is a quarter of an hour away
     )
-    backend = Backend(settings, embedder=embedder)
-    deps = backend.deps(Caller(), Meter())
-    await Ingestion(deps.database).save([in_chunks(BAKING), in_chunks(SAILING)], deps.clock())
-    yield deps
+    app = App(settings, embedder=embedder)
+    ctx = app.context(Caller(), Meter())
+    await Ingestion(ctx.database).save([in_chunks(BAKING), in_chunks(SAILING)], ctx.clock())
+    yield ctx
     await embedder.aclose()
-    await backend.aclose()
+    await app.aclose()
 
 
-async def run(deps: Deps) -> Report:
-    return await embed(deps, Budget(time.monotonic() + 3600))
+async def run(ctx: Context) -> Report:
+    return await embed(ctx, Budget(time.monotonic() + 3600))
 
 
-async def test_chunks_are_embedded_and_found(cloud: Deps) -> None:
+async def test_chunks_are_embedded_and_found(cloud: Context) -> None:
     assert (await run(cloud)).counts == {"embedded": 5}
     text = in_chunks(SAILING).chunks[1].embedding_text
     best = (await search_kb(In(query=text), cloud)).results[0]
@@ -72,7 +72,7 @@ async def test_chunks_are_embedded_and_found(cloud: Deps) -> None:
 
 
 async def test_an_outage_stops_the_run_and_the_next_one_completes_it(
-    cloud: Deps, vertex: FakeVertex
+    cloud: Context, vertex: FakeVertex
 ) -> None:
     vertex.usual = refusal(503, "UNAVAILABLE", retry_after="60")
     with pytest.raises(Unavailable) as caught:
@@ -83,7 +83,7 @@ async def test_an_outage_stops_the_run_and_the_next_one_completes_it(
     assert (await run(cloud)).counts == {"embedded": 5}
 
 
-async def test_a_text_that_the_model_refuses_is_put_off(cloud: Deps, vertex: FakeVertex) -> None:
+async def test_a_text_that_the_model_refuses_is_put_off(cloud: Context, vertex: FakeVertex) -> None:
     vertex.refuses = "sourdough"
     report = await run(cloud)
     assert {"embedded": 4} == report.counts

@@ -14,7 +14,7 @@ from shared.core.errors import Conflict
 from shared.core.meter import Meter
 from shared.firestore.database import Stale
 from shared.index.embedding_space import EmbeddingSpace, Move, Moving
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Purpose, Vector
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -45,20 +45,20 @@ class Named:
         """Hold nothing."""
 
 
-async def test_a_new_database_is_not_embedded(deps: Deps) -> None:
-    assert await EmbeddingSpace(deps.database).stamp() is None
-    assert await EmbeddingSpace(deps.database).expect(Named()) is False
+async def test_a_new_database_is_not_embedded(ctx: Context) -> None:
+    assert await EmbeddingSpace(ctx.database).stamp() is None
+    assert await EmbeddingSpace(ctx.database).expect(Named()) is False
 
 
-async def test_a_claim_stamps_the_database(deps: Deps) -> None:
-    await EmbeddingSpace(deps.database).claim(Named())
-    assert await EmbeddingSpace(deps.database).stamp() == ("model-1", 3)
-    assert await EmbeddingSpace(deps.database).expect(Named()) is True
+async def test_a_claim_stamps_the_database(ctx: Context) -> None:
+    await EmbeddingSpace(ctx.database).claim(Named())
+    assert await EmbeddingSpace(ctx.database).stamp() == ("model-1", 3)
+    assert await EmbeddingSpace(ctx.database).expect(Named()) is True
 
 
 @pytest.mark.parametrize("other", [Named(model="model-2"), Named(dimension=4)])
-async def test_another_model_or_dimension_is_refused(deps: Deps, other: Named) -> None:
-    space = EmbeddingSpace(deps.database)
+async def test_another_model_or_dimension_is_refused(ctx: Context, other: Named) -> None:
+    space = EmbeddingSpace(ctx.database)
     await space.claim(Named())
     with pytest.raises(Conflict, match=r"embedded with model-1 \(3 dimensions\)") as caught:
         await space.expect(other)
@@ -68,18 +68,20 @@ async def test_another_model_or_dimension_is_refused(deps: Deps, other: Named) -
     assert await space.stamp() == ("model-1", 3)
 
 
-async def test_a_process_asks_once(deps: Deps, backend: Backend) -> None:
-    await EmbeddingSpace(deps.database).claim(Named())
+async def test_a_process_asks_once(ctx: Context, app: App) -> None:
+    await EmbeddingSpace(ctx.database).claim(Named())
     meter = Meter()
-    await EmbeddingSpace(backend.deps(Caller(), meter).database).expect(Named())
+    await EmbeddingSpace(app.context(Caller(), meter).database).expect(Named())
     assert meter.round_trips == 0
 
 
-async def test_of_two_models_that_claim_at_once_one_gets_it(deps: Deps, settings: Settings) -> None:
-    elsewhere = Backend(settings)
-    others = EmbeddingSpace(elsewhere.deps(Caller(), Meter()).database)
+async def test_of_two_models_that_claim_at_once_one_gets_it(
+    ctx: Context, settings: Settings
+) -> None:
+    elsewhere = App(settings)
+    others = EmbeddingSpace(elsewhere.context(Caller(), Meter()).database)
     outcomes = await asyncio.gather(
-        EmbeddingSpace(deps.database).claim(Named()),
+        EmbeddingSpace(ctx.database).claim(Named()),
         others.claim(Named(model="model-2")),
         return_exceptions=True,
     )
@@ -90,62 +92,60 @@ async def test_of_two_models_that_claim_at_once_one_gets_it(deps: Deps, settings
 FORMER, PRESENT, OTHER = Named(), Named(model="model-2", dimension=4), Named(model="model-3")
 
 
-async def moving(deps: Deps) -> EmbeddingSpace:
+async def moving(ctx: Context) -> EmbeddingSpace:
     """A database that moves from the former model to the present one; nobody knows of it yet."""
-    space = EmbeddingSpace(deps.database)
+    space = EmbeddingSpace(ctx.database)
     await space.claim(FORMER)
     await space.announce(await space.standing(), PRESENT, NOON)
     return space
 
 
-def later(backend: Backend) -> EmbeddingSpace:
+def later(app: App) -> EmbeddingSpace:
     """What a process sees when what it trusts is too old."""
-    backend.connection.caches["embedding_space"].clear()
-    return EmbeddingSpace(backend.deps(Caller(), Meter()).database)
+    app.connection.caches["embedding_space"].clear()
+    return EmbeddingSpace(app.context(Caller(), Meter()).database)
 
 
-async def test_a_move_is_announced_beside_the_stamp(deps: Deps) -> None:
-    space = await moving(deps)
+async def test_a_move_is_announced_beside_the_stamp(ctx: Context) -> None:
+    space = await moving(ctx)
     standing = await space.standing()
     assert (("model-1", 3), Move(("model-2", 4), NOON)) == (standing.space, standing.move)
     assert ("model-1", 3) == await space.stamp()
 
 
-async def test_while_the_base_moves_nobody_compares_vectors(deps: Deps, backend: Backend) -> None:
-    await moving(deps)
+async def test_while_the_base_moves_nobody_compares_vectors(ctx: Context, app: App) -> None:
+    await moving(ctx)
     for embedder in (FORMER, PRESENT):
         with pytest.raises(Moving, match="being embedded anew, with model-2"):
-            await later(backend).expect(embedder)
+            await later(app).expect(embedder)
     with pytest.raises(Conflict, match="being embedded anew with model-2"):
-        await later(backend).expect(OTHER)
+        await later(app).expect(OTHER)
 
 
-async def test_new_vectors_are_stored_once_the_former_ones_are_gone(
-    deps: Deps, backend: Backend
-) -> None:
-    space = await moving(deps)
+async def test_new_vectors_are_stored_once_the_former_ones_are_gone(ctx: Context, app: App) -> None:
+    space = await moving(ctx)
     for embedder in (FORMER, PRESENT):
         with pytest.raises(Moving):
-            await later(backend).claim(embedder)
+            await later(app).claim(embedder)
     await space.clear()
-    await later(backend).claim(PRESENT)
+    await later(app).claim(PRESENT)
     with pytest.raises(Moving):
-        await later(backend).claim(FORMER)
+        await later(app).claim(FORMER)
     with pytest.raises(Moving):
-        await later(backend).expect(PRESENT)
+        await later(app).expect(PRESENT)
 
 
-async def test_a_run_joins_a_move_to_its_own_model_only(deps: Deps, backend: Backend) -> None:
-    await moving(deps)
-    assert Move(("model-2", 4), NOON) == await later(backend).join(PRESENT)
+async def test_a_run_joins_a_move_to_its_own_model_only(ctx: Context, app: App) -> None:
+    await moving(ctx)
+    assert Move(("model-2", 4), NOON) == await later(app).join(PRESENT)
     with pytest.raises(Moving):
-        await later(backend).join(FORMER)
+        await later(app).join(FORMER)
     with pytest.raises(Conflict):
-        await later(backend).join(OTHER)
+        await later(app).join(OTHER)
 
 
-async def test_how_far_walks_have_come_is_remembered(deps: Deps) -> None:
-    space = await moving(deps)
+async def test_how_far_walks_have_come_is_remembered(ctx: Context) -> None:
+    space = await moving(ctx)
     await space.reach("clear_chunks", "chunks/a")
     await space.reach("clear_traces", None)
     standing = await space.standing()
@@ -153,28 +153,28 @@ async def test_how_far_walks_have_come_is_remembered(deps: Deps) -> None:
     assert {"clear_chunks": "chunks/a", "clear_traces": None} == standing.move.places
 
 
-async def test_a_move_that_is_settled_leaves_the_new_stamp(deps: Deps, backend: Backend) -> None:
-    space = await moving(deps)
+async def test_a_move_that_is_settled_leaves_the_new_stamp(ctx: Context, app: App) -> None:
+    space = await moving(ctx)
     await space.settle(Move(("model-2", 4), NOON))
     expected = {"embedding": {"model": "model-2", "dimension": 4}}
-    assert expected == await documents(deps, "meta")
-    assert await later(backend).expect(PRESENT) is True
+    assert expected == await documents(ctx, "meta")
+    assert await later(app).expect(PRESENT) is True
     with pytest.raises(Conflict, match=r"embedded with model-2 \(4 dimensions\)"):
-        await later(backend).expect(FORMER)
+        await later(app).expect(FORMER)
 
 
-async def test_of_two_moves_that_are_announced_at_once_one_is(deps: Deps) -> None:
-    space = await moving(deps)
+async def test_of_two_moves_that_are_announced_at_once_one_is(ctx: Context) -> None:
+    space = await moving(ctx)
     standing = await space.standing()
     await space.announce(standing, OTHER, NOON)
     with pytest.raises(Stale):
         await space.announce(standing, PRESENT, NOON)
 
 
-async def test_a_process_asks_again_after_a_while(deps: Deps, backend: Backend) -> None:
-    await EmbeddingSpace(deps.database).claim(FORMER)
-    for key in backend.connection.caches["embedding_space"]:
-        backend.connection.caches["embedding_space"][key] -= 16
+async def test_a_process_asks_again_after_a_while(ctx: Context, app: App) -> None:
+    await EmbeddingSpace(ctx.database).claim(FORMER)
+    for key in app.connection.caches["embedding_space"]:
+        app.connection.caches["embedding_space"][key] -= 16
     meter = Meter()
-    await EmbeddingSpace(backend.deps(Caller(), meter).database).expect(FORMER)
+    await EmbeddingSpace(app.context(Caller(), meter).database).expect(FORMER)
     assert meter.documents_read == 1

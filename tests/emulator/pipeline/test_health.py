@@ -16,10 +16,10 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.knowledge.golden_queries import KEPT, Golden, Health
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedBackend
+from tests.support.commit_hooks import WatchedApp
 from tests.support.database_dump import copy_into, top_level
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, put_in, write
@@ -29,7 +29,7 @@ from tests.support.workspaces import of_job
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from tests.emulator.conftest import NewBase
     from tests.support.commit_hooks import Results, Send
     from tests.support.database_dump import Contents
@@ -45,8 +45,8 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-def deps(backend: Backend) -> Deps:
-    return of_job(backend)
+def ctx(app: App) -> Context:
+    return of_job(app)
 
 
 LOGBOOK: Final = Source(
@@ -63,88 +63,88 @@ LOGBOOK: Final = Source(
 @pytest.fixture(scope="module")
 async def stored_logbook(new_base: NewBase) -> Contents:
     """What is stored of it."""
-    deps = new_base(NOON)
-    await put_in(deps, LOGBOOK)
-    return await top_level(deps.database.client)
+    ctx = new_base(NOON)
+    await put_in(ctx, LOGBOOK)
+    return await top_level(ctx.database.client)
 
 
 @pytest.fixture
-async def logbook(deps: Deps, stored_logbook: Contents) -> None:
+async def logbook(ctx: Context, stored_logbook: Contents) -> None:
     """A base that holds it."""
-    await copy_into(deps.database.client, stored_logbook)
+    await copy_into(ctx.database.client, stored_logbook)
 
 
-async def queries(deps: Deps) -> tuple[Golden, ...]:
-    return (await Health(deps.database).golden()).chosen
+async def queries(ctx: Context) -> tuple[Golden, ...]:
+    return (await Health(ctx.database).golden()).chosen
 
 
-async def test_a_sound_base_finds_what_it_is_asked_for(deps: Deps) -> None:
-    await put_in(deps, BAKING, SAILING)
+async def test_a_sound_base_finds_what_it_is_asked_for(ctx: Context) -> None:
+    await put_in(ctx, BAKING, SAILING)
     done: list[int] = []
-    report = await health(deps, Budget(math.inf, done.append))
+    report = await health(ctx, Budget(math.inf, done.append))
     assert (Counter(queries=5, found=5), True) == (report.counts, report.finished)
     assert "recall@10 1.00, MRR@10 1.00" in report.note
     assert 5 == sum(done)
-    [night] = await Health(deps.database).nights()
+    [night] = await Health(ctx.database).nights()
     assert ("2026-03-10", "words", 1.0) == (night.date, night.model, night.recall)
-    assert {each.chunk_id for each in await queries(deps)} == set(await chunks(deps))
-    assert {each.name for each in await queries(deps)} == night.ranks.keys()
+    assert {each.chunk_id for each in await queries(ctx)} == set(await chunks(ctx))
+    assert {each.name for each in await queries(ctx)} == night.ranks.keys()
 
 
-async def test_a_chunk_is_asked_for_by_what_its_card_says_otherwise(deps: Deps) -> None:
-    first, *_ = await put_in(deps, BAKING)
+async def test_a_chunk_is_asked_for_by_what_its_card_says_otherwise(ctx: Context) -> None:
+    first, *_ = await put_in(ctx, BAKING)
     card = {
         "summary": "Dough needs work and warmth.",
         "takeaways": ["Knead the dough until it is smooth", "Work it long, and give it time."],
     }
-    await write(deps, f"chunks/{first.chunk_id}", {"knowledge_card": card})
-    await health(deps, ample())
-    asked = {each.chunk_id: each.query for each in await queries(deps)}
+    await write(ctx, f"chunks/{first.chunk_id}", {"knowledge_card": card})
+    await health(ctx, ample())
+    asked = {each.chunk_id: each.query for each in await queries(ctx)}
     assert card["takeaways"][1] == asked[first.chunk_id]
 
 
-async def test_without_a_card_it_is_asked_for_by_a_sentence_of_its_own(deps: Deps) -> None:
+async def test_without_a_card_it_is_asked_for_by_a_sentence_of_its_own(ctx: Context) -> None:
     text = "It rose. The baker folded the sticky rye dough around raisins. Then it was eaten."
-    [chunk] = await put_in(deps, Source("rye", "Rye", sections=(Section(text),)))
-    await health(deps, ample())
+    [chunk] = await put_in(ctx, Source("rye", "Rye", sections=(Section(text),)))
+    await health(ctx, ample())
     wanted = Golden("The baker folded the sticky rye dough around raisins.", chunk.chunk_id)
-    assert (wanted,) == await queries(deps)
+    assert (wanted,) == await queries(ctx)
 
 
 @pytest.mark.usefixtures("logbook")
 async def test_the_queries_stay_the_same_while_their_chunks_are_there(
-    deps: Deps, clock: SettableClock
+    ctx: Context, clock: SettableClock
 ) -> None:
-    await health(deps, ample())
-    chosen = await queries(deps)
+    await health(ctx, ample())
+    chosen = await queries(ctx)
     assert WANTED == len({each.chunk_id for each in chosen})
-    await put_in(deps, BAKING, SAILING)
-    await write(deps, f"chunks/{chosen[0].chunk_id}", {"knowledge_card": {"summary": "New."}})
+    await put_in(ctx, BAKING, SAILING)
+    await write(ctx, f"chunks/{chosen[0].chunk_id}", {"knowledge_card": {"summary": "New."}})
     for _ in range(2):
         clock.advance(days=1)
-        await health(deps, ample())
-    assert chosen == await queries(deps)
-    nights = await Health(deps.database).nights()
+        await health(ctx, ample())
+    assert chosen == await queries(ctx)
+    nights = await Health(ctx.database).nights()
     assert [nights[0].ranks] * 3 == [night.ranks for night in nights]
 
 
 @pytest.mark.usefixtures("logbook")
 async def test_a_query_whose_chunk_is_gone_is_replaced_and_no_other(
-    deps: Deps, clock: SettableClock
+    ctx: Context, clock: SettableClock
 ) -> None:
-    await health(deps, ample())
-    before = await queries(deps)
+    await health(ctx, ample())
+    before = await queries(ctx)
     gone = {each.chunk_id for each in before[:2]}
     kept = [
-        Section(data["content"]) for name, data in (await chunks(deps)).items() if name not in gone
+        Section(data["content"]) for name, data in (await chunks(ctx)).items() if name not in gone
     ]
-    await put_in(deps, replace(LOGBOOK, sections=tuple(kept)))
+    await put_in(ctx, replace(LOGBOOK, sections=tuple(kept)))
     clock.advance(days=1)
-    await health(deps, ample())
-    after = await queries(deps)
+    await health(ctx, ample())
+    after = await queries(ctx)
     assert before[2:] == after[: WANTED - 2]
     assert WANTED == len({each.chunk_id for each in after} - gone)
-    former, latter = await Health(deps.database).nights()
+    former, latter = await Health(ctx.database).nights()
     assert 0.0 == latter.gained(former)
 
 
@@ -155,26 +155,26 @@ async def test_the_sample_is_the_same_for_the_same_base(
     for number in range(2):
         project = f"{settings.google_cloud_project}-{number}"
         own = settings.model_copy(update={"google_cloud_project": project})
-        backend = Backend(own, embedder=WordEmbedder())
-        await copy_into(of_job(backend).database.client, stored_logbook)
-        await health(of_job(backend), ample())
-        samples.append(await queries(of_job(backend)))
-        await backend.aclose()
+        app = App(own, embedder=WordEmbedder())
+        await copy_into(of_job(app).database.client, stored_logbook)
+        await health(of_job(app), ample())
+        samples.append(await queries(of_job(app)))
+        await app.aclose()
     assert samples[0] == samples[1]
 
 
 @pytest.mark.usefixtures("logbook")
-async def test_what_somebody_gave_is_asked_too_and_never_overwritten(deps: Deps) -> None:
-    first, second, *_ = sorted(await chunks(deps))
+async def test_what_somebody_gave_is_asked_too_and_never_overwritten(ctx: Context) -> None:
+    first, second, *_ = sorted(await chunks(ctx))
     given = [
         {"query": "whose net was it?", "chunk_id": first},
         {"query": "nobody knows", "chunk_id": "gone"},
         *({"query": f"{number} nets", "chunk_id": second} for number in range(8)),
     ]
-    await write(deps, "meta/golden_queries", {"given": given})
-    assert MOST == (await health(deps, ample())).counts["queries"]
-    assert given == (await documents(deps, "meta"))["golden_queries"]["given"]
-    assert MOST - 9 <= len(await queries(deps)) <= WANTED
+    await write(ctx, "meta/golden_queries", {"given": given})
+    assert MOST == (await health(ctx, ample())).counts["queries"]
+    assert given == (await documents(ctx, "meta"))["golden_queries"]["given"]
+    assert MOST - 9 <= len(await queries(ctx)) <= WANTED
 
 
 def said(printed: str) -> list[dict[str, Any]]:
@@ -184,18 +184,18 @@ def said(printed: str) -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("logbook")
 async def test_it_warns_with_numbers_alone_where_search_finds_less(
-    deps: Deps, clock: SettableClock, capfd: pytest.CaptureFixture[str]
+    ctx: Context, clock: SettableClock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(3):
-        await health(deps, ample())
+        await health(ctx, ample())
         clock.advance(days=1)
     assert [] == said(capfd.readouterr().err)
     lost: dict[str, Any] = {"facets": [], "embedding": None}
-    for query in (await queries(deps))[:3]:
-        await deps.database.client.document(f"chunks/{query.chunk_id}").update(lost)
-    for term in await documents(deps, "lexicon"):
-        await deps.database.client.document(f"lexicon/{term}").delete()
-    report = await health(deps, ample())
+    for query in (await queries(ctx))[:3]:
+        await ctx.database.client.document(f"chunks/{query.chunk_id}").update(lost)
+    for term in await documents(ctx, "lexicon"):
+        await ctx.database.client.document(f"lexicon/{term}").delete()
+    report = await health(ctx, ample())
     assert WANTED - 3 == report.counts["found"]
     [warning] = said(capfd.readouterr().err)
     numbers = {name: value for name, value in warning.items() if name not in ("message", "time")}
@@ -210,87 +210,87 @@ async def test_it_warns_with_numbers_alone_where_search_finds_less(
 
 
 async def test_no_word_of_a_query_is_logged_or_kept_of_the_run(
-    backend: Backend, deps: Deps, capfd: pytest.CaptureFixture[str]
+    app: App, ctx: Context, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    await put_in(deps, BAKING)
+    await put_in(ctx, BAKING)
     capfd.readouterr()
-    await run_job(JOB, backend)
-    printed = capfd.readouterr().err + str(await documents(deps, "runs"))
+    await run_job(JOB, app)
+    printed = capfd.readouterr().err + str(await documents(ctx, "runs"))
     assert [] == [word for word in ("dough", "Knead", "sourdough", "oven") if word in printed]
 
 
 async def test_of_two_measurements_on_a_day_the_later_counts(
-    deps: Deps, clock: SettableClock
+    ctx: Context, clock: SettableClock
 ) -> None:
-    await put_in(deps, BAKING)
-    await health(deps, ample())
-    await put_in(deps, SAILING)
+    await put_in(ctx, BAKING)
+    await health(ctx, ample())
+    await put_in(ctx, SAILING)
     clock.advance(hours=1)
-    await health(deps, ample())
-    assert [5] == [len(night.ranks) for night in await Health(deps.database).nights()]
+    await health(ctx, ample())
+    assert [5] == [len(night.ranks) for night in await Health(ctx.database).nights()]
 
 
-async def test_thirty_nights_are_kept(deps: Deps, clock: SettableClock) -> None:
-    await put_in(deps, Source("rye", "Rye", sections=(Section("Rye bread keeps for many days."),)))
-    await health(deps, ample())
-    stored = Health(deps.database)
+async def test_thirty_nights_are_kept(ctx: Context, clock: SettableClock) -> None:
+    await put_in(ctx, Source("rye", "Rye", sections=(Section("Rye bread keeps for many days."),)))
+    await health(ctx, ample())
+    stored = Health(ctx.database)
     [night] = await stored.nights()
     await stored.record([replace(night, date=f"2026-01-{day:02}") for day in range(1, KEPT)])
     for _ in range(2):
         clock.advance(days=1)
-        await health(deps, ample())
+        await health(ctx, ample())
     nights = await stored.nights()
     assert "2026-01-02" == nights[0].date
     assert (KEPT, f"{clock():%Y-%m-%d}") == (len(nights), nights[-1].date)
 
 
 async def test_where_search_goes_without_meaning_nothing_is_kept(
-    deps: Deps, embedder: WordEmbedder
+    ctx: Context, embedder: WordEmbedder
 ) -> None:
-    await put_in(deps, BAKING)
+    await put_in(ctx, BAKING)
     embedder.down = True
-    report = await health(deps, ample())
+    report = await health(ctx, ample())
     assert (Report(), "Search goes without meaning: nothing was measured.") == (
         replace(report, note=""),
         report.note,
     )
-    assert [] == await Health(deps.database).nights()
+    assert [] == await Health(ctx.database).nights()
 
 
-async def test_without_time_nothing_is_kept(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    assert Report(finished=False) == await health(deps, nothing())
-    assert [] == await Health(deps.database).nights()
+async def test_without_time_nothing_is_kept(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    assert Report(finished=False) == await health(ctx, nothing())
+    assert [] == await Health(ctx.database).nights()
 
 
-async def test_what_waits_to_be_found_is_not_chosen(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    some = min(await chunks(deps))
-    await write(deps, f"chunks/{some}", {"pending": {"embed": NOON}})
-    await health(deps, ample())
-    assert {*await chunks(deps)} - {some} == {each.chunk_id for each in await queries(deps)}
+async def test_what_waits_to_be_found_is_not_chosen(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    some = min(await chunks(ctx))
+    await write(ctx, f"chunks/{some}", {"pending": {"embed": NOON}})
+    await health(ctx, ample())
+    assert {*await chunks(ctx)} - {some} == {each.chunk_id for each in await queries(ctx)}
 
 
-async def test_an_empty_base_costs_a_handful_of_reads(backend: Backend) -> None:
+async def test_an_empty_base_costs_a_handful_of_reads(app: App) -> None:
     meter = Meter()
-    assert Report() == await health(backend.deps(Caller(), meter), ample())
+    assert Report() == await health(app.context(Caller(), meter), ample())
     assert (0, True) == (meter.documents_written, meter.documents_read <= 5)
 
 
 @pytest.mark.usefixtures("logbook")
-async def test_a_night_costs_what_its_searches_cost(backend: Backend, clock: SettableClock) -> None:
-    deps = of_job(backend)
-    await health(deps, ample())
+async def test_a_night_costs_what_its_searches_cost(app: App, clock: SettableClock) -> None:
+    ctx = of_job(app)
+    await health(ctx, ample())
     clock.advance(days=1)
     meter = Meter()
-    await health(backend.deps(Caller(), meter), ample())
+    await health(app.context(Caller(), meter), ample())
     assert 1 == meter.documents_written
     assert meter.documents_read < WANTED * (50 + 30 + 20)
 
 
 @pytest.mark.usefixtures("logbook")
 async def test_killed_after_any_commit_the_next_run_measures_the_same(
-    settings: Settings, backend: Backend, clock: SettableClock
+    settings: Settings, app: App, clock: SettableClock
 ) -> None:
     class DiedError(Exception):
         pass
@@ -300,13 +300,13 @@ async def test_killed_after_any_commit_the_next_run_measures_the_same(
         raise DiedError
 
     for _ in range(3):
-        dying = WatchedBackend(settings, die, clock=clock, embedder=WordEmbedder())
+        dying = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
         with pytest.raises(DiedError):
             await health(of_job(dying), ample())
         await dying.aclose()
-    chosen = await queries(of_job(backend))
-    [night] = await Health(of_job(backend).database).nights()
-    await health(of_job(backend), ample())
-    assert chosen == await queries(of_job(backend))
-    [again] = await Health(of_job(backend).database).nights()
+    chosen = await queries(of_job(app))
+    [night] = await Health(of_job(app).database).nights()
+    await health(of_job(app), ample())
+    assert chosen == await queries(of_job(app))
+    [again] = await Health(of_job(app).database).nights()
     assert night.ranks == again.ranks

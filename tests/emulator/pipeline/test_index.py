@@ -24,7 +24,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import Steps
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import Change, Indexing, Waiting
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
 from shared.text.terms import ANALYSIS
 from tests.support.index_lists import NOON, History, Raced, assert_exact, assert_sound, stored_lists
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from shared.index.postings import ListName
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -48,68 +48,68 @@ ODD = in_chunks(NOTES).chunks[3]
 SEEDS = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
 
 
-async def save(deps: Deps, *sources: Source) -> None:
+async def save(ctx: Context, *sources: Source) -> None:
     """Put sources in, without indexing them."""
-    await Ingestion(deps.database).save([in_chunks(source) for source in sources], NOON)
+    await Ingestion(ctx.database).save([in_chunks(source) for source in sources], NOON)
 
 
 @pytest.fixture
-async def notes(deps: Deps) -> Deps:
+async def notes(ctx: Context) -> Context:
     """A knowledge base of ten notes that wait."""
-    await save(deps, NOTES)
-    return deps
+    await save(ctx, NOTES)
+    return ctx
 
 
-def meanwhile(deps: Deps, race: Callable[[], Awaitable[object]]) -> Indexing:
+def meanwhile(ctx: Context, race: Callable[[], Awaitable[object]]) -> Indexing:
     """Let something happen after the chunks were read and before they are committed."""
-    raced = Raced(deps.database)
+    raced = Raced(ctx.database)
     raced.race = race
     return raced
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_after_any_history_the_lists_are_those_made_from_scratch(
-    deps: Deps, seed: int
+    ctx: Context, seed: int
 ) -> None:
-    history = History(deps, seed)
+    history = History(ctx, seed)
     for _ in range(3):
         for _ in range(6):
             await history.event()
         await history.index()
-        await assert_exact(deps)
+        await assert_exact(ctx)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_after_any_history_cut_lists_say_what_they_miss(deps: Deps, seed: int) -> None:
-    history = History(deps, seed, cap=4, slack=2)
+async def test_after_any_history_cut_lists_say_what_they_miss(ctx: Context, seed: int) -> None:
+    history = History(ctx, seed, cap=4, slack=2)
     for _ in range(3):
         for _ in range(6):
             await history.event()
         await history.index()
-        await assert_sound(deps)
-        lists = await stored_lists(deps)
+        await assert_sound(ctx)
+        lists = await stored_lists(ctx)
         assert all(len(data["postings"]) < 6 for data in lists.values())
 
 
-async def test_when_all_is_deleted_no_list_is_left(deps: Deps) -> None:
-    await put_in(deps, BAKING, SAILING)
-    await save(deps, replace(BAKING, sections=()), replace(SAILING, sections=()))
-    assert (await index(deps, ample())).counts == {"indexed": 5}
-    assert await stored_lists(deps) == {}
-    assert await documents(deps, "chunks") == {}
-    await assert_exact(deps)
+async def test_when_all_is_deleted_no_list_is_left(ctx: Context) -> None:
+    await put_in(ctx, BAKING, SAILING)
+    await save(ctx, replace(BAKING, sections=()), replace(SAILING, sections=()))
+    assert (await index(ctx, ample())).counts == {"indexed": 5}
+    assert await stored_lists(ctx) == {}
+    assert await documents(ctx, "chunks") == {}
+    await assert_exact(ctx)
 
 
-async def test_what_was_deleted_and_came_back_is_there_again(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    await save(deps, replace(BAKING, sections=()))
-    await save(deps, BAKING)
-    assert (await index(deps, ample())).counts == {"indexed": 3}
-    await assert_exact(deps)
-    assert len(await chunks(deps)) == 3
+async def test_what_was_deleted_and_came_back_is_there_again(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    await save(ctx, replace(BAKING, sections=()))
+    await save(ctx, BAKING)
+    assert (await index(ctx, ample())).counts == {"indexed": 3}
+    await assert_exact(ctx)
+    assert len(await chunks(ctx)) == 3
 
 
-async def test_a_chunk_edited_while_it_is_indexed_ends_as_it_is_now(notes: Deps) -> None:
+async def test_a_chunk_edited_while_it_is_indexed_ends_as_it_is_now(notes: Context) -> None:
     async def edit() -> None:
         edited = {"content": "Note 3, edited.", "pending": {"index": NOON}}
         await write(notes, f"chunks/{ODD.chunk_id}", edited)
@@ -120,7 +120,7 @@ async def test_a_chunk_edited_while_it_is_indexed_ends_as_it_is_now(notes: Deps)
     await assert_exact(notes)
 
 
-async def test_a_chunk_deleted_while_it_is_indexed_goes_at_once(notes: Deps) -> None:
+async def test_a_chunk_deleted_while_it_is_indexed_goes_at_once(notes: Context) -> None:
     async def delete() -> None:
         await save(notes, replace(NOTES, sections=NOTES.sections[:3] + NOTES.sections[4:]))
 
@@ -129,49 +129,49 @@ async def test_a_chunk_deleted_while_it_is_indexed_goes_at_once(notes: Deps) -> 
     await assert_exact(notes)
 
 
-async def test_a_chunk_that_comes_back_while_it_is_taken_out_stays(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    await save(deps, replace(BAKING, sections=()))
-    await index_with(meanwhile(deps, lambda: save(deps, BAKING)), deps, ample())
-    assert len(await chunks(deps)) == 3
-    await assert_exact(deps)
+async def test_a_chunk_that_comes_back_while_it_is_taken_out_stays(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    await save(ctx, replace(BAKING, sections=()))
+    await index_with(meanwhile(ctx, lambda: save(ctx, BAKING)), ctx, ample())
+    assert len(await chunks(ctx)) == 3
+    await assert_exact(ctx)
 
 
-async def test_a_second_run_finds_nothing_to_do(notes: Deps, backend: Backend) -> None:
+async def test_a_second_run_finds_nothing_to_do(notes: Context, app: App) -> None:
     await index(notes, ample())
     meter = Meter()
-    assert await index(backend.deps(Caller(), meter), ample()) == Report()
+    assert await index(app.context(Caller(), meter), ample()) == Report()
     # What waits, the analysis, the traces' long lists of words and of tags, extractions that went.
     assert (meter.documents_read, meter.documents_written) == (5, 0)
 
 
-async def test_a_source_with_a_new_title_is_known_by_it(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    await put_in(deps, replace(BAKING, title="Loaves"))
-    lists = await stored_lists(deps)
+async def test_a_source_with_a_new_title_is_known_by_it(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    await put_in(ctx, replace(BAKING, title="Loaves"))
+    lists = await stored_lists(ctx)
     assert lists["facets", Facet(Kind.SOURCE, "baking").id]["name"] == "Loaves"
-    await assert_exact(deps)
+    await assert_exact(ctx)
 
 
-async def test_a_tag_written_otherwise_is_known_as_it_is_written_now(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    await put_in(deps, replace(BAKING, tags=("FOOD",)))
-    assert (await stored_lists(deps))["facets", named(Kind.TAG, "food").id]["name"] == "FOOD"
+async def test_a_tag_written_otherwise_is_known_as_it_is_written_now(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    await put_in(ctx, replace(BAKING, tags=("FOOD",)))
+    assert (await stored_lists(ctx))["facets", named(Kind.TAG, "food").id]["name"] == "FOOD"
 
 
-async def test_a_card_is_a_facet_once_it_is_there(deps: Deps) -> None:
-    first, *_ = await put_in(deps, BAKING)
+async def test_a_card_is_a_facet_once_it_is_there(ctx: Context) -> None:
+    first, *_ = await put_in(ctx, BAKING)
     card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
-    await write(deps, f"chunks/{first.chunk_id}", card)
-    await index(deps, ample())
-    lists = await stored_lists(deps)
+    await write(ctx, f"chunks/{first.chunk_id}", card)
+    await index(ctx, ample())
+    lists = await stored_lists(ctx)
     assert {first.chunk_id} == lists["facets", HAS_CARD.id]["postings"].keys()
-    await assert_exact(deps)
+    await assert_exact(ctx)
 
 
-async def test_a_chunk_bears_itself_and_its_facets(deps: Deps) -> None:
-    first, *_ = await put_in(deps, replace(BAKING, sections=BAKING.sections[:1]))
-    found = (await chunks(deps))[first.chunk_id]["facets"]
+async def test_a_chunk_bears_itself_and_its_facets(ctx: Context) -> None:
+    first, *_ = await put_in(ctx, replace(BAKING, sections=BAKING.sections[:1]))
+    found = (await chunks(ctx))[first.chunk_id]["facets"]
     assert [f"id:{first.chunk_id}"] == found[:1]
     months = [name for name in found if name.startswith("month:")]
     expected = ["author:ida loaf", "category:books", *months, "source:baking"]
@@ -195,28 +195,28 @@ async def test_a_chunk_bears_itself_and_its_facets(deps: Deps) -> None:
         "a.b\\",
     ],
 )
-async def test_any_tag_is_indexed(deps: Deps, tag: str) -> None:
-    await save(deps, replace(BAKING, tags=(tag,), author=tag, category=tag, title=tag))
-    assert await index(deps, ample()) == Report(Counter(indexed=3))
-    await assert_exact(deps)
-    lists = await IndexLists(deps.database, KNOWLEDGE).read([], [named(Kind.TAG, tag)])
+async def test_any_tag_is_indexed(ctx: Context, tag: str) -> None:
+    await save(ctx, replace(BAKING, tags=(tag,), author=tag, category=tag, title=tag))
+    assert await index(ctx, ample()) == Report(Counter(indexed=3))
+    await assert_exact(ctx)
+    lists = await IndexLists(ctx.database, KNOWLEDGE).read([], [named(Kind.TAG, tag)])
     assert [3] * bool(tag.strip()) == [postings.df for postings in lists.facets.values()]
 
 
-async def test_a_chunk_without_any_term_is_indexed_by_its_facets_alone(deps: Deps) -> None:
-    await save(deps, Source("marks", "???", sections=(Section("!!!"),)))
-    assert await index(deps, ample()) == Report(Counter(indexed=1))
-    await assert_exact(deps)
-    assert {name for name, _ in await stored_lists(deps)} == {"facets"}
+async def test_a_chunk_without_any_term_is_indexed_by_its_facets_alone(ctx: Context) -> None:
+    await save(ctx, Source("marks", "???", sections=(Section("!!!"),)))
+    assert await index(ctx, ample()) == Report(Counter(indexed=1))
+    await assert_exact(ctx)
+    assert {name for name, _ in await stored_lists(ctx)} == {"facets"}
 
 
-async def test_a_word_of_any_length_is_indexed(deps: Deps) -> None:
-    await save(deps, Source("_long", "A", sections=(Section(f"{'𐐀' * 64} {'x' * 3_000}"),)))
-    assert (await index(deps, ample())).failures == []
-    await assert_exact(deps)
+async def test_a_word_of_any_length_is_indexed(ctx: Context) -> None:
+    await save(ctx, Source("_long", "A", sections=(Section(f"{'𐐀' * 64} {'x' * 3_000}"),)))
+    assert (await index(ctx, ample())).failures == []
+    await assert_exact(ctx)
 
 
-async def test_a_chunk_without_a_date_is_found_by_its_words(notes: Deps) -> None:
+async def test_a_chunk_without_a_date_is_found_by_its_words(notes: Context) -> None:
     await write(notes, f"chunks/{ODD.chunk_id}", {"dated_at": None})
     await index(notes, ample())
     lists = await stored_lists(notes)
@@ -225,14 +225,14 @@ async def test_a_chunk_without_a_date_is_found_by_its_words(notes: Deps) -> None
 
 
 async def test_a_document_that_is_no_chunk_is_parked_and_stops_none(
-    notes: Deps, backend: Backend
+    notes: Context, app: App
 ) -> None:
     await write(notes, "chunks/stray", {"pending": {"index": NOON}, "content": "Whatever."})
     reasons = []
     for turn in range(6):
         moment = NOON + timedelta(hours=turn)
-        later = Backend(backend.settings, clock=lambda moment=moment: moment)  # type: ignore[misc]
-        report = await index(later.deps(Caller(), Meter()), ample())
+        later = App(app.settings, clock=lambda moment=moment: moment)  # type: ignore[misc]
+        report = await index(later.context(Caller(), Meter()), ample())
         await later.aclose()
         assert report.counts == ({} if turn else {"indexed": 10})
         reasons += [failure.reason for failure in report.failures]
@@ -245,7 +245,7 @@ async def test_a_document_that_is_no_chunk_is_parked_and_stops_none(
     "fields", [{"tags": [7]}, {"dated_at": "yesterday"}, {"knowledge_card": "?"}, {"tries": None}]
 )
 async def test_a_chunk_with_a_field_of_the_wrong_kind_stops_no_other(
-    notes: Deps, fields: dict[str, Any]
+    notes: Context, fields: dict[str, Any]
 ) -> None:
     await write(notes, f"chunks/{ODD.chunk_id}", fields)
     report = await index(notes, ample())
@@ -254,7 +254,7 @@ async def test_a_chunk_with_a_field_of_the_wrong_kind_stops_no_other(
     assert await index(notes, ample()) == Report()
 
 
-async def test_a_chunk_that_the_database_refuses_stops_no_other(notes: Deps) -> None:
+async def test_a_chunk_that_the_database_refuses_stops_no_other(notes: Context) -> None:
     await write(notes, f"chunks/{ODD.chunk_id}", {"padding": "x" * 1_047_900})
     report = await index(notes, ample())
     assert report.counts == {"indexed": 9}
@@ -267,7 +267,7 @@ async def test_a_chunk_that_the_database_refuses_stops_no_other(notes: Deps) -> 
 
 
 async def test_a_database_that_refuses_everything_blames_no_chunk(
-    notes: Deps, monkeypatch: pytest.MonkeyPatch
+    notes: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Refused(Raced):
         async def apply(self, changes: Sequence[Change]) -> list[ListName]:
@@ -282,26 +282,24 @@ async def test_a_database_that_refuses_everything_blames_no_chunk(
         await index_with(Refused(notes.database), notes, ample())
 
 
-async def otherwise_analysed(deps: Deps) -> None:
+async def otherwise_analysed(ctx: Context) -> None:
     """Index what waits by the word "old" alone, as an earlier version might have."""
-    page = await Indexing(deps.database).pending(NOON, 100)
+    page = await Indexing(ctx.database).pending(NOON, 100)
     old = Indexed(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
-    await Indexing(deps.database).apply([Change(waiting, old) for waiting in page])
-    await Indexing(deps.database).stamp(ANALYSIS - 1)
+    await Indexing(ctx.database).apply([Change(waiting, old) for waiting in page])
+    await Indexing(ctx.database).stamp(ANALYSIS - 1)
 
 
-async def test_texts_analysed_in_another_way_are_indexed_anew(
-    notes: Deps, backend: Backend
-) -> None:
+async def test_texts_analysed_in_another_way_are_indexed_anew(notes: Context, app: App) -> None:
     await otherwise_analysed(notes)
     assert {("lexicon", "old"), ("lexicon", "note")} == (await stored_lists(notes)).keys()
     assert await index(notes, ample()) == Report(Counter(indexed=10))
     await assert_exact(notes)
     assert (await documents(notes, "meta"))["lexicon"]["analysis"] == ANALYSIS
-    assert await index(backend.deps(Caller(), Meter()), ample()) == Report()
+    assert await index(app.context(Caller(), Meter()), ample()) == Report()
 
 
-async def test_indexing_anew_that_was_stopped_is_completed(notes: Deps) -> None:
+async def test_indexing_anew_that_was_stopped_is_completed(notes: Context) -> None:
     await otherwise_analysed(notes)
     await index(notes, nothing())
     assert await waiting(notes) == 10
@@ -309,12 +307,12 @@ async def test_indexing_anew_that_was_stopped_is_completed(notes: Deps) -> None:
     await assert_exact(notes)
 
 
-async def test_chunks_too_large_for_a_commit_are_indexed_in_several(deps: Deps) -> None:
+async def test_chunks_too_large_for_a_commit_are_indexed_in_several(ctx: Context) -> None:
     tags = tuple(f"{number} {'王' * 1_000}" for number in range(6))
     sections = tuple(Section(f"Note {number}.") for number in range(PAGE + 20))
-    await save(deps, replace(NOTES, tags=tags, sections=sections))
-    assert await index(deps, ample()) == Report(Counter(indexed=PAGE + 20))
-    await assert_exact(deps)
+    await save(ctx, replace(NOTES, tags=tags, sections=sections))
+    assert await index(ctx, ample()) == Report(Counter(indexed=PAGE + 20))
+    await assert_exact(ctx)
 
 
 def change(number: int, terms: int) -> Change:
@@ -353,30 +351,30 @@ def test_nothing_to_change_is_no_commit() -> None:
     assert [] == list(commits([]))
 
 
-async def test_a_run_that_was_overtaken_indexes_no_more(notes: Deps, backend: Backend) -> None:
-    hours_later = Backend(backend.settings, clock=lambda: backend.clock() + timedelta(hours=1))
-    other = hours_later.deps(Caller(), Meter()).database
+async def test_a_run_that_was_overtaken_indexes_no_more(notes: Context, app: App) -> None:
+    hours_later = App(app.settings, clock=lambda: app.clock() + timedelta(hours=1))
+    other = hours_later.context(Caller(), Meter()).database
 
     async def overtaken() -> None:
         await Leases(other).acquire("index", 30, hours_later.clock)
 
-    async def run(deps: Deps, budget: Budget) -> Report:
-        return await index_with(meanwhile(deps, overtaken), deps, budget)
+    async def run(ctx: Context, budget: Budget) -> Report:
+        return await index_with(meanwhile(ctx, overtaken), ctx, budget)
 
     with pytest.raises(LeaseLost):
-        await run_job(replace(JOB, run=run), backend)
+        await run_job(replace(JOB, run=run), app)
     assert await waiting(notes) == 10
     assert await stored_lists(notes) == {}
     assert await leases(notes) == {"index"}
     await hours_later.aclose()
 
 
-async def test_a_run_without_time_indexes_nothing(notes: Deps) -> None:
+async def test_a_run_without_time_indexes_nothing(notes: Context) -> None:
     assert await index(notes, nothing()) == Report(finished=False)
     assert await waiting(notes) == 10
 
 
-async def test_progress_ends_at_what_was_announced(notes: Deps) -> None:
+async def test_progress_ends_at_what_was_announced(notes: Context) -> None:
     done: list[int] = []
     announced = await waiting(notes)
     await index(notes, Budget(math.inf, done.append))

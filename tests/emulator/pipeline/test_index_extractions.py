@@ -18,7 +18,7 @@ from tests.support.stored_documents import ample, documents
 if TYPE_CHECKING:
     from shared.extractions.model import Content
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -41,43 +41,43 @@ def of(chunk: Chunk, content: Content, *topics: str, duplicate_of: str | None = 
     )
 
 
-async def hang(deps: Deps, chunk: Chunk, *extractions: Extraction) -> None:
+async def hang(ctx: Context, chunk: Chunk, *extractions: Extraction) -> None:
     """Have these extractions hang on a chunk."""
     known = extracted(extractions)
-    await write(deps, f"chunks/{chunk.chunk_id}", {"extracted": known})
+    await write(ctx, f"chunks/{chunk.chunk_id}", {"extracted": known})
     for each in extractions:
-        await write(deps, f"extractions/{each.extraction_id}", {"quote": each.quote})
-    await deps.database.commit(topic_writes(deps.database, {}, known))
+        await write(ctx, f"extractions/{each.extraction_id}", {"quote": each.quote})
+    await ctx.database.commit(topic_writes(ctx.database, {}, known))
 
 
-async def counts(deps: Deps) -> dict[str, dict[str, int]]:
-    found = await documents(deps, "topics")
+async def counts(ctx: Context) -> dict[str, dict[str, int]]:
+    found = await documents(ctx, "topics")
     return {data["name"]: {**data["counts"], "all": data["total"]} for data in found.values()}
 
 
-async def test_extractions_and_their_counts_go_with_their_chunk(deps: Deps) -> None:
-    first, second = await put_in(deps, SAILING)
-    await hang(deps, first, of(first, REEF, "sailing", "weather"), of(first, GALE, "weather"))
-    await hang(deps, second, of(second, GALE, "weather"))
-    assert await counts(deps) == {
+async def test_extractions_and_their_counts_go_with_their_chunk(ctx: Context) -> None:
+    first, second = await put_in(ctx, SAILING)
+    await hang(ctx, first, of(first, REEF, "sailing", "weather"), of(first, GALE, "weather"))
+    await hang(ctx, second, of(second, GALE, "weather"))
+    assert await counts(ctx) == {
         "sailing": {"decision": 1, "all": 1},
         "weather": {"decision": 1, "warning": 2, "all": 3},
     }
     fewer = replace(SAILING, sections=SAILING.sections[1:])
-    await Ingestion(deps.database).save([in_chunks(fewer)], utc_now())
-    await index(deps, ample())
-    assert set(await documents(deps, "extractions")) == {f"warning-{second.chunk_id}"}
-    assert await counts(deps) == {
+    await Ingestion(ctx.database).save([in_chunks(fewer)], utc_now())
+    await index(ctx, ample())
+    assert set(await documents(ctx, "extractions")) == {f"warning-{second.chunk_id}"}
+    assert await counts(ctx) == {
         "sailing": {"decision": 0, "all": 0},
         "weather": {"decision": 0, "warning": 1, "all": 1},
     }
 
 
-async def test_what_no_list_shows_is_counted_nowhere_and_goes_too(deps: Deps) -> None:
-    first, *_ = await put_in(deps, BAKING)
-    await hang(deps, first, of(first, GALE, "weather", duplicate_of="another"))
-    assert await counts(deps) == {}
-    await Ingestion(deps.database).save([in_chunks(replace(BAKING, sections=()))], utc_now())
-    await index(deps, ample())
-    assert await documents(deps, "extractions") == {}
-    assert await counts(deps) == {}
+async def test_what_no_list_shows_is_counted_nowhere_and_goes_too(ctx: Context) -> None:
+    first, *_ = await put_in(ctx, BAKING)
+    await hang(ctx, first, of(first, GALE, "weather", duplicate_of="another"))
+    assert await counts(ctx) == {}
+    await Ingestion(ctx.database).save([in_chunks(replace(BAKING, sections=()))], utc_now())
+    await index(ctx, ample())
+    assert await documents(ctx, "extractions") == {}
+    assert await counts(ctx) == {}

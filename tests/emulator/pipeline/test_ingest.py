@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore import DocumentSnapshot
 
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -57,30 +57,32 @@ def highlights(*texts: str) -> list[dict[str, Any]]:
     return [{"id": place, "location": place, "text": text} for place, text in enumerate(texts)]
 
 
-async def ingested(deps: Deps) -> Report:
-    return await ingest(deps, ample())
+async def ingested(ctx: Context) -> Report:
+    return await ingest(ctx, ample())
 
 
-async def embedded(deps: Deps) -> None:
-    await ingested(deps)
-    await embed(deps, ample())
+async def embedded(ctx: Context) -> None:
+    await ingested(ctx)
+    await embed(ctx, ample())
 
 
-async def settled(deps: Deps) -> None:
+async def settled(ctx: Context) -> None:
     """Ingest, and let nothing wait any more, as when every job has run."""
-    await embedded(deps)
-    for chunk_id in await chunks(deps):
-        await deps.database.document("chunks", chunk_id).update({"pending": {}})
+    await embedded(ctx)
+    for chunk_id in await chunks(ctx):
+        await ctx.database.document("chunks", chunk_id).update({"pending": {}})
 
 
-async def chunk_snapshots(deps: Deps) -> dict[str, DocumentSnapshot[Any]]:
+async def chunk_snapshots(ctx: Context) -> dict[str, DocumentSnapshot[Any]]:
     """The chunks' documents, by what they say."""
-    found = await snapshots(deps, "chunks")
-    names = await chunks(deps)
+    found = await snapshots(ctx, "chunks")
+    names = await chunks(ctx)
     return {data["content"]: found[name] for name, data in names.items()}
 
 
-async def test_a_highlight_becomes_a_chunk_with_all_its_details(deps: Deps, tmp_path: Path) -> None:
+async def test_a_highlight_becomes_a_chunk_with_all_its_details(
+    ctx: Context, tmp_path: Path
+) -> None:
     highlight = {
         "id": 10,
         "text": REEF,
@@ -98,8 +100,8 @@ async def test_a_highlight_becomes_a_chunk_with_all_its_details(deps: Deps, tmp_
         "readwise_url": "https://readwise.io/bookreview/7",
     }
     export(tmp_path, book(**fields, title="Sails", highlights=[highlight]))
-    await ingested(deps)
-    ((chunk_id, data),) = (await documents(deps, "chunks")).items()
+    await ingested(ctx)
+    ((chunk_id, data),) = (await documents(ctx, "chunks")).items()
     assert chunk_id.startswith("readwise-7-")
     bookkeeping = {"content_hash", "fingerprint", "created_at", "updated_at"}
     assert {key: value for key, value in data.items() if key not in bookkeeping} == {
@@ -125,13 +127,15 @@ async def test_a_highlight_becomes_a_chunk_with_all_its_details(deps: Deps, tmp_
     }
 
 
-async def test_chunks_are_exact_slices_of_their_source_in_order(deps: Deps, tmp_path: Path) -> None:
+async def test_chunks_are_exact_slices_of_their_source_in_order(
+    ctx: Context, tmp_path: Path
+) -> None:
     paragraphs = (f"Paragraph {number} says \U0001f600 this. " * 40 for number in range(30))
     written(tmp_path, "long.md", "# Long\n\n" + "\n\n".join(paragraphs))
     export(tmp_path, book(highlights=highlights(REEF, DOUGH)))
     texts = {each.source_id: each.text for each in read(tmp_path) if isinstance(each, Source)}
-    await ingested(deps)
-    found = list((await chunks(deps)).values())
+    await ingested(ctx)
+    found = list((await chunks(ctx)).values())
     assert [texts[each["source_id"]][each["start"] : each["end"]] for each in found] == [
         each["content"] for each in found
     ]
@@ -143,25 +147,25 @@ async def test_chunks_are_exact_slices_of_their_source_in_order(deps: Deps, tmp_
 
 
 async def test_what_is_unchanged_costs_one_read_a_source_and_no_write(
-    backend: Backend, tmp_path: Path
+    app: App, tmp_path: Path
 ) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(40)]
     written(tmp_path, "notes.jsonl", lines(*records))
-    await ingested(backend.deps(Caller(), Meter()))
+    await ingested(app.context(Caller(), Meter()))
     meter = Meter()
-    report = await ingested(backend.deps(Caller(), meter))
+    report = await ingested(app.context(Caller(), meter))
     assert report.counts == {"read": 40}
     assert (meter.documents_read, meter.documents_written, meter.round_trips) == (41, 0, 3)
 
 
-async def test_an_edited_highlight_alone_is_embedded_anew(deps: Deps, tmp_path: Path) -> None:
+async def test_an_edited_highlight_alone_is_embedded_anew(ctx: Context, tmp_path: Path) -> None:
     export(tmp_path, book(highlights=highlights(REEF, DOUGH, TESTS)))
-    await embedded(deps)
-    before = await chunk_snapshots(deps)
+    await embedded(ctx)
+    before = await chunk_snapshots(ctx)
     edited = DOUGH.replace("well", "long")
     export(tmp_path, book(highlights=highlights(REEF, edited, TESTS)))
-    report = await ingested(deps)
-    after = await chunk_snapshots(deps)
+    report = await ingested(ctx)
+    after = await chunk_snapshots(ctx)
     assert report.counts == {"read": 1, "sources": 1, "created": 1, "deleted": 1}
     assert set(after) == {REEF, edited, TESTS}
     assert set(after[edited].get("pending")) == set(AT_FIRST)
@@ -169,13 +173,13 @@ async def test_an_edited_highlight_alone_is_embedded_anew(deps: Deps, tmp_path: 
         assert before[text].update_time == after[text].update_time
 
 
-async def test_chunks_that_an_edit_moves_keep_their_vectors(deps: Deps, tmp_path: Path) -> None:
+async def test_chunks_that_an_edit_moves_keep_their_vectors(ctx: Context, tmp_path: Path) -> None:
     export(tmp_path, book(highlights=highlights(REEF, TESTS)))
-    await settled(deps)
-    before = await chunks_by_content(deps)
+    await settled(ctx)
+    before = await chunks_by_content(ctx)
     export(tmp_path, book(highlights=highlights("Something new.", REEF, TESTS)))
-    await ingested(deps)
-    after = await chunks_by_content(deps)
+    await ingested(ctx)
+    after = await chunks_by_content(ctx)
     assert [after[text]["position"] for text in (REEF, TESTS)] == [2, 3]
     for text in (REEF, TESTS):
         assert after[text]["start"] == before[text]["start"] + len("Something new.\n\n")
@@ -183,13 +187,15 @@ async def test_chunks_that_an_edit_moves_keep_their_vectors(deps: Deps, tmp_path
         assert set(after[text]["pending"]) == {"index"}
 
 
-async def test_a_changed_title_is_embedded_anew_with_all_chunks(deps: Deps, tmp_path: Path) -> None:
+async def test_a_changed_title_is_embedded_anew_with_all_chunks(
+    ctx: Context, tmp_path: Path
+) -> None:
     export(tmp_path, book(highlights=highlights(REEF, DOUGH)), book(user_book_id=8))
-    await settled(deps)
+    await settled(ctx)
     changed = book(title="Walden Pond", highlights=highlights(REEF, DOUGH))
     export(tmp_path, changed, book(user_book_id=8))
-    assert (await ingested(deps)).counts == {"read": 2, "sources": 1, "updated": 2}
-    after = await chunks_by_content(deps)
+    assert (await ingested(ctx)).counts == {"read": 2, "sources": 1, "updated": 2}
+    after = await chunks_by_content(ctx)
     assert {text: (each["title"], set(each["pending"])) for text, each in after.items()} == {
         REEF: ("Walden Pond", {"embed", "index"}),
         DOUGH: ("Walden Pond", {"embed", "index"}),
@@ -198,101 +204,101 @@ async def test_a_changed_title_is_embedded_anew_with_all_chunks(deps: Deps, tmp_
 
 
 async def test_changed_tags_are_indexed_and_nothing_is_embedded_anew(
-    deps: Deps, tmp_path: Path
+    ctx: Context, tmp_path: Path
 ) -> None:
     export(tmp_path, book(highlights=highlights(REEF)))
-    await settled(deps)
-    before = await chunks_by_content(deps)
+    await settled(ctx)
+    before = await chunks_by_content(ctx)
     export(tmp_path, book(book_tags=[{"name": "new"}], highlights=highlights(REEF)))
-    assert (await ingested(deps)).counts == {"read": 1, "sources": 1, "updated": 1}
-    after = await chunks_by_content(deps)
+    assert (await ingested(ctx)).counts == {"read": 1, "sources": 1, "updated": 1}
+    after = await chunks_by_content(ctx)
     assert (after[REEF]["tags"], set(after[REEF]["pending"])) == (["new"], {"index"})
     assert after[REEF]["embedding"] == before[REEF]["embedding"]
 
 
-async def test_a_chunk_gone_from_its_source_is_deleted(deps: Deps, tmp_path: Path) -> None:
+async def test_a_chunk_gone_from_its_source_is_deleted(ctx: Context, tmp_path: Path) -> None:
     export(tmp_path, book(highlights=highlights(REEF, DOUGH, TESTS)))
-    await ingested(deps)
+    await ingested(ctx)
     export(tmp_path, book(highlights=highlights(REEF)))
-    assert (await ingested(deps)).counts["deleted"] == 2
-    assert set(await chunks_by_content(deps)) == {REEF}
-    assert (await documents(deps, "sources"))["readwise-7"]["chunk_count"] == 1
+    assert (await ingested(ctx)).counts["deleted"] == 2
+    assert set(await chunks_by_content(ctx)) == {REEF}
+    assert (await documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 1
 
 
-async def test_a_deleted_book_goes_with_its_chunks(deps: Deps, tmp_path: Path) -> None:
+async def test_a_deleted_book_goes_with_its_chunks(ctx: Context, tmp_path: Path) -> None:
     export(tmp_path, book(highlights=highlights(REEF, DOUGH)), book(user_book_id=8))
-    await ingested(deps)
+    await ingested(ctx)
     export(tmp_path, book(is_deleted=True, highlights=[]), book(user_book_id=8))
-    await ingested(deps)
-    assert set(await documents(deps, "sources")) == {"readwise-8"}
-    assert set(await chunks_by_content(deps)) == {"Simplify."}
-    assert len(await tombstones(deps)) == 2
+    await ingested(ctx)
+    assert set(await documents(ctx, "sources")) == {"readwise-8"}
+    assert set(await chunks_by_content(ctx)) == {"Simplify."}
+    assert len(await tombstones(ctx)) == 2
 
 
-async def test_a_deleted_book_costs_no_write_once_it_is_gone(
-    backend: Backend, tmp_path: Path
-) -> None:
+async def test_a_deleted_book_costs_no_write_once_it_is_gone(app: App, tmp_path: Path) -> None:
     export(tmp_path, book())
-    await ingested(backend.deps(Caller(), Meter()))
+    await ingested(app.context(Caller(), Meter()))
     export(tmp_path, book(is_deleted=True))
-    await ingested(backend.deps(Caller(), Meter()))
+    await ingested(app.context(Caller(), Meter()))
     meter = Meter()
-    report = await ingested(backend.deps(Caller(), meter))
+    report = await ingested(app.context(Caller(), meter))
     assert (report.counts, meter.documents_written) == ({"read": 1}, 0)
 
 
-async def test_a_file_that_is_gone_leaves_what_was_read_of_it(deps: Deps, tmp_path: Path) -> None:
+async def test_a_file_that_is_gone_leaves_what_was_read_of_it(ctx: Context, tmp_path: Path) -> None:
     gone = written(tmp_path, "gone.md", REEF)
     written(tmp_path, "note.md", DOUGH)
-    await ingested(deps)
+    await ingested(ctx)
     gone.unlink()
-    await ingested(deps)
-    assert set(await chunks_by_content(deps)) == {REEF, DOUGH}
+    await ingested(ctx)
+    assert set(await chunks_by_content(ctx)) == {REEF, DOUGH}
 
 
-async def test_the_same_words_twice_are_two_chunks(deps: Deps, tmp_path: Path) -> None:
+async def test_the_same_words_twice_are_two_chunks(ctx: Context, tmp_path: Path) -> None:
     export(tmp_path, book(highlights=highlights(REEF, DOUGH, REEF)))
-    await ingested(deps)
-    found = (await chunks(deps)).values()
+    await ingested(ctx)
+    found = (await chunks(ctx)).values()
     assert sorted(each["content"] for each in found) == [DOUGH, REEF, REEF]
     assert sorted(each["position"] for each in found) == [1, 2, 3]
 
 
-async def test_a_book_larger_than_one_commit_goes_in_whole(deps: Deps, tmp_path: Path) -> None:
+async def test_a_book_larger_than_one_commit_goes_in_whole(ctx: Context, tmp_path: Path) -> None:
     many = [f"Highlight {number}." for number in range(450)]
     export(tmp_path, book(highlights=highlights(*many)))
-    assert (await ingested(deps)).counts == {"read": 1, "sources": 1, "created": 450}
-    assert set(await chunks_by_content(deps)) == set(many)
-    assert (await documents(deps, "sources"))["readwise-7"]["chunk_count"] == 450
+    assert (await ingested(ctx)).counts == {"read": 1, "sources": 1, "created": 450}
+    assert set(await chunks_by_content(ctx)) == set(many)
+    assert (await documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 450
 
 
-async def test_what_is_broken_is_reported_and_the_rest_goes_in(deps: Deps, tmp_path: Path) -> None:
+async def test_what_is_broken_is_reported_and_the_rest_goes_in(
+    ctx: Context, tmp_path: Path
+) -> None:
     written(tmp_path, "a.md", REEF)
     written(tmp_path, "b.md", b"caf\xe9")
     export(tmp_path, book(highlights=None), book(user_book_id=8))
-    report = await ingested(deps)
+    report = await ingested(ctx)
     assert report.failures == [
         Failure("b.md", "is not UTF-8: byte 0xe9 at position 3; save it as UTF-8"),
         Failure("export.json: Walden", "has no `highlights`"),
     ]
     assert (report.finished, report.counts["read"]) == (True, 2)
-    assert set(await chunks_by_content(deps)) == {REEF, "Simplify."}
+    assert set(await chunks_by_content(ctx)) == {REEF, "Simplify."}
 
 
-async def test_what_went_in_but_for_a_part_is_a_warning(deps: Deps, tmp_path: Path) -> None:
+async def test_what_went_in_but_for_a_part_is_a_warning(ctx: Context, tmp_path: Path) -> None:
     written(tmp_path, "a.md", f"---\ndate: soon\n---\n{REEF}")
     export(tmp_path, book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
-    report = await ingested(deps)
+    report = await ingested(ctx)
     reason = "is not an ISO 8601 date such as 2024-05-31; kept without it"
     assert report.failures == []
     assert report.warnings == [
         Failure("a.md", f"line 2: date: “soon” {reason}"),
         Failure("export.json: Walden", f"highlights.0.highlighted_at: “later” {reason}"),
     ]
-    assert set(await chunks_by_content(deps)) == {REEF, DOUGH}
+    assert set(await chunks_by_content(ctx)) == {REEF, DOUGH}
 
 
-async def test_what_is_not_read_is_counted_by_its_kind(deps: Deps, tmp_path: Path) -> None:
+async def test_what_is_not_read_is_counted_by_its_kind(ctx: Context, tmp_path: Path) -> None:
     names = [
         "a.pdf",
         "b.PDF",
@@ -305,72 +311,74 @@ async def test_what_is_not_read_is_counted_by_its_kind(deps: Deps, tmp_path: Pat
     ]
     for name in [*names, ".hidden.pdf", ".obsidian/plugins/f.css"]:
         written(tmp_path, name, REEF)
-    report = await ingested(deps)
+    report = await ingested(ctx)
     assert report.note == "Not read: 3 .pdf, 2 .csv, 2 without an ending."
     assert (report.counts["read"], report.failures) == (1, [])
 
 
-async def test_where_readwise_is_followed_no_book_is_warned_of(deps: Deps, tmp_path: Path) -> None:
+async def test_where_readwise_is_followed_no_book_is_warned_of(
+    ctx: Context, tmp_path: Path
+) -> None:
     written(tmp_path, "note.md", REEF)
     export(tmp_path, book(highlights=[{"text": DOUGH, "highlighted_at": "later"}]))
     token = {"readwise_token": SecretStr("of-nobody")}
-    deps = replace(deps, settings=deps.settings.model_copy(update=token))
+    ctx = replace(ctx, settings=ctx.settings.model_copy(update=token))
     report = Report()
-    await read_path(str(tmp_path), deps, ample(), report)
+    await read_path(str(tmp_path), ctx, ample(), report)
     assert (report.counts["read"], report.warnings) == (1, [])
 
 
 async def test_what_no_database_takes_is_reported_and_the_rest_goes_in(
-    deps: Deps, tmp_path: Path
+    ctx: Context, tmp_path: Path
 ) -> None:
     line = {"id": "1", "author": "a" * 1_100_000, "text": DOUGH}
     written(tmp_path, "a.jsonl", lines(line))
     written(tmp_path, "b.md", REEF)
-    report = await ingested(deps)
+    report = await ingested(ctx)
     assert [failure.name for failure in report.failures] == ["a.jsonl line 1"]
-    assert set(await chunks_by_content(deps)) == {REEF}
+    assert set(await chunks_by_content(ctx)) == {REEF}
 
 
-async def test_many_long_tags_do_not_make_a_commit_too_large(deps: Deps, tmp_path: Path) -> None:
+async def test_many_long_tags_do_not_make_a_commit_too_large(ctx: Context, tmp_path: Path) -> None:
     tags = [f"{number} {'t' * 1000}" for number in range(40)]
     many = [f"Highlight {number}." for number in range(150)]
     export(tmp_path, book(book_tags=tags, highlights=highlights(*many)))
     async with asyncio.timeout(120):  # Firestore's client tries a refused commit for a minute
-        await ingested(deps)
-    assert set(await chunks_by_content(deps)) == set(many)
+        await ingested(ctx)
+    assert set(await chunks_by_content(ctx)) == set(many)
 
 
 async def test_a_run_without_time_writes_nothing_and_is_completed(
-    deps: Deps, tmp_path: Path
+    ctx: Context, tmp_path: Path
 ) -> None:
     written(tmp_path, "note.md", REEF)
-    assert await ingest(deps, nothing()) == Report(finished=False)
-    assert await documents(deps, "chunks") == {}
-    assert (await ingested(deps)).finished
-    assert set(await chunks_by_content(deps)) == {REEF}
+    assert await ingest(ctx, nothing()) == Report(finished=False)
+    assert await documents(ctx, "chunks") == {}
+    assert (await ingested(ctx)).finished
+    assert set(await chunks_by_content(ctx)) == {REEF}
 
 
-async def test_a_run_whose_time_ends_keeps_what_it_did(deps: Deps, tmp_path: Path) -> None:
+async def test_a_run_whose_time_ends_keeps_what_it_did(ctx: Context, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(40)]
     written(tmp_path, "notes.jsonl", lines(*records))
-    report = await ingest(deps, one_step())
+    report = await ingest(ctx, one_step())
     assert (report.finished, report.counts["created"]) == (False, 30)
-    assert (await ingested(deps)).counts == {"read": 40, "sources": 10, "created": 10}
-    assert len(await documents(deps, "sources")) == 40
+    assert (await ingested(ctx)).counts == {"read": 40, "sources": 10, "created": 10}
+    assert len(await documents(ctx, "sources")) == 40
 
 
-async def test_progress_ends_at_what_was_announced(deps: Deps, tmp_path: Path) -> None:
+async def test_progress_ends_at_what_was_announced(ctx: Context, tmp_path: Path) -> None:
     records = [{"id": str(number), "text": f"Note {number}."} for number in range(35)]
     written(tmp_path, "notes.jsonl", lines(*records))
     written(tmp_path, "broken.md", "")
     done: list[int] = []
-    await ingest(deps, Budget(ample().deadline, done.append))
+    await ingest(ctx, Budget(ample().deadline, done.append))
     assert done == [30, 5]
-    assert await readable(deps) == 35
+    assert await readable(ctx) == 35
 
 
-async def test_without_a_path_there_is_nothing_to_ingest(backend: Backend, project: str) -> None:
+async def test_without_a_path_there_is_nothing_to_ingest(app: App, project: str) -> None:
     settings = Settings(google_cloud_project=project)
-    deps = replace(backend.deps(Caller(), Meter()), settings=settings)
+    ctx = replace(app.context(Caller(), Meter()), settings=settings)
     with pytest.raises(InvalidInput, match="set INGEST_PATH"):
-        await ingested(deps)
+        await ingested(ctx)

@@ -14,7 +14,7 @@ from functions.jobs.ingest.job import ingest, readable
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Failure, Report
 from tests.support.fakes.cloud_storage import FakeCloudStorage, Fault, Operation
 from tests.support.readwise_runs import followed, standing, texts
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -77,12 +77,12 @@ def records(**texts: str) -> str:
     return lines(*({"id": name, "text": text} for name, text in texts.items()))
 
 
-async def held(deps: Deps) -> list[str]:
+async def held(ctx: Context) -> list[str]:
     """What the base says, in all."""
-    return sorted(each["content"] for each in (await chunks(deps)).values())
+    return sorted(each["content"] for each in (await chunks(ctx)).values())
 
 
-async def test_files_of_every_kind_go_in(backend: Backend, deps: Deps, storage: Storage) -> None:
+async def test_files_of_every_kind_go_in(app: App, ctx: Context, storage: Storage) -> None:
     put(storage, "a.md", f"# Sails\n\n{REEF}")
     put(storage, "deep/er/b.txt", DOUGH)
     put(storage, "c.jsonl", records(x="One.", y="Two."))
@@ -90,15 +90,15 @@ async def test_files_of_every_kind_go_in(backend: Backend, deps: Deps, storage: 
     for name in ("e.pdf", ".hidden.md", ".git/f.md", "empty/"):
         put(storage, name, "Not read.")
     storage.put(BUCKET, "notes-2024/g.md", "Of another folder.")
-    report = await followed(backend)
+    report = await followed(app)
     counts = Counter({"sources": 5, "created": 5, "read": 5})
     assert Report(counts, note="Not read: 1 .pdf.") == report
-    assert [f"# Sails\n\n{REEF}", DOUGH, "One.", "Three.", "Two."] == await held(deps)
+    assert [f"# Sails\n\n{REEF}", DOUGH, "One.", "Three.", "Two."] == await held(ctx)
     assert storage.calls["download"] == 4
 
 
 async def test_the_same_folder_on_disk_or_in_a_bucket_is_the_same_base(
-    backend: Backend, deps: Deps, storage: Storage, project: str, tmp_path: Path
+    app: App, ctx: Context, storage: Storage, project: str, tmp_path: Path
 ) -> None:
     dated = f"---\ndate: 2024-05-31\n---\n{REEF}"
     record = {"id": "x", "text": "One.", "date": "2024-05-31"}
@@ -106,38 +106,36 @@ async def test_the_same_folder_on_disk_or_in_a_bucket_is_the_same_base(
     for name, content in notes.items():
         put(storage, name, content)
         written(tmp_path / "notes", name, content)
-    await followed(backend)
+    await followed(app)
     settings = Settings(google_cloud_project=f"{project}-disk", ingest_path=f"{tmp_path}/notes")
-    by_path = Backend(settings)
+    by_path = App(settings)
     await followed(by_path)
-    assert await standing(by_path.deps(Caller(), Meter())) == await standing(deps)
+    assert await standing(by_path.context(Caller(), Meter())) == await standing(ctx)
     await by_path.aclose()
 
 
 async def test_a_run_with_nothing_new_costs_one_read_and_a_listing(
-    backend: Backend, storage: Storage
+    app: App, storage: Storage
 ) -> None:
     for number in range(40):
         put(storage, f"{number}.md", f"Note {number}.")
-    await followed(backend)
+    await followed(app)
     storage.calls.clear()
     meter = Meter()
-    assert Report() == await followed(backend, meter)
+    assert Report() == await followed(app, meter)
     assert (meter.documents_read, meter.documents_written) == (1, 0)
     assert (14, 0) == (storage.calls["list"], storage.calls["download"])
 
 
-async def test_one_new_file_costs_a_few_reads(
-    backend: Backend, deps: Deps, storage: Storage
-) -> None:
+async def test_one_new_file_costs_a_few_reads(app: App, ctx: Context, storage: Storage) -> None:
     for number in range(40):
         put(storage, f"{number}.md", f"Note {number}.")
-    await followed(backend)
+    await followed(app)
     put(storage, "new.md", REEF)
     storage.calls.clear()
     meter = Meter()
-    await followed(backend, meter)
-    assert REEF in await held(deps)
+    await followed(app, meter)
+    assert REEF in await held(ctx)
     # What is known, and the shard; the source, and its chunks, of which there are none.
     assert meter.documents_read == 4
     # What is about to be, twice two documents, of which one goes; a source and a chunk; what is.
@@ -146,94 +144,94 @@ async def test_one_new_file_costs_a_few_reads(
 
 
 async def test_an_edit_is_followed_and_other_files_are_not_read_again(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.md", REEF)
     put(storage, "b.md", DOUGH)
-    await followed(backend)
+    await followed(app)
     put(storage, "b.md", TESTS)
     storage.calls.clear()
-    assert (await followed(backend)).counts["read"] == 1
-    assert [TESTS, REEF] == await held(deps)
+    assert (await followed(app)).counts["read"] == 1
+    assert [TESTS, REEF] == await held(ctx)
     assert storage.calls["download"] == 1
 
 
 async def test_what_is_gone_from_the_prefix_is_deleted(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.md", REEF)
     put(storage, "b.md", DOUGH)
     put(storage, "c.jsonl", records(x="One.", y="Two."))
-    await followed(backend)
+    await followed(app)
     remove(storage, "b.md")
     remove(storage, "c.jsonl")
-    assert (await followed(backend)).failures == []
-    assert [REEF] == await held(deps)
-    assert len(await documents(deps, "sources")) == 1
+    assert (await followed(app)).failures == []
+    assert [REEF] == await held(ctx)
+    assert len(await documents(ctx, "sources")) == 1
     put(storage, "b.md", DOUGH)
-    await followed(backend)
-    assert [DOUGH, REEF] == await held(deps)
+    await followed(app)
+    assert [DOUGH, REEF] == await held(ctx)
 
 
 async def test_a_record_gone_from_its_file_is_deleted(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "c.jsonl", records(x="One.", y="Two."))
-    await followed(backend)
+    await followed(app)
     put(storage, "c.jsonl", records(y="Two.", z="Three."))
-    await followed(backend)
-    assert ["Three.", "Two."] == await held(deps)
+    await followed(app)
+    assert ["Three.", "Two."] == await held(ctx)
 
 
 async def test_a_book_that_an_export_calls_deleted_goes(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     book = '{"user_book_id": %d, "is_deleted": %s, "highlights": [{"id": 1, "text": "Book %d."}]}'
     put(storage, "d.json", f"[{book % (7, 'false', 7)}, {book % (8, 'false', 8)}]")
-    await followed(backend)
+    await followed(app)
     put(storage, "d.json", f"[{book % (7, 'true', 7)}, {book % (8, 'false', 8)}]")
-    await followed(backend)
-    assert ["Book 8."] == await held(deps)
+    await followed(app)
+    assert ["Book 8."] == await held(ctx)
 
 
 async def test_a_prefix_that_is_suddenly_empty_deletes_nothing(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.md", REEF)
-    await followed(backend)
+    await followed(app)
     remove(storage, "a.md")
     reason = "is empty all at once; to have all that came of it deleted, put any file there"
-    assert [Failure(ADDRESS, reason)] == (await followed(backend)).failures
-    assert [REEF] == await held(deps)
+    assert [Failure(ADDRESS, reason)] == (await followed(app)).failures
+    assert [REEF] == await held(ctx)
     put(storage, "meant.keep", "")
-    assert (await followed(backend)).failures == []
-    assert [] == await held(deps)
+    assert (await followed(app)).failures == []
+    assert [] == await held(ctx)
 
 
-async def test_an_empty_prefix_is_nothing_to_ingest(backend: Backend) -> None:
-    assert Report() == await followed(backend)
+async def test_an_empty_prefix_is_nothing_to_ingest(app: App) -> None:
+    assert Report() == await followed(app)
 
 
 async def test_what_goes_in_but_for_a_part_is_a_warning_once(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.md", f"---\ndate: soon\n---\n{REEF}")
     reason = "line 2: date: “soon” is not an ISO 8601 date such as 2024-05-31; kept without it"
-    report = await followed(backend)
+    report = await followed(app)
     assert report.warnings == [Failure(f"{ADDRESS}/a.md", reason)]
-    assert (report.failures, await held(deps)) == ([], [REEF])
-    assert (await followed(backend)).warnings == []
+    assert (report.failures, await held(ctx)) == ([], [REEF])
+    assert (await followed(app)).warnings == []
 
 
-async def test_objects_of_other_kinds_are_counted(backend: Backend, storage: Storage) -> None:
+async def test_objects_of_other_kinds_are_counted(app: App, storage: Storage) -> None:
     for name in ("a.md", "b.pdf", "x/c.PDF", "d.csv", ".hidden.pdf", "x/"):
         put(storage, name, REEF)
-    report = await followed(backend)
+    report = await followed(app)
     assert (report.counts["read"], report.note) == (1, "Not read: 2 .pdf, 1 .csv.")
 
 
 async def test_a_broken_file_is_reported_once_and_the_others_go_in(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.md", REEF)
     put(storage, "b.md", b"caf\xe9")
@@ -245,163 +243,163 @@ async def test_a_broken_file_is_reported_once_and_the_others_go_in(
             "is not JSON: Expecting property name enclosed in double quotes (column 2)",
         ),
     }
-    report = await followed(backend)
+    report = await followed(app)
     assert expected == {(each.name, each.reason) for each in report.failures}
-    assert ["One.", REEF] == await held(deps)
-    assert Report() == await followed(backend)
+    assert ["One.", REEF] == await held(ctx)
+    assert Report() == await followed(app)
 
 
 async def test_a_file_in_which_something_broke_deletes_nothing(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.md", REEF)
     put(storage, "c.jsonl", records(x="One.", y="Two."))
-    await followed(backend)
+    await followed(app)
     put(storage, "a.md", b"caf\xe9")
     put(storage, "c.jsonl", records(z="Three.") + "{broken\n")
-    await followed(backend)
-    assert ["One.", REEF, "Three.", "Two."] == await held(deps)
+    await followed(app)
+    assert ["One.", REEF, "Three.", "Two."] == await held(ctx)
     put(storage, "c.jsonl", records(z="Three."))
     remove(storage, "a.md")
-    await followed(backend)
-    assert ["Three."] == await held(deps)
+    await followed(app)
+    assert ["Three."] == await held(ctx)
 
 
 async def test_a_record_of_two_files_is_what_the_one_read_last_says(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "old.jsonl", records(x="One."))
-    await followed(backend)
+    await followed(app)
     put(storage, "new.jsonl", records(x="Two.", y="Three."))
     reason = (
         "holds a record of old.jsonl too, and was read later: its text counts; keep one of them"
     )
-    assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (await followed(backend)).warnings
-    assert ["Three.", "Two."] == await held(deps)
-    assert Report() == await followed(backend)
+    assert [Failure(f"{ADDRESS}/new.jsonl", reason)] == (await followed(app)).warnings
+    assert ["Three.", "Two."] == await held(ctx)
+    assert Report() == await followed(app)
     remove(storage, "new.jsonl")
-    await followed(backend)
-    assert ["Two."] == await held(deps)
-    await followed(backend)  # the file that is left is read again, and its text comes back
-    assert ["One."] == await held(deps)
+    await followed(app)
+    assert ["Two."] == await held(ctx)
+    await followed(app)  # the file that is left is read again, and its text comes back
+    assert ["One."] == await held(ctx)
     remove(storage, "old.jsonl")
     put(storage, "other.md", REEF)
-    await followed(backend)
-    assert [REEF] == await held(deps)
+    await followed(app)
+    assert [REEF] == await held(ctx)
 
 
 async def test_a_record_that_several_new_files_hold_goes_with_the_last_of_them(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     names = [f"{number}.jsonl" for number in range(5)]
     for name in names:
         put(storage, name, records(x=f"As {name} says.", **{name: name}))
-    report = await followed(backend)
+    report = await followed(app)
     assert 10 == len(report.warnings)  # each says which of the others was read before
-    [text] = set(await held(deps)) - set(names)
-    assert Report() == await followed(backend)
+    [text] = set(await held(ctx)) - set(names)
+    assert Report() == await followed(app)
     for name in names:
         assert text.startswith("As ")
         remove(storage, name)
         put(storage, "other.md", REEF)
-        await followed(backend)
-        await followed(backend)
+        await followed(app)
+        await followed(app)
         left = names[names.index(name) + 1 :]
         texts = {f"As {other} says." for other in left}
-        assert bool(left) == bool(texts.intersection(await held(deps)))
-    assert [REEF] == await held(deps)
+        assert bool(left) == bool(texts.intersection(await held(ctx)))
+    assert [REEF] == await held(ctx)
 
 
 async def test_a_record_that_an_edited_file_gives_up_stays_for_another(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.jsonl", records(x="One."))
-    await followed(backend)
+    await followed(app)
     put(storage, "b.jsonl", records(x="Two.", y="Three."))
-    await followed(backend)
+    await followed(app)
     put(storage, "b.jsonl", records(y="Three."))
     for _ in range(2):
-        await followed(backend)
-    assert ["One.", "Three."] == await held(deps)
-    assert Report() == await followed(backend)
+        await followed(app)
+    assert ["One.", "Three."] == await held(ctx)
+    assert Report() == await followed(app)
 
 
 async def test_a_file_that_is_renamed_keeps_its_records(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "old.jsonl", records(x="One.", y="Two."))
-    await followed(backend)
+    await followed(app)
     remove(storage, "old.jsonl")
     put(storage, "new.jsonl", records(x="One.", y="Two."))
-    report = await followed(backend)
+    report = await followed(app)
     assert Report(Counter({"read": 2})) == report
-    assert ["One.", "Two."] == await held(deps)
+    assert ["One.", "Two."] == await held(ctx)
     remove(storage, "new.jsonl")
     put(storage, "other.md", REEF)
-    await followed(backend)
-    assert [REEF] == await held(deps)
+    await followed(app)
+    assert [REEF] == await held(ctx)
 
 
 async def test_a_record_that_moves_to_another_file_stays(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     names = [f"{number}.jsonl" for number in range(6)]
     for name in names:
         put(storage, name, records(**{name: name}))
-    await followed(backend)
+    await followed(app)
     for name, other in zip(names, [*names[1:], names[0]], strict=True):
         put(storage, name, records(**{other: other}))
-    assert (await followed(backend)).failures == []
-    assert names == await held(deps)
-    assert Report() == await followed(backend)
+    assert (await followed(app)).failures == []
+    assert names == await held(ctx)
+    assert Report() == await followed(app)
 
 
 async def test_a_file_changed_while_it_is_read_is_read_by_the_next_run(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     put(storage, "a.md", REEF)
     put(storage, "b.md", DOUGH)
     storage.before["download"] = lambda: put(storage, "b.md", TESTS)
-    assert (await followed(backend)).failures == []
-    assert [REEF] == await held(deps)
-    await followed(backend)
-    assert [TESTS, REEF] == await held(deps)
+    assert (await followed(app)).failures == []
+    assert [REEF] == await held(ctx)
+    await followed(app)
+    assert [TESTS, REEF] == await held(ctx)
 
 
 async def test_a_run_whose_time_ends_is_completed_by_the_next(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     for number in range(70):
         put(storage, f"{number}.md", f"Note {number}.")
-    report = await ingest(deps, one_step())
+    report = await ingest(ctx, one_step())
     assert (report.finished, report.counts["read"]) == (False, 30)
-    assert (await followed(backend)).counts == {"read": 40, "sources": 40, "created": 40}
-    assert len(await held(deps)) == 70
-    assert Report() == await followed(backend)
+    assert (await followed(app)).counts == {"read": 40, "sources": 40, "created": 40}
+    assert len(await held(ctx)) == 70
+    assert Report() == await followed(app)
 
 
-async def test_a_run_without_time_lists_nothing(deps: Deps, storage: Storage) -> None:
-    assert Report(finished=False) == await ingest(deps, nothing())
+async def test_a_run_without_time_lists_nothing(ctx: Context, storage: Storage) -> None:
+    assert Report(finished=False) == await ingest(ctx, nothing())
     assert {} == storage.calls
 
 
 async def test_where_readwise_is_followed_its_exports_are_left_alone(
-    backend: Backend, deps: Deps, storage: Storage
+    app: App, ctx: Context, storage: Storage
 ) -> None:
     """Neither does an old one bring back what was edited, nor its deletion delete a book."""
     put(storage, "a.md", REEF)
     put(storage, "d.json", '[{"user_book_id": 7, "highlights": [{"id": 1, "text": "Three."}]}]')
-    await followed(backend)
+    await followed(app)
     token = {"readwise_token": SecretStr("of-another"), "readwise_url": "http://127.0.0.1:9"}
     remove(storage, "d.json")
     put(storage, "e.json", '[{"user_book_id": 8, "highlights": [{"id": 2, "text": "Four."}]}]')
-    settings = backend.settings.model_copy(update=token)
-    with_token = replace(backend.deps(Caller(), Meter()), settings=settings)
+    settings = app.settings.model_copy(update=token)
+    with_token = replace(app.context(Caller(), Meter()), settings=settings)
     report = Report()
     await follow_bucket(ADDRESS, with_token, ample(), report)
     assert report.failures == []
-    assert {"readwise-7"} == {name for name in await texts(deps) if name.startswith("readwise")}
+    assert {"readwise-7"} == {name for name in await texts(ctx) if name.startswith("readwise")}
 
 
-async def test_a_bucket_of_unknown_size_announces_no_total(deps: Deps) -> None:
-    assert await readable(deps) == 0
+async def test_a_bucket_of_unknown_size_announces_no_total(ctx: Context) -> None:
+    assert await readable(ctx) == 0

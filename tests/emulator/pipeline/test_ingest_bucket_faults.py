@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("sleepless")]
 
@@ -51,9 +51,9 @@ def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG0
     return Settings(google_cloud_project=project, ingest_bucket=ADDRESS)
 
 
-async def held(deps: Deps) -> list[str]:
+async def held(ctx: Context) -> list[str]:
     """What the base says, in all."""
-    return sorted(each["content"] for each in (await chunks(deps)).values())
+    return sorted(each["content"] for each in (await chunks(ctx)).values())
 
 
 async def downloaded(path: Path, **seconds: float) -> str:
@@ -92,53 +92,51 @@ async def test_what_does_not_pass_is_an_outage(
 
 
 async def test_an_outage_deletes_nothing_and_the_next_run_goes_on(
-    backend: Backend, deps: Deps, storage: FakeCloudStorage
+    app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
-    await followed(backend)
+    await followed(app)
     storage.put(BUCKET, "notes/c.md", "Trim the jib.")
     storage.always["list"] = FORBIDDEN
     with pytest.raises(InvalidInput, match=r"roles/storage\.objectViewer"):
-        await followed(backend)
-    assert ["Knead well.", "Reef early."] == await held(deps)
+        await followed(app)
+    assert ["Knead well.", "Reef early."] == await held(ctx)
     storage.always.clear()
-    await followed(backend)
-    assert ["Knead well.", "Reef early.", "Trim the jib."] == await held(deps)
+    await followed(app)
+    assert ["Knead well.", "Reef early.", "Trim the jib."] == await held(ctx)
 
 
 async def test_a_listing_without_sizes_is_read(
-    backend: Backend, deps: Deps, storage: FakeCloudStorage
+    app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
     storage.tells_sizes = False
-    assert (await followed(backend)).failures == []
-    assert ["Knead well.", "Reef early."] == await held(deps)
+    assert (await followed(app)).failures == []
+    assert ["Knead well.", "Reef early."] == await held(ctx)
 
 
 async def test_a_name_with_control_characters_is_told_without_them(
-    backend: Backend, storage: FakeCloudStorage
+    app: App, storage: FakeCloudStorage
 ) -> None:
     storage.put(BUCKET, "notes/\x1b[2J\nForged: \x9b2J\u202egpj.md", b"\xe9")
     reason = "is not UTF-8: byte 0xe9 at position 0; save it as UTF-8"
     name = f"{ADDRESS}/[2J Forged: 2Jgpj.md"
-    assert [Failure(name, reason)] == (await followed(backend)).failures
+    assert [Failure(name, reason)] == (await followed(app)).failures
 
 
-async def test_a_bucket_that_is_not_there_is_named(
-    backend: Backend, storage: FakeCloudStorage
-) -> None:
+async def test_a_bucket_that_is_not_there_is_named(app: App, storage: FakeCloudStorage) -> None:
     storage.buckets.clear()
     with pytest.raises(InvalidInput, match="INGEST_BUCKET"):
-        await followed(backend)
+        await followed(app)
 
 
 async def test_a_file_that_may_not_be_read_is_reported_and_tried_again(
-    backend: Backend, deps: Deps, storage: FakeCloudStorage
+    app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
     storage.remove(BUCKET, "notes/b.md")
-    await followed(backend)
+    await followed(app)
     storage.put(BUCKET, "notes/b.md", "Knead well.")
     storage.faults["download"].append(FORBIDDEN)
     reason = "cannot be opened: this job may not read it"
-    assert [Failure(f"{ADDRESS}/b.md", reason)] == (await followed(backend)).failures
-    assert ["Reef early."] == await held(deps)
-    assert (await followed(backend)).failures == []
-    assert ["Knead well.", "Reef early."] == await held(deps)
+    assert [Failure(f"{ADDRESS}/b.md", reason)] == (await followed(app)).failures
+    assert ["Reef early."] == await held(ctx)
+    assert (await followed(app)).failures == []
+    assert ["Knead well.", "Reef early."] == await held(ctx)

@@ -10,7 +10,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.job import Report
-from tests.support.commit_hooks import WatchedBackend
+from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.killable_children import killable_children
 from tests.support.readwise_runs import followed, standing
@@ -20,7 +20,7 @@ from tests.support.stored_documents import chunks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -65,15 +65,15 @@ def change(storage: FakeCloudStorage) -> None:
 
 
 async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
-    settings: Settings, backend: Backend, deps: Deps, storage: FakeCloudStorage
+    settings: Settings, app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
     project = settings.google_cloud_project
     calmly = settings.model_copy(update={"google_cloud_project": f"{project}-calm"})
     for number in range(35):
         put(storage, f"{number}.md", f"Note {number}.")
     put_records(storage, "records.jsonl", "a", "b")
-    calm = WatchedBackend(calmly)
-    for each in (calm, backend):
+    calm = WatchedApp(calmly)
+    for each in (calm, app):
         await followed(each)
     change(storage)
     calm.commits = 0
@@ -82,13 +82,13 @@ async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
         # One more: `renamed.jsonl` is read again after the run that was killed before it could
         # forget `records.jsonl`.
         assert calm.commits + 1 == dying.ingests_killed(fields(project))
-    assert Report() == await followed(backend)
-    assert await standing(calm.deps(Caller(), Meter())) == await standing(deps)
+    assert Report() == await followed(app)
+    assert await standing(calm.context(Caller(), Meter())) == await standing(ctx)
     await calm.aclose()
 
 
 async def test_what_a_killed_run_wrote_of_a_file_now_gone_is_deleted(
-    settings: Settings, backend: Backend, deps: Deps, storage: FakeCloudStorage
+    settings: Settings, app: App, ctx: Context, storage: FakeCloudStorage
 ) -> None:
     """Nothing but the run that was killed has ever seen the file."""
     project = settings.google_cloud_project
@@ -96,8 +96,8 @@ async def test_what_a_killed_run_wrote_of_a_file_now_gone_is_deleted(
     put_records(storage, "records.jsonl", "a", "b")
     with killable_children() as dying:
         assert not dying.survives(fields(project), 2, ingest=True)
-    assert len(await chunks(deps)) == 3
+    assert len(await chunks(ctx)) == 3
     storage.remove(BUCKET, "notes/a.md")
     put_records(storage, "records.jsonl", "b")
-    await followed(backend)
-    assert ["Record b."] == [each["content"] for each in (await chunks(deps)).values()]
+    await followed(app)
+    assert ["Record b."] == [each["content"] for each in (await chunks(ctx)).values()]

@@ -14,68 +14,68 @@ from tests.support.database_dump import everything
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
 ADDRESS: Final = "gs://library/notes"
 
 
-async def opened(deps: Deps, address: str = ADDRESS) -> BucketSync:
+async def opened(ctx: Context, address: str = ADDRESS) -> BucketSync:
     """What is kept, as a run finds it."""
-    sync = BucketSync(deps.database, address)
+    sync = BucketSync(ctx.database, address)
     await sync.digests()
     return sync
 
 
 async def test_many_records_are_kept_in_documents_under_a_megabyte(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
     ids = [f"notes-{hashlib.sha256(b'%d' % number).hexdigest()[:32]}" for number in range(150_000)]
     shard = shard_of("many.jsonl")
     held = {"many.jsonl": Held(3, tuple(ids))}
-    await (await opened(deps)).keep({shard: held})
-    assert held == await (await opened(deps)).objects([shard])
-    paths = list(await everything(deps.database.client))
+    await (await opened(ctx)).keep({shard: held})
+    assert held == await (await opened(ctx)).objects([shard])
+    paths = list(await everything(ctx.database.client))
     assert sum(path.startswith("buckets") for path in paths) == 5
 
 
-async def test_a_shard_that_is_kept_anew_leaves_nothing_of_before(deps: Deps) -> None:
-    sync = await opened(deps)
+async def test_a_shard_that_is_kept_anew_leaves_nothing_of_before(ctx: Context) -> None:
+    sync = await opened(ctx)
     shard = shard_of("a.md")
     await sync.keep({shard: {"a.md": Held(1, ("file-a",))}})
     await sync.keep({shard: {"a.md": Held(2, ("file-a",))}})
-    again = await opened(deps)
+    again = await opened(ctx)
     assert {"a.md": Held(2, ("file-a",))} == await again.objects([shard])
     assert {shard: digest({"a.md": 2})} == await again.digests()
     await again.keep({shard: {}})
-    assert {} == await (await opened(deps)).digests()
-    found = await everything(deps.database.client)
+    assert {} == await (await opened(ctx)).digests()
+    found = await everything(ctx.database.client)
     assert len(found) == 1
 
 
-async def test_each_prefix_is_kept_apart(deps: Deps) -> None:
-    await (await opened(deps)).keep({shard_of("a.md"): {"a.md": Held(1, ("file-a",))}})
-    other = await opened(deps, "gs://library/other")
+async def test_each_prefix_is_kept_apart(ctx: Context) -> None:
+    await (await opened(ctx)).keep({shard_of("a.md"): {"a.md": Held(1, ("file-a",))}})
+    other = await opened(ctx, "gs://library/other")
     assert {} == await other.objects(range(SHARDS))
 
 
-async def test_shards_that_are_empty_cost_nothing_to_read(deps: Deps, meter: Meter) -> None:
-    await (await opened(deps)).objects(range(SHARDS))
+async def test_shards_that_are_empty_cost_nothing_to_read(ctx: Context, meter: Meter) -> None:
+    await (await opened(ctx)).objects(range(SHARDS))
     assert meter.documents_read == 1
 
 
 async def test_an_object_whose_records_were_once_left_out_for_others_is_read_again(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
     """Releases before this one left out a record whose id another object had, and stored so."""
-    sync = await opened(deps)
+    sync = await opened(ctx)
     shard = shard_of("a.jsonl")
     await sync.keep({shard: {"a.jsonl": Held(7, ("a",))}})
-    dump = await everything(deps.database.client)
+    dump = await everything(ctx.database.client)
     [path] = [name for name in dump if "/objects/" in name]
     layout, objects = json.loads(zlib.decompress(dump[path].get("data")))
     assert {"a.jsonl": [7, ["a"], False]} == objects
     stored = zlib.compress(json.dumps([layout, {"a.jsonl": [7, ["a"], True]}]).encode())
-    await deps.database.client.document(path).set({"data": stored})
-    assert {"a.jsonl": Held(0, ("a",))} == await (await opened(deps)).objects([shard])
+    await ctx.database.client.document(path).set({"data": stored})
+    assert {"a.jsonl": Held(0, ("a",))} == await (await opened(ctx)).objects([shard])

@@ -14,11 +14,11 @@ from functions.jobs.ingest_materials.job import JOB, ingest_materials, waiting
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Budget, Busy, Report, run_job
 from shared.workspaces.model import id_of
 from shared.workspaces.repository import Erased, Materials
-from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.commit_hooks import WatchedApp, after
 from tests.support.fakes.openai import HANG, FakeOpenAI, Reply, refusal
 from tests.support.materials import STRANGER, extracted, refused
 from tests.support.stored_documents import ample, leases
@@ -37,10 +37,10 @@ from tests.support.stored_materials import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from tests.support.monotonic_clock import Monotonic
 
-    Open = Callable[..., Backend]
+    Open = Callable[..., App]
 
 pytestmark = pytest.mark.anyio
 
@@ -61,9 +61,9 @@ def fake() -> Iterator[FakeOpenAI]:
 @pytest.fixture
 async def opened(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
     """Opens processes for whose calls materials are soon too long."""
-    backends: list[Backend] = []
+    backends: list[App] = []
 
-    def open_one(kind: Callable[..., Backend] = Backend, *how: Any, **fields: Any) -> Backend:
+    def open_one(kind: Callable[..., App] = App, *how: Any, **fields: Any) -> App:
         short = {"extract_materials_characters": 500}
         embedder = fields.pop("embedder", None)
         settings = settings_with(fake, project, **(short | fields))
@@ -76,14 +76,14 @@ async def opened(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
 
 
 @pytest.fixture
-def backend(opened: Open) -> Backend:
+def app(opened: Open) -> App:
     """The process that calls and runs come to."""
     return opened()
 
 
-def without_caller(backend: Backend) -> Deps:
+def without_caller(app: App) -> Context:
     """The capabilities of a run."""
-    return backend.deps(Caller(), Meter())
+    return app.context(Caller(), Meter())
 
 
 def after_batches(fake: FakeOpenAI, batches: int) -> Budget:
@@ -99,48 +99,46 @@ def after_batches(fake: FakeOpenAI, batches: int) -> Budget:
 
 
 async def test_what_waited_is_found_as_if_it_had_been_embedded_at_once(
-    backend: Backend, opened: Open, project: str
+    app: App, opened: Open, project: str
 ) -> None:
-    pending = await extracted(backend, QUERY, materials=TEXT)
+    pending = await extracted(app, QUERY, materials=TEXT)
     assert ("pending", ID) == (pending["status"], pending["document"])
-    assert 1 == await waiting(without_caller(backend))
-    report = await run_job(JOB, backend)
+    assert 1 == await waiting(without_caller(app))
+    report = await run_job(JOB, app)
     assert Report(Counter(embedded=PARAGRAPHS, ready=1)) == report
-    assert 0 == await waiting(without_caller(backend))
+    assert 0 == await waiting(without_caller(app))
     calm = opened(google_cloud_project=f"{project}-calm", extract_materials_characters=10**6)
     expected = await extracted(calm, QUERY, materials=TEXT)
-    assert expected | {"known": True} == await extracted(backend, QUERY, document=ID)
-    assert await contents(calm) == await contents(backend)
+    assert expected | {"known": True} == await extracted(app, QUERY, document=ID)
+    assert await contents(calm) == await contents(app)
 
 
-async def test_a_run_with_nothing_to_do_asks_the_model_nothing(
-    backend: Backend, fake: FakeOpenAI
-) -> None:
-    assert Report() == await run_job(JOB, backend)
+async def test_a_run_with_nothing_to_do_asks_the_model_nothing(app: App, fake: FakeOpenAI) -> None:
+    assert Report() == await run_job(JOB, app)
     assert [] == fake.calls
 
 
 async def test_passages_that_several_materials_share_are_embedded_once(
-    backend: Backend, fake: FakeOpenAI
+    app: App, fake: FakeOpenAI
 ) -> None:
     other = f"{TEXT}\n\n{paragraph(777)}"
     for text in (TEXT, other):
-        await extracted(backend, QUERY, materials=text)
-    await extracted(backend, QUERY, caller=STRANGER, materials=TEXT)
-    report = await run_job(JOB, backend)
+        await extracted(app, QUERY, materials=text)
+    await extracted(app, QUERY, caller=STRANGER, materials=TEXT)
+    report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert {"embedded": 2 * PARAGRAPHS + 1, "ready": 3} == report.counts
     assert 2 * PARAGRAPHS + 1 == len(embedded(fake))
 
 
 async def test_a_run_that_is_out_of_time_leaves_the_rest_to_the_next(
-    backend: Backend, fake: FakeOpenAI
+    app: App, fake: FakeOpenAI
 ) -> None:
-    await extracted(backend, QUERY, materials=TEXT)
-    first = await ingest_materials(without_caller(backend), after_batches(fake, 1))
+    await extracted(app, QUERY, materials=TEXT)
+    first = await ingest_materials(without_caller(app), after_batches(fake, 1))
     assert ({"embedded": FIRST}, False) == (first.counts, first.finished)
-    assert "NOT_FOUND" == (await refused(backend, QUERY, scope="task")).code
-    second = await ingest_materials(without_caller(backend), ample())
+    assert "NOT_FOUND" == (await refused(app, QUERY, scope="task")).code
+    second = await ingest_materials(without_caller(app), ample())
     assert {"embedded": PARAGRAPHS - FIRST, "ready": 1} == second.counts
     assert TEXT.split("\n\n") == embedded(fake)
 
@@ -149,32 +147,32 @@ async def test_a_run_that_is_out_of_time_leaves_the_rest_to_the_next(
     "reply", [refusal(429, retry_after="60"), refusal(500, retry_after="60"), HANG]
 )
 async def test_a_model_that_is_down_stops_a_run_and_the_next_goes_on(
-    backend: Backend, opened: Open, fake: FakeOpenAI, reply: Reply, monotonic: Monotonic
+    app: App, opened: Open, fake: FakeOpenAI, reply: Reply, monotonic: Monotonic
 ) -> None:
-    await extracted(backend, QUERY, materials=TEXT)
+    await extracted(app, QUERY, materials=TEXT)
     fake.script.append(WELL)
     fake.usual = reply
     fake.on_hang = partial(monotonic.turn_soon, 30)  # as long as embedding may take
     with pytest.raises(Unavailable) as error:
         await run_job(JOB, opened())
     assert error.value.retry_after
-    assert set() == await leases(without_caller(backend))
-    assert "NOT_FOUND" == (await refused(backend, QUERY, scope="task")).code
+    assert set() == await leases(without_caller(app))
+    assert "NOT_FOUND" == (await refused(app, QUERY, scope="task")).code
     fake.usual, before = WELL, len(embedded(fake))
-    assert {paragraph(number) for number in range(FIRST)} == await with_vectors(backend)
-    report = await run_job(JOB, backend)
+    assert {paragraph(number) for number in range(FIRST)} == await with_vectors(app)
+    report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert {"embedded": PARAGRAPHS - FIRST, "ready": 1} == report.counts
     assert TEXT.split("\n\n")[FIRST:] == embedded(fake)[before:]
 
 
 async def test_materials_the_model_refuses_fail_and_hold_up_nobody(
-    backend: Backend, fake: FakeOpenAI
+    app: App, fake: FakeOpenAI
 ) -> None:
     fake.refuses = paragraph(35)
-    await extracted(backend, QUERY, materials=TEXT)
-    await extracted(backend, QUERY, materials=pages(30, first=100))
-    report = await run_job(JOB, backend)
+    await extracted(app, QUERY, materials=TEXT)
+    await extracted(app, QUERY, materials=pages(30, first=100))
+    report = await run_job(JOB, app)
     start = TEXT.index(fake.refuses)
     told = f"characters {start} to {start + len(fake.refuses)}"
     assert isinstance(report, Report)
@@ -182,45 +180,43 @@ async def test_materials_the_model_refuses_fail_and_hold_up_nobody(
     assert [ID] == [each.name for each in report.failures]
     assert told in report.failures[0].reason
     for _ in range(2):
-        error = await refused(backend, QUERY, document=ID)
+        error = await refused(app, QUERY, document=ID)
         assert "VALIDATION_ERROR" == error.code
         assert told in error.message
-    found = await extracted(backend, QUERY, scope="task")
+    found = await extracted(app, QUERY, scope="task")
     assert 30 == found["considered"]
-    assert 0 == await waiting(without_caller(backend))
+    assert 0 == await waiting(without_caller(app))
     fake.refuses = ""
-    again = await extracted(backend, QUERY, materials=TEXT)
+    again = await extracted(app, QUERY, materials=TEXT)
     assert "pending" == again["status"]
-    await run_job(JOB, backend)
-    assert "ready" == (await extracted(backend, QUERY, document=ID))["status"]
+    await run_job(JOB, app)
+    assert "ready" == (await extracted(app, QUERY, document=ID))["status"]
 
 
 async def test_what_fails_otherwise_is_put_off_and_delays_nobody(
-    backend: Backend, fake: FakeOpenAI
+    app: App, fake: FakeOpenAI
 ) -> None:
     """An endpoint that answers nonsense to one text alone."""
-    await extracted(backend, QUERY, materials=TEXT)
-    await extracted(backend, QUERY, materials=pages(30, first=100))
+    await extracted(app, QUERY, materials=TEXT)
+    await extracted(app, QUERY, materials=pages(30, first=100))
     fake.nonsense_for = paragraph(35)
-    report = await run_job(JOB, backend)
+    report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert {"embedded": 62, "ready": 1} == report.counts
     assert [ID] == [each.name for each in report.failures]
-    assert 1 == await waiting(without_caller(backend))
-    assert Report() == await run_job(JOB, backend)
+    assert 1 == await waiting(without_caller(app))
+    assert Report() == await run_job(JOB, app)
     fake.nonsense_for = ""
-    assert "ready" == (await extracted(backend, QUERY, document=ID))["status"]
+    assert "ready" == (await extracted(app, QUERY, document=ID))["status"]
 
 
 async def test_materials_of_another_model_wait_to_be_brought_again(
-    backend: Backend, opened: Open, fake: FakeOpenAI
+    app: App, opened: Open, fake: FakeOpenAI
 ) -> None:
-    await extracted(backend, QUERY, materials=TEXT)
-    documents = without_caller(backend).database.collection(
-        "users/reader/rag_tasks/default/documents"
-    )
+    await extracted(app, QUERY, materials=TEXT)
+    documents = without_caller(app).database.collection("users/reader/rag_tasks/default/documents")
     await documents.document(ID).update({"making.model": "words-2"})
-    report = await run_job(JOB, backend)
+    report = await run_job(JOB, app)
     assert isinstance(report, Report)
     assert {"arriving": 1} == report.counts
     assert [] == fake.calls
@@ -229,58 +225,58 @@ async def test_materials_of_another_model_wait_to_be_brought_again(
 
 
 async def test_a_run_out_of_time_takes_back_nothing_a_call_completed(
-    backend: Backend, opened: Open, fake: FakeOpenAI
+    app: App, opened: Open, fake: FakeOpenAI
 ) -> None:
-    await extracted(backend, QUERY, materials=TEXT)
+    await extracted(app, QUERY, materials=TEXT)
     answers: list[dict[str, Any]] = []
 
     async def ask() -> None:
-        answers.append(await extracted(backend, QUERY, document=ID))
+        answers.append(await extracted(app, QUERY, document=ID))
 
-    running = opened(WatchedBackend, after(1, ask))
+    running = opened(WatchedApp, after(1, ask))
     await ingest_materials(without_caller(running), after_batches(fake, 1))
     assert ["ready"] == [each["status"] for each in answers]
-    found = await extracted(backend, QUERY, scope="task")
+    found = await extracted(app, QUERY, scope="task")
     assert answers[0] | {"known": None} == found | {"document": ID, "known": None}
 
 
-async def test_two_runs_at_once_are_one(backend: Backend, opened: Open) -> None:
-    await extracted(backend, QUERY, materials=TEXT)
+async def test_two_runs_at_once_are_one(app: App, opened: Open) -> None:
+    await extracted(app, QUERY, materials=TEXT)
     others: list[Report | Busy] = []
 
     async def run() -> None:
-        others.append(await run_job(JOB, backend))
+        others.append(await run_job(JOB, app))
 
-    await run_job(JOB, opened(WatchedBackend, after(2, run)))
+    await run_job(JOB, opened(WatchedApp, after(2, run)))
     assert [Busy] == [type(each) for each in others]
-    assert "ready" == (await extracted(backend, QUERY, document=ID))["status"]
+    assert "ready" == (await extracted(app, QUERY, document=ID))["status"]
 
 
-async def test_a_call_and_a_run_embedding_the_same_both_end(backend: Backend, opened: Open) -> None:
-    await extracted(backend, QUERY, materials=TEXT)
+async def test_a_call_and_a_run_embedding_the_same_both_end(app: App, opened: Open) -> None:
+    await extracted(app, QUERY, materials=TEXT)
     answers: list[Any] = []
 
     async def ask() -> None:
-        answers.append((await asked(backend, document=ID)).result)
+        answers.append((await asked(app, document=ID)).result)
 
     async with asyncio.timeout(60):
-        report = await run_job(JOB, opened(WatchedBackend, after(2, ask)))
+        report = await run_job(JOB, opened(WatchedApp, after(2, ask)))
     assert isinstance(report, Report)
     assert report.finished
     assert ["ready"] == [each["status"] for each in answers]
-    assert answers[0] == await extracted(backend, QUERY, document=ID)
+    assert answers[0] == await extracted(app, QUERY, document=ID)
 
 
 async def test_what_is_half_erased_is_gone_to_whoever_stores(
-    backend: Backend,
+    app: App,
 ) -> None:
     """The document is gone, and nothing else yet."""
-    await extracted(backend, QUERY, materials=TEXT)
-    deps = without_caller(backend)
-    store = Materials(deps.database, "reader", "default")
+    await extracted(app, QUERY, materials=TEXT)
+    ctx = without_caller(app)
+    store = Materials(ctx.database, "reader", "default")
     material = (await store.look(ID)).material
     assert material
-    await deps.database.document(f"{store.path}/documents", ID).delete()
+    await ctx.database.document(f"{store.path}/documents", ID).delete()
     # It is no race that was lost: that would be tried again for a while, and be Unavailable.
     with pytest.raises(Erased):
         await store.change(material, next_at=None)

@@ -20,7 +20,7 @@ from tests.support.stored_documents import ample, chunks_by_content
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -33,38 +33,40 @@ def settings(project: str, tmp_path: Path) -> Settings:
     return Settings(google_cloud_project=project, ingest_path=str(tmp_path))
 
 
-async def test_a_note_s_date_is_decided_when_it_is_first_stored(deps: Deps, tmp_path: Path) -> None:
+async def test_a_note_s_date_is_decided_when_it_is_first_stored(
+    ctx: Context, tmp_path: Path
+) -> None:
     path = written(tmp_path, "note.md", REEF)
     os.utime(path, (0, datetime(2019, 3, 2, 12, tzinfo=UTC).timestamp()))
-    await ingest(deps, ample())
+    await ingest(ctx, ample())
     os.utime(path)  # as a checkout does
-    assert (await ingest(deps, ample())).counts == {"read": 1}
-    assert (await chunks_by_content(deps))[REEF]["dated_at"] == datetime(2019, 3, 2, 12, tzinfo=UTC)
+    assert (await ingest(ctx, ample())).counts == {"read": 1}
+    assert (await chunks_by_content(ctx))[REEF]["dated_at"] == datetime(2019, 3, 2, 12, tzinfo=UTC)
     for line, day in (("date: 2018-01-01", 1), ("date: 2018-01-02", 2), ("author: Ann", 2)):
         written(tmp_path, "note.md", f"---\n{line}\n---\n{REEF}")
-        assert (await ingest(deps, ample())).counts == {"read": 1, "sources": 1, "updated": 1}
-        stored = (await chunks_by_content(deps))[REEF]
+        assert (await ingest(ctx, ample())).counts == {"read": 1, "sources": 1, "updated": 1}
+        stored = (await chunks_by_content(ctx))[REEF]
         assert stored["dated_at"] == datetime(2018, 1, day, tzinfo=UTC)
 
 
-async def test_an_editor_that_dates_each_save_writes_nothing(deps: Deps, tmp_path: Path) -> None:
+async def test_an_editor_that_dates_each_save_writes_nothing(ctx: Context, tmp_path: Path) -> None:
     for day, counts in ((1, {"read": 1, "sources": 1, "created": 1}), (2, {"read": 1})):
         written(tmp_path, "note.md", f"---\nupdated: 2018-01-0{day}\n---\n{REEF}")
-        assert (await ingest(deps, ample())).counts == counts
-    stored = (await chunks_by_content(deps))[REEF]
+        assert (await ingest(ctx, ample())).counts == counts
+    stored = (await chunks_by_content(ctx))[REEF]
     assert stored["dated_at"] == datetime(2018, 1, 1, tzinfo=UTC)
 
 
-async def test_inline_tags_of_stored_notes_embed_nothing_anew(deps: Deps, tmp_path: Path) -> None:
+async def test_inline_tags_of_stored_notes_embed_nothing_anew(ctx: Context, tmp_path: Path) -> None:
     text = f"{REEF} #sailing"
     (source,) = sources(written(tmp_path, "note.md", text))
-    await Ingestion(deps.database).save([chunked(replace(source, tags=()))], deps.clock())
-    await embed(deps, ample())
-    before = await chunks_by_content(deps)
+    await Ingestion(ctx.database).save([chunked(replace(source, tags=()))], ctx.clock())
+    await embed(ctx, ample())
+    before = await chunks_by_content(ctx)
     assert "embed" not in before[text]["pending"]
     assert before[text]["tags"] == []
-    assert (await ingest(deps, ample())).counts == {"read": 1, "sources": 1, "updated": 1}
-    after = await chunks_by_content(deps)
+    assert (await ingest(ctx, ample())).counts == {"read": 1, "sources": 1, "updated": 1}
+    after = await chunks_by_content(ctx)
     assert after[text]["tags"] == ["sailing"]
     assert after[text]["pending"].keys() == before[text]["pending"].keys()
     assert after[text]["pending"]["index"] > before[text]["pending"]["index"]

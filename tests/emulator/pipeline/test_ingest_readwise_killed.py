@@ -8,14 +8,14 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.runtime.context import Backend
-from tests.support.commit_hooks import WatchedBackend
+from shared.runtime.context import App
+from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.killable_children import killable_children
 from tests.support.readwise_runs import followed, following, standing
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -31,16 +31,16 @@ def change(readwise: FakeReadwise) -> None:
 
 
 async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
-    project: str, deps: Deps
+    project: str, ctx: Context
 ) -> None:
     with FakeReadwise(page_size=40) as readwise:
         for number in range(1, BOOKS + 1):
             readwise.put(number, f"Thought {number}.")
         readwise.advance(days=1)
         calmly, stormily = following(readwise, f"{project}-calm"), following(readwise, project)
-        calm, stormy = WatchedBackend(calmly), Backend(stormily)
-        for backend in (calm, stormy):
-            await followed(backend)
+        calm, stormy = WatchedApp(calmly), App(stormily)
+        for app in (calm, stormy):
+            await followed(app)
         readwise.advance(days=1)
         change(readwise)
         readwise.advance(days=1)
@@ -53,7 +53,7 @@ async def test_a_run_killed_after_any_commit_is_completed_by_the_next(
         }
         with killable_children() as dying:
             assert calm.commits == dying.ingests_killed(fields)
-    expected = await standing(calm.deps(Caller(), Meter()), "meta")
-    assert expected == await standing(deps, "meta")
+    expected = await standing(calm.context(Caller(), Meter()), "meta")
+    assert expected == await standing(ctx, "meta")
     await calm.aclose()
     await stormy.aclose()

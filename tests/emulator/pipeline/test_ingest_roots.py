@@ -25,28 +25,28 @@ from tests.support.stored_documents import ample, chunks, documents
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from shared.runtime.job import Report
 
 pytestmark = pytest.mark.anyio
 
 
-async def run(deps: Deps, path: Path) -> Report:
+async def run(ctx: Context, path: Path) -> Report:
     settings = Settings(
-        google_cloud_project=deps.settings.google_cloud_project, ingest_path=str(path)
+        google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
     )
-    return await ingest(replace(deps, settings=settings), ample())
+    return await ingest(replace(ctx, settings=settings), ample())
 
 
-async def ingested(deps: Deps, path: Path) -> Report:
-    report = await run(deps, path)
+async def ingested(ctx: Context, path: Path) -> Report:
+    report = await run(ctx, path)
     assert report.failures == []
     return report
 
 
-async def texts(deps: Deps) -> dict[str, str]:
+async def texts(ctx: Context) -> dict[str, str]:
     """What is stored of each source, by its id."""
-    return {chunk["source_id"]: chunk["content"] for chunk in (await chunks(deps)).values()}
+    return {chunk["source_id"]: chunk["content"] for chunk in (await chunks(ctx)).values()}
 
 
 def vault_of(folder: Path, text: str) -> Path:
@@ -61,37 +61,39 @@ def ids(path: Path) -> list[str]:
     return [item.source_id for item in read(path) if isinstance(item, Source)]
 
 
-async def test_another_folder_of_a_name_overwrites_nothing(deps: Deps, tmp_path: Path) -> None:
+async def test_another_folder_of_a_name_overwrites_nothing(ctx: Context, tmp_path: Path) -> None:
     first = written(tmp_path, "a/vault/Books/Noise.md", "First.").parents[1]
     second = written(tmp_path, "b/vault/Books/Noise.md", "Second.").parents[1]
     third = written(tmp_path, "c/vault/Books/Noise.md", "Third.").parents[1]
     for folder in (first, second, third, first, second):
-        report = await ingested(deps, folder)
+        report = await ingested(ctx, folder)
     assert report.note == "Another folder is called vault: this one is vault-2."
-    assert sorted((await texts(deps)).values()) == ["First.", "Second.", "Third."]
-    assert (await texts(deps))[ids(first)[0]] == "First."
+    assert sorted((await texts(ctx)).values()) == ["First.", "Second.", "Third."]
+    assert (await texts(ctx))[ids(first)[0]] == "First."
 
 
 async def test_lines_of_another_folder_of_a_name_overwrite_nothing(
-    deps: Deps, tmp_path: Path
+    ctx: Context, tmp_path: Path
 ) -> None:
     for folder in ("a", "b"):
         line = lines({"id": "7", "text": f"In {folder}."})
-        await ingested(deps, written(tmp_path, f"{folder}/data/docs.jsonl", line).parent)
-    stored = await texts(deps)
+        await ingested(ctx, written(tmp_path, f"{folder}/data/docs.jsonl", line).parent)
+    stored = await texts(ctx)
     assert stored["data-7"] == "In a."
     assert sorted(stored.values()) == ["In a.", "In b."]
 
 
-async def test_ids_of_a_second_folder_equal_no_others(deps: Deps, tmp_path: Path) -> None:
+async def test_ids_of_a_second_folder_equal_no_others(ctx: Context, tmp_path: Path) -> None:
     for path, record_id in (("a/data", "2-7"), ("b/data", "7"), ("data-2", "8")):
         line = lines({"id": record_id, "text": path})
-        await ingested(deps, written(tmp_path, f"{path}/docs.jsonl", line).parent)
-    assert sorted((await texts(deps)).values()) == ["a/data", "b/data", "data-2"]
-    assert {"data-2-7", "data-2-8"} < set(await texts(deps))
+        await ingested(ctx, written(tmp_path, f"{path}/docs.jsonl", line).parent)
+    assert sorted((await texts(ctx)).values()) == ["a/data", "b/data", "data-2"]
+    assert {"data-2-7", "data-2-8"} < set(await texts(ctx))
 
 
-async def test_lines_of_an_inner_folder_overwrite_no_outer_ones(deps: Deps, tmp_path: Path) -> None:
+async def test_lines_of_an_inner_folder_overwrite_no_outer_ones(
+    ctx: Context, tmp_path: Path
+) -> None:
     outer = written(tmp_path, "v/a.jsonl", lines({"id": "1", "text": "Outer."})).parent
     inner = written(
         outer, "sub/b.jsonl", lines({"id": "1", "text": "Inner."}, {"id": "2", "text": "Two."})
@@ -99,189 +101,197 @@ async def test_lines_of_an_inner_folder_overwrite_no_outer_ones(deps: Deps, tmp_
     written(outer, "z.jsonl", lines({"id": "2", "text": "Later."}))
     refusal = "has the id of a.jsonl line 1; keep one of the two"
     refused = [Failure("sub/b.jsonl line 1", refusal)]
-    assert (await run(deps, outer)).failures[:1] == refused
+    assert (await run(ctx, outer)).failures[:1] == refused
     for path, name in ((inner.parent, "b.jsonl"), (inner, "b.jsonl")):
         refusal = "has the id of v/a.jsonl line 1; keep one of the two"
-        assert (await run(deps, path)).failures == [Failure(f"{name} line 1", refusal)]
-    assert await texts(deps) == {"v-1": "Outer.", "v-2": "Two."}
+        assert (await run(ctx, path)).failures == [Failure(f"{name} line 1", refusal)]
+    assert await texts(ctx) == {"v-1": "Outer.", "v-2": "Two."}
 
 
-async def test_a_folder_inside_an_ingested_one_belongs_to_that(deps: Deps, tmp_path: Path) -> None:
+async def test_a_folder_inside_an_ingested_one_belongs_to_that(
+    ctx: Context, tmp_path: Path
+) -> None:
     vault = written(tmp_path, "vault/Books/Noise.md", "Noise.").parents[1]
     written(vault, "Top.md", "Top.")
-    await ingested(deps, vault)
-    report = await ingested(deps, vault / "Books")
+    await ingested(ctx, vault)
+    report = await ingested(ctx, vault / "Books")
     assert report.counts == {"read": 1}
     assert report.note == "vault/Books is stored as part of vault."
-    assert set(await texts(deps)) == set(ids(vault))
+    assert set(await texts(ctx)) == set(ids(vault))
 
 
-async def test_an_ingested_folder_keeps_its_ids_inside_another(deps: Deps, tmp_path: Path) -> None:
+async def test_an_ingested_folder_keeps_its_ids_inside_another(
+    ctx: Context, tmp_path: Path
+) -> None:
     vault = written(tmp_path, "vault/Books/deep/Noise.md", "Noise.").parents[2]
     written(vault, "Top.md", "Top.")
-    await ingested(deps, vault / "Books")
-    before = await texts(deps)
-    report = await ingested(deps, vault)
+    await ingested(ctx, vault / "Books")
+    before = await texts(ctx)
+    report = await ingested(ctx, vault)
     assert report.counts == {"read": 2, "sources": 1, "created": 1}
-    assert sorted((await texts(deps)).values()) == ["Noise.", "Top."]
-    assert before.items() < (await texts(deps)).items()
-    assert (await ingested(deps, vault / "Books/deep")).counts == {"read": 1}
+    assert sorted((await texts(ctx)).values()) == ["Noise.", "Top."]
+    assert before.items() < (await texts(ctx)).items()
+    assert (await ingested(ctx, vault / "Books/deep")).counts == {"read": 1}
 
 
-async def test_a_file_belongs_to_the_ingested_folder_it_lies_in(deps: Deps, tmp_path: Path) -> None:
+async def test_a_file_belongs_to_the_ingested_folder_it_lies_in(
+    ctx: Context, tmp_path: Path
+) -> None:
     file = written(tmp_path, "vault/Books/Noise.md", "Noise.")
-    await ingested(deps, file.parents[1])
-    assert (await ingested(deps, file)).counts == {"read": 1}
+    await ingested(ctx, file.parents[1])
+    assert (await ingested(ctx, file)).counts == {"read": 1}
 
 
 async def test_a_single_file_does_not_make_its_folder_an_ingested_one(
-    deps: Deps, tmp_path: Path
+    ctx: Context, tmp_path: Path
 ) -> None:
     file = written(tmp_path, "home/note.md", "Alone.")
     folder = written(tmp_path, "home/vault/note.md", "In a folder.").parent
-    await ingested(deps, file)
-    await ingested(deps, folder)
-    assert await texts(deps) == {ids(file)[0]: "Alone.", ids(folder)[0]: "In a folder."}
-    assert (await ingested(deps, file.parent)).counts == {"read": 2}
+    await ingested(ctx, file)
+    await ingested(ctx, folder)
+    assert await texts(ctx) == {ids(file)[0]: "Alone.", ids(folder)[0]: "In a folder."}
+    assert (await ingested(ctx, file.parent)).counts == {"read": 2}
 
 
-async def test_a_file_keeps_its_id_in_a_folder_around_it(deps: Deps, tmp_path: Path) -> None:
+async def test_a_file_keeps_its_id_in_a_folder_around_it(ctx: Context, tmp_path: Path) -> None:
     file = written(tmp_path, "vault/Books/Noise.md", "Noise.")
     written(tmp_path, "vault/Books/Walden.md", "Walden.")
-    await ingested(deps, file)
-    before = await texts(deps)
-    await ingested(deps, tmp_path / "vault")
+    await ingested(ctx, file)
+    before = await texts(ctx)
+    await ingested(ctx, tmp_path / "vault")
     for path in (file, file.parent, tmp_path / "vault"):
-        assert (await ingested(deps, path)).counts == {"read": 1 if path == file else 2}
-    assert (await ingested(deps, file)).note == ""
-    assert before.items() < (await texts(deps)).items()
-    assert len(await texts(deps)) == 2
+        assert (await ingested(ctx, path)).counts == {"read": 1 if path == file else 2}
+    assert (await ingested(ctx, file)).note == ""
+    assert before.items() < (await texts(ctx)).items()
+    assert len(await texts(ctx)) == 2
 
 
 async def test_a_single_file_overwrites_nothing_of_another_folder(
-    deps: Deps, tmp_path: Path
+    ctx: Context, tmp_path: Path
 ) -> None:
     folder = written(tmp_path, "a/notes/day.md", "First.").parent
-    await ingested(deps, folder)
+    await ingested(ctx, folder)
     other = written(tmp_path, "b/notes/day.md", "Second.")
-    await ingested(deps, other)
-    assert sorted((await texts(deps)).values()) == ["First.", "Second."]
-    assert (await ingested(deps, other.parent)).counts == {"read": 1}
+    await ingested(ctx, other)
+    assert sorted((await texts(ctx)).values()) == ["First.", "Second."]
+    assert (await ingested(ctx, other.parent)).counts == {"read": 1}
 
 
-async def test_a_folder_that_moved_keeps_its_ids(deps: Deps, tmp_path: Path) -> None:
+async def test_a_folder_that_moved_keeps_its_ids(ctx: Context, tmp_path: Path) -> None:
     vault = written(tmp_path, "old/vault/Books/Noise.md", "Noise.").parents[1]
     written(vault, "Top.md", "Top.")
-    await ingested(deps, vault / "Books")
-    await ingested(deps, vault)
+    await ingested(ctx, vault / "Books")
+    await ingested(ctx, vault)
     moved = tmp_path / "new" / "vault"
     moved.parent.mkdir()
     shutil.move(vault, moved)
-    report = await ingested(deps, moved)
+    report = await ingested(ctx, moved)
     assert report.counts == {"read": 2}
     assert report.note == "vault has moved: it keeps its name and its sources."
-    assert (await ingested(deps, moved)).note == ""
+    assert (await ingested(ctx, moved)).note == ""
 
 
-async def test_a_second_folder_that_moved_keeps_its_number(deps: Deps, tmp_path: Path) -> None:
+async def test_a_second_folder_that_moved_keeps_its_number(ctx: Context, tmp_path: Path) -> None:
     for name in ("a/vault", "b/vault", "vault-2"):
-        await ingested(deps, written(tmp_path, f"{name}/note.md", name).parent)
+        await ingested(ctx, written(tmp_path, f"{name}/note.md", name).parent)
     shutil.move(tmp_path / "b", tmp_path / "d")
-    assert (await ingested(deps, tmp_path / "d/vault")).counts == {"read": 1}
+    assert (await ingested(ctx, tmp_path / "d/vault")).counts == {"read": 1}
 
 
-async def test_a_folder_that_is_away_loses_nothing_to_another(deps: Deps, tmp_path: Path) -> None:
+async def test_a_folder_that_is_away_loses_nothing_to_another(ctx: Context, tmp_path: Path) -> None:
     disk = vault_of(tmp_path / "disk", "First")
-    await ingested(deps, disk)
+    await ingested(ctx, disk)
     (tmp_path / "disk").rename(tmp_path / "unplugged")
-    report = await ingested(deps, vault_of(tmp_path / "home", "Second"))
+    report = await ingested(ctx, vault_of(tmp_path / "home", "Second"))
     assert report.note == "Another folder is called vault: this one is vault-2."
     (tmp_path / "unplugged").rename(tmp_path / "disk")
-    assert (await ingested(deps, disk)).counts == {"read": 4}
-    assert len(await texts(deps)) == 8
+    assert (await ingested(ctx, disk)).counts == {"read": 4}
+    assert len(await texts(ctx)) == 8
 
 
-async def test_folders_that_are_away_are_not_swapped(deps: Deps, tmp_path: Path) -> None:
+async def test_folders_that_are_away_are_not_swapped(ctx: Context, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        await ingested(deps, vault_of(tmp_path / name, name))
-    before = await texts(deps)
+        await ingested(ctx, vault_of(tmp_path / name, name))
+    before = await texts(ctx)
     for name in ("b", "a"):
         (tmp_path / name).rename(tmp_path / f"{name}-elsewhere")
     for name in ("b", "a"):
-        report = await ingested(deps, tmp_path / f"{name}-elsewhere/vault")
+        report = await ingested(ctx, tmp_path / f"{name}-elsewhere/vault")
         assert report.counts == {"read": 4}
-    assert await texts(deps) == before
+    assert await texts(ctx) == before
 
 
 @pytest.mark.parametrize(("edits", "moved"), [(2, True), (3, False)])
 async def test_a_folder_has_moved_if_half_of_it_is_stored(
-    deps: Deps, tmp_path: Path, edits: int, *, moved: bool
+    ctx: Context, tmp_path: Path, edits: int, *, moved: bool
 ) -> None:
-    await ingested(deps, vault_of(tmp_path / "old", "Old"))
+    await ingested(ctx, vault_of(tmp_path / "old", "Old"))
     (tmp_path / "old").rename(tmp_path / "new")
     vault = tmp_path / "new/vault"
     for number in range(edits):
         written(vault, f"{number}.md", f"Edited {number}.")
-    await ingested(deps, vault)
-    assert len(await texts(deps)) == (4 if moved else 8)
+    await ingested(ctx, vault)
+    assert len(await texts(ctx)) == (4 if moved else 8)
 
 
-async def test_a_folder_of_lines_has_moved_if_they_are_stored(deps: Deps, tmp_path: Path) -> None:
+async def test_a_folder_of_lines_has_moved_if_they_are_stored(ctx: Context, tmp_path: Path) -> None:
     line = lines({"id": "7", "text": "Line."})
     data = written(tmp_path, "old/data/docs.jsonl", line).parent
     export(data, book())
-    await ingested(deps, data)
+    await ingested(ctx, data)
     (tmp_path / "old").rename(tmp_path / "new")
-    assert (await ingested(deps, tmp_path / "new/data")).counts == {"read": 2}
+    assert (await ingested(ctx, tmp_path / "new/data")).counts == {"read": 2}
 
 
-async def test_exports_are_no_sign_that_a_folder_has_moved(deps: Deps, tmp_path: Path) -> None:
+async def test_exports_are_no_sign_that_a_folder_has_moved(ctx: Context, tmp_path: Path) -> None:
     for name in ("old", "new"):
         folder = written(tmp_path, f"{name}/vault/note.md", f"{name}.").parent
         export(folder, book())
-        await ingested(deps, folder)
+        await ingested(ctx, folder)
         shutil.rmtree(folder)
-    assert {"old.", "new."} < set((await texts(deps)).values())
+    assert {"old.", "new."} < set((await texts(ctx)).values())
 
 
-async def test_one_file_does_not_take_over_a_folder(deps: Deps, tmp_path: Path) -> None:
-    await ingested(deps, vault_of(tmp_path / "old", "Same"))
+async def test_one_file_does_not_take_over_a_folder(ctx: Context, tmp_path: Path) -> None:
+    await ingested(ctx, vault_of(tmp_path / "old", "Same"))
     (tmp_path / "old").rename(tmp_path / "new")
     note = tmp_path / "new/vault/0.md"
-    await ingested(deps, note)
-    assert [root.whole for root in (await Roots(deps.database).read()).roots] == [True, False]
+    await ingested(ctx, note)
+    assert [root.whole for root in (await Roots(ctx.database).read()).roots] == [True, False]
 
 
-async def test_exports_need_no_name(deps: Deps, tmp_path: Path) -> None:
-    await ingested(deps, export(tmp_path, book()))
-    await ingested(deps, tmp_path)
-    assert "roots" not in await documents(deps, "meta")
+async def test_exports_need_no_name(ctx: Context, tmp_path: Path) -> None:
+    await ingested(ctx, export(tmp_path, book()))
+    await ingested(ctx, tmp_path)
+    assert "roots" not in await documents(ctx, "meta")
 
 
-async def test_two_runs_at_once_do_not_get_one_name(backend: Backend, tmp_path: Path) -> None:
+async def test_two_runs_at_once_do_not_get_one_name(app: App, tmp_path: Path) -> None:
     folders = [written(tmp_path, f"{name}/vault/note.md", f"In {name}.").parent for name in "abcd"]
-    await asyncio.gather(*(ingested(backend.deps(Caller(), Meter()), each) for each in folders))
-    stored = await texts(backend.deps(Caller(), Meter()))
+    await asyncio.gather(*(ingested(app.context(Caller(), Meter()), each) for each in folders))
+    stored = await texts(app.context(Caller(), Meter()))
     assert sorted(stored.values()) == ["In a.", "In b.", "In c.", "In d."]
 
 
-async def test_roots_that_another_run_wrote_are_not_overwritten(deps: Deps, tmp_path: Path) -> None:
+async def test_roots_that_another_run_wrote_are_not_overwritten(
+    ctx: Context, tmp_path: Path
+) -> None:
     for number in (1, 2):
-        stored = await Roots(deps.database).read()
-        await Roots(deps.database).replace(stored, [Root(tmp_path, number)])
+        stored = await Roots(ctx.database).read()
+        await Roots(ctx.database).replace(stored, [Root(tmp_path, number)])
         with pytest.raises(Stale):
-            await Roots(deps.database).replace(stored, [Root(tmp_path, 3)])
+            await Roots(ctx.database).replace(stored, [Root(tmp_path, 3)])
 
 
-async def test_a_folder_name_that_is_not_utf_8_is_kept(deps: Deps, tmp_path: Path) -> None:
+async def test_a_folder_name_that_is_not_utf_8_is_kept(ctx: Context, tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"caf\xe9 \xc3\xb6")
     try:
         written(folder, "note.md", "Words.")
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
-    await ingested(deps, folder)
-    assert [root.path for root in (await Roots(deps.database).read()).roots] == [folder]
-    assert (await ingested(deps, folder / "note.md")).note == ""
+    await ingested(ctx, folder)
+    assert [root.path for root in (await Roots(ctx.database).read()).roots] == [folder]
+    assert (await ingested(ctx, folder / "note.md")).note == ""
 
 
 FORMER: dict[str, str] = {
@@ -321,16 +331,14 @@ def former_vault(folder: Path) -> Path:
     return folder / "vault"
 
 
-async def test_a_base_of_the_former_version_is_not_written_again(
-    backend: Backend, tmp_path: Path
-) -> None:
-    database = backend.deps(Caller(), Meter()).database
+async def test_a_base_of_the_former_version_is_not_written_again(app: App, tmp_path: Path) -> None:
+    database = app.context(Caller(), Meter()).database
     for source_id, content_hash in FORMER.items():
         await database.document("sources", source_id).set({"content_hash": content_hash})
     vault = former_vault(tmp_path)
     meter = Meter()
-    assert (await ingested(backend.deps(Caller(), meter), vault)).counts == {"read": 6}
+    assert (await ingested(app.context(Caller(), meter), vault)).counts == {"read": 6}
     assert meter.documents_written == 1  # that this folder is called vault
     meter = Meter()
-    assert (await ingested(backend.deps(Caller(), meter), vault)).counts == {"read": 6}
+    assert (await ingested(app.context(Caller(), meter), vault)).counts == {"read": 6}
     assert meter.documents_written == 0

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from shared.runtime.job import Failure
 
 pytestmark = pytest.mark.anyio
@@ -74,69 +74,69 @@ def reasons(failures: list[Failure]) -> dict[str, str]:
 
 
 async def test_a_book_that_fits_no_document_is_parked_and_blocks_none(
-    backend: Backend, deps: Deps, readwise: FakeReadwise, project: str
+    app: App, ctx: Context, readwise: FakeReadwise, project: str
 ) -> None:
-    backend.settings = following(readwise, project)
+    app.settings = following(readwise, project)
     for number in range(1, 41):
         readwise.put(number, "Reef early.")
     readwise.put(7, book_tags=LONG_TAGS)
-    report = await followed(backend)
+    report = await followed(app)
     assert {"Readwise: Book 7": TOO_LONG} == reasons(report.failures)
     assert Counter({"read": 39, "sources": 39, "created": 39}) == report.counts
-    assert START - MARGIN == (await progress(deps)).updated_after
+    assert START - MARGIN == (await progress(ctx)).updated_after
     for _ in range(MOST_TRIES - 1):
-        assert len((await followed(backend)).failures) == 1
-    assert {"Readwise: Book 7": TOO_LONG} == reasons(list(await PARKING.parked(deps, 10)))
-    assert 39 == len(await texts(deps))
+        assert len((await followed(app)).failures) == 1
+    assert {"Readwise: Book 7": TOO_LONG} == reasons(list(await PARKING.parked(ctx, 10)))
+    assert 39 == len(await texts(ctx))
     readwise.advance(hours=1)
     readwise.put(7, book_tags=LONG_TAGS[:2])
-    assert (await followed(backend)).failures == []
-    assert 40 == len(await texts(deps))
+    assert (await followed(app)).failures == []
+    assert 40 == len(await texts(ctx))
 
 
 async def test_a_source_whose_tags_outgrow_its_document_is_not_written(
-    deps: Deps, tmp_path: Path
+    ctx: Context, tmp_path: Path
 ) -> None:
     settings = Settings(
-        google_cloud_project=deps.settings.google_cloud_project, ingest_path=str(tmp_path)
+        google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(tmp_path)
     )
-    deps = replace(deps, settings=settings)
+    ctx = replace(ctx, settings=settings)
     export(tmp_path, book(user_book_id=1, title="Ledger", highlights=MANY), book())
-    report = await ingest(deps, ample())
+    report = await ingest(ctx, ample())
     assert {"Ledger (readwise-1)": TOO_MANY} == reasons(report.failures)
     assert ["readwise-7"] == [
-        each["source_id"] for each in (await documents(deps, "chunks")).values()
+        each["source_id"] for each in (await documents(ctx, "chunks")).values()
     ]
-    assert ["readwise-7"] == list(await documents(deps, "sources"))
+    assert ["readwise-7"] == list(await documents(ctx, "sources"))
 
 
 async def test_a_record_that_fits_no_document_is_as_good_as_broken(
-    backend: Backend, deps: Deps, storage: FakeCloudStorage, project: str
+    app: App, ctx: Context, storage: FakeCloudStorage, project: str
 ) -> None:
     """What was read of it before stays, the rest goes in, and the file is not read again."""
-    backend.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
+    app.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
     first: dict[str, Any] = {"id": "a", "text": "Reef early."}
     storage.put(BUCKET, "docs.jsonl", lines(first))
-    await followed(backend)
+    await followed(app)
     second = {"id": "b", "text": "Knead well."}
     storage.put(BUCKET, "docs.jsonl", lines(first | {"tags": LONG_TAGS}, second))
-    report = await followed(backend)
+    report = await followed(app)
     assert [f"gs://{BUCKET}/docs.jsonl line 1"] == [each.name for each in report.failures]
-    assert [["Knead well."], ["Reef early."]] == sorted((await texts(deps)).values())
-    report = await followed(backend)
+    assert [["Knead well."], ["Reef early."]] == sorted((await texts(ctx)).values())
+    report = await followed(app)
     assert (report.failures, report.counts) == ([], Counter())
 
 
 async def test_an_object_that_is_too_large_is_not_downloaded(
-    backend: Backend, deps: Deps, storage: FakeCloudStorage, project: str
+    app: App, ctx: Context, storage: FakeCloudStorage, project: str
 ) -> None:
-    backend.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
+    app.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
     storage.put(BUCKET, "diary.md", b" " * (MAX_TEXT + 1))
     storage.put(BUCKET, "note.md", "Reef early.")
-    failures = (await followed(backend)).failures
+    failures = (await followed(app)).failures
     assert {f"gs://{BUCKET}/diary.md": "is larger than 32 MB"} == reasons(failures)
     assert storage.calls["download"] == 1
-    assert [["Reef early."]] == list((await texts(deps)).values())
+    assert [["Reef early."]] == list((await texts(ctx)).values())
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import run_job
 from tests.support.source_files import book, export
 from tests.support.stored_documents import documents, leases, snapshots
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
-    Sign = Callable[[Deps], Awaitable[object]]
+    Sign = Callable[[Context], Awaitable[object]]
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -61,12 +61,12 @@ def _book(number: int, size: int) -> dict[str, Any]:
     return book(user_book_id=number, title=f"Book {number}", highlights=highlights)
 
 
-async def contents(deps: Deps) -> dict[str, dict[str, Any]]:
+async def contents(ctx: Context) -> dict[str, dict[str, Any]]:
     """All that stands in the database, but for the times at which it was written."""
     return {
         f"{collection}/{name}": {key: timeless(key, value) for key, value in data.items()}
         for collection in COLLECTIONS
-        for name, data in (await documents(deps, collection)).items()
+        for name, data in (await documents(ctx, collection)).items()
     }
 
 
@@ -82,11 +82,11 @@ async def undisturbed(
 ) -> dict[str, dict[str, Any]]:
     """What the jobs make of `path` in a project of its own."""
     settings = Settings(google_cloud_project=project, ingest_path=str(path))
-    backend = Backend(settings, embedder=embedder)
+    app = App(settings, embedder=embedder)
     for job in (INGEST, EMBED, INDEX):
-        await run_job(job, backend)
-    made = await contents(backend.deps(Caller(), Meter()))
-    await backend.aclose()
+        await run_job(job, app)
+    made = await contents(app.context(Caller(), Meter()))
+    await app.aclose()
     return made
 
 
@@ -110,42 +110,42 @@ def ingesting(path: Path, project: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-async def killed(deps: Deps, path: Path, sign: Sign, delay: float) -> str:
+async def killed(ctx: Context, path: Path, sign: Sign, delay: float) -> str:
     """Run until the sign changes, and then for `delay` seconds; tell which job was killed."""
-    before = await sign(deps)
-    with ingesting(path, deps.settings.google_cloud_project) as process:
-        while process.poll() is None and before == await sign(deps):
+    before = await sign(ctx)
+    with ingesting(path, ctx.settings.google_cloud_project) as process:
+        while process.poll() is None and before == await sign(ctx):
             pass
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=delay)
-    (job,) = await leases(deps)
+    (job,) = await leases(ctx)
     return job
 
 
 def lease_of(job: str) -> Sign:
     """Changes when the job starts to work."""
 
-    async def sign(deps: Deps) -> object:
-        lease = (await snapshots(deps, "leases")).get(job)
+    async def sign(ctx: Context) -> object:
+        lease = (await snapshots(ctx, "leases")).get(job)
         return lease.update_time if lease else None
 
     return sign
 
 
-async def vectors(deps: Deps) -> object:
+async def vectors(ctx: Context) -> object:
     """Changes when embed has stored its first vectors."""
-    chunks = deps.database.collection("chunks")
+    chunks = ctx.database.collection("chunks")
     embedded = chunks.where(filter=FieldFilter("embedding_model", "==", LocalEmbedder.model))
-    return await deps.database.count(embedded)
+    return await ctx.database.count(embedded)
 
 
-async def lists(deps: Deps) -> object:
+async def lists(ctx: Context) -> object:
     """Changes when index has stored the lists of its first chunks; most are still to come."""
-    return (await documents(deps, "meta")).get("lexicon", {}).get("documents")
+    return (await documents(ctx, "meta")).get("lexicon", {}).get("documents")
 
 
 async def test_a_run_killed_at_any_moment_is_completed_by_the_next(
-    deps: Deps,
+    ctx: Context,
     project: str,
     local_embedder: LocalEmbedder,
     tmp_path: Path,
@@ -156,11 +156,9 @@ async def test_a_run_killed_at_any_moment_is_completed_by_the_next(
     kills: Counter[str] = Counter()
     for job, sign in (("ingest", lease_of("ingest")), ("embed", vectors)):
         while kills[job] < KILLS:
-            kills[await killed(deps, path, sign, kill_chance.uniform(0, MOMENT))] += 1
-    assert (
-        await killed(deps, path, lease_of("index"), kill_chance.uniform(0, MOMENT / 2)) == "index"
-    )
-    assert await killed(deps, path, lists, 0) == "index"
+            kills[await killed(ctx, path, sign, kill_chance.uniform(0, MOMENT))] += 1
+    assert await killed(ctx, path, lease_of("index"), kill_chance.uniform(0, MOMENT / 2)) == "index"
+    assert await killed(ctx, path, lists, 0) == "index"
     with ingesting(path, project) as process:
         assert process.wait(timeout=300) == 0, (path.parent / "log").read_text()
-    assert expected == await contents(deps)
+    assert expected == await contents(ctx)

@@ -16,14 +16,14 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import MAX_TRIES, Done, PendingChunk, Steps
 from shared.knowledge.source import Section, Source
 from shared.pipeline.worker import Work, work_off
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Budget, Failure, Report
 from tests.support.knowledge import in_chunks
 from tests.support.stored_documents import ample, chunks, chunks_by_content, nothing, one_step
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -63,32 +63,32 @@ class Maker:
             raise self.down
 
 
-def at(settings: Settings, moment: datetime = NOON) -> Deps:
-    return Backend(settings, clock=lambda: moment).deps(Caller(), Meter())
+def at(settings: Settings, moment: datetime = NOON) -> Context:
+    return App(settings, clock=lambda: moment).context(Caller(), Meter())
 
 
 @pytest.fixture
-async def notes(settings: Settings) -> Deps:
+async def notes(settings: Settings) -> Context:
     """Ten notes that wait."""
-    deps = at(settings)
+    ctx = at(settings)
     sections = tuple(Section(f"Note {number}.") for number in range(10))
     source = in_chunks(Source("notes", "Notes", sections=sections))
-    await Ingestion(deps.database).save([source], NOON)
-    return deps
+    await Ingestion(ctx.database).save([source], NOON)
+    return ctx
 
 
-async def run(deps: Deps, maker: Maker, budget: Budget | None = None) -> Report:
+async def run(ctx: Context, maker: Maker, budget: Budget | None = None) -> Report:
     report = Report()
     work = Work(step="card", counted="card", make=maker.make, probe=maker.probe, at_once=4)
-    await work_off(work, deps, budget or ample(), report)
+    await work_off(work, ctx, budget or ample(), report)
     return report
 
 
-async def marked(deps: Deps) -> int:
-    return sum("marked" in data for data in (await chunks(deps)).values())
+async def marked(ctx: Context) -> int:
+    return sum("marked" in data for data in (await chunks(ctx)).values())
 
 
-async def test_all_that_waits_is_made_and_waits_no_more(notes: Deps) -> None:
+async def test_all_that_waits_is_made_and_waits_no_more(notes: Context) -> None:
     done: list[int] = []
     maker = Maker()
     report = await run(notes, maker, Budget(ample().deadline, done.append))
@@ -98,7 +98,7 @@ async def test_all_that_waits_is_made_and_waits_no_more(notes: Deps) -> None:
     assert 0 == await Steps(notes.database).count_pending("card")
 
 
-async def test_what_fails_is_put_off_and_stops_no_other(notes: Deps, settings: Settings) -> None:
+async def test_what_fails_is_put_off_and_stops_no_other(notes: Context, settings: Settings) -> None:
     maker = Maker({ODD: InvalidInput("Not this one.")})
     report = await run(notes, maker)
     ((name, odd),) = [(n, d) for n, d in (await chunks(notes)).items() if d["content"] == ODD]
@@ -110,7 +110,7 @@ async def test_what_fails_is_put_off_and_stops_no_other(notes: Deps, settings: S
 
 
 async def test_an_error_that_nobody_thought_of_stops_no_other_either(
-    notes: Deps, capsys: pytest.CaptureFixture[str]
+    notes: Context, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = await run(notes, Maker({ODD: ValueError("what a reader wrote")}))
     assert ["INTERNAL_ERROR: ValueError"] == [each.reason for each in report.failures]
@@ -118,7 +118,7 @@ async def test_an_error_that_nobody_thought_of_stops_no_other_either(
     assert "what a reader wrote" not in capsys.readouterr().err
 
 
-async def test_what_fails_five_times_is_parked(notes: Deps, settings: Settings) -> None:
+async def test_what_fails_five_times_is_parked(notes: Context, settings: Settings) -> None:
     maker = Maker({ODD: PlatformFault("It cannot be read.")})
     for number in range(MAX_TRIES):
         assert 1 == len((await run(at(settings, NOON + timedelta(hours=number)), maker)).failures)
@@ -129,7 +129,7 @@ async def test_what_fails_five_times_is_parked(notes: Deps, settings: Settings) 
 
 @pytest.mark.parametrize("failures", [1, 3, 4])
 async def test_what_would_fail_for_any_chunk_ends_the_run_blaming_none(
-    notes: Deps, failures: int
+    notes: Context, failures: int
 ) -> None:
     wrong: dict[str, Exception] = {f"Note {n}.": PlatformFault("No.") for n in range(failures)}
     with pytest.raises(Unavailable, match="It is down"):
@@ -139,27 +139,27 @@ async def test_what_would_fail_for_any_chunk_ends_the_run_blaming_none(
     assert 4 - failures <= await marked(notes) < 10
 
 
-async def test_an_outage_that_is_over_is_held_against_no_chunk(notes: Deps) -> None:
+async def test_an_outage_that_is_over_is_held_against_no_chunk(notes: Context) -> None:
     maker = Maker(passing=[Unavailable("It was down.") for _ in range(3)])
     report = await run(notes, maker)
     assert Report(Counter(card=10)) == report
     assert 13 == len(maker.made)
 
 
-async def test_a_chunk_for_which_it_is_never_available_is_put_off(notes: Deps) -> None:
+async def test_a_chunk_for_which_it_is_never_available_is_put_off(notes: Context) -> None:
     maker = Maker({ODD: Unavailable("Too slow.")})
     report = await run(notes, maker)
     assert ["UNAVAILABLE: Too slow."] == [each.reason for each in report.failures]
     assert (2, 2) == (maker.made.count(ODD), maker.probes)
 
 
-async def test_a_run_without_time_does_nothing(notes: Deps) -> None:
+async def test_a_run_without_time_does_nothing(notes: Context) -> None:
     maker = Maker()
     report = await run(notes, maker, nothing())
     assert (False, [], {}) == (report.finished, maker.made, report.counts)
 
 
-async def test_a_run_whose_time_ends_keeps_what_it_made(notes: Deps) -> None:
+async def test_a_run_whose_time_ends_keeps_what_it_made(notes: Context) -> None:
     report = await run(notes, Maker(), one_step())
     assert (False, 4) == (report.finished, report.counts["card"])
     assert 4 == await marked(notes)

@@ -20,7 +20,7 @@ from shared.knowledge.source import Section, Source
 from shared.pipeline.orphaned_chunks import PAGE, SETTLED
 from shared.runtime.job import Report
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedBackend, before
+from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.index_lists import NOON, assert_exact
 from tests.support.knowledge import BAKING, SAILING, in_chunks, write
@@ -29,7 +29,7 @@ from tests.support.workspaces import of_job
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -42,111 +42,115 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-def deps(backend: Backend) -> Deps:
-    return of_job(backend)
+def ctx(app: App) -> Context:
+    return of_job(app)
 
 
-async def save(deps: Deps, *sources: Source) -> None:
+async def save(ctx: Context, *sources: Source) -> None:
     """Bring sources in at noon, and index them."""
-    await Ingestion(deps.database).save([in_chunks(each) for each in sources], NOON)
-    await index(deps, ample())
+    await Ingestion(ctx.database).save([in_chunks(each) for each in sources], NOON)
+    await index(ctx, ample())
 
 
-async def lose(deps: Deps, path: str) -> None:
+async def lose(ctx: Context, path: str) -> None:
     """Let a document vanish, as nothing of ours does."""
-    await deps.database.client.document(path).delete()
+    await ctx.database.client.document(path).delete()
 
 
-async def test_chunks_whose_source_is_gone_leave_the_base(deps: Deps, clock: SettableClock) -> None:
-    await save(deps, BAKING, SAILING)
-    await lose(deps, "sources/baking")
+async def test_chunks_whose_source_is_gone_leave_the_base(
+    ctx: Context, clock: SettableClock
+) -> None:
+    await save(ctx, BAKING, SAILING)
+    await lose(ctx, "sources/baking")
     clock.now += SOON
-    assert Report(Counter(chunks=3)) == await purge(deps, ample())
-    assert {"sailing"} == {data["source_id"] for data in (await chunks(deps)).values()}
-    await index(deps, ample())
-    await assert_exact(deps)
+    assert Report(Counter(chunks=3)) == await purge(ctx, ample())
+    assert {"sailing"} == {data["source_id"] for data in (await chunks(ctx)).values()}
+    await index(ctx, ample())
+    await assert_exact(ctx)
 
 
-async def test_chunks_whose_source_is_still_to_come_stay(deps: Deps, clock: SettableClock) -> None:
+async def test_chunks_whose_source_is_still_to_come_stay(
+    ctx: Context, clock: SettableClock
+) -> None:
     """Ingest writes the source last, and may have been killed before."""
-    await save(deps, BAKING)
-    await lose(deps, "sources/baking")
+    await save(ctx, BAKING)
+    await lose(ctx, "sources/baking")
     clock.now += SETTLED
-    assert Report() == await purge(deps, ample())
-    await save(deps, BAKING)
+    assert Report() == await purge(ctx, ample())
+    await save(ctx, BAKING)
     clock.now += EVERY
-    assert Report() == await purge(deps, ample())
-    assert 3 == len(await chunks(deps))
+    assert Report() == await purge(ctx, ample())
+    assert 3 == len(await chunks(ctx))
 
 
 async def test_a_chunk_that_is_brought_in_again_meanwhile_stays(
-    settings: Settings, deps: Deps, clock: SettableClock
+    settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
-    await save(deps, BAKING)
-    await lose(deps, "sources/baking")
+    await save(ctx, BAKING)
+    await lose(ctx, "sources/baking")
     clock.now += SOON
-    [first, *others] = sorted(await chunks(deps))
+    [first, *others] = sorted(await chunks(ctx))
 
     async def again() -> None:
-        await write(deps, f"chunks/{first}", {"updated_at": clock()})
+        await write(ctx, f"chunks/{first}", {"updated_at": clock()})
 
-    raced = WatchedBackend(settings, before(1, again), clock=clock, embedder=WordEmbedder())
+    raced = WatchedApp(settings, before(1, again), clock=clock, embedder=WordEmbedder())
     assert Report(Counter(chunks=2)) == await purge(of_job(raced), ample())
-    assert ({first}, set(others)) == (set(await chunks(deps)), set(await tombstones(deps)))
+    assert ({first}, set(others)) == (set(await chunks(ctx)), set(await tombstones(ctx)))
     await raced.aclose()
 
 
 async def test_all_chunks_are_looked_at_once_a_week(
-    deps: Deps, backend: Backend, clock: SettableClock
+    ctx: Context, app: App, clock: SettableClock
 ) -> None:
-    await save(deps, BAKING)
-    assert Report() == await purge(deps, ample())
-    await lose(deps, "sources/baking")
+    await save(ctx, BAKING)
+    assert Report() == await purge(ctx, ample())
+    await lose(ctx, "sources/baking")
     for _ in range(6):
         clock.advance(days=1)
         meter = Meter()
-        assert Report() == await purge(backend.deps(Caller(), meter), ample())
+        assert Report() == await purge(app.context(Caller(), meter), ample())
         assert (0, True) == (meter.documents_written, meter.documents_read < 20)
     clock.advance(days=1, seconds=1)
-    assert Report(Counter(chunks=3)) == await purge(deps, ample())
+    assert Report(Counter(chunks=3)) == await purge(ctx, ample())
 
 
 async def test_a_run_without_time_looks_at_a_page_and_the_next_goes_on(
-    deps: Deps, clock: SettableClock
+    ctx: Context, clock: SettableClock
 ) -> None:
     sections = tuple(Section(f"Number {number}.") for number in range(2 * PAGE + 5))
-    await Ingestion(deps.database).save([in_chunks(replace(BAKING, sections=sections))], NOON)
-    await lose(deps, "sources/baking")
+    await Ingestion(ctx.database).save([in_chunks(replace(BAKING, sections=sections))], NOON)
+    await lose(ctx, "sources/baking")
     clock.now += SOON
-    reports = [await purge(deps, nothing()) for _ in range(4)]
+    reports = [await purge(ctx, nothing()) for _ in range(4)]
     assert [False, False, False, True] == [report.finished for report in reports]
     assert [PAGE, PAGE, 5, 0] == [report.counts["chunks"] for report in reports]
-    assert {} == await chunks(deps)
+    assert {} == await chunks(ctx)
     clock.advance(days=1)
     meter = Meter()
     # What is left of them waits for the index job: it is read, page by page, and left to it.
-    assert Report() == await purge(deps, ample())
+    assert Report() == await purge(ctx, ample())
     assert 0 == meter.documents_written
 
 
 async def test_what_the_index_job_gave_up_is_forgotten_after_a_week(
-    deps: Deps, clock: SettableClock
+    ctx: Context, clock: SettableClock
 ) -> None:
-    await save(deps, BAKING, SAILING)
-    await Ingestion(deps.database).save([in_chunks(replace(BAKING, sections=()))], NOON)
-    [stuck, *waiting] = sorted(await tombstones(deps))
+    await save(ctx, BAKING, SAILING)
+    await Ingestion(ctx.database).save([in_chunks(replace(BAKING, sections=()))], NOON)
+    [stuck, *waiting] = sorted(await tombstones(ctx))
     given_up = {"pending": {}, "parked": {"index": "was refused"}}
-    await deps.database.client.document(f"chunks/{stuck}").update(given_up)
+    await ctx.database.client.document(f"chunks/{stuck}").update(given_up)
     clock.now += SETTLED
-    assert Report() == await purge(deps, ample())
+    assert Report() == await purge(ctx, ample())
     clock.advance(seconds=1)
-    assert Report(Counter(tombstones=1)) == await purge(deps, ample())
-    assert set(waiting) == set(await tombstones(deps))
-    await index(deps, ample())
-    await repair(deps, ample())
-    await assert_exact(deps)
+    assert Report(Counter(tombstones=1)) == await purge(ctx, ample())
+    assert set(waiting) == set(await tombstones(ctx))
+    await index(ctx, ample())
+    await repair(ctx, ample())
+    await assert_exact(ctx)
 
 
-async def test_an_empty_base_is_not_written_to(deps: Deps) -> None:
-    assert Report() == await purge(deps, ample())
-    assert {} == await documents(deps, "meta")
+async def test_an_empty_base_is_not_written_to(ctx: Context) -> None:
+    assert Report() == await purge(ctx, ample())
+    assert {} == await documents(ctx, "meta")

@@ -14,7 +14,7 @@ from shared.core.meter import Meter
 from shared.pipeline.expiry import EXPIRING
 from shared.runtime.job import Report
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedBackend, before
+from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
 from tests.support.stored_documents import ample, documents, nothing
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -33,88 +33,88 @@ TODO = "users/anna/tasks/{}"
 
 
 @pytest.fixture
-async def backend(settings: Settings) -> AsyncIterator[Backend]:
-    watched = WatchedBackend(settings, embedder=WordEmbedder())
+async def app(settings: Settings) -> AsyncIterator[App]:
+    watched = WatchedApp(settings, embedder=WordEmbedder())
     yield watched
     await watched.aclose()
 
 
-def at(backend: Backend, **later: float) -> Deps:
+def at(app: App, **later: float) -> Context:
     """What a job may use that runs so much after noon."""
     moment = NOON + timedelta(**later)
-    backend.clock = lambda: moment
-    return of_job(backend)
+    app.clock = lambda: moment
+    return of_job(app)
 
 
-async def test_a_deleted_to_do_goes_after_thirty_days_and_no_other(backend: Backend) -> None:
-    first, second, third = await add(backend, "bake", "sail", "read")
-    await did(backend, "delete_task", task_id=first)
-    await did(backend, "complete_task", task_id=second)
-    await did(backend, "delete_task", task_id=third, now=NOON + timedelta(days=1))
-    assert 0 == (await purge(at(backend, days=30, seconds=-1), ample())).counts["todos"]
-    deps = at(backend, days=30)
-    assert (1, Report(Counter(todos=1))) == (await waiting(deps), await purge(deps, ample()))
-    assert {"2", "3"} == set(await documents(deps, "users/anna/tasks"))
-    assert Report(Counter(todos=1)) == await purge(at(backend, days=31), ample())
+async def test_a_deleted_to_do_goes_after_thirty_days_and_no_other(app: App) -> None:
+    first, second, third = await add(app, "bake", "sail", "read")
+    await did(app, "delete_task", task_id=first)
+    await did(app, "complete_task", task_id=second)
+    await did(app, "delete_task", task_id=third, now=NOON + timedelta(days=1))
+    assert 0 == (await purge(at(app, days=30, seconds=-1), ample())).counts["todos"]
+    ctx = at(app, days=30)
+    assert (1, Report(Counter(todos=1))) == (await waiting(ctx), await purge(ctx, ample()))
+    assert {"2", "3"} == set(await documents(ctx, "users/anna/tasks"))
+    assert Report(Counter(todos=1)) == await purge(at(app, days=31), ample())
 
 
-async def test_a_number_is_not_used_again_when_its_to_do_is_gone(backend: Backend) -> None:
-    [first] = await add(backend, "bake")
-    await did(backend, "delete_task", task_id=first)
-    await purge(at(backend, days=31), ample())
-    assert {} == await documents(of_job(backend), "users/anna/tasks")
-    [second] = await add(backend, "sail")
+async def test_a_number_is_not_used_again_when_its_to_do_is_gone(app: App) -> None:
+    [first] = await add(app, "bake")
+    await did(app, "delete_task", task_id=first)
+    await purge(at(app, days=31), ample())
+    assert {} == await documents(of_job(app), "users/anna/tasks")
+    [second] = await add(app, "sail")
     assert first != second
 
 
 async def test_a_to_do_that_changes_after_it_was_found_stays(settings: Settings) -> None:
-    backend = WatchedBackend(settings, embedder=WordEmbedder())
-    [first] = await add(backend, "bake")
-    await did(backend, "delete_task", task_id=first)
-    await backend.aclose()
+    app = WatchedApp(settings, embedder=WordEmbedder())
+    [first] = await add(app, "bake")
+    await did(app, "delete_task", task_id=first)
+    await app.aclose()
 
     async def restore() -> None:
         changed = {"purge_at": None, "state": "open"}
-        reference = backend.connection.client.document(TODO.format(1))
+        reference = app.connection.client.document(TODO.format(1))
         await reference.update(changed)
 
-    backend = WatchedBackend(settings, before(1, restore), embedder=WordEmbedder())
-    assert 0 == (await purge(at(backend, days=31), ample())).counts["todos"]
-    assert {"1"} == set(await documents(of_job(backend), "users/anna/tasks"))
-    await backend.aclose()
+    app = WatchedApp(settings, before(1, restore), embedder=WordEmbedder())
+    assert 0 == (await purge(at(app, days=31), ample())).counts["todos"]
+    assert {"1"} == set(await documents(of_job(app), "users/anna/tasks"))
+    await app.aclose()
 
 
-async def test_an_answer_is_forgotten_once_it_has_expired(backend: Backend) -> None:
-    await did(backend, "add_task", title="bake", idempotency_key="one")
+async def test_an_answer_is_forgotten_once_it_has_expired(app: App) -> None:
+    await did(app, "add_task", title="bake", idempotency_key="one")
     path = "users/anna/replays"
-    assert Report() == await purge(at(backend, days=2, seconds=-1), ample())
-    assert 1 == len(await documents(of_job(backend), path))
-    assert Report(Counter(replays=1)) == await purge(at(backend, days=2), ample())
-    assert {} == await documents(of_job(backend), path)
+    assert Report() == await purge(at(app, days=2, seconds=-1), ample())
+    assert 1 == len(await documents(of_job(app), path))
+    assert Report(Counter(replays=1)) == await purge(at(app, days=2), ample())
+    assert {} == await documents(of_job(app), path)
 
 
-async def test_records_of_runs_and_leases_of_the_dead_are_deleted(backend: Backend) -> None:
-    deps = at(backend)
+async def test_records_of_runs_and_leases_of_the_dead_are_deleted(app: App) -> None:
+    ctx = at(app)
     for day in (-31, -1, 1):
         expiry = {"expires_at": NOON + timedelta(days=day)}
-        await write(deps, f"runs/{day}", expiry)
-        await write(deps, f"leases/{day}", expiry)
-    assert Report(Counter(runs=2, leases=1)) == await purge(deps, ample())
-    left = (set(await documents(deps, "runs")), set(await documents(deps, "leases")))
+        await write(ctx, f"runs/{day}", expiry)
+        await write(ctx, f"leases/{day}", expiry)
+    assert Report(Counter(runs=2, leases=1)) == await purge(ctx, ample())
+    left = (set(await documents(ctx, "runs")), set(await documents(ctx, "leases")))
     assert ({"1"}, {"-1", "1"}) == left
 
 
-async def test_nothing_to_delete_costs_a_few_reads_and_no_write(backend: Backend) -> None:
-    await add(backend, "bake", "sail")
+async def test_nothing_to_delete_costs_a_few_reads_and_no_write(app: App) -> None:
+    await add(app, "bake", "sail")
     meter = Meter()
-    assert Report() == await purge(backend.deps(Caller(), meter), ample())
+    assert Report() == await purge(app.context(Caller(), meter), ample())
     assert 0 == meter.documents_written
     assert meter.documents_read <= len(SWEEPS) + 3
 
 
-async def filled(deps: Deps, count: int) -> None:
+async def filled(ctx: Context, count: int) -> None:
     """Put as many of every kind into the database that have expired."""
-    batch, client = deps.database.client.batch(), deps.database.client
+    batch, client = ctx.database.client.batch(), ctx.database.client
     for kind in EXPIRING:
         for number in range(count):
             parent = f"users/user-{number}/" if kind.of_users else ""
@@ -123,26 +123,26 @@ async def filled(deps: Deps, count: int) -> None:
     await batch.commit()
 
 
-async def test_a_run_without_time_does_a_little_and_the_next_goes_on(backend: Backend) -> None:
-    deps, count = at(backend), 18
-    await filled(deps, count)
-    reports = [await purge(deps, nothing())]
+async def test_a_run_without_time_does_a_little_and_the_next_goes_on(app: App) -> None:
+    ctx, count = at(app), 18
+    await filled(ctx, count)
+    reports = [await purge(ctx, nothing())]
     while not reports[-1].finished:
-        reports.append(await purge(deps, nothing()))
+        reports.append(await purge(ctx, nothing()))
     commits = sum(-(-count // kind.together) for kind in EXPIRING)
     assert commits + 1 == len(reports)
     counts = sum((report.counts for report in reports), Counter[str]())
     assert Counter({kind.name: count for kind in EXPIRING}) == counts
-    assert {} == await stored(deps)
+    assert {} == await stored(ctx)
 
 
 async def test_after_every_commit_what_is_left_is_what_has_not_expired(settings: Settings) -> None:
     class DiedError(Exception):
         pass
 
-    backend = WatchedBackend(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
-    await filled(of_job(backend), 18)
-    await write(of_job(backend), TODO.format(7), {"purge_at": NOON + timedelta(days=1)})
+    app = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
+    await filled(of_job(app), 18)
+    await write(of_job(app), TODO.format(7), {"purge_at": NOON + timedelta(days=1)})
     deaths = 0
 
     async def die_after_the_first(_commit: int, send: Any) -> list[Any]:
@@ -150,7 +150,7 @@ async def test_after_every_commit_what_is_left_is_what_has_not_expired(settings:
         raise DiedError
 
     while True:
-        dying = WatchedBackend(settings, die_after_the_first, clock=SettableClock(NOON))
+        dying = WatchedApp(settings, die_after_the_first, clock=SettableClock(NOON))
         try:
             await purge(of_job(dying), ample())
         except DiedError:
@@ -160,8 +160,8 @@ async def test_after_every_commit_what_is_left_is_what_has_not_expired(settings:
         finally:
             await dying.aclose()
     assert sum(-(-18 // kind.together) for kind in EXPIRING) == deaths
-    assert {TODO.format(7)} == set(await stored(of_job(backend)))
-    await backend.aclose()
+    assert {TODO.format(7)} == set(await stored(of_job(app)))
+    await app.aclose()
 
 
 def test_every_kind_is_deleted_under_its_own_name() -> None:

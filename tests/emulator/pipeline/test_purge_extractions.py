@@ -18,7 +18,7 @@ from shared.extractions.upkeep import PAGE
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.job import Report
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedBackend, before
+from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.index_lists import NOON
 from tests.support.knowledge import BAKING, SAILING, in_chunks, put_in, write
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio
@@ -44,15 +44,15 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-async def backend(settings: Settings, clock: SettableClock) -> AsyncIterator[Backend]:
-    opened = WatchedBackend(settings, clock=clock, embedder=WordEmbedder())
+async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
+    opened = WatchedApp(settings, clock=clock, embedder=WordEmbedder())
     yield opened
     await opened.aclose()
 
 
 @pytest.fixture
-def deps(backend: Backend) -> Deps:
-    return of_job(backend)
+def ctx(app: App) -> Context:
+    return of_job(app)
 
 
 def extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
@@ -71,113 +71,113 @@ def extraction(name: str, chunk: Chunk, **more: Any) -> Extraction:
     return replace(plain, **more)
 
 
-async def hang(deps: Deps, *extractions: Extraction) -> None:
+async def hang(ctx: Context, *extractions: Extraction) -> None:
     """Have extractions hang on their chunks, one on each."""
     for each in extractions:
         known = extracted([each])
-        await write(deps, f"chunks/{each.chunk_id}", {"extracted": known})
-        await write(deps, f"extractions/{each.extraction_id}", document(each, (1.0,), "words"))
-        await deps.database.commit(topic_writes(deps.database, {}, known))
+        await write(ctx, f"chunks/{each.chunk_id}", {"extracted": known})
+        await write(ctx, f"extractions/{each.extraction_id}", document(each, (1.0,), "words"))
+        await ctx.database.commit(topic_writes(ctx.database, {}, known))
 
 
-async def shown(deps: Deps) -> dict[str, bool]:
+async def shown(ctx: Context) -> dict[str, bool]:
     """Which extractions there are, and whether lists show them."""
-    found = await documents(deps, "extractions")
+    found = await documents(ctx, "extractions")
     return {name: bool(data["facets"]) for name, data in found.items()}
 
 
-async def of_topics(deps: Deps) -> dict[str, int]:
+async def of_topics(ctx: Context) -> dict[str, int]:
     """How many extractions topics count."""
-    return {data["name"]: data["total"] for data in (await documents(deps, "topics")).values()}
+    return {data["name"]: data["total"] for data in (await documents(ctx, "topics")).values()}
 
 
 async def test_what_hangs_on_no_chunk_is_removed_and_not_counted(
-    deps: Deps, clock: SettableClock
+    ctx: Context, clock: SettableClock
 ) -> None:
-    first, second = await put_in(deps, SAILING)
-    await hang(deps, extraction("one", first), extraction("two", second))
-    await deps.database.client.document(f"chunks/{first.chunk_id}").delete()
-    assert Report(Counter(extractions=1)) == await purge(deps, ample())
-    assert ({"two": True}, {"weather": 1}) == (await shown(deps), await of_topics(deps))
-    await deps.database.client.document(f"chunks/{second.chunk_id}").update({"extracted": {}})
+    first, second = await put_in(ctx, SAILING)
+    await hang(ctx, extraction("one", first), extraction("two", second))
+    await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()
+    assert Report(Counter(extractions=1)) == await purge(ctx, ample())
+    assert ({"two": True}, {"weather": 1}) == (await shown(ctx), await of_topics(ctx))
+    await ctx.database.client.document(f"chunks/{second.chunk_id}").update({"extracted": {}})
     clock.now += EVERY
-    await purge(deps, ample())
+    await purge(ctx, ample())
     clock.now += EVERY
-    await purge(deps, ample())
-    assert ({}, {}) == (await shown(deps), await of_topics(deps))
-    assert {} == await documents(deps, "gone_extractions")
+    await purge(ctx, ample())
+    assert ({}, {}) == (await shown(ctx), await of_topics(ctx))
+    assert {} == await documents(ctx, "gone_extractions")
 
 
 async def test_what_hangs_on_a_chunk_about_to_be_forgotten_stays(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    first, second = await put_in(deps, SAILING)
-    await hang(deps, extraction("one", first), extraction("two", second))
-    await Ingestion(deps.database).save([in_chunks(replace(SAILING, sections=()))], NOON)
-    assert Report() == await purge(deps, ample())
-    assert {"one", "two"} == set(await shown(deps))
-    await index(deps, ample())
-    assert {} == await shown(deps)
+    first, second = await put_in(ctx, SAILING)
+    await hang(ctx, extraction("one", first), extraction("two", second))
+    await Ingestion(ctx.database).save([in_chunks(replace(SAILING, sections=()))], NOON)
+    assert Report() == await purge(ctx, ample())
+    assert {"one", "two"} == set(await shown(ctx))
+    await index(ctx, ample())
+    assert {} == await shown(ctx)
 
 
 async def test_the_surest_duplicate_is_shown_in_place_of_one_gone(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    first, *_ = await put_in(deps, SAILING)
-    others = await put_in(deps, BAKING)
+    first, *_ = await put_in(ctx, SAILING)
+    others = await put_in(ctx, BAKING)
     sure = (0.5, 0.9, 0.7)
     repeating = [
         extraction(f"again-{rank}", chunk, duplicate_of="one", confidence=rank)
         for rank, chunk in zip(sure, others, strict=True)
     ]
-    await hang(deps, extraction("one", first), *repeating)
-    assert {"weather": 1} == await of_topics(deps)
-    await Ingestion(deps.database).save([in_chunks(replace(SAILING, sections=()))], NOON)
-    report = await index(deps, ample())
+    await hang(ctx, extraction("one", first), *repeating)
+    assert {"weather": 1} == await of_topics(ctx)
+    await Ingestion(ctx.database).save([in_chunks(replace(SAILING, sections=()))], NOON)
+    report = await index(ctx, ample())
     assert (1, []) == (report.counts["shown"], report.failures)
-    assert {"again-0.5": False, "again-0.7": False, "again-0.9": True} == await shown(deps)
-    assert {"weather": 1} == await of_topics(deps)
-    found = await documents(deps, "extractions")
+    assert {"again-0.5": False, "again-0.7": False, "again-0.9": True} == await shown(ctx)
+    assert {"weather": 1} == await of_topics(ctx)
+    found = await documents(ctx, "extractions")
     assert {"again-0.9"} == {found[name]["duplicate_of"] for name in ("again-0.5", "again-0.7")}
 
 
 async def test_an_orphan_that_is_written_again_meanwhile_stays(
-    settings: Settings, deps: Deps, clock: SettableClock
+    settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
-    first, second = await put_in(deps, SAILING)
-    await hang(deps, extraction("one", first), extraction("two", second))
+    first, second = await put_in(ctx, SAILING)
+    await hang(ctx, extraction("one", first), extraction("two", second))
     for chunk in (first, second):
         gone: dict[str, Any] = {"extracted": {}}
-        await deps.database.client.document(f"chunks/{chunk.chunk_id}").update(gone)
+        await ctx.database.client.document(f"chunks/{chunk.chunk_id}").update(gone)
 
     async def again() -> None:
-        await write(deps, f"chunks/{first.chunk_id}", {"extracted": {"one": {"type": "warning"}}})
-        await write(deps, "extractions/one", {"quote": "again"})
+        await write(ctx, f"chunks/{first.chunk_id}", {"extracted": {"one": {"type": "warning"}}})
+        await write(ctx, "extractions/one", {"quote": "again"})
 
-    raced = WatchedBackend(settings, before(1, again), clock=clock, embedder=WordEmbedder())
+    raced = WatchedApp(settings, before(1, again), clock=clock, embedder=WordEmbedder())
     # The round through all chunks has its first commit before.
     await purge(of_job(raced), nothing())
     await purge(of_job(raced), ample())
     await raced.aclose()
-    assert {"one": True} == await shown(deps)
+    assert {"one": True} == await shown(ctx)
 
 
-async def test_a_round_goes_on_page_by_page(deps: Deps) -> None:
+async def test_a_round_goes_on_page_by_page(ctx: Context) -> None:
     orphan = {"type": "warning", "topics": [], "facets": ["warning"], "chunk_id": "gone"}
-    batch = deps.database.client.batch()
+    batch = ctx.database.client.batch()
     for number in range(PAGE + 5):
-        batch.set(deps.database.document("extractions", f"orphan-{number}"), orphan)
+        batch.set(ctx.database.document("extractions", f"orphan-{number}"), orphan)
     await batch.commit()
-    reports = [await purge(deps, nothing())]
+    reports = [await purge(ctx, nothing())]
     while not reports[-1].finished:
-        reports.append(await purge(deps, nothing()))
+        reports.append(await purge(ctx, nothing()))
     removed = [report.counts["extractions"] for report in reports]
     assert [PAGE, 5] == [count for count in removed if count]
-    assert {} == await shown(deps)
+    assert {} == await shown(ctx)
 
 
 async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
-    settings: Settings, deps: Deps, clock: SettableClock
+    settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
     class DiedError(Exception):
         pass
@@ -186,15 +186,15 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
         await send()
         raise DiedError
 
-    first, second = await put_in(deps, SAILING)
-    others = await put_in(deps, BAKING)
+    first, second = await put_in(ctx, SAILING)
+    others = await put_in(ctx, BAKING)
     repeating = [extraction(f"{n}", each, duplicate_of="one") for n, each in enumerate(others)]
-    await hang(deps, extraction("one", first), extraction("two", second), *repeating)
-    await deps.database.client.document(f"chunks/{first.chunk_id}").delete()
+    await hang(ctx, extraction("one", first), extraction("two", second), *repeating)
+    await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()
     deaths = 0
     for _ in range(2):
         while True:
-            dying = WatchedBackend(settings, die, clock=clock, embedder=WordEmbedder())
+            dying = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
             try:
                 await purge(of_job(dying), ample())
             except DiedError:
@@ -205,5 +205,5 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
                 await dying.aclose()
         clock.now += EVERY
     assert deaths > 3
-    assert {"0": True, "1": False, "2": False, "two": True} == await shown(deps)
-    assert {"weather": 2} == await of_topics(deps)
+    assert {"0": True, "1": False, "2": False, "two": True} == await shown(ctx)
+    assert {"weather": 2} == await of_topics(ctx)

@@ -16,7 +16,7 @@ from shared.core.meter import Meter
 from shared.firestore.database import Database, LeaseLost
 from shared.runtime.job import run_job
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedBackend, after, before
+from tests.support.commit_hooks import WatchedApp, after, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
 from tests.support.stored_documents import ample
@@ -35,12 +35,12 @@ pytestmark = pytest.mark.anyio
 async def idle_tasks(settings: Settings, *names: str) -> SettableClock:
     """Tasks that are idle since long; the day on which they are."""
     clock = SettableClock()
-    backend = WatchedBackend(settings, clock=clock, embedder=WordEmbedder())
+    app = WatchedApp(settings, clock=clock, embedder=WordEmbedder())
     for name in names:
-        await bring(backend, name)
+        await bring(app, name)
         clock.advance(minutes=1)
-    await write(of_job(backend), "users/anna/tasks/1", {"purge_at": clock()})
-    await backend.aclose()
+    await write(of_job(app), "users/anna/tasks/1", {"purge_at": clock()})
+    await app.aclose()
     clock.advance(days=91)
     return clock
 
@@ -65,7 +65,7 @@ async def test_a_task_that_fails_keeps_no_other_from_being_erased(
     settings: Settings, kind: Callable[[str], Exception]
 ) -> None:
     clock = await idle_tasks(settings, "first", "second", "third")
-    watched = WatchedBackend(settings, failing_at(SECOND_TASK, kind("no")), clock=clock)
+    watched = WatchedApp(settings, failing_at(SECOND_TASK, kind("no")), clock=clock)
     report = await purge(of_job(watched), ample())
     assert ["rag_tasks/second"] == [failure.name for failure in report.failures]
     assert (2, 1, True) == (report.counts["tasks"], report.counts["todos"], report.finished)
@@ -79,7 +79,7 @@ async def test_a_task_that_fails_keeps_no_other_from_being_erased(
 async def test_a_sweep_that_fails_keeps_no_other_from_running(settings: Settings) -> None:
     clock = await idle_tasks(settings, "only")
     error = InvalidArgument("too much")  # type: ignore[no-untyped-call]
-    watched = WatchedBackend(settings, failing_at(SECOND_TASK, error), clock=clock)
+    watched = WatchedApp(settings, failing_at(SECOND_TASK, error), clock=clock)
     report = await purge(of_job(watched), ample())
     assert ["todos"] == [failure.name for failure in report.failures]
     assert (0, 1) == (report.counts["todos"], report.counts["tasks"])
@@ -97,12 +97,12 @@ async def test_a_database_that_goes_away_ends_the_run(
             await proxy.hang()
             monkeypatch.setattr(asyncio, "timeout", lambda _: timeout(0))
 
-        watched = WatchedBackend(settings, after(4, hang), clock=clock)
+        watched = WatchedApp(settings, after(4, hang), clock=clock)
         with emulator_at(proxy.host):
             database = Database(watched.connection, Meter(), request_seconds=600)
-            deps = replace(of_job(watched), database=database)
+            ctx = replace(of_job(watched), database=database)
         with pytest.raises(Unavailable):
-            await purge(deps, ample())
+            await purge(ctx, ample())
         assert 4 <= watched.commits <= 5
         monkeypatch.undo()
         await proxy.mend()
@@ -116,10 +116,10 @@ async def test_a_run_that_lost_its_lease_stops(settings: Settings) -> None:
         other = {"holder": "another", "expires_at": clock() + timedelta(hours=1)}
         await write(of_job(calm), "leases/purge", other)
 
-    calm = WatchedBackend(settings, clock=clock)
-    raced = WatchedBackend(settings, before(3, take), clock=clock)
+    calm = WatchedApp(settings, clock=clock)
+    raced = WatchedApp(settings, before(3, take), clock=clock)
     with pytest.raises(LeaseLost):
         await run_job(JOB, raced)
     assert await stored(of_job(calm), "users/reader/rag_tasks")
-    for backend in (calm, raced):
-        await backend.aclose()
+    for app in (calm, raced):
+        await app.aclose()

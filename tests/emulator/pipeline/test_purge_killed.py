@@ -22,7 +22,7 @@ from tests.support.workspaces import bring, erasure_of, of_job, opened, stored
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ KILLED_PURGE: Final = """
 import asyncio, os, signal, sys
 from dataclasses import replace
 from functions.jobs.purge.job import JOB, purge
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Budget, run_job
 from shared.core.settings import Settings
 
@@ -46,10 +46,10 @@ class Dying(Budget):
         if Dying.commits == int(sys.argv[1]):
             os.kill(os.getpid(), signal.SIGKILL)
 
-async def run(deps, budget):
-    return await purge(deps, Dying(budget.deadline))
+async def run(ctx, budget):
+    return await purge(ctx, Dying(budget.deadline))
 
-asyncio.run(run_job(replace(JOB, run=run), Backend(Settings())))
+asyncio.run(run_job(replace(JOB, run=run), App(Settings())))
 """
 
 
@@ -77,19 +77,19 @@ class Stopping(Budget):
         return False
 
 
-async def two_tasks(backend: Backend, clock: SettableClock) -> dict[str, int]:
+async def two_tasks(app: App, clock: SettableClock) -> dict[str, int]:
     """Two idle tasks and one that is in use; how many documents lie below each path."""
     for task in ("older", "younger"):
-        await bring(backend, task, idempotency_key=task)
+        await bring(app, task, idempotency_key=task)
         clock.advance(minutes=1)
     clock.advance(days=89)
-    await bring(backend, "used", idempotency_key="used")
+    await bring(app, "used", idempotency_key="used")
     clock.advance(days=2)
-    return Counter(path.split("/")[3] for path in await stored(of_job(backend), "users/"))
+    return Counter(path.split("/")[3] for path in await stored(of_job(app), "users/"))
 
 
-async def assert_sound(deps: Deps) -> None:
-    contents = await everything(deps.database.client)
+async def assert_sound(ctx: Context) -> None:
+    contents = await everything(ctx.database.client)
     assert [] == orphans(contents)
 
 
@@ -101,18 +101,18 @@ async def test_after_every_commit_nothing_is_orphaned(
         clock = SettableClock()
         async with opened(
             settings.model_copy(update={"google_cloud_project": project}), clock
-        ) as backend:
-            await two_tasks(backend, clock)
-            deps = of_job(backend)
-            before = await stored(deps, "users/")
+        ) as app:
+            await two_tasks(app, clock)
+            ctx = of_job(app)
+            before = await stored(ctx, "users/")
             with pytest.raises(StoppedError):
-                await erase_idle(deps, Stopping.after(commits), Report())
-            await assert_sound(deps)
-            left = await stored(deps, "users/")
+                await erase_idle(ctx, Stopping.after(commits), Report())
+            await assert_sound(ctx)
+            left = await stored(ctx, "users/")
             report = Report()
-            await erase_idle(deps, ample(), report)
+            await erase_idle(ctx, ample(), report)
             used = {path: at for path, at in before.items() if at == left.get(path)}
-            ended = await stored(deps, "users/")
+            ended = await stored(ctx, "users/")
             assert report.counts.total() == len(left) - len(ended)
             assert 2 * 9 == len(before) - len(ended)
             assert ended == {path: used[path] for path in ended}
@@ -122,13 +122,13 @@ async def test_a_run_that_died_before_it_deleted_anything_is_completed(
     settings: Settings,
 ) -> None:
     clock = SettableClock()
-    async with opened(settings, clock) as backend:
-        await bring(backend, "notes")
-        deps = of_job(backend)
-        assert await erasure_of(deps, "notes").begin()
+    async with opened(settings, clock) as app:
+        await bring(app, "notes")
+        ctx = of_job(app)
+        assert await erasure_of(ctx, "notes").begin()
         clock.advance(minutes=1)
-        assert 1 == (await purge(deps, ample())).counts["tasks"]
-        assert {} == await stored(deps, "users/")
+        assert 1 == (await purge(ctx, ample())).counts["tasks"]
+        assert {} == await stored(ctx, "users/")
 
 
 @pytest.mark.slow
@@ -137,18 +137,18 @@ async def test_a_process_that_is_killed_again_and_again_gets_it_done(
 ) -> None:
     clock = SettableClock()
     clock.advance(days=-92)
-    async with opened(settings, clock) as backend:
-        await two_tasks(backend, clock)
-        deps = of_job(backend)
+    async with opened(settings, clock) as app:
+        await two_tasks(app, clock)
+        ctx = of_job(app)
         for commits in (3, 1):
             assert -signal.SIGKILL == python(project, KILLED_PURGE, str(commits)).returncode
-            await assert_sound(deps)
+            await assert_sound(ctx)
         run = python(project, RUN_PURGE)
         assert (0, "") == (run.returncode, run.stderr)
         # Of the older one, whatever was deleted before is gone with those who counted it.
         told = "purge: 2 tasks, 1 documents, 2 parts, 4 passages, 1 answers"
         assert any(line.startswith(told) for line in run.stdout.splitlines())
-        left = await stored(deps, "users/reader/rag_tasks")
+        left = await stored(ctx, "users/reader/rag_tasks")
         assert {"used"} == {path.split("/")[3] for path in left}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from functions.jobs.purge.job import purge
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.clock import SettableClock
 from tests.support.database_dump import everything, orphans
 from tests.support.fakes.embedder import WordEmbedder
@@ -39,34 +39,34 @@ def dying() -> Iterator[KillableChildren]:
         yield them
 
 
-def opened(fields: dict[str, Any], days_ago: int = 0) -> Backend:
+def opened(fields: dict[str, Any], days_ago: int = 0) -> App:
     """A database, as of so many days ago."""
     clock = SettableClock()
     clock.advance(days=-days_ago)
-    return Backend(Settings(**fields), clock=clock, embedder=WordEmbedder())
+    return App(Settings(**fields), clock=clock, embedder=WordEmbedder())
 
 
 async def fill(fields: dict[str, Any]) -> None:
     """Three traces of which each replaced the one before, the second withdrawn, and one more."""
-    backend = opened(fields, days_ago=31)
-    made = [await contribute(backend, 0, "anna")]
-    made += [await contribute(backend, 1, "anna", supersedes=made[0])]
-    await call_result(backend, "amend_trace", "anna", trace_id=made[1], solution_text="Try again.")
-    await votes(backend, made[1], 2)
-    made += [await contribute(backend, 2, "anna", supersedes=made[1])]
-    await vote(backend, made[2], "ben")
-    other = await contribute(backend, 3, "ben")
+    app = opened(fields, days_ago=31)
+    made = [await contribute(app, 0, "anna")]
+    made += [await contribute(app, 1, "anna", supersedes=made[0])]
+    await call_result(app, "amend_trace", "anna", trace_id=made[1], solution_text="Try again.")
+    await votes(app, made[1], 2)
+    made += [await contribute(app, 2, "anna", supersedes=made[1])]
+    await vote(app, made[2], "ben")
+    other = await contribute(app, 3, "ben")
     for trace_id, user in ((made[1], "anna"), (other, "ben")):
-        await call_result(backend, "withdraw_trace", user, trace_id=trace_id)
-    await backend.aclose()
+        await call_result(app, "withdraw_trace", user, trace_id=trace_id)
+    await app.aclose()
 
 
-async def state(backend: Backend) -> tuple[Any, ...]:
+async def state(app: App) -> tuple[Any, ...]:
     """What there is of each kind, what the traces are to each other, and how they fare."""
-    contents = await everything(backend.connection.client)
+    contents = await everything(app.connection.client)
     assert [] == orphans(contents)
-    await assert_exact(backend)
-    traces = await stored(backend, "traces")
+    await assert_exact(app)
+    traces = await stored(app, "traces")
     titles = {name: data["title"] for name, data in traces.items()}
     links = {
         (data["title"], titles.get(data["supersedes"]), titles.get(data["superseded_by"]))
@@ -74,7 +74,7 @@ async def state(backend: Backend) -> tuple[Any, ...]:
     }
     kinds = Counter(path.split("/")[0] for path in contents)
     del kinds["runs"]
-    return kinds, links, await stored(backend, "contributors")
+    return kinds, links, await stored(app, "contributors")
 
 
 async def survives(dying: KillableChildren, fields: dict[str, Any], commits: int) -> bool:
@@ -95,20 +95,20 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
 ) -> None:
     calm = LEASE | {"google_cloud_project": project}
     await fill(calm)
-    backend = opened(calm)
-    await purge(of_job(backend), ample())
-    wanted = await state(backend)
-    await backend.aclose()
+    app = opened(calm)
+    await purge(of_job(app), ample())
+    wanted = await state(app)
+    await app.aclose()
     for commits in points:
         fields = LEASE | {"google_cloud_project": f"{project}-{commits}"}
         await fill(fields)
         done = await survives(dying, fields, commits)
-        backend = opened(fields)
-        assert (await purge(of_job(backend), ample())).failures == []
-        found = await state(backend)
+        app = opened(fields)
+        assert (await purge(of_job(app), ample())).failures == []
+        found = await state(app)
         del found[0]["leases"]
         assert (commits, wanted) == (commits, found)
-        await backend.aclose()
+        await app.aclose()
         if done:
             break
     assert done == (commits > 6)

@@ -15,10 +15,10 @@ from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.reembed.job import reembed
 from infra.build.discovery import ROOT
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from tests.support.clock import NOON, SettableClock
-from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.commit_hooks import WatchedApp, after
 from tests.support.knowledge import write
 from tests.support.model_migration import (
     begin,
@@ -64,11 +64,11 @@ def clock() -> SettableClock:
 async def prepared(project: str, clock: SettableClock) -> Settings:
     """A base of the former model whose move was announced long enough ago."""
     settings = Settings(google_cloud_project=project)
-    backend = Backend(settings, embedder=former(), clock=clock)
-    await fill(backend)
-    newer = Backend(settings, embedder=present(), clock=clock)
+    app = App(settings, embedder=former(), clock=clock)
+    await fill(app)
+    newer = App(settings, embedder=present(), clock=clock)
     await begin(newer)
-    await backend.aclose()
+    await app.aclose()
     await newer.aclose()
     return settings
 
@@ -78,21 +78,21 @@ async def test_a_move_killed_after_each_commit_ends_as_if_undisturbed(
 ) -> None:
     calm, wild = await prepared(f"{project}-calm", clock), await prepared(project, clock)
     clock.advance(minutes=2)
-    undisturbed = Backend(calm, embedder=present(), clock=clock)
+    undisturbed = App(calm, embedder=present(), clock=clock)
     await move(undisturbed)
     model, deaths = present(), 0
     while True:
-        backend = WatchedBackend(wild, after(1, die), embedder=model, clock=clock)
+        app = WatchedApp(wild, after(1, die), embedder=model, clock=clock)
         try:
-            report = await reembed(of_job(backend), ample())
+            report = await reembed(of_job(app), ample())
         except Killed:
             deaths += 1
         else:
             break
         finally:
-            await backend.aclose()
+            await app.aclose()
     assert (report, deaths > 12) == (Report(), True)
-    again = Backend(wild, embedder=model, clock=clock)
+    again = App(wild, embedder=model, clock=clock)
     assert unnamed(await contents(undisturbed)) == unnamed(await contents(again))
     assert max(model.paid.values()) == 2  # the batch that was being embedded meanwhile
     await again.aclose()
@@ -134,7 +134,7 @@ async def test_a_move_killed_by_the_system_is_completed_by_the_next(
     kill_chance: random.Random,
 ) -> None:
     settings = Settings(google_cloud_project=project)
-    older = Backend(settings, embedder=former())
+    older = App(settings, embedder=former())
     await fill(older)
     announced = {
         "model": local_embedder.model,
@@ -154,7 +154,7 @@ async def test_a_move_killed_by_the_system_is_completed_by_the_next(
                 process.wait(timeout=kill_chance.uniform(0, MOMENT))
     with moving(project, log) as process:
         assert process.wait(timeout=300) == 0, log.read_text()
-    newer = Backend(settings, embedder=local_embedder)
+    newer = App(settings, embedder=local_embedder)
     found = await contents(newer)
     space = {"model": local_embedder.model, "dimension": local_embedder.dimension}
     assert found["meta/embedding"] == space
@@ -166,6 +166,6 @@ async def test_a_move_killed_by_the_system_is_completed_by_the_next(
     await newer.aclose()
 
 
-async def progress(backend: Backend) -> object:
+async def progress(app: App) -> object:
     """Changes with each step of a move."""
-    return [each.update_time for each in (await snapshots(of_job(backend), "meta")).values()]
+    return [each.update_time for each in (await snapshots(of_job(app), "meta")).values()]

@@ -17,7 +17,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.index.bm25 import Totals, best
 from shared.index.truncation import newest
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Budget, Busy, Report, run_job
 from tests.support.index_lists import (
     History,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -43,9 +43,9 @@ SMALL_UNCUT: Final = Limits(room=40)
 SEEDS: Final = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
 
 
-async def damage(deps: Deps, chance: random.Random) -> None:
+async def damage(ctx: Context, chance: random.Random) -> None:
     """Some lists, and perhaps the totals, become wrong in ways of all kinds."""
-    stored = await stored_lists(deps)
+    stored = await stored_lists(ctx)
     for name in chance.sample(sorted(stored), min(len(stored), 15)):
         path, data = "/".join(name), stored[name]
         chunk = chance.choice(sorted(data.get("postings", {})) or ["nobody"])
@@ -59,53 +59,53 @@ async def damage(deps: Deps, chance: random.Random) -> None:
             {"held": DELETE_FIELD, "name": "somebody", "since": 2**62},
         ]
         if change := chance.choice([None, *wrong]):
-            await write(deps, path, change)
+            await write(ctx, path, change)
         else:
-            await deps.database.client.document(path).delete()
+            await ctx.database.client.document(path).delete()
     bogus = {"df": 2, "postings": {"nobody": 9}, "held": 1}
-    await write(deps, f"{chance.choice(['lexicon', 'facets'])}/tag:nothing", bogus)
-    await write(deps, "meta/lexicon", {"documents": chance.randrange(5), "length": DELETE_FIELD})
+    await write(ctx, f"{chance.choice(['lexicon', 'facets'])}/tag:nothing", bogus)
+    await write(ctx, "meta/lexicon", {"documents": chance.randrange(5), "length": DELETE_FIELD})
 
 
-async def damaged(deps: Deps, seed: int, **limits: int) -> History:
+async def damaged(ctx: Context, seed: int, **limits: int) -> History:
     """A knowledge base with a past, some chunks waiting, and wrong lists."""
-    history = History(deps, seed, **limits)
+    history = History(ctx, seed, **limits)
     for _ in range(12):
         await history.event()
-    await damage(deps, history.chance)
+    await damage(ctx, history.chance)
     return history
 
 
-async def written_by_repair(backend: Backend, limits: Limits = Limits()) -> int:  # noqa: B008 - frozen
+async def written_by_repair(app: App, limits: Limits = Limits()) -> int:  # noqa: B008 - frozen
     """How many documents another run writes."""
     meter = Meter()
-    assert await repair_within(limits, backend.deps(Caller(), meter), ample()) == Report()
+    assert await repair_within(limits, app.context(Caller(), meter), ample()) == Report()
     return meter.documents_written
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_damaged_lists_become_those_made_from_scratch(
-    deps: Deps, backend: Backend, seed: int
+    ctx: Context, app: App, seed: int
 ) -> None:
-    history = await damaged(deps, seed)
-    assert (await repair(deps, ample())).finished
-    assert await written_by_repair(backend) == 0
+    history = await damaged(ctx, seed)
+    assert (await repair(ctx, ample())).finished
+    assert await written_by_repair(app) == 0
     await history.index()
-    await assert_exact(deps)
+    await assert_exact(ctx)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_lists_that_were_cut_have_their_best_entries_again(
-    deps: Deps, backend: Backend, seed: int
+    ctx: Context, app: App, seed: int
 ) -> None:
-    history = await damaged(deps, seed, **CAP)
+    history = await damaged(ctx, seed, **CAP)
     await history.index()
-    await repair_within(SMALL, deps, ample())
-    assert await written_by_repair(backend, SMALL) == 0
-    await assert_sound(deps)
-    wanted = await wanted_lists(deps)
+    await repair_within(SMALL, ctx, ample())
+    assert await written_by_repair(app, SMALL) == 0
+    await assert_sound(ctx)
+    wanted = await wanted_lists(ctx)
     average = Totals(**wanted.totals).average
-    for name, data in (await stored_lists(deps)).items():
+    for name, data in (await stored_lists(ctx)).items():
         entries = wanted.entries[name]
         if data["df"] >= SMALL.most:
             keep = best if name[0] == "lexicon" else newest
@@ -113,12 +113,10 @@ async def test_lists_that_were_cut_have_their_best_entries_again(
         assert entries == data["postings"]
 
 
-async def test_a_run_stopped_anywhere_is_completed_by_the_next(
-    deps: Deps, backend: Backend
-) -> None:
-    history = await damaged(deps, 1)
+async def test_a_run_stopped_anywhere_is_completed_by_the_next(ctx: Context, app: App) -> None:
+    history = await damaged(ctx, 1)
     await history.index()
-    await damage(deps, history.chance)
+    await damage(ctx, history.chance)
     for pages in range(4):
         left = iter(range(pages))
 
@@ -127,78 +125,76 @@ async def test_a_run_stopped_anywhere_is_completed_by_the_next(
                 raise KeyError
 
         with pytest.raises(KeyError):
-            await repair_within(SMALL_UNCUT, deps, Budget(math.inf, stop))
-    await repair(deps, ample())
-    await assert_exact(deps)
-    assert await written_by_repair(backend) == 0
+            await repair_within(SMALL_UNCUT, ctx, Budget(math.inf, stop))
+    await repair(ctx, ample())
+    await assert_exact(ctx)
+    assert await written_by_repair(app) == 0
 
 
-async def test_a_run_without_time_goes_on_where_the_last_one_ended(
-    deps: Deps, backend: Backend
-) -> None:
-    history = await damaged(deps, 2)
+async def test_a_run_without_time_goes_on_where_the_last_one_ended(ctx: Context, app: App) -> None:
+    history = await damaged(ctx, 2)
     await history.index()
-    await damage(deps, history.chance)
+    await damage(ctx, history.chance)
     runs = 0
-    while not (await repair_within(SMALL_UNCUT, deps, one_step())).finished:
+    while not (await repair_within(SMALL_UNCUT, ctx, one_step())).finished:
         runs += 1
     assert runs > 2
-    assert "repair" not in await documents(deps, "meta")
-    await assert_exact(deps)
-    assert await written_by_repair(backend) == 0
+    assert "repair" not in await documents(ctx, "meta")
+    await assert_exact(ctx)
+    assert await written_by_repair(app) == 0
 
 
-async def test_a_run_without_any_time_mends_nothing(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    assert await repair(deps, nothing()) == Report(finished=False)
+async def test_a_run_without_any_time_mends_nothing(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    assert await repair(ctx, nothing()) == Report(finished=False)
 
 
-async def test_lists_that_are_gone_are_made_again(deps: Deps) -> None:
-    await put_in(deps, BAKING, SAILING)
-    before = await stored_lists(deps)
+async def test_lists_that_are_gone_are_made_again(ctx: Context) -> None:
+    await put_in(ctx, BAKING, SAILING)
+    before = await stored_lists(ctx)
     for name in before:
-        await deps.database.client.document("/".join(name)).delete()
-    report = await repair(deps, ample())
+        await ctx.database.client.document("/".join(name)).delete()
+    report = await repair(ctx, ample())
     assert report == Report(Counter(mended=len(before)))
-    assert before == await stored_lists(deps)
+    assert before == await stored_lists(ctx)
 
 
-async def test_sound_lists_cost_no_write_but_the_lease(deps: Deps, backend: Backend) -> None:
-    await put_in(deps, BAKING, SAILING)
+async def test_sound_lists_cost_no_write_but_the_lease(ctx: Context, app: App) -> None:
+    await put_in(ctx, BAKING, SAILING)
     meter = Meter()
 
-    class Metered(Backend):
-        def deps(self, caller: Caller, _meter: Meter) -> Deps:
-            return super().deps(caller, meter)
+    class Metered(App):
+        def ctx(self, caller: Caller, _meter: Meter) -> Context:
+            return super().context(caller, meter)
 
-    metered = Metered(backend.settings, embedder=backend.embedder)
+    metered = Metered(app.settings, embedder=app.embedder)
     assert await run_job(JOB, metered) == Report()
     await metered.aclose()
     assert meter.documents_written == 3  # and what is kept of the run
-    assert await leases(deps) == set()
+    assert await leases(ctx) == set()
 
 
-async def test_an_empty_knowledge_base_has_nothing_to_repair(deps: Deps, backend: Backend) -> None:
-    assert await written_by_repair(backend) == 0
-    assert await lists(deps) == 0
+async def test_an_empty_knowledge_base_has_nothing_to_repair(ctx: Context, app: App) -> None:
+    assert await written_by_repair(app) == 0
+    assert await lists(ctx) == 0
 
 
-async def test_repair_and_index_never_run_at_once(backend: Backend) -> None:
+async def test_repair_and_index_never_run_at_once(app: App) -> None:
     outcomes: list[object] = []
 
-    async def meanwhile(_deps: Deps, _budget: Budget) -> Report:
-        outcomes.append(await run_job(JOB, backend))
-        outcomes.append(await run_job(INDEX, backend))
+    async def meanwhile(_context: Context, _budget: Budget) -> Report:
+        outcomes.append(await run_job(JOB, app))
+        outcomes.append(await run_job(INDEX, app))
         return Report()
 
-    await run_job(replace(INDEX, run=meanwhile), backend)
-    await run_job(replace(JOB, run=meanwhile), backend)
+    await run_job(replace(INDEX, run=meanwhile), app)
+    await run_job(replace(JOB, run=meanwhile), app)
     assert [Busy] * 4 == [type(outcome) for outcome in outcomes]
 
 
-async def test_progress_ends_at_what_was_announced(deps: Deps) -> None:
-    await put_in(deps, BAKING, SAILING)
+async def test_progress_ends_at_what_was_announced(ctx: Context) -> None:
+    await put_in(ctx, BAKING, SAILING)
     done: list[int] = []
-    announced = await lists(deps)
-    await repair(deps, Budget(math.inf, done.append))
+    announced = await lists(ctx)
+    await repair(ctx, Budget(math.inf, done.append))
     assert announced == sum(done) > 40

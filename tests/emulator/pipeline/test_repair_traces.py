@@ -16,7 +16,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.index.postings import TRACES
 from shared.runtime.job import Report
-from tests.support.commit_hooks import WatchedBackend, before
+from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
 from tests.support.stored_documents import ample, documents, one_step
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio
@@ -39,29 +39,29 @@ SMALL: Final = Limits(room=200)
 
 
 @pytest.fixture
-async def backend(settings: Settings) -> AsyncIterator[Backend]:
-    opened = WatchedBackend(settings, embedder=WordEmbedder())
+async def app(settings: Settings) -> AsyncIterator[App]:
+    opened = WatchedApp(settings, embedder=WordEmbedder())
     yield opened
     await opened.aclose()
 
 
 @pytest.fixture
-def deps(backend: Backend) -> Deps:
-    return of_job(backend)
+def ctx(app: App) -> Context:
+    return of_job(app)
 
 
-async def filled(backend: Backend) -> list[str]:
+async def filled(app: App) -> list[str]:
     """Some traces, one of which was withdrawn and one amended."""
-    made = [await contribute(backend, number, "anna") for number in range(4)]
-    await call_result(backend, "withdraw_trace", "anna", trace_id=made[0])
-    await call_result(backend, "amend_trace", "anna", trace_id=made[1], tags=["rare", "python"])
+    made = [await contribute(app, number, "anna") for number in range(4)]
+    await call_result(app, "withdraw_trace", "anna", trace_id=made[0])
+    await call_result(app, "amend_trace", "anna", trace_id=made[1], tags=["rare", "python"])
     return made
 
 
-async def damage(deps: Deps, chance: random.Random) -> None:
+async def damage(ctx: Context, chance: random.Random) -> None:
     """Some lists, and the totals, become wrong in ways of all kinds."""
     for collection in COLLECTIONS:
-        stored = await documents(deps, collection)
+        stored = await documents(ctx, collection)
         for name in chance.sample(sorted(stored), min(len(stored), 12)):
             trace = chance.choice(sorted(stored[name].get("postings", {})) or ["nobody"])
             wrong: list[dict[str, Any] | None] = [
@@ -72,17 +72,17 @@ async def damage(deps: Deps, chance: random.Random) -> None:
                 None,
             ]
             if change := chance.choice(wrong):
-                await write(deps, f"{collection}/{name}", change)
+                await write(ctx, f"{collection}/{name}", change)
             else:
-                await deps.database.client.document(f"{collection}/{name}").delete()
-    await write(deps, "trace_lexicon/nothing", {"df": 2, "postings": {"nobody": 9}, "held": 1})
-    await write(deps, "meta/trace_lexicon", {"documents": chance.randrange(9), "length": 3})
+                await ctx.database.client.document(f"{collection}/{name}").delete()
+    await write(ctx, "trace_lexicon/nothing", {"df": 2, "postings": {"nobody": 9}, "held": 1})
+    await write(ctx, "meta/trace_lexicon", {"documents": chance.randrange(9), "length": 3})
 
 
-async def written(backend: Backend) -> int:
+async def written(app: App) -> int:
     """How many documents another run writes."""
     meter = Meter()
-    assert (await repair(backend.deps(Caller(), meter), ample())).finished
+    assert (await repair(app.context(Caller(), meter), ample())).finished
     return meter.documents_written
 
 
@@ -90,84 +90,78 @@ async def written(backend: Backend) -> int:
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
 )
 async def test_damaged_lists_become_those_made_from_scratch(
-    backend: Backend, deps: Deps, seed: int
+    app: App, ctx: Context, seed: int
 ) -> None:
-    await filled(backend)
-    await damage(deps, random.Random(seed))  # noqa: S311 - no secret
-    report = await repair_within(SMALL if seed % 2 else Limits(), deps, ample())
+    await filled(app)
+    await damage(ctx, random.Random(seed))  # noqa: S311 - no secret
+    report = await repair_within(SMALL if seed % 2 else Limits(), ctx, ample())
     assert report.finished
     assert report.counts["mended"] > 10
-    await assert_exact(backend)
-    assert 0 == await written(backend)
+    await assert_exact(app)
+    assert 0 == await written(app)
 
 
-async def test_lists_that_no_trace_stands_on_any_more_are_removed(
-    backend: Backend, deps: Deps
-) -> None:
-    trace_id = await contribute(backend, 0, "anna")
-    await call_result(backend, "withdraw_trace", "anna", trace_id=trace_id)
-    empty = await lists(deps)
+async def test_lists_that_no_trace_stands_on_any_more_are_removed(app: App, ctx: Context) -> None:
+    trace_id = await contribute(app, 0, "anna")
+    await call_result(app, "withdraw_trace", "anna", trace_id=trace_id)
+    empty = await lists(ctx)
     assert empty > 10
-    assert Report(Counter(removed=empty)) == await repair(deps, ample())
-    assert 0 == await lists(deps)
-    await call_result(backend, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
-    await assert_exact(backend)
+    assert Report(Counter(removed=empty)) == await repair(ctx, ample())
+    assert 0 == await lists(ctx)
+    await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
+    await assert_exact(app)
 
 
-async def test_sound_lists_cost_no_write(backend: Backend) -> None:
-    await contribute(backend, 0, "anna")
-    await contribute(backend, 1, "ben")
-    assert 0 == await written(backend)
+async def test_sound_lists_cost_no_write(app: App) -> None:
+    await contribute(app, 0, "anna")
+    await contribute(app, 1, "ben")
+    assert 0 == await written(app)
 
 
-async def test_a_run_without_time_goes_on_where_the_last_one_ended(
-    backend: Backend, deps: Deps
-) -> None:
-    await filled(backend)
-    await damage(deps, random.Random(7))  # noqa: S311 - no secret
+async def test_a_run_without_time_goes_on_where_the_last_one_ended(app: App, ctx: Context) -> None:
+    await filled(app)
+    await damage(ctx, random.Random(7))  # noqa: S311 - no secret
     runs = 0
-    while not (await repair_within(SMALL, deps, one_step())).finished:
+    while not (await repair_within(SMALL, ctx, one_step())).finished:
         runs += 1
     assert runs > 2
-    assert "repair" not in await documents(deps, "meta")
-    await assert_exact(backend)
+    assert "repair" not in await documents(ctx, "meta")
+    await assert_exact(app)
 
 
 async def test_what_is_written_before_a_list_is_mended_is_not_undone(
-    settings: Settings, backend: Backend, deps: Deps
+    settings: Settings, app: App, ctx: Context
 ) -> None:
     """Whatever is told to be wrong was, before the trace came; what it changed is left to it."""
-    made = await filled(backend)
+    made = await filled(app)
     chance = random.Random(3)  # noqa: S311 - no secret
     for number in range(1, 5):
-        await damage(deps, chance)
+        await damage(ctx, chance)
 
         async def meanwhile(number: int = number) -> None:
-            await call(backend, "contribute_trace", "ben", **sample(10 + number, tags=["python"]))
+            await call(app, "contribute_trace", "ben", **sample(10 + number, tags=["python"]))
             more = {"trace_id": made[2], "tags": ["python", f"at-{number}"]}
-            await call_result(backend, "amend_trace", "anna", **more)
+            await call_result(app, "amend_trace", "anna", **more)
 
-        raced = WatchedBackend(settings, before(number, meanwhile), embedder=WordEmbedder())
+        raced = WatchedApp(settings, before(number, meanwhile), embedder=WordEmbedder())
         await repair(of_job(raced), ample())
         await raced.aclose()
-        await repair(deps, ample())
-        await assert_exact(backend)
+        await repair(ctx, ample())
+        await assert_exact(app)
 
 
 @pytest.mark.slow
-async def test_repair_among_many_who_write_leaves_exact_lists(backend: Backend, deps: Deps) -> None:
-    made = await filled(backend)
+async def test_repair_among_many_who_write_leaves_exact_lists(app: App, ctx: Context) -> None:
+    made = await filled(app)
     chance = random.Random(5)  # noqa: S311 - no secret
 
     async def people() -> None:
         for number in range(6):
             await asyncio.gather(
-                contribute(backend, 10 + number, f"user-{number}"),
+                contribute(app, 10 + number, f"user-{number}"),
+                call_result(app, "amend_trace", "anna", trace_id=made[2], tags=[f"at-{number}"]),
                 call_result(
-                    backend, "amend_trace", "anna", trace_id=made[2], tags=[f"at-{number}"]
-                ),
-                call_result(
-                    backend,
+                    app,
                     "withdraw_trace",
                     "anna",
                     trace_id=made[3],
@@ -177,16 +171,16 @@ async def test_repair_among_many_who_write_leaves_exact_lists(backend: Backend, 
 
     async def run() -> None:
         for _ in range(5):
-            await damage(deps, chance)
-            await repair(deps, ample())
+            await damage(ctx, chance)
+            await repair(ctx, ample())
 
     await asyncio.gather(people(), run())
-    await repair(deps, ample())
-    await assert_exact(backend)
+    await repair(ctx, ample())
+    await assert_exact(app)
 
 
 async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
-    settings: Settings, backend: Backend, deps: Deps
+    settings: Settings, app: App, ctx: Context
 ) -> None:
     class DiedError(Exception):
         pass
@@ -195,11 +189,11 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
         await send()
         raise DiedError
 
-    await filled(backend)
-    await damage(deps, random.Random(1))  # noqa: S311 - no secret
+    await filled(app)
+    await damage(ctx, random.Random(1))  # noqa: S311 - no secret
     deaths = 0
     while True:
-        dying = WatchedBackend(settings, die, embedder=WordEmbedder())
+        dying = WatchedApp(settings, die, embedder=WordEmbedder())
         try:
             await repair_within(SMALL, of_job(dying), ample())
         except DiedError:
@@ -209,5 +203,5 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
         finally:
             await dying.aclose()
     assert deaths > 3
-    await assert_exact(backend)
-    assert {} != await stored(backend, TRACES.facets)
+    await assert_exact(app)
+    assert {} != await stored(app, TRACES.facets)

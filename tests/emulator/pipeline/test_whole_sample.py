@@ -111,20 +111,20 @@ def later(readwise: FakeReadwise, clock: SettableClock, **passed: float) -> None
 
 async def kept(settings: Settings, clock: SettableClock) -> State:
     """What a base holds now."""
-    async with opened(settings, clock) as backend:
-        return await state_of(of_job(backend))
+    async with opened(settings, clock) as app:
+        return await state_of(of_job(app))
 
 
 async def times(settings: Settings, clock: SettableClock) -> dict[str, Any]:
     """When each document was written that no run alone is about."""
-    async with opened(settings, clock) as backend:
-        deps = of_job(backend)
-        names = [each.id async for each in deps.database.client.collections()]
+    async with opened(settings, clock) as app:
+        ctx = of_job(app)
+        names = [each.id async for each in ctx.database.client.collections()]
         return {
             f"{name}/{key}": snapshot.update_time
             for name in names
             if name not in NOT_KEPT
-            for key, snapshot in (await snapshots(deps, name)).items()
+            for key, snapshot in (await snapshots(ctx, name)).items()
         }
 
 

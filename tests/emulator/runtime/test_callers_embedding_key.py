@@ -15,14 +15,14 @@ from shared.core.caller import Caller
 from shared.core.errors import Forbidden, InvalidInput
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.messages import CallRequest
 from tests.support.fakes.openai import MODEL, FakeOpenAI
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ def request(key: str | None) -> CallRequest:
 
 
 @asynccontextmanager
-async def opened(server: FakeOpenAI, **more: Any) -> AsyncIterator[Backend]:
+async def opened(server: FakeOpenAI, **more: Any) -> AsyncIterator[App]:
     """A process whose calls embed with their callers' keys."""
     usual: dict[str, Any] = {
         "embedding_provider": "openai",
@@ -50,20 +50,20 @@ async def opened(server: FakeOpenAI, **more: Any) -> AsyncIterator[Backend]:
         "openai_api_key": SecretStr(OURS),
         "openai_key_of_caller": True,
     }
-    backend = Backend(Settings(**(usual | more)))
-    yield backend
-    await backend.aclose()
+    app = App(Settings(**(usual | more)))
+    yield app
+    await app.aclose()
 
 
-def deps_of(backend: Backend, key: str | None) -> Deps:
+def context_for(app: App, key: str | None) -> Context:
     """What a call with this key is given."""
-    return backend.deps_of(request(key), Meter())
+    return app.context_for(request(key), Meter())
 
 
 async def test_a_job_without_a_key_is_told_to_have_one() -> None:
     with FakeOpenAI() as server:
-        async with opened(server, openai_api_key=None) as backend:
-            job = backend.deps(Caller(), Meter())
+        async with opened(server, openai_api_key=None) as app:
+            job = app.context(Caller(), Meter())
             with pytest.raises(InvalidInput, match="needs OPENAI_API_KEY too"):
                 _ = job.embedder
 
@@ -91,36 +91,36 @@ def test_a_request_has_no_key_unless_somebody_gives_it_one() -> None:
 
 async def test_a_call_embeds_with_its_callers_key_and_a_job_does_not() -> None:
     with FakeOpenAI() as server:
-        async with opened(server) as backend:
-            for deps in (
-                deps_of(backend, ANNAS),
-                deps_of(backend, BENS),
-                backend.deps(Caller(), Meter()),
+        async with opened(server) as app:
+            for ctx in (
+                context_for(app, ANNAS),
+                context_for(app, BENS),
+                app.context(Caller(), Meter()),
             ):
-                await deps.embedder.embed(["bread"], Purpose.DOCUMENT)
+                await ctx.embedder.embed(["bread"], Purpose.DOCUMENT)
     assert [ANNAS, BENS, OURS] == [call.key for call in server.calls]
     assert 1 == server.connections
 
 
 async def test_without_a_key_a_call_learns_how_to_connect() -> None:
     with FakeOpenAI() as server:
-        async with opened(server) as backend:
-            deps = deps_of(backend, None)
-            await backend.deps(Caller(), Meter()).query_vector("bread")
+        async with opened(server) as app:
+            ctx = context_for(app, None)
+            await app.context(Caller(), Meter()).query_vector("bread")
             with pytest.raises(Forbidden, match="connect with an access key"):
-                await deps.query_vector("bread")
+                await ctx.query_vector("bread")
     assert [OURS] == [call.key for call in server.calls]
 
 
 async def test_a_vector_is_remembered_for_the_key_it_was_made_with() -> None:
     with FakeOpenAI() as server:
         server.keys = {ANNAS}
-        async with opened(server) as backend:
-            first = await deps_of(backend, ANNAS).query_vector("bread")
-            assert first == await deps_of(backend, ANNAS).query_vector("bread")
+        async with opened(server) as app:
+            first = await context_for(app, ANNAS).query_vector("bread")
+            assert first == await context_for(app, ANNAS).query_vector("bread")
             with pytest.raises(Forbidden, match="refused your key"):
-                await deps_of(backend, BENS).query_vector("bread")
-            remembered = pickle.dumps(backend.query_vectors)
+                await context_for(app, BENS).query_vector("bread")
+            remembered = pickle.dumps(app.query_vectors)
     assert [ANNAS, BENS] == [call.key for call in server.calls]
     assert ANNAS.encode() not in remembered
 
@@ -132,16 +132,16 @@ async def test_by_default_all_calls_share_the_deployments_embedder(
     settings: dict[str, Any],
 ) -> None:
     with FakeOpenAI() as server:
-        async with opened(server, **settings) as backend:
-            assert backend.embedder is deps_of(backend, None).embedder
-            assert backend.embedder is deps_of(backend, ANNAS).embedder
+        async with opened(server, **settings) as app:
+            assert app.embedder is context_for(app, None).embedder
+            assert app.embedder is context_for(app, ANNAS).embedder
 
 
 async def test_an_endpoint_is_asked_as_configured() -> None:
     with FakeOpenAI() as server:
         server.shortens = False
         settings = {"openai_shortens": False, "openai_dimension": 64, "openai_key_of_caller": False}
-        async with opened(server, **settings) as backend:
-            vector = await backend.deps(Caller(), Meter()).query_vector("bread")
+        async with opened(server, **settings) as app:
+            vector = await app.context(Caller(), Meter()).query_vector("bread")
     assert 64 == len(vector)
     assert [(OURS, MODEL)] == [(call.key, call.body["model"]) for call in server.calls]

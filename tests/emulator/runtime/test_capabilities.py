@@ -9,7 +9,7 @@ import pytest
 from shared.core.caller import Caller, Tier
 from shared.core.errors import PlatformFault
 from shared.firestore.writes import put
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.invocation import call
 from shared.runtime.job import Job, Report, run_job
 from shared.runtime.schemas import Arguments, Result
@@ -17,7 +17,7 @@ from shared.runtime.tool import Effect, Tool
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from shared.runtime.job import Budget
 
 pytestmark = pytest.mark.anyio
@@ -31,21 +31,21 @@ class Done(Result):
     """Nothing either."""
 
 
-async def embed(_args: Nothing, deps: Deps) -> Done:
+async def embed(_args: Nothing, ctx: Context) -> Done:
     """Ask for a vector."""
-    await deps.query_vector("bread")
+    await ctx.query_vector("bread")
     return Done()
 
 
-async def write(_args: Nothing, deps: Deps) -> Done:
+async def write(_args: Nothing, ctx: Context) -> Done:
     """Write a document."""
-    database = deps.database
+    database = ctx.database
     seen = await database.get(database.document("notes", "one"))
     await database.commit([put(seen, {"text": "milk"})])
     return Done()
 
 
-def tool(run: Any, effect: Effect = Effect.READ, *needs: Need) -> Tool[Any, Any]:
+def tool(run: Any, effect: Effect = Effect.READ, *capabilities: Capability) -> Tool[Any, Any]:
     return Tool(
         name="do_this",
         title="Do this",
@@ -55,35 +55,35 @@ def tool(run: Any, effect: Effect = Effect.READ, *needs: Need) -> Tool[Any, Any]
         run=run,
         effect=effect,
         tier=Tier.REGISTERED,
-        needs=frozenset(needs),
+        capabilities=frozenset(capabilities),
     )
 
 
-async def code_of(wanted: Tool[Any, Any], backend: Backend) -> str | None:
+async def code_of(wanted: Tool[Any, Any], app: App) -> str | None:
     """The error's code that a call ends with; None if it ends well."""
-    answer = await call(wanted, request_of(wanted, Caller.of("anna"), {}), backend)
+    answer = await call(wanted, request_of(wanted, Caller.of("anna"), {}), app)
     return answer.error.code if answer.error else None
 
 
-async def test_a_tool_embeds_only_if_it_says_so(backend: Backend) -> None:
-    assert "INTERNAL_ERROR" == await code_of(tool(embed), backend)
-    assert await code_of(tool(embed, Effect.READ, Need.EMBEDDING), backend) is None
+async def test_a_tool_embeds_only_if_it_says_so(app: App) -> None:
+    assert "INTERNAL_ERROR" == await code_of(tool(embed), app)
+    assert await code_of(tool(embed, Effect.READ, Capability.EMBEDDING), app) is None
 
 
-async def test_a_tool_that_declares_to_read_cannot_write(backend: Backend, deps: Deps) -> None:
-    assert "INTERNAL_ERROR" == await code_of(tool(write), backend)
-    note = await deps.database.get(deps.database.document("notes", "one"))
+async def test_a_tool_that_declares_to_read_cannot_write(app: App, ctx: Context) -> None:
+    assert "INTERNAL_ERROR" == await code_of(tool(write), app)
+    note = await ctx.database.get(ctx.database.document("notes", "one"))
     assert not note.exists
-    assert await code_of(tool(write, Effect.WRITE), backend) is None
+    assert await code_of(tool(write, Effect.WRITE), app) is None
 
 
-async def test_a_job_asks_a_model_only_if_it_says_so(backend: Backend) -> None:
-    async def run(deps: Deps, _budget: Budget) -> Report:
-        return Report(note=str(deps.generator))
+async def test_a_job_asks_a_model_only_if_it_says_so(app: App) -> None:
+    async def run(ctx: Context, _budget: Budget) -> Report:
+        return Report(note=str(ctx.generator))
 
-    async def nothing(_deps: Deps) -> int:
+    async def nothing(_context: Context) -> int:
         return 0
 
     job = Job(name="ask", title="Ask", run=run, total=nothing, schedule="")
     with pytest.raises(PlatformFault, match="does not declare that it needs: generation"):
-        await run_job(job, backend)
+        await run_job(job, app)

@@ -16,7 +16,7 @@ from tests.support.note_tools import TOOLS, Note, Written
 from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -24,110 +24,108 @@ WRITE, READ, *_ = TOOLS
 
 
 async def write(
-    backend: Backend,
+    app: App,
     user: str = "anna",
     task: str | None = None,
     **arguments: Any,
 ) -> CallAnswer:
     """Call it as the gateway does."""
-    return await call(WRITE, request_of(WRITE, Caller.of(user, task=task), arguments), backend)
+    return await call(WRITE, request_of(WRITE, Caller.of(user, task=task), arguments), app)
 
 
-async def notes(backend: Backend, user: str = "anna") -> list[str]:
+async def notes(app: App, user: str = "anna") -> list[str]:
     request = CallRequest(
         call_id="r", arguments={}, caller=Caller.of(user), deadline=time.time() + 20
     )
-    answer = await call(READ, request, backend)
+    answer = await call(READ, request, app)
     assert answer.result
     texts: list[str] = answer.result["texts"]
     return texts
 
 
-async def test_the_same_call_again_is_answered_as_the_first_time(backend: Backend) -> None:
-    first = await write(backend, text="one", idempotency_key="k")
-    await write(backend, text="between")
-    again = await write(backend, text="one", idempotency_key="k")
+async def test_the_same_call_again_is_answered_as_the_first_time(app: App) -> None:
+    first = await write(app, text="one", idempotency_key="k")
+    await write(app, text="between")
+    again = await write(app, text="one", idempotency_key="k")
     assert first.result == again.result == {"number": 1}
     assert (None, True) == (first.receipt.replayed, again.receipt.replayed)
     assert 0 == again.receipt.documents_written
-    assert ["one", "between"] == await notes(backend)
+    assert ["one", "between"] == await notes(app)
 
 
-async def test_a_replayed_answer_is_worded_as_the_first_one(backend: Backend) -> None:
+async def test_a_replayed_answer_is_worded_as_the_first_one(app: App) -> None:
     worded = replace(WRITE, text=lambda written: f"There are {written.number} notes.")
     wanted = request_of(WRITE, Caller.of("anna"), {"text": "one", "idempotency_key": "k"})
-    first, again = [await call(worded, wanted, backend) for _ in range(2)]
+    first, again = [await call(worded, wanted, app) for _ in range(2)]
     assert "There are 1 notes." == first.text == again.text
 
 
-async def test_a_replayed_call_says_what_the_first_one_cost(backend: Backend) -> None:
-    prices = [
-        (await write(backend, text="three", idempotency_key="k")).receipt.price for _ in range(2)
-    ]
+async def test_a_replayed_call_says_what_the_first_one_cost(app: App) -> None:
+    prices = [(await write(app, text="three", idempotency_key="k")).receipt.price for _ in range(2)]
     assert [5, 5] == prices
 
 
 async def test_a_key_with_other_arguments_is_a_conflict(
-    backend: Backend,
+    app: App,
 ) -> None:
-    await write(backend, text="one", idempotency_key="k")
-    other = await write(backend, text="two", idempotency_key="k")
+    await write(app, text="one", idempotency_key="k")
+    other = await write(app, text="two", idempotency_key="k")
     assert other.error
     assert "CONFLICT" == other.error.code
-    assert ["one"] == await notes(backend)
+    assert ["one"] == await notes(app)
 
 
-async def test_the_same_key_in_another_task_is_a_conflict(backend: Backend) -> None:
-    await write(backend, task="one", text="one", idempotency_key="k")
-    other = await write(backend, task="two", text="one", idempotency_key="k")
+async def test_the_same_key_in_another_task_is_a_conflict(app: App) -> None:
+    await write(app, task="one", text="one", idempotency_key="k")
+    other = await write(app, task="two", text="one", idempotency_key="k")
     assert other.error
     assert "CONFLICT" == other.error.code
 
 
-async def test_without_a_key_nothing_is_remembered(backend: Backend) -> None:
+async def test_without_a_key_nothing_is_remembered(app: App) -> None:
     for _ in range(2):
-        assert (await write(backend, text="one")).receipt.replayed is None
-    assert ["one", "one"] == await notes(backend)
+        assert (await write(app, text="one")).receipt.replayed is None
+    assert ["one", "one"] == await notes(app)
 
 
-async def test_keys_of_different_users_are_different_keys(backend: Backend) -> None:
+async def test_keys_of_different_users_are_different_keys(app: App) -> None:
     for user in ("anna", "ben"):
-        answer = await write(backend, user, text=user, idempotency_key="k")
+        answer = await write(app, user, text=user, idempotency_key="k")
         assert answer.receipt.replayed is None
-    assert (["anna"], ["ben"]) == (await notes(backend), await notes(backend, "ben"))
+    assert (["anna"], ["ben"]) == (await notes(app), await notes(app, "ben"))
 
 
-async def test_a_call_sent_many_times_at_once_is_done_once(backend: Backend) -> None:
-    same = [write(backend, text="one", idempotency_key="k") for _ in range(8)]
-    others = [write(backend, text=f"other {n}") for n in range(4)]
+async def test_a_call_sent_many_times_at_once_is_done_once(app: App) -> None:
+    same = [write(app, text="one", idempotency_key="k") for _ in range(8)]
+    others = [write(app, text=f"other {n}") for n in range(4)]
     answers = await asyncio.gather(*same, *others)
     assert [None] * 12 == [answer.error for answer in answers]
-    assert 1 == (await notes(backend)).count("one")
-    assert 5 == len(await notes(backend))
+    assert 1 == (await notes(app)).count("one")
+    assert 5 == len(await notes(app))
     assert 1 == len({str(answer.result) for answer in answers[:8]})
 
 
 async def test_a_call_done_but_unanswered_is_answered_the_second_time(
-    backend: Backend,
+    app: App,
 ) -> None:
     asked = {"text": "one", "then": "break", "idempotency_key": "k"}
-    first = await write(backend, **asked)
+    first = await write(app, **asked)
     assert first.error
-    again = await write(backend, **asked)
+    again = await write(app, **asked)
     assert ({"number": 1}, True) == (again.result, again.receipt.replayed)
-    assert ["one"] == await notes(backend)
+    assert ["one"] == await notes(app)
 
 
-async def test_a_refused_call_is_tried_again_with_the_same_key(backend: Backend) -> None:
-    refused = await write(backend, text="one", then="refuse", idempotency_key="k")
+async def test_a_refused_call_is_tried_again_with_the_same_key(app: App) -> None:
+    refused = await write(app, text="one", then="refuse", idempotency_key="k")
     assert refused.error
-    assert (await write(backend, text="one", idempotency_key="k")).result == {"number": 1}
+    assert (await write(app, text="one", idempotency_key="k")).result == {"number": 1}
 
 
 async def test_a_commit_whose_answer_is_lost_is_known_to_have_landed(
-    backend: Backend, monkeypatch: pytest.MonkeyPatch
+    app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api = backend.connection.client._firestore_api  # noqa: SLF001 - where the network begins
+    api = app.connection.client._firestore_api  # noqa: SLF001 - where the network begins
     commit = api.commit
 
     async def commit_twice(**request: Any) -> Any:
@@ -136,26 +134,26 @@ async def test_a_commit_whose_answer_is_lost_is_known_to_have_landed(
 
     for arguments in ({"text": "one"}, {"text": "two", "idempotency_key": "k"}):
         monkeypatch.setattr(api, "commit", commit_twice)
-        answer = await write(backend, **arguments)
+        answer = await write(app, **arguments)
         monkeypatch.undo()
         assert (None, None) == (answer.error, answer.receipt.replayed)
-    assert ["one", "two"] == await notes(backend)
+    assert ["one", "two"] == await notes(app)
 
 
-async def test_twenty_calls_at_once_are_all_done(backend: Backend) -> None:
-    answers = await asyncio.gather(*(write(backend, text=f"{n}") for n in range(20)))
+async def test_twenty_calls_at_once_are_all_done(app: App) -> None:
+    answers = await asyncio.gather(*(write(app, text=f"{n}") for n in range(20)))
     assert [None] * 20 == [answer.error for answer in answers]
-    assert {str(n) for n in range(20)} == set(await notes(backend))
+    assert {str(n) for n in range(20)} == set(await notes(app))
 
 
-async def test_a_call_commits_once(backend: Backend) -> None:
-    async def write_twice(_args: Note, deps: Deps) -> Written:
-        await deps.commit([], Written(number=1))
-        return await deps.commit([], Written(number=2))
+async def test_a_call_commits_once(app: App) -> None:
+    async def write_twice(_args: Note, ctx: Context) -> Written:
+        await ctx.commit([], Written(number=1))
+        return await ctx.commit([], Written(number=2))
 
     request = CallRequest(
         call_id="c", arguments={"text": "x"}, caller=Caller.of("anna"), deadline=time.time() + 9
     )
-    answer = await call(replace(WRITE, run=write_twice), request, backend)
+    answer = await call(replace(WRITE, run=write_twice), request, app)
     assert answer.error
     assert "INTERNAL_ERROR" == answer.error.code

@@ -17,7 +17,7 @@ from shared.core.errors import Conflict, InvalidInput, PlatformFault, RateLimite
 from shared.core.meter import Meter
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.invocation import call, parse
 from shared.runtime.messages import CallAnswer, CallRequest, WireError
 from shared.runtime.outcome import Outcome
@@ -25,7 +25,7 @@ from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio
@@ -47,15 +47,15 @@ class Out(Result):
     words: list[str] = Field(description="The word, again and again.")
 
 
-async def repeat(args: In, _deps: Deps) -> Out:
+async def repeat(args: In, _context: Context) -> Out:
     return Out(words=[args.word] * args.times)
 
 
-async def look_around(_args: In, deps: Deps) -> Out:
-    await asyncio.gather(Chunks(deps.database).get("a"), Chunks(deps.database).get("b"))
-    await Clusters(deps.database).get_all(["c"])
-    note = deps.database.document("notes", "a")
-    await deps.database.commit([lambda batch: batch.set(note, {})])
+async def look_around(_args: In, ctx: Context) -> Out:
+    await asyncio.gather(Chunks(ctx.database).get("a"), Chunks(ctx.database).get("b"))
+    await Clusters(ctx.database).get_all(["c"])
+    note = ctx.database.document("notes", "a")
+    await ctx.database.commit([lambda batch: batch.set(note, {})])
     return Out(words=[])
 
 
@@ -74,7 +74,7 @@ TOOL = Tool(
 def hanging(monotonic: Monotonic) -> Tool[In, Out]:
     """It never answers, and a minute is over at once."""
 
-    async def hang(_args: In, _deps: Deps) -> Out:
+    async def hang(_args: In, _context: Context) -> Out:
         monotonic.turn(60)
         await asyncio.Event().wait()
         raise AssertionError
@@ -87,7 +87,7 @@ def writing(tool: Tool[In, Out]) -> Tool[In, Out]:
 
 
 def raising(error: Exception) -> Tool[In, Out]:
-    async def fail(_args: In, _deps: Deps) -> Out:
+    async def fail(_args: In, _context: Context) -> Out:
         raise error
 
     return replace(TOOL, run=fail)
@@ -99,56 +99,56 @@ def request(seconds: float = 60, **arguments: Any) -> CallRequest:
     )
 
 
-async def refused(tool: Tool[In, Out], wanted: CallRequest, backend: Backend) -> dict[str, Any]:
-    answer = await call(tool, wanted, backend)
+async def refused(tool: Tool[In, Out], wanted: CallRequest, app: App) -> dict[str, Any]:
+    answer = await call(tool, wanted, app)
     assert answer.result is None
     assert answer.error is not None
     return answer.error.model_dump(exclude_none=True)
 
 
-async def test_a_result_comes_with_a_receipt(backend: Backend) -> None:
-    answer = await call(TOOL, request(word="so", times=2), backend)
+async def test_a_result_comes_with_a_receipt(app: App) -> None:
+    answer = await call(TOOL, request(word="so", times=2), app)
     assert answer.result == {"words": ["so", "so"]}
     assert answer.error is None
     assert answer.receipt.milliseconds > 0
 
 
-async def test_a_receipt_counts_documents_and_how_deep_a_call_went(backend: Backend) -> None:
+async def test_a_receipt_counts_documents_and_how_deep_a_call_went(app: App) -> None:
     tool = replace(TOOL, run=look_around, effect=Effect.WRITE)
-    receipt = (await call(tool, request(word="so"), backend)).receipt
+    receipt = (await call(tool, request(word="so"), app)).receipt
     assert (receipt.documents_read, receipt.documents_written, receipt.round_trips) == (3, 1, 3)
 
 
 async def test_a_receipt_times_only_the_parts_that_a_call_needed(
-    backend: Backend,
+    app: App,
 ) -> None:
-    async def embed(_args: In, deps: Deps) -> Out:
-        await deps.query_vector("bread")
+    async def embed(_args: In, ctx: Context) -> Out:
+        await ctx.query_vector("bread")
         return Out(words=[])
 
-    tool = replace(TOOL, run=embed, needs=frozenset({Need.EMBEDDING}))
-    first, again = [(await call(tool, request(word="so"), backend)).receipt for _ in range(2)]
+    tool = replace(TOOL, run=embed, capabilities=frozenset({Capability.EMBEDDING}))
+    first, again = [(await call(tool, request(word="so"), app)).receipt for _ in range(2)]
     assert first.embedding_ms is not None
     assert 0 <= first.embedding_ms <= first.milliseconds
     assert (None, None, None) == (first.bm25_ms, first.price, again.embedding_ms)
 
 
 async def test_a_part_that_takes_several_turns_is_timed_together(
-    backend: Backend, monkeypatch: pytest.MonkeyPatch
+    app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "perf_counter", iter([1.0, 1.002, 2.0, 2.003]).__next__)
-    deps = backend.deps(Caller(), Meter())
+    ctx = app.context(Caller(), Meter())
     for _ in range(2):
-        with deps.timed("bm25"):
+        with ctx.timed("bm25"):
             pass
-    assert deps.milliseconds["bm25"] == 5
+    assert ctx.milliseconds["bm25"] == 5
 
 
-async def test_a_receipt_says_what_the_handler_charged(backend: Backend) -> None:
-    async def charge(_args: In, _deps: Deps) -> Outcome[Out]:
+async def test_a_receipt_says_what_the_handler_charged(app: App) -> None:
+    async def charge(_args: In, _context: Context) -> Outcome[Out]:
         return Outcome(Out(words=[]), price=42)
 
-    answer = await call(replace(TOOL, run=charge, price=100), request(word="so"), backend)
+    answer = await call(replace(TOOL, run=charge, price=100), request(word="so"), app)
     assert 42 == answer.receipt.price
 
 
@@ -161,31 +161,31 @@ def too_late(error: dict[str, Any]) -> str:
 
 
 async def test_a_read_that_takes_too_long_is_gone_on_without(
-    backend: Backend, monotonic: Monotonic
+    app: App, monotonic: Monotonic
 ) -> None:
-    error = await refused(hanging(monotonic), request(60, word="so"), backend)
+    error = await refused(hanging(monotonic), request(60, word="so"), app)
     assert "It did not finish: go on without it, or call it again in 5 s." == too_late(error)
     assert ("UNAVAILABLE", {"tool": "repeat_word"}) == (error["code"], error["details"])
     assert 5 == error["retry_after"]
 
 
 async def test_a_write_out_of_time_before_it_writes_did_nothing(
-    backend: Backend, monotonic: Monotonic
+    app: App, monotonic: Monotonic
 ) -> None:
-    error = await refused(writing(hanging(monotonic)), request(60, word="so"), backend)
+    error = await refused(writing(hanging(monotonic)), request(60, word="so"), app)
     assert {"tool": "repeat_word", "outcome": "nothing_done"} == error["details"]
     assert "It did not finish. Nothing was stored: call it again in 5 s." == too_late(error)
 
 
 async def test_what_a_write_that_takes_too_long_did_is_unknown(
-    backend: Backend, monotonic: Monotonic
+    app: App, monotonic: Monotonic
 ) -> None:
-    async def write_and_hang(args: In, deps: Deps) -> Out | Outcome[Out]:
-        await look_around(args, deps)
-        return await hanging(monotonic).run(args, deps)
+    async def write_and_hang(args: In, ctx: Context) -> Out | Outcome[Out]:
+        await look_around(args, ctx)
+        return await hanging(monotonic).run(args, ctx)
 
     tool = writing(replace(TOOL, run=write_and_hang))
-    error = await refused(tool, request(60, word="so"), backend)
+    error = await refused(tool, request(60, word="so"), app)
     assert {"tool": "repeat_word", "outcome": "unknown"} == error["details"]
     expected = (
         "It did not finish. Whether it did anything is unknown: look before you call it again."
@@ -193,8 +193,8 @@ async def test_what_a_write_that_takes_too_long_did_is_unknown(
     assert expected == too_late(error)
 
 
-async def test_a_call_whose_deadline_has_passed_is_not_begun(backend: Backend) -> None:
-    error = await refused(writing(TOOL), request(-3600, word="so"), backend)
+async def test_a_call_whose_deadline_has_passed_is_not_begun(app: App) -> None:
+    error = await refused(writing(TOOL), request(-3600, word="so"), app)
     assert {"tool": "repeat_word", "outcome": "nothing_done"} == error["details"]
     assert error["message"] == (
         "repeat_word was not run, as its time was up. Nothing was stored: call it again in 5 s."
@@ -202,10 +202,10 @@ async def test_a_call_whose_deadline_has_passed_is_not_begun(backend: Backend) -
 
 
 async def test_what_a_read_cannot_have_is_told_with_how_to_go_on(
-    backend: Backend,
+    app: App,
 ) -> None:
     failure = Unavailable("The oven is off.", details={"oven": "off"}, retry_after=9)
-    error = await refused(raising(failure), request(word="so"), backend)
+    error = await refused(raising(failure), request(word="so"), app)
     assert ({"oven": "off"}, 9) == (error["details"], error["retry_after"])
     assert error["message"] == (
         "The oven is off. Go on without repeat_word, or call it again in 9 s."
@@ -213,27 +213,27 @@ async def test_what_a_read_cannot_have_is_told_with_how_to_go_on(
 
 
 @pytest.mark.parametrize("outcome", ["nothing_done", "unknown"])
-async def test_a_write_may_know_what_became_of_it(backend: Backend, outcome: str) -> None:
+async def test_a_write_may_know_what_became_of_it(app: App, outcome: str) -> None:
     failure = Unavailable("The oven is off.", details={"outcome": outcome})
-    error = await refused(writing(raising(failure)), request(word="so"), backend)
+    error = await refused(writing(raising(failure)), request(word="so"), app)
     assert ({"outcome": outcome}, 5) == (error["details"], error["retry_after"])
 
 
 async def test_a_write_that_ends_unknown_is_not_to_be_trusted(
-    backend: Backend,
+    app: App,
 ) -> None:
-    async def write_and_fail(args: In, deps: Deps) -> Out:
-        await look_around(args, deps)
+    async def write_and_fail(args: In, ctx: Context) -> Out:
+        await look_around(args, ctx)
         raise Unavailable("Off.")
 
     tool = writing(replace(TOOL, run=write_and_fail))
-    error = await refused(tool, request(word="so"), backend)
+    error = await refused(tool, request(word="so"), app)
     assert {"outcome": "unknown"} == error["details"]
     assert "Off. Whether repeat_word did anything is unknown: look before" in error["message"]
 
 
-async def test_a_time_out_that_is_not_the_calls_is_a_fault(backend: Backend) -> None:
-    error = await refused(raising(TimeoutError(SECRET)), request(word="so"), backend)
+async def test_a_time_out_that_is_not_the_calls_is_a_fault(app: App) -> None:
+    error = await refused(raising(TimeoutError(SECRET)), request(word="so"), app)
     assert error["code"] == "INTERNAL_ERROR"
 
 
@@ -241,18 +241,18 @@ async def test_a_time_out_that_is_not_the_calls_is_a_fault(backend: Backend) -> 
     "error", [RuntimeError(SECRET), PlatformFault(SECRET, details={"where": SECRET})]
 )
 async def test_of_a_fault_of_ours_only_the_calls_id_is_told(
-    backend: Backend, error: Exception, capsys: pytest.CaptureFixture[str]
+    app: App, error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = await refused(raising(error), request(word="so"), backend)
+    told = await refused(raising(error), request(word="so"), app)
     assert (told["code"], told["details"]) == ("INTERNAL_ERROR", {"call_id": "call-7"})
     assert "call-7" in told["message"]
     assert SECRET not in json.dumps(told) + capsys.readouterr().err
 
 
 async def test_a_fault_is_logged_with_the_lines_it_passed(
-    backend: Backend, capsys: pytest.CaptureFixture[str]
+    app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await refused(raising(RuntimeError(SECRET)), request(word="so"), backend)
+    await refused(raising(RuntimeError(SECRET)), request(word="so"), app)
     logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     fault = next(entry for entry in logged if entry["message"] == "fault")
     assert (fault["severity"], fault["error"], fault["call_id"]) == (
@@ -267,12 +267,12 @@ async def test_a_fault_is_logged_with_the_lines_it_passed(
     "failure",
     [Conflict("It is taken.", details={"word": "taken"}), RateLimited("Wait.", retry_after=9)],
 )
-async def test_a_failure_is_told_as_it_is(backend: Backend, failure: Conflict) -> None:
-    assert failure.to_wire() == await refused(raising(failure), request(word="so"), backend)
+async def test_a_failure_is_told_as_it_is(app: App, failure: Conflict) -> None:
+    assert failure.to_wire() == await refused(raising(failure), request(word="so"), app)
 
 
-async def test_what_is_wrong_with_the_arguments_is_told_for_each(backend: Backend) -> None:
-    error = await refused(TOOL, request(times=9, wrod="so"), backend)
+async def test_what_is_wrong_with_the_arguments_is_told_for_each(app: App) -> None:
+    error = await refused(TOOL, request(times=9, wrod="so"), app)
     assert error["code"] == "VALIDATION_ERROR"
     assert error["details"] == {
         "word": "required, but missing",
@@ -282,18 +282,16 @@ async def test_what_is_wrong_with_the_arguments_is_told_for_each(backend: Backen
     assert error["message"].startswith("repeat_word was not run. word: required, but missing; ")
 
 
-async def test_arguments_are_not_logged(
-    backend: Backend, capsys: pytest.CaptureFixture[str]
-) -> None:
-    await call(TOOL, request(word=SECRET), backend)
-    await call(TOOL, request(times=SECRET, **{SECRET: 1}), backend)
+async def test_arguments_are_not_logged(app: App, capsys: pytest.CaptureFixture[str]) -> None:
+    await call(TOOL, request(word=SECRET), app)
+    await call(TOOL, request(times=SECRET, **{SECRET: 1}), app)
     assert SECRET not in capsys.readouterr().err
 
 
 async def test_what_goes_well_is_the_gateways_to_log(
-    backend: Backend, capsys: pytest.CaptureFixture[str]
+    app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await call(TOOL, request(word="so"), backend)
+    await call(TOOL, request(word="so"), app)
     assert "" == capsys.readouterr().err
 
 
@@ -328,16 +326,16 @@ def test_an_answer_is_a_result_or_an_error(parts: dict[str, Any]) -> None:
         CallAnswer(**parts)
 
 
-async def test_of_many_problems_the_first_are_told_and_others_counted(backend: Backend) -> None:
+async def test_of_many_problems_the_first_are_told_and_others_counted(app: App) -> None:
     odd = {f"{number}{'x' * 500}": 0 for number in range(50)}
-    error = await refused(TOOL, request(word="so", **odd), backend)
+    error = await refused(TOOL, request(word="so", **odd), app)
     assert 20 == len(error["details"])
     assert all(len(name) <= 80 for name in error["details"])
     assert len(error["message"]) < 4_000
 
 
-async def test_too_many_arguments_are_not_even_looked_at(backend: Backend) -> None:
+async def test_too_many_arguments_are_not_even_looked_at(app: App) -> None:
     many = {f"k{n}": 0 for n in range(100_000)}
     for arguments in (many, {"word": many}, {"word": [many]}):
-        error = await refused(TOOL, request(**arguments), backend)
+        error = await refused(TOOL, request(**arguments), app)
         assert {"arguments": "an object has more than 100 fields"} == error["details"]

@@ -15,23 +15,23 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Budget, Busy, Failure, Job, Report, run_job
 from tests.support.stored_documents import documents, leases
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
 
-async def nothing_waits(_deps: Deps) -> int:
+async def nothing_waits(_context: Context) -> int:
     return 0
 
 
-def job(run: Callable[[Deps, Budget], Awaitable[Report]], timeout: float = 60.0) -> Job:
+def job(run: Callable[[Context, Budget], Awaitable[Report]], timeout: float = 60.0) -> Job:
     return Job(
         name="dusting",
         title="Dust the shelves",
@@ -42,116 +42,114 @@ def job(run: Callable[[Deps, Budget], Awaitable[Report]], timeout: float = 60.0)
     )
 
 
-async def dust(deps: Deps, name: str) -> None:
-    document = deps.database.document("shelves", name)
-    await deps.database.commit([lambda batch: batch.set(document, {})])
+async def dust(ctx: Context, name: str) -> None:
+    document = ctx.database.document("shelves", name)
+    await ctx.database.commit([lambda batch: batch.set(document, {})])
 
 
-async def test_a_run_reports_and_leaves_no_lease(deps: Deps, backend: Backend) -> None:
+async def test_a_run_reports_and_leaves_no_lease(ctx: Context, app: App) -> None:
     done: list[int] = []
 
-    async def run(deps: Deps, budget: Budget) -> Report:
-        assert await leases(deps) == {"dusting"}
+    async def run(ctx: Context, budget: Budget) -> Report:
+        assert await leases(ctx) == {"dusting"}
         budget.progress(2)
         budget.progress(1)
         return Report(failures=[Failure("shelf 3", "too high")], finished=False)
 
-    report = await run_job(job(run), backend, done.append)
+    report = await run_job(job(run), app, done.append)
     assert report == Report(failures=[Failure("shelf 3", "too high")], finished=False)
     assert done == [2, 1]
-    assert await leases(deps) == set()
+    assert await leases(ctx) == set()
 
 
-async def test_a_run_has_the_time_its_job_declares(backend: Backend) -> None:
+async def test_a_run_has_the_time_its_job_declares(app: App) -> None:
     left: list[float] = []
 
-    async def run(_deps: Deps, budget: Budget) -> Report:
+    async def run(_context: Context, budget: Budget) -> Report:
         left.append(budget.deadline - time.monotonic())
         assert not budget.spent
         return Report()
 
-    await run_job(job(run, timeout=1000), backend)
+    await run_job(job(run, timeout=1000), app)
     assert 900 < left[0] <= 1000
     assert Budget(time.monotonic()).spent
 
 
-async def test_of_two_runs_at_once_one_works_and_the_other_is_told(
-    deps: Deps, backend: Backend
-) -> None:
+async def test_of_two_runs_at_once_one_works_and_the_other_is_told(ctx: Context, app: App) -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 
-    async def run(deps: Deps, _budget: Budget) -> Report:
+    async def run(ctx: Context, _budget: Budget) -> Report:
         started.set()
         await ended.wait()
-        await dust(deps, "a")
+        await dust(ctx, "a")
         return Report()
 
-    first = asyncio.create_task(run_job(job(run), backend))
+    first = asyncio.create_task(run_job(job(run), app))
     await started.wait()
-    second = await run_job(job(run), backend)
+    second = await run_job(job(run), app)
     ended.set()
     assert isinstance(second, Busy)
     assert second.until > datetime.now(UTC)
     assert await first == Report()
-    assert set(await documents(deps, "shelves")) == {"a"}
-    assert await leases(deps) == set()
+    assert set(await documents(ctx, "shelves")) == {"a"}
+    assert await leases(ctx) == set()
 
 
-async def test_a_run_that_cannot_go_on_gives_its_lease_back(deps: Deps, backend: Backend) -> None:
-    async def run(deps: Deps, _budget: Budget) -> Report:
-        await dust(deps, "a")
+async def test_a_run_that_cannot_go_on_gives_its_lease_back(ctx: Context, app: App) -> None:
+    async def run(ctx: Context, _budget: Budget) -> Report:
+        await dust(ctx, "a")
         raise Unavailable("No duster.")
 
     with pytest.raises(Unavailable, match="No duster"):
-        await run_job(job(run), backend)
-    assert set(await documents(deps, "shelves")) == {"a"}
-    assert await leases(deps) == set()
+        await run_job(job(run), app)
+    assert set(await documents(ctx, "shelves")) == {"a"}
+    assert await leases(ctx) == set()
 
 
 async def test_an_overtaken_run_stops_and_leaves_the_lease_alone(
-    deps: Deps, backend: Backend, settings: Settings
+    ctx: Context, app: App, settings: Settings
 ) -> None:
-    later = Backend(settings, clock=lambda: datetime.now(UTC) + timedelta(hours=1))
-    other = later.deps(Caller(), Meter()).database
+    later = App(settings, clock=lambda: datetime.now(UTC) + timedelta(hours=1))
+    other = later.context(Caller(), Meter()).database
 
-    async def run(deps: Deps, _budget: Budget) -> Report:
-        await dust(deps, "before")
+    async def run(ctx: Context, _budget: Budget) -> Report:
+        await dust(ctx, "before")
         await Leases(other).acquire("dusting", 30, later.clock)
-        await dust(deps, "after")
+        await dust(ctx, "after")
         return Report()
 
     with pytest.raises(LeaseLost):
-        await run_job(job(run), backend)
+        await run_job(job(run), app)
     await later.aclose()
-    assert set(await documents(deps, "shelves")) == {"before"}
-    assert await leases(deps) == {"dusting"}
+    assert set(await documents(ctx, "shelves")) == {"before"}
+    assert await leases(ctx) == {"dusting"}
 
 
-async def test_a_run_that_commits_nothing_keeps_its_lease(deps: Deps, project: str) -> None:
-    hasty = Backend(Settings(google_cloud_project=project, lease_seconds=0.3))
+async def test_a_run_that_commits_nothing_keeps_its_lease(ctx: Context, project: str) -> None:
+    hasty = App(Settings(google_cloud_project=project, lease_seconds=0.3))
 
-    async def run(deps: Deps, _budget: Budget) -> Report:
-        taken = await documents(deps, "leases")
-        while taken == await documents(deps, "leases"):
+    async def run(ctx: Context, _budget: Budget) -> Report:
+        taken = await documents(ctx, "leases")
+        while taken == await documents(ctx, "leases"):
             pass
         return Report()
 
     async with asyncio.timeout(120):
         assert await run_job(job(run), hasty) == Report()
     await hasty.aclose()
-    assert await leases(deps) == set()
+    assert await leases(ctx) == set()
 
 
 async def test_a_dead_runs_work_is_taken_over_after_its_lease(
-    deps: Deps, backend: Backend, settings: Settings
+    ctx: Context, app: App, settings: Settings
 ) -> None:
-    await Leases(deps.database).acquire("dusting", 30, deps.clock)
+    await Leases(ctx.database).acquire("dusting", 30, ctx.clock)
 
-    async def run(_deps: Deps, _budget: Budget) -> Report:
+    async def run(_context: Context, _budget: Budget) -> Report:
         return Report()
 
-    later = Backend(settings, clock=lambda: datetime.now(UTC) + timedelta(seconds=31))
-    outcomes = [await run_job(job(run), each) for each in (backend, later)]
+    later = App(settings, clock=lambda: datetime.now(UTC) + timedelta(seconds=31))
+    outcomes = [await run_job(job(run), each) for each in (app, later)]
     await later.aclose()
     assert [type(outcome) for outcome in outcomes] == [Busy, Report]
-    assert await leases(deps) == set()
+    assert await leases(ctx) == set()

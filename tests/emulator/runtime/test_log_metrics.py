@@ -22,7 +22,7 @@ from tests.support.knowledge import BAKING, put_in
 from tests.support.log_metrics import METRICS, entry_of, labels_of, values_of
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from shared.runtime.job import Budget
 
 pytestmark = pytest.mark.anyio
@@ -33,12 +33,12 @@ KEYRING = Keyring([SecretStr("s" * 32)])
 
 
 @pytest.fixture
-async def store_baking(deps: Deps) -> None:
+async def store_baking(ctx: Context) -> None:
     """Store a book to find."""
-    await put_in(deps, BAKING)
+    await put_in(ctx, BAKING)
 
 
-async def called(backend: Backend, name: str, arguments: dict[str, Any]) -> None:
+async def called(app: App, name: str, arguments: dict[str, Any]) -> None:
     """Call a tool, and log the call."""
     tool = Catalog.load().get(name, CALLER)
     assert tool
@@ -46,17 +46,17 @@ async def called(backend: Backend, name: str, arguments: dict[str, Any]) -> None
         call_id="c-1", arguments=arguments, caller=CALLER, deadline=time.time() + 30
     )
     began = time.perf_counter()
-    answer = await InlineDispatcher(backend).call(tool, request)
+    answer = await InlineDispatcher(app).call(tool, request)
     log_call(tool, request, answer, KEYRING, seconds=time.perf_counter() - began)
 
 
 @pytest.mark.usefixtures("store_baking")
 async def test_a_search_counts_in_all_of_them(
-    backend: Backend, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    app: App, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each look at the clock is 1 ms later, since some parts take less than is counted.
     monkeypatch.setattr(time, "perf_counter", map((0.001).__mul__, count()).__next__)
-    await called(backend, "search_kb", {"query": "how to knead"})
+    await called(app, "search_kb", {"query": "how to knead"})
     [line] = capsys.readouterr().err.splitlines()
     values = values_of(line)
     of_calls = [each["name"] for each in METRICS if '"tool_call"' in each["filter"]]
@@ -70,18 +70,18 @@ async def test_a_search_counts_in_all_of_them(
 @pytest.mark.usefixtures("store_baking")
 @pytest.mark.parametrize(("mode", "part"), [("lexical", "bm25"), ("semantic", "embedding")])
 async def test_a_search_that_needs_one_of_them_is_timed_for_this_alone(
-    backend: Backend, capsys: pytest.CaptureFixture[str], mode: str, part: str
+    app: App, capsys: pytest.CaptureFixture[str], mode: str, part: str
 ) -> None:
-    await called(backend, "search_kb", {"query": "how to knead", "mode": mode})
+    await called(app, "search_kb", {"query": "how to knead", "mode": mode})
     [line] = capsys.readouterr().err.splitlines()
     whole = {"tool_calls_total", "tool_latency_seconds"}
     assert whole | {f"{part}_latency_seconds"} == values_of(line).keys()
 
 
 async def test_a_call_that_fails_counts_with_its_code(
-    backend: Backend, capsys: pytest.CaptureFixture[str]
+    app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await called(backend, "get_chunk", {"chunk_id": "none-of-ours"})
+    await called(app, "get_chunk", {"chunk_id": "none-of-ours"})
     [line] = capsys.readouterr().err.splitlines()
     total, latency, *_ = METRICS
     assert {"tool": "get_chunk", "outcome": "error", "code": "NOT_FOUND"} == labels_of(
@@ -92,15 +92,15 @@ async def test_a_call_that_fails_counts_with_its_code(
 
 
 async def test_a_run_of_a_job_counts_with_its_time_and_its_failures(
-    backend: Backend, capsys: pytest.CaptureFixture[str]
+    app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def run(_deps: Deps, _budget: Budget) -> Report:
+    async def run(_context: Context, _budget: Budget) -> Report:
         return Report(failures=[Failure("store_baking 3", "too high")])
 
-    async def nothing(_deps: Deps) -> int:
+    async def nothing(_context: Context) -> int:
         return 0
 
-    await run_job(Job(name="dust", title="Dust", run=run, total=nothing, schedule=""), backend)
+    await run_job(Job(name="dust", title="Dust", run=run, total=nothing, schedule=""), app)
     [line] = capsys.readouterr().err.splitlines()
     values = values_of(line)
     assert {"job_runs_total", "job_duration_seconds", "job_failures"} == values.keys()
@@ -117,19 +117,21 @@ async def test_a_search_that_finds_less_than_before_counts(
     assert {"search_finds_less_total": 1} == values_of(line)
 
 
-async def test_what_a_job_sets_apart_counts(deps: Deps, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_what_a_job_sets_apart_counts(
+    ctx: Context, capsys: pytest.CaptureFixture[str]
+) -> None:
     async def breaks() -> None:
         raise ValueError("not as it was stored")
 
-    assert not await set_apart("store_baking 3", breaks(), deps, Report())
+    assert not await set_apart("store_baking 3", breaks(), ctx, Report())
     [line] = capsys.readouterr().err.splitlines()
     assert {"set_apart_total": 1} == values_of(line)
 
 
 async def test_a_line_says_who_called_what_and_nothing_of_the_contents(
-    backend: Backend, capsys: pytest.CaptureFixture[str]
+    app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await called(backend, "get_stats", {"a secret": "a secret"})
+    await called(app, "get_stats", {"a secret": "a secret"})
     [line] = capsys.readouterr().err.splitlines()
     entry = entry_of(line)
     assert {

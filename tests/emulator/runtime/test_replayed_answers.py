@@ -16,7 +16,7 @@ from tests.support.tool_calls import request_of
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -24,26 +24,26 @@ WRITE, *_ = TOOLS
 NOTES = "rag_tasks/notes"
 
 
-async def answer(backend: Backend, about: str | None, key: str, user: str = "anna") -> None:
+async def answer(app: App, about: str | None, key: str, user: str = "anna") -> None:
     """Have an answer kept that belongs to this."""
 
-    async def run(args: Note, deps: Deps) -> Outcome[Written]:
+    async def run(args: Note, ctx: Context) -> Outcome[Written]:
         outcome = Outcome(Written(number=len(args.text)), belongs_to=about)
-        return await deps.commit([], outcome)
+        return await ctx.commit([], outcome)
 
     tool = replace(WRITE, run=run)
     arguments = {"text": key, "idempotency_key": key}
-    answered = await call(tool, request_of(tool, Caller.of(user), arguments), backend)
+    answered = await call(tool, request_of(tool, Caller.of(user), arguments), app)
     assert answered.error is None
 
 
 async def test_answers_are_found_by_what_they_belong_to(
-    backend: Backend, deps: Deps, meter: Meter
+    app: App, ctx: Context, meter: Meter
 ) -> None:
     for about, key in ((NOTES, "one"), ("rag_tasks/other", "two"), (None, "three"), (NOTES, "4")):
-        await answer(backend, about, key)
-    await answer(backend, NOTES, "of somebody else", user="ben")
-    database = deps.database
+        await answer(app, about, key)
+    await answer(app, NOTES, "of somebody else", user="ben")
+    database = ctx.database
     found = await Replays(database, "anna").about(NOTES, limit=10)
     assert (2, 1) == (len(found), meter.round_trips)
     assert {"anna"} == {each.reference.path.split("/")[1] for each in found}
@@ -51,20 +51,18 @@ async def test_answers_are_found_by_what_they_belong_to(
     assert 1 == len(await Replays(database, "anna").about(NOTES, limit=1))
 
 
-async def test_an_answer_is_found_with_what_deletes_it_unchanged(
-    backend: Backend, deps: Deps
-) -> None:
-    await answer(backend, NOTES, "one")
-    replays, database = Replays(deps.database, "anna"), deps.database
+async def test_an_answer_is_found_with_what_deletes_it_unchanged(app: App, ctx: Context) -> None:
+    await answer(app, NOTES, "one")
+    replays, database = Replays(ctx.database, "anna"), ctx.database
     [found] = await replays.about(NOTES, limit=10)
     option = database.client.write_option(last_update_time=found.update_time)
     await database.commit([lambda batch: batch.delete(found.reference, option)])
     assert [] == await replays.about(NOTES, limit=10)
 
 
-async def test_an_answer_of_before_belongs_to_nothing(backend: Backend, deps: Deps) -> None:
-    await answer(backend, NOTES, "one")
-    replays = Replays(deps.database, "anna")
+async def test_an_answer_of_before_belongs_to_nothing(app: App, ctx: Context) -> None:
+    await answer(app, NOTES, "one")
+    replays = Replays(ctx.database, "anna")
     [found] = await replays.about(NOTES, limit=1)
     stored = await found.reference.get()
     old = {name: value for name, value in (stored.to_dict() or {}).items() if name != "about"}

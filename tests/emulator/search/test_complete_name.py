@@ -13,21 +13,21 @@ from tests.support.knowledge import write
 from tests.support.many_sources import cost, metered, shelve, source
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
 
-async def library(deps: Deps) -> None:
+async def library(ctx: Context) -> None:
     """Three sources by two authors."""
     austen: dict[str, Any] = {"author": "Jane Austen", "tags": ("novel", "Deep-Work")}
     eyre = source("eyre-1", "a", title="Jane Eyre", author="Charlotte Brontë", tags=("novel",))
     emma = source("emma-9", "a", "b", "c", title="Emma", **austen)
     park = source("park-5", "a", title="Mansfield Park", **austen)
-    await shelve(deps, eyre, emma, park)
+    await shelve(ctx, eyre, emma, park)
     described = {"description": "", "keywords": [], "x": 0.0, "y": 0.0}
-    await write(deps, "clusters/c-1", described | {"name": "Marriage and money", "size": 4})
-    await write(deps, "clusters/c-2", described | {"name": "Manners", "size": 1})
+    await write(ctx, "clusters/c-1", described | {"name": "Marriage and money", "size": 4})
+    await write(ctx, "clusters/c-2", described | {"name": "Manners", "size": 1})
 
 
 @pytest.mark.parametrize(
@@ -51,19 +51,19 @@ async def library(deps: Deps) -> None:
     ],
 )
 async def test_names_that_begin_so_come_commonest_first(
-    deps: Deps, kind: Any, prefix: str, expected: list[str]
+    ctx: Context, kind: Any, prefix: str, expected: list[str]
 ) -> None:
-    await library(deps)
-    out = await complete_name(In(kind=kind, prefix=prefix), deps)
+    await library(ctx)
+    out = await complete_name(In(kind=kind, prefix=prefix), ctx)
     assert ([each.name for each in out.names], out.total) == (expected, len(expected))
 
 
 async def test_only_sources_and_clusters_come_with_ids(
-    deps: Deps,
+    ctx: Context,
 ) -> None:
-    await library(deps)
+    await library(ctx)
     kinds: list[Any] = ["source", "cluster", "tag"]
-    outs = [await complete_name(In(kind=kind, limit=1), deps) for kind in kinds]
+    outs = [await complete_name(In(kind=kind, limit=1), ctx) for kind in kinds]
     assert [each.model_dump() for out in outs for each in out.names] == [
         {"name": "Emma", "id": "emma-9", "count": 3},
         {"name": "Marriage and money", "id": "c-1", "count": 4},
@@ -71,52 +71,52 @@ async def test_only_sources_and_clusters_come_with_ids(
     ]
 
 
-async def test_what_is_beyond_the_limit_is_counted(deps: Deps) -> None:
-    await library(deps)
-    out = await complete_name(In(kind="source", limit=2), deps)
+async def test_what_is_beyond_the_limit_is_counted(ctx: Context) -> None:
+    await library(ctx)
+    out = await complete_name(In(kind="source", limit=2), ctx)
     assert (len(out.names), out.total) == (2, 3)
 
 
-async def test_an_empty_base_has_no_names(deps: Deps) -> None:
-    out = await complete_name(In(kind="source", prefix="a"), deps)
+async def test_an_empty_base_has_no_names(ctx: Context) -> None:
+    out = await complete_name(In(kind="source", prefix="a"), ctx)
     assert (out.names, out.total) == ([], 0)
 
 
-async def test_rare_names_are_found_behind_the_commonest(deps: Deps) -> None:
+async def test_rare_names_are_found_behind_the_commonest(ctx: Context) -> None:
     tags = tuple(f"common {n}" for n in range(MOST))
-    await shelve(deps, source("a", "x", "y", tags=tags))
-    await shelve(deps, source("rare-id", title="Rare Title", tags=("rare tag",)))
+    await shelve(ctx, source("a", "x", "y", tags=tags))
+    await shelve(ctx, source("rare-id", title="Rare Title", tags=("rare tag",)))
     for n in range(MOST):
         name = f"source:filler{n}"
         data = {"kind": "source", "key": f"filler{n}", "name": f"Filler {n}", "df": 9}
-        await write(deps, f"facets/{name}", data)
+        await write(ctx, f"facets/{name}", data)
     for kind, prefix, expected in [
         ("tag", "Rare", "rare tag"),
         ("source", "rare t", "Rare Title"),
         ("source", "rare-", "Rare Title"),
     ]:
         arguments: dict[str, Any] = {"kind": kind, "prefix": prefix}
-        out = await complete_name(In(**arguments), deps)
+        out = await complete_name(In(**arguments), ctx)
         assert [each.name for each in out.names] == [expected]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tag", "author", "category", "source"])
-async def test_a_rare_name_is_found_by_a_very_long_beginning(deps: Deps, kind: str) -> None:
+async def test_a_rare_name_is_found_by_a_very_long_beginning(ctx: Context, kind: str) -> None:
     long = "\ufdfa" * 200
     said: dict[str, Any] = {"author": long, "category": long, "tags": (long,)}
-    await shelve(deps, source("long", title=long, **said), source("other", title="\ufdfa bread"))
+    await shelve(ctx, source("long", title=long, **said), source("other", title="\ufdfa bread"))
     for n in range(MOST):
         data = {"kind": kind, "key": f"filler{n}", "name": f"Filler {n}", "df": 9}
-        await write(deps, f"facets/{kind}:filler{n}", data)
-    out = await complete_name(In.model_validate({"kind": kind, "prefix": long}), deps)
+        await write(ctx, f"facets/{kind}:filler{n}", data)
+    out = await complete_name(In.model_validate({"kind": kind, "prefix": long}), ctx)
     assert [long] == [each.name for each in out.names]
 
 
-async def test_of_many_rare_names_the_total_tells_that_there_are_more(deps: Deps) -> None:
-    await shelve(deps, source("a", "x", "y", tags=tuple(f"common {n}" for n in range(MOST))))
-    await shelve(deps, source("b", tags=tuple(f"rare {n}" for n in range(3))))
-    out = await complete_name(In(kind="tag", prefix="rare", limit=2), deps)
+async def test_of_many_rare_names_the_total_tells_that_there_are_more(ctx: Context) -> None:
+    await shelve(ctx, source("a", "x", "y", tags=tuple(f"common {n}" for n in range(MOST))))
+    await shelve(ctx, source("b", tags=tuple(f"rare {n}" for n in range(3))))
+    out = await complete_name(In(kind="tag", prefix="rare", limit=2), ctx)
     assert (len(out.names), out.total) == (2, 3)
 
 
@@ -129,10 +129,10 @@ def test_what_is_out_of_range_is_refused(arguments: dict[str, Any]) -> None:
         In(**arguments)
 
 
-async def test_names_are_read_once_a_minute(deps: Deps, backend: Backend) -> None:
-    await library(deps)
+async def test_names_are_read_once_a_minute(ctx: Context, app: App) -> None:
+    await library(ctx)
     for prefix, expected in [("n", (1, 2)), ("no", (0, 0))]:
-        own, meter = metered(backend)
+        own, meter = metered(app)
         await complete_name(In(kind="tag", prefix=prefix), own)
         assert expected == cost(meter)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai.embedding import Vector
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from shared.runtime.messages import CallAnswer
 
 pytestmark = pytest.mark.anyio
@@ -44,32 +44,32 @@ def embedder(request: pytest.FixtureRequest) -> Malformed:
     return Malformed(request.param)
 
 
-async def search(backend: Backend, **arguments: Any) -> CallAnswer:
-    return await call(TOOL, request_of(TOOL, Caller(), arguments), backend)
+async def search(app: App, **arguments: Any) -> CallAnswer:
+    return await call(TOOL, request_of(TOOL, Caller(), arguments), app)
 
 
 async def test_a_search_by_words_says_so_and_the_log_says_why(
-    deps: Deps, backend: Backend, capsys: pytest.CaptureFixture[str]
+    ctx: Context, app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    chunks = await put_in(deps, SAILING)
-    answer = await search(backend, query="anchor")
+    chunks = await put_in(ctx, SAILING)
+    answer = await search(app, query="anchor")
     assert answer.result is not None, answer.error
     assert [chunks[1].chunk_id] == [each["chunk_id"] for each in answer.result["results"]]
     assert answer.result["message"].endswith("Words alone were searched.")
     assert "question_not_embedded" in capsys.readouterr().err
 
 
-async def test_a_search_by_meaning_alone_fails(deps: Deps, backend: Backend) -> None:
-    await put_in(deps, SAILING)
-    answer = await search(backend, query="anchor", mode="semantic")
+async def test_a_search_by_meaning_alone_fails(ctx: Context, app: App) -> None:
+    await put_in(ctx, SAILING)
+    answer = await search(app, query="anchor", mode="semantic")
     assert answer.error is not None
     assert "INTERNAL_ERROR" == answer.error.code
 
 
 async def test_extractions_are_not_listed_by_meaning_without_a_query(
-    deps: Deps, backend: Backend
+    ctx: Context, app: App
 ) -> None:
-    [chunk, *_] = await put_in(deps, SAILING)
-    await hold(deps, of(chunk, decision(), "sailing"))
-    assert "INTERNAL_ERROR" == (await call_error(backend, "get_decisions", query="anchor")).code
-    assert 1 == len((await call_result(backend, "get_decisions"))["results"])
+    [chunk, *_] = await put_in(ctx, SAILING)
+    await hold(ctx, of(chunk, decision(), "sailing"))
+    assert "INTERNAL_ERROR" == (await call_error(app, "get_decisions", query="anchor")).code
+    assert 1 == len((await call_result(app, "get_decisions"))["results"])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shared.core.meter import Meter
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.search.hybrid import Ranking
 
 pytestmark = pytest.mark.anyio
@@ -49,10 +49,10 @@ def tagged(*tags: str) -> Selection:
 
 
 async def search(
-    deps: Deps, text: str, mode: Mode = Mode.HYBRID, selection: Selection | None = None
+    ctx: Context, text: str, mode: Mode = Mode.HYBRID, selection: Selection | None = None
 ) -> Ranking[Jotting]:
     """What the jottings have on it."""
-    return await rank(Question(text, mode, selection or Selection()), corpus(deps), deps)
+    return await rank(Question(text, mode, selection or Selection()), corpus(ctx), ctx)
 
 
 def found(ranking: Ranking[Any]) -> list[str]:
@@ -60,79 +60,79 @@ def found(ranking: Ranking[Any]) -> list[str]:
     return [hit.id for hit in ranking.hits]
 
 
-async def similarities(deps: Deps, text: str, written: list[Jotting]) -> dict[str, float]:
+async def similarities(ctx: Context, text: str, written: list[Jotting]) -> dict[str, float]:
     """How like each is to a text, compared here."""
-    asked = await deps.query_vector(text)
-    return {each.id: cosine(asked, await deps.query_vector(each.text)) for each in written}
+    asked = await ctx.query_vector(text)
+    return {each.id: cosine(asked, await ctx.query_vector(each.text)) for each in written}
 
 
-async def test_each_corpus_is_searched_alone(deps: Deps) -> None:
-    await put_in(deps, many(["anchor rye rye", "a storm"]))
-    await jot(deps, *jottings(TEXTS))
-    ranking = await search(deps, "anchor rye")
+async def test_each_corpus_is_searched_alone(ctx: Context) -> None:
+    await put_in(ctx, many(["anchor rye rye", "a storm"]))
+    await jot(ctx, *jottings(TEXTS))
+    ranking = await search(ctx, "anchor rye")
     assert ({"j00", "j01", "j02", "j03"}, 4) == (set(found(ranking)), ranking.documents)
     base = await rank(
-        Question("anchor rye", Mode.HYBRID, Selection()), knowledge(deps.database), deps
+        Question("anchor rye", Mode.HYBRID, Selection()), knowledge(ctx.database), ctx
     )
     assert ({"many"}, 2) == ({hit.id[:4] for hit in base.hits}, base.documents)
 
 
-async def test_a_hit_says_by_what_it_is_ranked(deps: Deps) -> None:
+async def test_a_hit_says_by_what_it_is_ranked(ctx: Context) -> None:
     written = jottings(TEXTS)
-    await jot(deps, *written)
-    likeness = await similarities(deps, "anchor rye", written)
-    lexical = await search(deps, "anchor rye", Mode.LEXICAL)
+    await jot(ctx, *written)
+    likeness = await similarities(ctx, "anchor rye", written)
+    lexical = await search(ctx, "anchor rye", Mode.LEXICAL)
     words = {hit.id: hit.score for hit in lexical.hits}
     assert ("j00", words) == (found(lexical)[0], {hit.id: hit.bm25 for hit in lexical.hits})
-    semantic = await search(deps, "anchor rye", Mode.SEMANTIC)
+    semantic = await search(ctx, "anchor rye", Mode.SEMANTIC)
     assert pytest.approx(likeness, abs=1e-6) == {hit.id: hit.score for hit in semantic.hits}
     both = {name: Scores(likeness[name], words.get(name, 0.0)) for name in likeness}
-    hybrid = await search(deps, "anchor rye")
+    hybrid = await search(ctx, "anchor rye")
     assert pytest.approx(dict(fuse(both)), abs=1e-6) == {hit.id: hit.score for hit in hybrid.hits}
     for ranking in (lexical, semantic, hybrid):
         scores = [hit.score for hit in ranking.hits]
         assert sorted(scores, reverse=True) == scores
 
 
-async def test_filters_must_all_pass(deps: Deps) -> None:
-    await jot(deps, Jotting("both", "rye", ("sea", "food")), Jotting("sea", "rye", ("sea",)))
-    assert ["both"] == found(await search(deps, "rye", selection=tagged("sea", "food")))
-    assert {"both", "sea"} == set(found(await search(deps, "rye", selection=tagged("sea"))))
-    ranking = await search(deps, "rye", selection=tagged("sea", "fire"))
+async def test_filters_must_all_pass(ctx: Context) -> None:
+    await jot(ctx, Jotting("both", "rye", ("sea", "food")), Jotting("sea", "rye", ("sea",)))
+    assert ["both"] == found(await search(ctx, "rye", selection=tagged("sea", "food")))
+    assert {"both", "sea"} == set(found(await search(ctx, "rye", selection=tagged("sea"))))
+    ranking = await search(ctx, "rye", selection=tagged("sea", "fire"))
     assert ([], ["fire"]) == (found(ranking), [value for _, value in ranking.unknown])
 
 
-async def test_what_is_written_is_found_at_once_and_forgotten_no_more(deps: Deps) -> None:
-    await jot(deps, Jotting("a", "rye bread", ("food",)), Jotting("b", "anchor"))
-    await jot(deps, Jotting("a", "a storm", ("sea",)))
-    assert ["a"] == found(await search(deps, "storm", Mode.LEXICAL))
-    assert [] == found(await search(deps, "rye", Mode.LEXICAL))
-    assert [] == found(await search(deps, "storm", selection=tagged("food")))
-    await forget(deps, "a")
-    assert ["b"] == found(await search(deps, "storm"))
-    ranking = await search(deps, "storm", selection=tagged("sea"))
+async def test_what_is_written_is_found_at_once_and_forgotten_no_more(ctx: Context) -> None:
+    await jot(ctx, Jotting("a", "rye bread", ("food",)), Jotting("b", "anchor"))
+    await jot(ctx, Jotting("a", "a storm", ("sea",)))
+    assert ["a"] == found(await search(ctx, "storm", Mode.LEXICAL))
+    assert [] == found(await search(ctx, "rye", Mode.LEXICAL))
+    assert [] == found(await search(ctx, "storm", selection=tagged("food")))
+    await forget(ctx, "a")
+    assert ["b"] == found(await search(ctx, "storm"))
+    ranking = await search(ctx, "storm", selection=tagged("sea"))
     assert ([], ["sea"]) == (found(ranking), [value for _, value in ranking.unknown])
     assert 1 == ranking.documents
-    assert [] == await corpus(deps).documents.get_all(["a", "nobody"])
+    assert [] == await corpus(ctx).documents.get_all(["a", "nobody"])
 
 
 async def test_words_alone_find_it_while_the_provider_is_down(
-    deps: Deps, embedder: WordEmbedder
+    ctx: Context, embedder: WordEmbedder
 ) -> None:
-    await jot(deps, *jottings(TEXTS))
+    await jot(ctx, *jottings(TEXTS))
     embedder.down = True
-    ranking = await search(deps, "storm")
+    ranking = await search(ctx, "storm")
     assert (["j02"], NoMeaning.PROVIDER_UNAVAILABLE) == (found(ranking), ranking.without_meaning)
 
 
-async def test_the_scores_are_those_of_the_text_where_lists_were_cut(deps: Deps) -> None:
-    await jot(deps, *jottings([f"anchor rye {'rye ' * number}" for number in range(8)], "sea"))
+async def test_the_scores_are_those_of_the_text_where_lists_were_cut(ctx: Context) -> None:
+    await jot(ctx, *jottings([f"anchor rye {'rye ' * number}" for number in range(8)], "sea"))
     ways = [(Mode.HYBRID, None), (Mode.HYBRID, tagged("sea")), (Mode.LEXICAL, tagged("sea"))]
-    before = [await search(deps, "rye", *way) for way in ways]
-    lists = LongLists(deps.database, NAMES, cap=3, slack=0)
+    before = [await search(ctx, "rye", *way) for way in ways]
+    lists = LongLists(ctx.database, NAMES, cap=3, slack=0)
     await lists.shorten([(NAMES.lexicon, "rye")], keeping(NAMES))
     for way, expected in zip(ways, before, strict=True):
-        after = await search(deps, "rye", *way)
+        after = await search(ctx, "rye", *way)
         assert found(expected) == found(after)
         assert pytest.approx([hit.bm25 for hit in expected.hits]) == [
             hit.bm25 for hit in after.hits
@@ -140,25 +140,25 @@ async def test_the_scores_are_those_of_the_text_where_lists_were_cut(deps: Deps)
 
 
 async def test_without_a_question_the_newest_are_listed_page_by_page(
-    deps: Deps, meter: Meter
+    ctx: Context, meter: Meter
 ) -> None:
-    await put_in(deps, one("A storm.", tags=("sea",)))
-    await jot(deps, *jottings(TEXTS, "sea"), Jotting("other", "rye", ("food",)))
+    await put_in(ctx, one("A storm.", tags=("sea",)))
+    await jot(ctx, *jottings(TEXTS, "sea"), Jotting("other", "rye", ("food",)))
     read, seen, after = meter.documents_read, list[str](), None
     while not seen or after:
-        page = await newest(tagged("sea"), 3, after, corpus(deps))
+        page = await newest(tagged("sea"), 3, after, corpus(ctx))
         seen += [each.id for each in page.documents]
         after = page.next
     assert ["j03", "j02", "j01", "j00"] == seen
     assert 2 * (1 + 1) + 4 == meter.documents_read - read
     two_days = Selection(span=Span(NOON.date(), NOON.date() + timedelta(days=1)))
-    page = await newest(two_days, 5, None, corpus(deps))
+    page = await newest(two_days, 5, None, corpus(ctx))
     assert ["j01", "other", "j00"] == [each.id for each in page.documents]
 
 
-async def test_a_document_of_another_date_stands_elsewhere_in_the_list(deps: Deps) -> None:
+async def test_a_document_of_another_date_stands_elsewhere_in_the_list(ctx: Context) -> None:
     first, second, *_ = jottings(TEXTS, "sea")
-    await jot(deps, first, second)
-    await jot(deps, replace(first, dated_at=NOON + timedelta(days=60)))
-    page = await newest(tagged("sea"), 5, None, corpus(deps))
+    await jot(ctx, first, second)
+    await jot(ctx, replace(first, dated_at=NOON + timedelta(days=60)))
+    page = await newest(tagged("sea"), 5, None, corpus(ctx))
     assert [first.id, second.id] == [each.id for each in page.documents]

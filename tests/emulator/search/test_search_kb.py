@@ -15,7 +15,7 @@ from tests.support.knowledge import BAKING, SAILING, embed_all, in_chunks, index
 from tests.support.search_brute_force import change, cut_lists, ids, many, one, walk
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -24,24 +24,24 @@ REEF = "Reef the mainsail before the wind grows too strong for the boat."
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "lexical"])
-async def test_the_passage_that_answers_comes_first(deps: Deps, mode: str) -> None:
-    chunks = await put_in(deps, BAKING, SAILING)
-    [page] = await walk(deps, query="how strong wind for the mainsail?", mode=mode)
+async def test_the_passage_that_answers_comes_first(ctx: Context, mode: str) -> None:
+    chunks = await put_in(ctx, BAKING, SAILING)
+    [page] = await walk(ctx, query="how strong wind for the mainsail?", mode=mode)
     assert (page.results[0].chunk_id, page.matches) == (chunks[3].chunk_id, True)
 
 
-async def test_words_alone_find_only_passages_that_hold_one(deps: Deps) -> None:
-    chunks = await put_in(deps, BAKING, SAILING)
-    [page] = await walk(deps, query="anchors and ovens", mode="lexical")
+async def test_words_alone_find_only_passages_that_hold_one(ctx: Context) -> None:
+    chunks = await put_in(ctx, BAKING, SAILING)
+    [page] = await walk(ctx, query="anchors and ovens", mode="lexical")
     assert {chunks[2].chunk_id, chunks[4].chunk_id} == set(ids([page]))
 
 
-async def test_a_hit_says_what_there_is_to_say(deps: Deps) -> None:
-    chunk = (await put_in(deps, BAKING))[0]
+async def test_a_hit_says_what_there_is_to_say(ctx: Context) -> None:
+    chunk = (await put_in(ctx, BAKING))[0]
     card = {"summary": "Knead and rest.", "takeaways": ["Wait."]}
-    await write(deps, "clusters/c1", {"name": "Baking bread", "size": 1})
-    await change(deps, chunk.chunk_id, knowledge_card=card, cluster_id=["c1"])
-    hit = (await search_kb(In(query="Knead the doughs until it is", limit=1), deps)).results[0]
+    await write(ctx, "clusters/c1", {"name": "Baking bread", "size": 1})
+    await change(ctx, chunk.chunk_id, knowledge_card=card, cluster_id=["c1"])
+    hit = (await search_kb(In(query="Knead the doughs until it is", limit=1), ctx)).results[0]
     assert hit.similarity is not None
     assert 0 < hit.similarity < 1
     assert hit.model_dump(mode="json", exclude={"similarity", "date"}) == {
@@ -67,34 +67,34 @@ async def test_a_hit_says_what_there_is_to_say(deps: Deps) -> None:
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "lexical"])
-async def test_a_hit_names_its_topic_in_every_mode(deps: Deps, mode: str) -> None:
-    [chunk] = await put_in(deps, one("Knead the dough."))
-    await write(deps, "clusters/c1", {"name": "Baking bread", "size": 1})
-    await change(deps, chunk.chunk_id, cluster_id=["c1"])
-    [page] = await walk(deps, query="knead the dough", mode=mode)
+async def test_a_hit_names_its_topic_in_every_mode(ctx: Context, mode: str) -> None:
+    [chunk] = await put_in(ctx, one("Knead the dough."))
+    await write(ctx, "clusters/c1", {"name": "Baking bread", "size": 1})
+    await change(ctx, chunk.chunk_id, cluster_id=["c1"])
+    [page] = await walk(ctx, query="knead the dough", mode=mode)
     assert page.results[0].cluster
     assert page.results[0].cluster.name == "Baking bread"
 
 
-async def test_full_detail_gives_content_and_takeaways(deps: Deps) -> None:
-    chunk = (await put_in(deps, BAKING))[0]
-    await change(deps, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]})
-    out = await search_kb(In.model_validate({"query": "knead", "detail": "full"}), deps)
+async def test_full_detail_gives_content_and_takeaways(ctx: Context) -> None:
+    chunk = (await put_in(ctx, BAKING))[0]
+    await change(ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]})
+    out = await search_kb(In.model_validate({"query": "knead", "detail": "full"}), ctx)
     assert (chunk.content, ["Wait."]) == (out.results[0].content, out.results[0].takeaways)
 
 
-async def test_a_search_of_cards_gives_takeaways(deps: Deps) -> None:
-    chunk = (await put_in(deps, BAKING))[0]
-    await change(deps, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]})
-    out = await search_kb(In(query="bread", search_cards_only=True), deps)
+async def test_a_search_of_cards_gives_takeaways(ctx: Context) -> None:
+    chunk = (await put_in(ctx, BAKING))[0]
+    await change(ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": ["Wait."]})
+    out = await search_kb(In(query="bread", search_cards_only=True), ctx)
     assert [(chunk.chunk_id, ["Wait."])] == [(hit.chunk_id, hit.takeaways) for hit in out.results]
 
 
-async def test_a_hit_says_what_found_it(deps: Deps) -> None:
-    chunks = await put_in(deps, BAKING, SAILING)
-    [by_meaning] = await walk(deps, query="anchor", mode="semantic")
-    [by_words] = await walk(deps, query="anchor", mode="lexical")
-    [by_both] = await walk(deps, query="anchor")
+async def test_a_hit_says_what_found_it(ctx: Context) -> None:
+    chunks = await put_in(ctx, BAKING, SAILING)
+    [by_meaning] = await walk(ctx, query="anchor", mode="semantic")
+    [by_words] = await walk(ctx, query="anchor", mode="lexical")
+    [by_both] = await walk(ctx, query="anchor")
     assert {("semantic",)} == {tuple(hit.found_by) for hit in by_meaning.results}
     assert [(chunks[4].chunk_id, ["lexical"], None)] == [
         (hit.chunk_id, hit.found_by, hit.similarity) for hit in by_words.results
@@ -103,101 +103,101 @@ async def test_a_hit_says_what_found_it(deps: Deps) -> None:
     assert {("semantic",)} == {tuple(hit.found_by) for hit in by_both.results[1:]}
 
 
-async def test_an_excerpt_shows_the_match_and_not_the_beginning(deps: Deps) -> None:
+async def test_an_excerpt_shows_the_match_and_not_the_beginning(ctx: Context) -> None:
     text = " ".join(["Bread and more bread."] * 40) + " Then an albatross came by. " + "More. " * 60
-    await put_in(deps, one(text))
-    hit = (await search_kb(In(query="albatrosses"), deps)).results[0]
+    await put_in(ctx, one(text))
+    hit = (await search_kb(In(query="albatrosses"), ctx)).results[0]
     assert "Then an albatross came by." in hit.snippet
     assert ["albatross"] == hit.matched_terms
 
 
-async def test_a_passage_without_a_vector_is_found_by_its_words(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    await Ingestion(deps.database).save([in_chunks(SAILING)], deps.clock())
-    await index_all(deps)
-    hit = (await search_kb(In(query="reef the mainsail"), deps)).results[0]
+async def test_a_passage_without_a_vector_is_found_by_its_words(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    await Ingestion(ctx.database).save([in_chunks(SAILING)], ctx.clock())
+    await index_all(ctx)
+    hit = (await search_kb(In(query="reef the mainsail"), ctx)).results[0]
     assert (REEF, None, ["lexical"]) == (hit.snippet, hit.similarity, hit.found_by)
 
 
-async def test_a_passage_not_yet_indexed_is_found_by_its_meaning(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    await Ingestion(deps.database).save([in_chunks(SAILING)], deps.clock())
-    await embed_all(deps)
-    out = await search_kb(In(query="when should one reduce sail in strong wind?"), deps)
+async def test_a_passage_not_yet_indexed_is_found_by_its_meaning(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    await Ingestion(ctx.database).save([in_chunks(SAILING)], ctx.clock())
+    await embed_all(ctx)
+    out = await search_kb(In(query="when should one reduce sail in strong wind?"), ctx)
     assert (REEF, ["semantic"]) == (out.results[0].snippet, out.results[0].found_by)
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "lexical"])
 @pytest.mark.parametrize("filters", [{}, {"category": "documents"}])
 async def test_what_was_deleted_is_gone_before_the_index_knows(
-    deps: Deps, mode: str, filters: dict[str, str]
+    ctx: Context, mode: str, filters: dict[str, str]
 ) -> None:
-    chunks = await put_in(deps, SAILING, one("Strong wind fills a mainsail.", category="documents"))
-    await Ingestion(deps.database).save([ChunkedSource(SAILING, [])], deps.clock())
-    pages = await walk(deps, query="mainsail, strong wind", mode=mode, filters=filters, limit=1)
+    chunks = await put_in(ctx, SAILING, one("Strong wind fills a mainsail.", category="documents"))
+    await Ingestion(ctx.database).save([ChunkedSource(SAILING, [])], ctx.clock())
+    pages = await walk(ctx, query="mainsail, strong wind", mode=mode, filters=filters, limit=1)
     assert ([chunks[2].chunk_id], True) == (ids(pages), pages[0].matches)
     assert len(pages[0].results) == 1
 
 
-async def test_nothing_matches_where_all_that_did_was_deleted(deps: Deps) -> None:
-    await put_in(deps, BAKING, SAILING)
-    await Ingestion(deps.database).save([ChunkedSource(SAILING, [])], deps.clock())
-    [page] = await walk(deps, query="mainsail", mode="lexical")
+async def test_nothing_matches_where_all_that_did_was_deleted(ctx: Context) -> None:
+    await put_in(ctx, BAKING, SAILING)
+    await Ingestion(ctx.database).save([ChunkedSource(SAILING, [])], ctx.clock())
+    [page] = await walk(ctx, query="mainsail", mode="lexical")
     assert ([], False) == (page.results, page.matches)
     assert page.message
 
 
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
-async def test_where_nothing_matches_only_a_few_are_shown(deps: Deps, mode: str) -> None:
-    await put_in(deps, BAKING, SAILING)
-    [page] = await walk(deps, query="lattice quantum chromodynamics", mode=mode)
+async def test_where_nothing_matches_only_a_few_are_shown(ctx: Context, mode: str) -> None:
+    await put_in(ctx, BAKING, SAILING)
+    [page] = await walk(ctx, query="lattice quantum chromodynamics", mode=mode)
     assert (False, NEAREST, advice.NOTHING_MATCHES) == (
         page.matches,
         len(page.results),
         page.message,
     )
-    [page] = await walk(deps, 2, query="lattice quantum chromodynamics", mode=mode)
+    [page] = await walk(ctx, 2, query="lattice quantum chromodynamics", mode=mode)
     assert (False, 2) == (page.matches, len(page.results))
 
 
-async def test_a_base_embedded_with_another_model_is_refused(deps: Deps) -> None:
-    await write(deps, "meta/embedding", {"model": "other", "dimension": 7})
+async def test_a_base_embedded_with_another_model_is_refused(ctx: Context) -> None:
+    await write(ctx, "meta/embedding", {"model": "other", "dimension": 7})
     with pytest.raises(Conflict, match=r"embedded with other \(7 dimensions\)"):
-        await search_kb(In(query="anything"), deps)
+        await search_kb(In(query="anything"), ctx)
 
 
-async def test_words_are_searched_whatever_the_base_is_embedded_with(deps: Deps) -> None:
-    chunks = await put_in(deps, SAILING)
-    await write(deps, "meta/embedding", {"model": "other", "dimension": 7})
-    [page] = await walk(deps, query="anchor", mode="lexical")
+async def test_words_are_searched_whatever_the_base_is_embedded_with(ctx: Context) -> None:
+    chunks = await put_in(ctx, SAILING)
+    await write(ctx, "meta/embedding", {"model": "other", "dimension": 7})
+    [page] = await walk(ctx, query="anchor", mode="lexical")
     assert [chunks[1].chunk_id] == ids([page])
 
 
-async def test_no_more_hits_than_asked_for(deps: Deps) -> None:
-    await put_in(deps, BAKING, SAILING)
-    assert len((await search_kb(In(query="bread", limit=2), deps)).results) == 2
+async def test_no_more_hits_than_asked_for(ctx: Context) -> None:
+    await put_in(ctx, BAKING, SAILING)
+    assert len((await search_kb(In(query="bread", limit=2), ctx)).results) == 2
 
 
-async def test_the_query_is_trimmed(deps: Deps) -> None:
-    await put_in(deps, BAKING)
-    assert (await search_kb(In(query="  bread \n"), deps)).query == "bread"
+async def test_the_query_is_trimmed(ctx: Context) -> None:
+    await put_in(ctx, BAKING)
+    assert (await search_kb(In(query="  bread \n"), ctx)).query == "bread"
 
 
-async def test_no_source_takes_three_places_while_others_deserve_one(deps: Deps) -> None:
+async def test_no_source_takes_three_places_while_others_deserve_one(ctx: Context) -> None:
     loud = many([f"Anchor, anchor and chain, part {number}." for number in range(6)], "loud")
     quiet = [one(f"Anchor, anchor and chain {place}.", place) for place in ("here", "there")]
-    await put_in(deps, loud, *quiet)
-    [page] = await walk(deps, query="anchor and chain")
+    await put_in(ctx, loud, *quiet)
+    [page] = await walk(ctx, query="anchor and chain")
     sources = [hit.source_id for hit in page.results]
     assert {"loud": 2, "here": 1, "there": 1} == {name: sources[:4].count(name) for name in sources}
     assert ["loud"] * 4 == sources[4:]
 
 
-async def test_a_term_of_a_cut_list_counts_for_what_filters_leave(deps: Deps) -> None:
+async def test_a_term_of_a_cut_list_counts_for_what_filters_leave(ctx: Context) -> None:
     texts = [f"anchor anchor anchor {number}" for number in range(10)]
-    await put_in(deps, many(texts), one("A long text in which one anchor lies.", tags=("rare",)))
-    await cut_lists(deps, "lexicon", cap=5)
+    await put_in(ctx, many(texts), one("A long text in which one anchor lies.", tags=("rare",)))
+    await cut_lists(ctx, "lexicon", cap=5)
     for mode in ("lexical", "hybrid"):
-        [page] = await walk(deps, query="anchor", mode=mode, filters={"tags": ["rare"]})
+        [page] = await walk(ctx, query="anchor", mode=mode, filters={"tags": ["rare"]})
         assert [("Notes", True)] == [(hit.title, page.matches) for hit in page.results]
         assert "lexical" in page.results[0].found_by

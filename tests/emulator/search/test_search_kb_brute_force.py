@@ -26,7 +26,7 @@ from tests.support.search_brute_force import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from tests.support.search_brute_force import Stored
 
 pytestmark = pytest.mark.anyio
@@ -35,17 +35,17 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize("searches", [10, pytest.param(80, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("cut", [None, "facets", "lexicon"])
 async def test_all_pages_together_hold_what_passes_and_fits(
-    deps: Deps, cut: str | None, searches: int
+    ctx: Context, cut: str | None, searches: int
 ) -> None:
     chance = random.Random(f"base {cut}")  # noqa: S311 - no secret
-    base = await random_base(deps, chance)
+    base = await random_base(ctx, chance)
     if cut:
-        await cut_lists(deps, cut, cap=6)
+        await cut_lists(ctx, cut, cap=6)
     for _ in range(searches):
-        await _check(deps, base, chance)
+        await _check(ctx, base, chance)
 
 
-async def _check(deps: Deps, base: Sequence[Stored], chance: random.Random) -> None:
+async def _check(ctx: Context, base: Sequence[Stored], chance: random.Random) -> None:
     filters = random_filters(chance)
     cards_only = chance.random() < 0.3
     mode = chance.choice(("semantic", "lexical", "hybrid", None))
@@ -56,8 +56,8 @@ async def _check(deps: Deps, base: Sequence[Stored], chance: random.Random) -> N
     arguments: dict[str, Any] = {"filters": filters, "search_cards_only": cards_only}
     arguments |= {"query": query, "mode": mode} if mode else {}
     limit = chance.choice((1, 7, 50))
-    pages = await walk(deps, limit, **arguments)
-    expected = await _expected(deps, left, base, query, mode)
+    pages = await walk(ctx, limit, **arguments)
+    expected = await _expected(ctx, left, base, query, mode)
     if not pages[0].matches:
         expected = expected[: min(limit, 3)]
     assert expected == ids(pages)
@@ -65,9 +65,9 @@ async def _check(deps: Deps, base: Sequence[Stored], chance: random.Random) -> N
 
 
 async def _expected(
-    deps: Deps, left: Sequence[Stored], base: Sequence[Stored], query: str, mode: str | None
+    ctx: Context, left: Sequence[Stored], base: Sequence[Stored], query: str, mode: str | None
 ) -> list[str]:
-    [vector] = await deps.embedder.embed([query], Purpose.QUERY)
+    [vector] = await ctx.embedder.embed([query], Purpose.QUERY)
     match mode:
         case None:
             return newest_first(left)

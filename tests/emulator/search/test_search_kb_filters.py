@@ -18,7 +18,7 @@ from tests.support.search_brute_force import change, cut_lists, hits, ids, many,
 
 if TYPE_CHECKING:
     from shared.knowledge.source import Source
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from tests.emulator.conftest import NewBase
 
 pytestmark = pytest.mark.anyio
@@ -49,74 +49,74 @@ def clock() -> SettableClock:
     return SettableClock(NOW)
 
 
-async def found(deps: Deps, mode: str | None, **arguments: Any) -> set[str]:
+async def found(ctx: Context, mode: str | None, **arguments: Any) -> set[str]:
     """The sources of all that is found."""
     asked = {"query": "anchor", "mode": mode} if mode else {}
-    return {hit.source_id for hit in hits(await walk(deps, 50, **asked, **arguments))}
+    return {hit.source_id for hit in hits(await walk(ctx, 50, **asked, **arguments))}
 
 
 @pytest.fixture(scope="module")
-async def library(new_base: NewBase) -> Deps:
+async def library(new_base: NewBase) -> Context:
     """Two books and an article, which all speak of anchors."""
-    deps = new_base(NOW)
+    ctx = new_base(NOW)
     book = one("An anchor.", "a", author="Ida Loaf", tags=("Sea", "iron"), title="On Anchors")
     other = one("An anchor too.", "b", author="Ann Bo", tags=("sea", "gift"), title="Ropes")
     article = one("Anchor or not.", "c", author=None, tags=("news",), category="articles")
-    [first, second, _] = await put_in(deps, book, other, article)
-    await change(deps, first.chunk_id, cluster_id=["c2", "c1"])
-    await change(deps, second.chunk_id, knowledge_card={"summary": "S.", "takeaways": []})
-    return deps
+    [first, second, _] = await put_in(ctx, book, other, article)
+    await change(ctx, first.chunk_id, cluster_id=["c2", "c1"])
+    await change(ctx, second.chunk_id, knowledge_card={"summary": "S.", "takeaways": []})
+    return ctx
 
 
 @pytest.fixture(scope="module")
-async def dated(new_base: NewBase) -> Deps:
+async def dated(new_base: NewBase) -> Context:
     """A passage of each date."""
-    deps = new_base(NOW)
+    ctx = new_base(NOW)
     sources = [one(f"An anchor of {place}.", place) for place in reversed(PLACES)]
-    await put_in(deps, *(_dated(source, DATES[source.source_id]) for source in sources))
-    return deps
+    await put_in(ctx, *(_dated(source, DATES[source.source_id]) for source in sources))
+    return ctx
 
 
 @pytest.fixture(scope="module", params=[None, "lexicon"], ids=["whole lists", "cut lists"])
-async def crowded(new_base: NewBase, request: pytest.FixtureRequest) -> Deps:
+async def crowded(new_base: NewBase, request: pytest.FixtureRequest) -> Context:
     """300 passages that are nearer than one other."""
-    deps = new_base(NOW)
+    ctx = new_base(NOW)
     loud = many([f"anchor anchor anchor {number}" for number in range(300)], "loud", tags=("big",))
-    await put_in(deps, loud, one(FAR, "far", tags=("rare", "big")))
+    await put_in(ctx, loud, one(FAR, "far", tags=("rare", "big")))
     if request.param:
-        await cut_lists(deps, request.param, cap=50)
-    return deps
+        await cut_lists(ctx, request.param, cap=50)
+    return ctx
 
 
 @pytest.fixture(scope="module")
-async def cut(new_base: NewBase) -> Deps:
+async def cut(new_base: NewBase) -> Context:
     """Lists that were cut to their newest, and 300 passages, nearer, that pass one of two."""
-    deps = new_base(NOW)
+    ctx = new_base(NOW)
     loud = many(["anchor anchor " * 2 + f"{number}" for number in range(150)], "x", tags=("big",))
     more = many(["anchor anchor " * 2 + f"{number}" for number in range(150)], "y", author="Ann")
     both = _dated(one(FAR, "far", tags=("big",), author="Ann"), DATES["old"])
-    await put_in(deps, loud, more, both)
-    await cut_lists(deps, "facets", cap=20)
-    return deps
+    await put_in(ctx, loud, more, both)
+    await cut_lists(ctx, "facets", cap=20)
+    return ctx
 
 
 @pytest.fixture(scope="module")
-async def many_left(new_base: NewBase) -> Deps:
+async def many_left(new_base: NewBase) -> Context:
     """Two filters leave many passages, and one of them others that are nearer."""
-    deps = new_base(NOW)
+    ctx = new_base(NOW)
     near = many([f"anchor anchor {number}" for number in range(250)], "near", tags=("big",))
     far = [f"bread and butter and jam {number}" for number in range(FEW + 90)]
-    await put_in(deps, near, many(far, "far", tags=("big",), author="Ann"))
-    return deps
+    await put_in(ctx, near, many(far, "far", tags=("big",), author="Ann"))
+    return ctx
 
 
 @pytest.fixture(scope="module")
-async def long_book(new_base: NewBase) -> Deps:
+async def long_book(new_base: NewBase) -> Context:
     """A source of more passages than are read one by one, and another."""
-    deps = new_base(NOW)
+    ctx = new_base(NOW)
     texts = [f"anchor of {number}" for number in range(FEW + 10)]
-    await put_in(deps, many(texts, "book", title="A Long Book"), one("anchor", "other"))
-    return deps
+    await put_in(ctx, many(texts, "book", title="A Long Book"), one("anchor", "other"))
+    return ctx
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -138,13 +138,13 @@ async def long_book(new_base: NewBase) -> Deps:
     ],
 )
 async def test_filters_select(
-    library: Deps, mode: str | None, filters: dict[str, Any], expected: str
+    library: Context, mode: str | None, filters: dict[str, Any], expected: str
 ) -> None:
     assert set(expected) == await found(library, mode, filters=filters)
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_only_passages_with_a_card_are_found(library: Deps, mode: str | None) -> None:
+async def test_only_passages_with_a_card_are_found(library: Context, mode: str | None) -> None:
     assert {"b"} == await found(library, mode, search_cards_only=True)
     filters = {"author": "Ida Loaf"}
     assert set() == await found(library, mode, search_cards_only=True, filters=filters)
@@ -173,18 +173,18 @@ async def test_only_passages_with_a_card_are_found(library: Deps, mode: str | No
     ],
 )
 async def test_days_are_days_of_utc(
-    dated: Deps, mode: str | None, filters: dict[str, Any], expected: tuple[str, ...]
+    dated: Context, mode: str | None, filters: dict[str, Any], expected: tuple[str, ...]
 ) -> None:
     assert set(expected) == await found(dated, mode, filters=filters)
 
 
-async def test_a_range_that_ends_before_it_starts_is_refused(deps: Deps) -> None:
+async def test_a_range_that_ends_before_it_starts_is_refused(ctx: Context) -> None:
     filters = {"date_range": {"start": "2024-02-02", "end": "2024-02-01"}}
     with pytest.raises(InvalidInput, match="ends before it starts"):
-        await search_kb(In.model_validate({"query": "anchor", "filters": filters}), deps)
+        await search_kb(In.model_validate({"query": "anchor", "filters": filters}), ctx)
 
 
-async def test_without_a_query_the_newest_comes_first(dated: Deps) -> None:
+async def test_without_a_query_the_newest_comes_first(dated: Context) -> None:
     pages = await walk(dated, 3, filters={"category": "books"})
     assert list(PLACES) == [hit.source_id for hit in hits(pages)]
     assert [*range(1, 8)] == [hit.rank for hit in hits(pages)]
@@ -194,32 +194,32 @@ async def test_without_a_query_the_newest_comes_first(dated: Deps) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("filters", [{"tags": ["b"]}, {"tags": ["a"], "author": "Ann"}])
 async def test_what_was_edited_is_found_by_what_it_is_now(
-    deps: Deps, mode: str | None, filters: dict[str, Any]
+    ctx: Context, mode: str | None, filters: dict[str, Any]
 ) -> None:
     """The lists still say what it was: by them alone it would pass."""
     before = one("An anchor.", "edited", tags=("a", "b"), author="Ann")
-    await put_in(deps, before, one("An anchor here.", "kept", tags=("a", "b"), author="Ann"))
+    await put_in(ctx, before, one("An anchor here.", "kept", tags=("a", "b"), author="Ann"))
     after = replace(before, tags=("c",))
-    await Ingestion(deps.database).save([in_chunks(after)], deps.clock())
-    assert {"kept"} == await found(deps, mode, filters=filters)
+    await Ingestion(ctx.database).save([in_chunks(after)], ctx.clock())
+    assert {"kept"} == await found(ctx, mode, filters=filters)
 
 
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
-async def test_a_filter_finds_what_300_others_are_nearer_than(crowded: Deps, mode: str) -> None:
+async def test_a_filter_finds_what_300_others_are_nearer_than(crowded: Context, mode: str) -> None:
     assert {"far"} == await found(crowded, mode, filters={"tags": ["rare"]})
     assert {"far"} == await found(crowded, mode, filters={"tags": ["big"], "source": "far"})
 
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_two_filters_find_what_neither_list_holds_any_more(
-    cut: Deps, mode: str | None
+    cut: Context, mode: str | None
 ) -> None:
     assert {"far"} == await found(cut, mode, filters={"tags": ["big"], "author": "Ann"})
 
 
 @pytest.mark.parametrize("mode", ["semantic", "hybrid"])
 async def test_two_filters_find_what_they_leave_behind_nearer_ones(
-    many_left: Deps, mode: str
+    many_left: Context, mode: str
 ) -> None:
     assert {"far"} == await found(many_left, mode, filters={"tags": ["big"], "author": "ann"})
 
@@ -227,7 +227,7 @@ async def test_two_filters_find_what_they_leave_behind_nearer_ones(
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("filters", [{"source": "a long book"}, {"source": "book"}])
 async def test_a_source_of_many_passages_is_found_by_title_and_id(
-    long_book: Deps, mode: str | None, filters: dict[str, Any]
+    long_book: Context, mode: str | None, filters: dict[str, Any]
 ) -> None:
     pages = await walk(
         long_book, 50, filters=filters, **({"query": "anchor", "mode": mode} if mode else {})

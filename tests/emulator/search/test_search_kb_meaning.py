@@ -11,7 +11,7 @@ from tests.support.search_brute_force import ids, walk
 
 if TYPE_CHECKING:
     from shared.ai.local_embedding import LocalEmbedder
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -21,10 +21,10 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
     return local_embedder
 
 
-async def test_meaning_finds_what_words_do_not(deps: Deps) -> None:
-    chunks = await put_in(deps, BAKING, SAILING)
+async def test_meaning_finds_what_words_do_not(ctx: Context) -> None:
+    chunks = await put_in(ctx, BAKING, SAILING)
     query = "storm at sea on a yacht"
-    [by_words] = await walk(deps, query=query, mode="lexical")
-    [by_meaning] = await walk(deps, query=query, mode="semantic")
+    [by_words] = await walk(ctx, query=query, mode="lexical")
+    [by_meaning] = await walk(ctx, query=query, mode="semantic")
     assert [] == by_words.results
     assert {chunk.chunk_id for chunk in chunks[3:]} == set(ids([by_meaning])[:2])

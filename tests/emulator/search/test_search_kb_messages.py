@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from functions.tools.knowledge.search_kb.tool import Out
     from shared.ai.embedding import Purpose, Vector
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from tests.support.fakes.embedder import WordEmbedder
 
 pytestmark = pytest.mark.anyio
@@ -48,63 +48,63 @@ WEIRD = [
 ]
 
 
-async def search(deps: Deps, **arguments: Any) -> Out:
+async def search(ctx: Context, **arguments: Any) -> Out:
     """One page."""
-    return await search_kb(In.model_validate(arguments), deps)
+    return await search_kb(In.model_validate(arguments), ctx)
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_an_empty_base_says_how_to_fill_it(deps: Deps, mode: str) -> None:
-    out = await search(deps, query="anything", mode=mode)
+async def test_an_empty_base_says_how_to_fill_it(ctx: Context, mode: str) -> None:
+    out = await search(ctx, query="anything", mode=mode)
     assert ([], False, None, advice.EMPTY) == (
         out.results, out.matches, out.next_cursor, out.message,
     )  # fmt: skip
 
 
-async def test_a_base_that_is_not_embedded_is_searched_by_words(deps: Deps) -> None:
-    await Ingestion(deps.database).save([in_chunks(SAILING)], deps.clock())
-    await index_all(deps)
-    out = await search(deps, query="anchor")
+async def test_a_base_that_is_not_embedded_is_searched_by_words(ctx: Context) -> None:
+    await Ingestion(ctx.database).save([in_chunks(SAILING)], ctx.clock())
+    await index_all(ctx)
+    out = await search(ctx, query="anchor")
     assert 1 == len(out.results)
     assert "Nothing has been embedded yet. Words alone were searched." == out.message
-    by_meaning = await search(deps, query="anchor", mode="semantic")
+    by_meaning = await search(ctx, query="anchor", mode="semantic")
     assert ([], "Nothing has been embedded yet.") == (by_meaning.results, by_meaning.message)
 
 
 async def test_without_its_embedding_provider_a_search_goes_by_words(
-    deps: Deps, embedder: WordEmbedder
+    ctx: Context, embedder: WordEmbedder
 ) -> None:
-    chunks = await put_in(deps, SAILING)
+    chunks = await put_in(ctx, SAILING)
     embedder.down = True
-    out = await search(deps, query="anchor")
+    out = await search(ctx, query="anchor")
     assert ([chunks[1].chunk_id], True) == (ids([out]), out.matches)
     assert out.message == (
         "The embedding provider cannot be reached right now. Words alone were searched."
     )
     with pytest.raises(Unavailable):
-        await search(deps, query="anchor", mode="semantic")
+        await search(ctx, query="anchor", mode="semantic")
 
 
-async def test_a_known_query_needs_no_provider(deps: Deps, embedder: WordEmbedder) -> None:
-    await put_in(deps, SAILING)
-    found = await search(deps, query="anchor")
+async def test_a_known_query_needs_no_provider(ctx: Context, embedder: WordEmbedder) -> None:
+    await put_in(ctx, SAILING)
+    found = await search(ctx, query="anchor")
     embedder.down = True
-    assert found == await search(deps, query="anchor")
+    assert found == await search(ctx, query="anchor")
 
 
-async def test_where_no_passage_holds_the_words_it_says_so(deps: Deps) -> None:
-    await put_in(deps, SAILING)
-    out = await search(deps, query="zymurgy", mode="lexical")
+async def test_where_no_passage_holds_the_words_it_says_so(ctx: Context) -> None:
+    await put_in(ctx, SAILING)
+    out = await search(ctx, query="zymurgy", mode="lexical")
     assert ([], False, advice.NO_WORDS) == (out.results, out.matches, out.message)
     filters = {"category": SAILING.category}
-    out = await search(deps, query="zymurgy", mode="lexical", filters=filters)
+    out = await search(ctx, query="zymurgy", mode="lexical", filters=filters)
     assert ([], False, advice.NO_WORDS_HERE) == (out.results, out.matches, out.message)
 
 
 @pytest.mark.parametrize("query", [None, "anchor"])
-async def test_where_nothing_passes_it_says_what_to_relax(deps: Deps, query: str | None) -> None:
-    await put_in(deps, one("anchor", tags=("sea",)), one("anchor", "b", author="Ann"))
-    out = await search(deps, query=query, filters={"tags": ["sea"], "author": "Ann"})
+async def test_where_nothing_passes_it_says_what_to_relax(ctx: Context, query: str | None) -> None:
+    await put_in(ctx, one("anchor", tags=("sea",)), one("anchor", "b", author="Ann"))
+    out = await search(ctx, query=query, filters={"tags": ["sea"], "author": "Ann"})
     assert ([], False, advice.NOTHING_PASSES) == (out.results, out.matches, out.message)
 
 
@@ -122,63 +122,63 @@ async def test_where_nothing_passes_it_says_what_to_relax(deps: Deps, query: str
     ],
 )
 async def test_what_no_passage_bears_is_named_with_the_nearest(
-    deps: Deps, query: str | None, filters: dict[str, Any], expected: str
+    ctx: Context, query: str | None, filters: dict[str, Any], expected: str
 ) -> None:
     fields: dict[str, Any] = {"author": "Ida Loaf", "tags": ("Food",), "title": "On Anchors"}
-    [chunk] = await put_in(deps, one("An anchor.", **fields))
-    await write(deps, "clusters/c1", {"name": "At Sea", "size": 1})
-    await change(deps, chunk.chunk_id, cluster_id=["c1"])
-    out = await search(deps, query=query, filters=filters)
+    [chunk] = await put_in(ctx, one("An anchor.", **fields))
+    await write(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
+    await change(ctx, chunk.chunk_id, cluster_id=["c1"])
+    out = await search(ctx, query=query, filters=filters)
     assert ([], False) == (out.results, out.matches)
     assert out.message
     assert out.message.startswith(expected)
 
 
-async def test_a_topic_is_suggested_once_by_its_id_and_its_name(deps: Deps) -> None:
-    [chunk] = await put_in(deps, one("An anchor."))
-    await write(deps, "clusters/sailing", {"name": "Sailing", "size": 1})
-    await change(deps, chunk.chunk_id, cluster_id=["sailing"])
-    out = await search(deps, query="anchor", filters={"cluster_id": "sailling"})
+async def test_a_topic_is_suggested_once_by_its_id_and_its_name(ctx: Context) -> None:
+    [chunk] = await put_in(ctx, one("An anchor."))
+    await write(ctx, "clusters/sailing", {"name": "Sailing", "size": 1})
+    await change(ctx, chunk.chunk_id, cluster_id=["sailing"])
+    out = await search(ctx, query="anchor", filters={"cluster_id": "sailling"})
     assert out.message
     assert 1 == out.message.count("sailing (Sailing)")
 
 
-async def test_of_several_tags_the_known_ones_work(deps: Deps) -> None:
-    chunks = await put_in(deps, one("An anchor.", tags=("food",)), one("An anchor too.", "b"))
-    out = await search(deps, query="anchor", filters={"tags": ["qqqq", "FOOD", "fod"]})
+async def test_of_several_tags_the_known_ones_work(ctx: Context) -> None:
+    chunks = await put_in(ctx, one("An anchor.", tags=("food",)), one("An anchor too.", "b"))
+    out = await search(ctx, query="anchor", filters={"tags": ["qqqq", "FOOD", "fod"]})
     assert ([chunks[0].chunk_id], True) == (ids([out]), out.matches)
     assert out.message == (
         "There is no tag 'qqqq', nor any like it. There is no tag 'fod'. Nearest: 'food'."
     )
 
 
-async def test_no_card_yet_is_said(deps: Deps) -> None:
-    await put_in(deps, SAILING)
-    out = await search(deps, query="anchor", search_cards_only=True)
+async def test_no_card_yet_is_said(ctx: Context) -> None:
+    await put_in(ctx, SAILING)
+    out = await search(ctx, query="anchor", search_cards_only=True)
     assert out.message
     assert out.message.startswith("No passage has a knowledge card yet")
 
 
 @pytest.mark.parametrize("empty", [{}, {"filters": {}}, {"filters": {"date_range": {}}}])
-async def test_neither_query_nor_filters_is_refused(deps: Deps, empty: dict[str, Any]) -> None:
+async def test_neither_query_nor_filters_is_refused(ctx: Context, empty: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="takes a query, filters or both"):
-        await search(deps, **empty)
+        await search(ctx, **empty)
 
 
-async def test_a_list_that_was_cut_is_admitted(deps: Deps) -> None:
+async def test_a_list_that_was_cut_is_admitted(ctx: Context) -> None:
     """Words whose lists were cut may miss what broad filters leave: it is said, not hidden."""
     loud = many([f"anchor anchor anchor {number}" for number in range(150)], "loud")
-    await put_in(deps, loud, many([f"one anchor in {n} words" for n in range(130)], tags=("big",)))
-    await cut_lists(deps, "lexicon", cap=20)
-    out = await search(deps, query="anchor", mode="lexical", filters={"tags": ["big"]})
+    await put_in(ctx, loud, many([f"one anchor in {n} words" for n in range(130)], tags=("big",)))
+    await cut_lists(ctx, "lexicon", cap=20)
+    out = await search(ctx, query="anchor", mode="lexical", filters={"tags": ["big"]})
     assert out.message
     assert advice.TRUNCATED in out.message
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_query_of_stop_words_goes_by_meaning_or_not_at_all(deps: Deps, mode: str) -> None:
-    await put_in(deps, many(["What is it that it is?", "An anchor."]))
-    out = await search(deps, query="what is it?", mode=mode)
+async def test_a_query_of_stop_words_goes_by_meaning_or_not_at_all(ctx: Context, mode: str) -> None:
+    await put_in(ctx, many(["What is it that it is?", "An anchor."]))
+    out = await search(ctx, query="what is it?", mode=mode)
     if mode == "lexical":
         assert ([], advice.COMMON_WORDS) == (out.results, out.message)
     else:
@@ -186,84 +186,84 @@ async def test_a_query_of_stop_words_goes_by_meaning_or_not_at_all(deps: Deps, m
         assert [] == out.results[0].matched_terms
 
 
-async def test_of_a_long_query_a_bounded_number_of_words_is_read(deps: Deps, meter: Meter) -> None:
+async def test_of_a_long_query_a_bounded_number_of_words_is_read(
+    ctx: Context, meter: Meter
+) -> None:
     words = [f"w{number}" for number in range(300)]
-    [chunk] = await put_in(deps, one(" ".join(words)))
+    [chunk] = await put_in(ctx, one(" ".join(words)))
     read = meter.documents_read
-    out = await search(deps, query=" ".join(words), mode="lexical")
+    out = await search(ctx, query=" ".join(words), mode="lexical")
     assert [chunk.chunk_id] == ids([out])
     assert MAX_TERMS + 2 == meter.documents_read - read
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("query", WEIRD)
-async def test_a_weird_query_is_searched_or_refused(
-    backend: Backend, mode: str, query: str
-) -> None:
-    await put_in(backend.deps(Caller(), Meter()), one("An anchor ⚓️ 東京."))
-    answer = await _called(backend, {"query": query, "mode": mode})
+async def test_a_weird_query_is_searched_or_refused(app: App, mode: str, query: str) -> None:
+    await put_in(app.context(Caller(), Meter()), one("An anchor ⚓️ 東京."))
+    answer = await _called(app, {"query": query, "mode": mode})
     assert answer.result or (answer.error and answer.error.code == "VALIDATION_ERROR")
 
 
 @pytest.mark.parametrize("name", [*WEIRD, "\ud800"])
-async def test_a_weird_filter_passes_nothing_or_is_refused(backend: Backend, name: str) -> None:
-    await put_in(backend.deps(Caller(), Meter()), one("An anchor ⚓️ 東京."))
+async def test_a_weird_filter_passes_nothing_or_is_refused(app: App, name: str) -> None:
+    await put_in(app.context(Caller(), Meter()), one("An anchor ⚓️ 東京."))
     for filters in ({"tags": [name]}, {"author": name}, {"source": name}, {"cluster_id": name}):
         for asked in ({}, {"query": "anchor"}):
-            answer = await _called(backend, {"filters": filters, **asked})
+            answer = await _called(app, {"filters": filters, **asked})
             refused = answer.error and answer.error.code == "VALIDATION_ERROR"
             assert refused or (answer.result and answer.result["results"] == [])
 
 
 @pytest.mark.parametrize("query", ["\ud800", "anchor \udc00 chain"])
-async def test_half_a_character_is_refused_in_words(backend: Backend, query: str) -> None:
+async def test_half_a_character_is_refused_in_words(app: App, query: str) -> None:
     for mode in MODES:
-        answer = await _called(backend, {"query": query, "mode": mode})
+        answer = await _called(app, {"query": query, "mode": mode})
         assert answer.error
         assert "VALIDATION_ERROR" == answer.error.code
 
 
-async def test_weird_names_of_passages_can_be_filtered_by(deps: Deps) -> None:
+async def test_weird_names_of_passages_can_be_filtered_by(ctx: Context) -> None:
     for name in WEIRD:
         if name.strip("\x00\u0301."):
             wanted = name[:400].replace("\x00", " ")
-            await put_in(deps, one("An anchor.", "weird", tags=(wanted,), author=wanted))
+            await put_in(ctx, one("An anchor.", "weird", tags=(wanted,), author=wanted))
             for mode in MODES:
                 filters = {"tags": [wanted.upper()], "author": wanted}
-                out = await search(deps, query="anchor", mode=mode, filters=filters)
+                out = await search(ctx, query="anchor", mode=mode, filters=filters)
                 assert 1 == len(out.results)
 
 
-async def _called(backend: Backend, arguments: dict[str, Any]) -> Any:
+async def _called(app: App, arguments: dict[str, Any]) -> Any:
     wanted = CallRequest(
         call_id="c", arguments=arguments, caller=Caller(), deadline=time.time() + 20
     )
-    return await call(TOOL, wanted, backend)
+    return await call(TOOL, wanted, app)
 
 
-async def test_where_nothing_matches_it_says_how_much_is_not_indexed(deps: Deps) -> None:
-    await put_in(deps, one("An anchor."))
-    await Ingestion(deps.database).save([in_chunks(many(["a", "b"]))], deps.clock())
-    out = await search(deps, query="bell", mode="lexical")
+async def test_where_nothing_matches_it_says_how_much_is_not_indexed(ctx: Context) -> None:
+    await put_in(ctx, one("An anchor."))
+    await Ingestion(ctx.database).save([in_chunks(many(["a", "b"]))], ctx.clock())
+    out = await search(ctx, query="bell", mode="lexical")
     assert out.message
     assert "2 passages still wait to be indexed." in out.message
 
 
 async def test_words_answer_where_embedding_takes_too_long(
-    deps: Deps, embedder: WordEmbedder
+    ctx: Context, embedder: WordEmbedder
 ) -> None:
-    await put_in(deps, SAILING)
+    await put_in(ctx, SAILING)
     embedder.silent = True
-    out = await search(replace(deps, deadline=time.time()), query="anchor chain")
+    out = await search(replace(ctx, deadline=time.time()), query="anchor chain")
     assert (True, OUT_OF_TIME) == (out.matches, out.message)
     assert [[Mode.LEXICAL]] == [hit.found_by for hit in out.results]
 
 
 async def test_words_answer_where_comparing_takes_too_long(
-    deps: Deps, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
+    ctx: Context, embedder: WordEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a filter, vectors are compared in the second round trip."""
-    await put_in(deps, SAILING)
+    await put_in(ctx, SAILING)
     deadline, embed = time.time() + 100, embedder.embed
 
     async def embed_until_the_deadline(texts: Sequence[str], purpose: Purpose) -> list[Vector]:
@@ -271,7 +271,7 @@ async def test_words_answer_where_comparing_takes_too_long(
         return await embed(texts, purpose)
 
     monkeypatch.setattr(embedder, "embed", embed_until_the_deadline)
-    deps = replace(deps, deadline=deadline)
-    out = await search(deps, query="anchor chain", filters={"source": SAILING.title})
+    ctx = replace(ctx, deadline=deadline)
+    out = await search(ctx, query="anchor chain", filters={"source": SAILING.title})
     assert (True, OUT_OF_TIME) == (out.matches, out.message)
     assert [[Mode.LEXICAL]] == [hit.found_by for hit in out.results]

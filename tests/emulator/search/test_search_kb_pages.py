@@ -20,7 +20,7 @@ from tests.support.search_brute_force import WORDS, change, cut_lists, hits, ids
 if TYPE_CHECKING:
     from functions.tools.knowledge.search_kb.tool import Out
     from shared.knowledge.source import Source
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from tests.emulator.conftest import NewBase
 
 pytestmark = pytest.mark.anyio
@@ -57,39 +57,39 @@ FORGED: list[list[Any]] = [
 
 
 @pytest.fixture(scope="module")
-async def nine(new_base: NewBase) -> Deps:
+async def nine(new_base: NewBase) -> Context:
     """Nine passages."""
-    deps = new_base(None)
+    ctx = new_base(None)
     chance = random.Random(2)  # noqa: S311 - no secret
-    await put_in(deps, *(passage(number, chance) for number in range(9)))
-    return deps
+    await put_in(ctx, *(passage(number, chance) for number in range(9)))
+    return ctx
 
 
 @pytest.fixture(scope="module", params=[None, 50], ids=["whole lists", "cut lists"])
-async def deep(new_base: NewBase, request: pytest.FixtureRequest) -> Deps:
+async def deep(new_base: NewBase, request: pytest.FixtureRequest) -> Context:
     """A source of more passages than any ranking holds."""
-    deps = new_base(None)
+    ctx = new_base(None)
     texts = [f"anchor storm {number}" for number in range(max(MAX_LEXICAL_HITS, FEW) + 20)]
-    await put_in(deps, many(texts, "deep", tags=("sea",), author="Ann"))
+    await put_in(ctx, many(texts, "deep", tags=("sea",), author="Ann"))
     if request.param:
-        await cut_lists(deps, "facets", request.param)
-    return deps
+        await cut_lists(ctx, "facets", request.param)
+    return ctx
 
 
 @pytest.fixture(scope="module")
-async def long(new_base: NewBase) -> tuple[Deps, list[str]]:
+async def long(new_base: NewBase) -> tuple[Context, list[str]]:
     """Thirty passages that together are too long for a page, and their texts."""
-    deps = new_base(None)
+    ctx = new_base(None)
     chance = random.Random(5)  # noqa: S311 - no secret
     texts = [" ".join(["anchor", "storm", *chance.choices(WORDS, k=430)]) for _ in range(30)]
     sources = [one(text, f"s{number}", tags=("sea",)) for number, text in enumerate(texts)]
-    await put_in(deps, *sources)
-    return deps, texts
+    await put_in(ctx, *sources)
+    return ctx, texts
 
 
-async def page(deps: Deps, **arguments: Any) -> Out:
+async def page(ctx: Context, **arguments: Any) -> Out:
     """One page."""
-    return await search_kb(In.model_validate(arguments), deps)
+    return await search_kb(In.model_validate(arguments), ctx)
 
 
 def passage(number: int, chance: random.Random) -> Source:
@@ -98,58 +98,60 @@ def passage(number: int, chance: random.Random) -> Source:
     return one(text, f"s{number}", tags=("sea",))
 
 
-async def remove(deps: Deps, source: Source) -> None:
+async def remove(ctx: Context, source: Source) -> None:
     """Delete a source, without a word to the index."""
-    await Ingestion(deps.database).save([ChunkedSource(source, [])], deps.clock())
+    await Ingestion(ctx.database).save([ChunkedSource(source, [])], ctx.clock())
 
 
 @pytest.mark.parametrize("way", SOME_QUICK)
 async def test_what_stays_is_shown_once_while_others_come_and_go(
-    deps: Deps, way: dict[str, Any]
+    ctx: Context, way: dict[str, Any]
 ) -> None:
     chance = random.Random(str(way))  # noqa: S311 - no secret
     sources = [passage(number, chance) for number in range(14)]
-    staying = {chunk.chunk_id for chunk in await put_in(deps, *sources[:9])}
-    await put_in(deps, *sources[9:])
+    staying = {chunk.chunk_id for chunk in await put_in(ctx, *sources[:9])}
+    await put_in(ctx, *sources[9:])
     shown: list[str] = []
     cursor = None
     for number in range(100, 200):
-        found = await page(deps, limit=2, cursor=cursor, **way)
+        found = await page(ctx, limit=2, cursor=cursor, **way)
         shown += [hit.chunk_id for hit in found.results]
         cursor = found.next_cursor
         if cursor is None:
             break
-        await _disturb(deps, number, chance, sources)
+        await _disturb(ctx, number, chance, sources)
     assert len(shown) == len(set(shown))
     assert staying <= set(shown)
 
 
-async def _disturb(deps: Deps, number: int, chance: random.Random, sources: list[Source]) -> None:
+async def _disturb(ctx: Context, number: int, chance: random.Random, sources: list[Source]) -> None:
     """A passage comes, one goes and one gets a card."""
-    [chunk] = await put_in(deps, passage(number, chance))
+    [chunk] = await put_in(ctx, passage(number, chance))
     if len(sources) > 9:
-        await remove(deps, sources.pop())
-    await change(deps, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": []})
+        await remove(ctx, sources.pop())
+    await change(ctx, chunk.chunk_id, knowledge_card={"summary": "S.", "takeaways": []})
 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_page_is_full_though_what_came_first_is_gone(
-    deps: Deps, way: dict[str, Any]
+    ctx: Context, way: dict[str, Any]
 ) -> None:
     chance = random.Random(1)  # noqa: S311 - no secret
     sources = [passage(number, chance) for number in range(12)]
-    await put_in(deps, *sources)
-    best = [hit.source_id for hit in (await page(deps, limit=12, **way)).results]
+    await put_in(ctx, *sources)
+    best = [hit.source_id for hit in (await page(ctx, limit=12, **way)).results]
     for source in sources:
         if source.source_id in best[:5]:
-            await remove(deps, source)
-    found = await page(deps, limit=5, **way)
+            await remove(ctx, source)
+    found = await page(ctx, limit=5, **way)
     assert best[5:10] == [hit.source_id for hit in found.results]
     assert found.matches
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_limit_and_detail_may_change_between_pages(nine: Deps, way: dict[str, Any]) -> None:
+async def test_limit_and_detail_may_change_between_pages(
+    nine: Context, way: dict[str, Any]
+) -> None:
     whole = await page(nine, limit=9, **way)
     first = await page(nine, limit=2, **way)
     second = await page(nine, limit=50, detail="full", cursor=first.next_cursor, **way)
@@ -169,7 +171,7 @@ async def test_limit_and_detail_may_change_between_pages(nine: Deps, way: dict[s
         {"query": None},
     ],
 )
-async def test_a_cursor_belongs_to_its_arguments(nine: Deps, other: dict[str, Any]) -> None:
+async def test_a_cursor_belongs_to_its_arguments(nine: Context, other: dict[str, Any]) -> None:
     arguments = {"query": "anchor storm", "filters": {"tags": ["sea"]}, "limit": 1}
     cursor = (await page(nine, **arguments)).next_cursor
     with pytest.raises(InvalidInput, match="other arguments"):
@@ -177,7 +179,7 @@ async def test_a_cursor_belongs_to_its_arguments(nine: Deps, other: dict[str, An
 
 
 @pytest.mark.parametrize("way", [WAYS[1], WAYS[4], WAYS[5]])
-async def test_a_damaged_cursor_is_refused_or_harmless(nine: Deps, way: dict[str, Any]) -> None:
+async def test_a_damaged_cursor_is_refused_or_harmless(nine: Context, way: dict[str, Any]) -> None:
     chance = random.Random(4)  # noqa: S311 - no secret
     cursor = (await page(nine, limit=1, **way)).next_cursor
     assert cursor
@@ -188,7 +190,7 @@ async def test_a_damaged_cursor_is_refused_or_harmless(nine: Deps, way: dict[str
 
 
 @pytest.mark.parametrize("way", [WAYS[1], WAYS[4], WAYS[5]])
-async def test_a_forged_cursor_is_refused_or_harmless(nine: Deps, way: dict[str, Any]) -> None:
+async def test_a_forged_cursor_is_refused_or_harmless(nine: Context, way: dict[str, Any]) -> None:
     for position in FORGED:
         forged = write_cursor(In.model_validate(way), position)
         await _refused_or_harmless(nine, forged, way)
@@ -200,9 +202,9 @@ def test_the_cursor_of_the_deepest_ranking_can_be_handed_back() -> None:
     assert shown == read_cursor(args, args.cursor, SHOWN)
 
 
-async def _refused_or_harmless(deps: Deps, cursor: str, way: dict[str, Any]) -> None:
+async def _refused_or_harmless(ctx: Context, cursor: str, way: dict[str, Any]) -> None:
     try:
-        found = await page(deps, limit=1, cursor=cursor, **way)
+        found = await page(ctx, limit=1, cursor=cursor, **way)
     except InvalidInput as refusal:
         assert "cursor" in refusal.message  # noqa: PT017 - either is right
     else:
@@ -211,10 +213,10 @@ async def _refused_or_harmless(deps: Deps, cursor: str, way: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("way", [WAYS[0], WAYS[1], WAYS[2], WAYS[4]])
 async def test_full_hits_come_in_pages_that_can_be_read(
-    long: tuple[Deps, list[str]], way: dict[str, Any]
+    long: tuple[Context, list[str]], way: dict[str, Any]
 ) -> None:
-    deps, texts = long
-    pages = await walk(deps, 50, detail="full", **way)
+    ctx, texts = long
+    pages = await walk(ctx, 50, detail="full", **way)
     assert len(pages) > 1
     for each in pages:
         assert sum(len(hit.model_dump_json().encode()) for hit in each.results) <= MAX_BYTES
@@ -225,7 +227,7 @@ async def test_full_hits_come_in_pages_that_can_be_read(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
-async def test_one_can_page_to_the_end_of_a_deep_ranking(deep: Deps, mode: str) -> None:
+async def test_one_can_page_to_the_end_of_a_deep_ranking(deep: Context, mode: str) -> None:
     enough = MAX_LEXICAL_HITS if mode == "lexical" else DENSE_POOL
     ways: list[dict[str, Any]] = [{}, {"tags": ["sea"]}, {"tags": ["sea"], "author": "Ann"}]
     for filters in ways:
@@ -234,15 +236,15 @@ async def test_one_can_page_to_the_end_of_a_deep_ranking(deep: Deps, mode: str) 
         assert enough <= len(shown)
 
 
-async def test_a_list_whose_dates_are_all_the_same_is_walked_whole(deps: Deps) -> None:
+async def test_a_list_whose_dates_are_all_the_same_is_walked_whole(ctx: Context) -> None:
     sources = [one(f"Passage {number}.", f"s{number:02}", tags=("x",)) for number in range(25)]
-    await Ingestion(deps.database).save(list(map(in_chunks, sources)), deps.clock())
-    await embed_all(deps)
-    await index_all(deps)
+    await Ingestion(ctx.database).save(list(map(in_chunks, sources)), ctx.clock())
+    await embed_all(ctx)
+    await index_all(ctx)
     for alone in ({"tags": ["x"]}, {"period": "today"}):
-        assert 25 == len(set(ids(await walk(deps, 4, filters=alone))))
-    await cut_lists(deps, "facets", cap=10)
+        assert 25 == len(set(ids(await walk(ctx, 4, filters=alone))))
+    await cut_lists(ctx, "facets", cap=10)
     ways: list[dict[str, Any]] = [{"tags": ["x"]}, {"tags": ["x"], "category": "books"}]
     for filters in ways:
-        shown = ids(await walk(deps, 4, filters=filters))
+        shown = ids(await walk(ctx, 4, filters=filters))
         assert 25 == len(shown) == len(set(shown))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shared.index.vector_index import Place
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.source import Source
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.search.listing import Listing
 
 pytestmark = pytest.mark.anyio
@@ -40,18 +40,18 @@ def dated(day: int, source_id: str, **fields: object) -> Source:
 
 
 async def newest(
-    selection: Selection, limit: int, after: Place | None, deps: Deps
+    selection: Selection, limit: int, after: Place | None, ctx: Context
 ) -> Listing[Chunk]:
     """What the knowledge base has, by date."""
-    return await newest_in(selection, limit, after, knowledge(deps.database))
+    return await newest_in(selection, limit, after, knowledge(ctx.database))
 
 
-async def pages(deps: Deps, selection: Selection, limit: int) -> list[Listing[Chunk]]:
+async def pages(ctx: Context, selection: Selection, limit: int) -> list[Listing[Chunk]]:
     """All pages."""
     found: list[Listing[Chunk]] = []
     after: Place | None = None
     while not found or after:
-        found.append(await newest(selection, limit, after, deps))
+        found.append(await newest(selection, limit, after, ctx))
         after = found[-1].next
     return found
 
@@ -61,70 +61,70 @@ def sources(listings: list[Listing[Chunk]]) -> list[str]:
     return [chunk.source_id for listing in listings for chunk in listing.documents]
 
 
-async def test_a_date_not_yet_in_the_lists_neither_repeats_nor_loses(deps: Deps) -> None:
-    await put_in(deps, *(dated(day, f"s{day}", tags=("sea",)) for day in range(6)))
-    first = await newest(Selection((SEA,)), 2, None, deps)
+async def test_a_date_not_yet_in_the_lists_neither_repeats_nor_loses(ctx: Context) -> None:
+    await put_in(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(6)))
+    first = await newest(Selection((SEA,)), 2, None, ctx)
     for number, day in ((2, 50), (4, -50)):
         later = in_chunks(dated(day, f"s{number}", tags=("sea",)))
-        await Ingestion(deps.database).save([later], deps.clock())
+        await Ingestion(ctx.database).save([later], ctx.clock())
     rest = [first]
     while rest[-1].next:
-        rest.append(await newest(Selection((SEA,)), 2, rest[-1].places[-1], deps))
+        rest.append(await newest(Selection((SEA,)), 2, rest[-1].places[-1], ctx))
     assert ["s5", "s4", "s3", "s2", "s1", "s0"] == sources(rest)
 
 
-async def test_a_page_past_many_gone_takes_few_round_trips(deps: Deps, meter: Meter) -> None:
+async def test_a_page_past_many_gone_takes_few_round_trips(ctx: Context, meter: Meter) -> None:
     left = [dated(day, f"s{day}", tags=("sea",)) for day in range(5)]
     gone = many([f"Part {number}." for number in range(120)], "gone", tags=("sea",))
-    await put_in(deps, *left, gone)
-    await Ingestion(deps.database).save([in_chunks(replace(gone, sections=()))], deps.clock())
+    await put_in(ctx, *left, gone)
+    await Ingestion(ctx.database).save([in_chunks(replace(gone, sections=()))], ctx.clock())
     before = meter.round_trips
-    found = [await newest(Selection((SEA,)), 2, None, deps)]
+    found = [await newest(Selection((SEA,)), 2, None, ctx)]
     assert 8 >= meter.round_trips - before
     while found[-1].next:
-        found.append(await newest(Selection((SEA,)), 2, found[-1].next, deps))
+        found.append(await newest(Selection((SEA,)), 2, found[-1].next, ctx))
     assert ["s4", "s3", "s2", "s1", "s0"] == sources(found)
 
 
-async def test_no_day_lists_nothing_and_reads_nothing(deps: Deps, meter: Meter) -> None:
-    await put_in(deps, dated(0, "s0", tags=("sea",)))
+async def test_no_day_lists_nothing_and_reads_nothing(ctx: Context, meter: Meter) -> None:
+    await put_in(ctx, dated(0, "s0", tags=("sea",)))
     read = meter.documents_read
     no_day = Span(date(2024, 2, 2), date(2024, 2, 1))
     for selection in (Selection(span=no_day), Selection((SEA,), no_day)):
-        assert [] == (await newest(selection, 5, None, deps)).documents
+        assert [] == (await newest(selection, 5, None, ctx)).documents
     assert read == meter.documents_read
 
 
-async def test_of_a_list_that_was_cut_the_newest_come_from_it(deps: Deps, meter: Meter) -> None:
-    await put_in(deps, *(dated(day, f"s{day}", tags=("sea",)) for day in range(12)))
-    await cut_lists(deps, "facets", cap=5)
+async def test_of_a_list_that_was_cut_the_newest_come_from_it(ctx: Context, meter: Meter) -> None:
+    await put_in(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(12)))
+    await cut_lists(ctx, "facets", cap=5)
     late = Span(first=FIRST_DAY.date() + timedelta(days=9))
     read = meter.documents_read
-    assert ["s11", "s10"] == sources([await newest(Selection((SEA,), late), 2, None, deps)])
+    assert ["s11", "s10"] == sources([await newest(Selection((SEA,), late), 2, None, ctx)])
     assert 2 + 2 == meter.documents_read - read
 
 
-async def test_a_page_that_is_short_goes_on(deps: Deps) -> None:
+async def test_a_page_that_is_short_goes_on(ctx: Context) -> None:
     """Both lists were cut, and the newest that pass one filter do not pass the other."""
     loud = many([f"Part {number}." for number in range(EXAMINED + 5)], "loud", tags=("sea",))
     quiet = many([f"Page {number}." for number in range(EXAMINED + 9)], "quiet", author="Ann")
     both = [dated(day, f"s{day}", tags=("sea",), author="Ann") for day in range(3)]
-    await put_in(deps, loud, quiet, *both)
-    await cut_lists(deps, "facets", cap=20)
-    found = await pages(deps, Selection((SEA, ANN)), 2)
+    await put_in(ctx, loud, quiet, *both)
+    await cut_lists(ctx, "facets", cap=20)
+    found = await pages(ctx, Selection((SEA, ANN)), 2)
     assert [0, 2, 1] == [len(each.documents) for each in found]
     assert ["s2", "s1", "s0"] == sources(found)
 
 
-async def test_the_last_page_knows_that_it_is_the_last(deps: Deps) -> None:
-    await put_in(deps, *(dated(day, f"s{day}", tags=("sea",)) for day in range(4)))
-    found = await pages(deps, Selection((SEA,)), 2)
+async def test_the_last_page_knows_that_it_is_the_last(ctx: Context) -> None:
+    await put_in(ctx, *(dated(day, f"s{day}", tags=("sea",)) for day in range(4)))
+    found = await pages(ctx, Selection((SEA,)), 2)
     assert [2, 2] == [len(each.documents) for each in found]
-    found = await pages(deps, Selection(span=Span(first=FIRST_DAY.date())), 2)
+    found = await pages(ctx, Selection(span=Span(first=FIRST_DAY.date())), 2)
     assert [2, 2] == [len(each.documents) for each in found]
 
 
-async def test_what_no_passage_bears_is_told(deps: Deps) -> None:
-    await put_in(deps, dated(0, "s0", tags=("sea",)))
-    listing = await newest(Selection((SEA, ANN)), 2, None, deps)
+async def test_what_no_passage_bears_is_told(ctx: Context) -> None:
+    await put_in(ctx, dated(0, "s0", tags=("sea",)))
+    listing = await newest(Selection((SEA, ANN)), 2, None, ctx)
     assert ([], ((ANN, "Ann"),)) == (listing.documents, listing.unknown)

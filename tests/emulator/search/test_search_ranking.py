@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from shared.index.postings import Lists
     from shared.index.vector_index import Documents, Neighbour
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.search.hybrid import Ranking
     from tests.support.fakes.embedder import WordEmbedder
     from tests.support.monotonic_clock import Monotonic
@@ -46,45 +46,45 @@ def question(text: str, mode: Mode = Mode.HYBRID, *facets: Facet) -> Question:
     return Question(text, mode, Selection(groups))
 
 
-async def rank(asked: Question, deps: Deps) -> Ranking[Chunk]:
+async def rank(asked: Question, ctx: Context) -> Ranking[Chunk]:
     """What the knowledge base has on it."""
-    return await rank_in(asked, knowledge(deps.database), deps)
+    return await rank_in(asked, knowledge(ctx.database), ctx)
 
 
-async def test_every_hit_of_a_hybrid_search_has_both_scores(deps: Deps) -> None:
-    await put_in(deps, many(["rye anchor", "anchor oven mast", "bread"]), one("anchor rye rye"))
-    found = await rank(question("anchor rye"), deps)
-    expected = bm25(await stored(deps), "anchor rye")
+async def test_every_hit_of_a_hybrid_search_has_both_scores(ctx: Context) -> None:
+    await put_in(ctx, many(["rye anchor", "anchor oven mast", "bread"]), one("anchor rye rye"))
+    found = await rank(question("anchor rye"), ctx)
+    expected = bm25(await stored(ctx), "anchor rye")
     assert pytest.approx(expected) == {hit.id: hit.bm25 for hit in found.hits}
     assert all(hit.similarity is not None for hit in found.hits)
     assert (frozenset({"anchor", "rye"}), 4) == (found.terms, found.documents)
 
 
-async def test_the_scores_are_those_of_the_text_where_lists_were_cut(deps: Deps) -> None:
+async def test_the_scores_are_those_of_the_text_where_lists_were_cut(ctx: Context) -> None:
     texts = [f"anchor anchor {number}" for number in range(30)]
-    await put_in(deps, many([*texts, "rye and one anchor"], tags=("sea",)))
-    expected = bm25(await stored(deps), "anchor rye")
-    await cut_lists(deps, "lexicon", cap=3)
+    await put_in(ctx, many([*texts, "rye and one anchor"], tags=("sea",)))
+    expected = bm25(await stored(ctx), "anchor rye")
+    await cut_lists(ctx, "lexicon", cap=3)
     ways = (Mode.HYBRID, ()), (Mode.HYBRID, (SEA,)), (Mode.LEXICAL, (SEA,))
     for mode, facets in ways:
-        found = await rank(question("anchor rye", mode, *facets), deps)
+        found = await rank(question("anchor rye", mode, *facets), ctx)
         assert pytest.approx(expected) == {hit.id: hit.bm25 for hit in found.hits}
 
 
-async def test_what_lacks_a_vector_is_neither_near_nor_far(deps: Deps) -> None:
+async def test_what_lacks_a_vector_is_neither_near_nor_far(ctx: Context) -> None:
     """Its words decide: with more of them than any other it comes first."""
-    await put_in(deps, many([f"anchor {word}" for word in ("rye", "oven", "mast", "rope")]))
-    await Ingestion(deps.database).save([in_chunks(one("anchor anchor storm"))], deps.clock())
-    await index_all(deps)
-    found = await rank(question("anchor storm"), deps)
+    await put_in(ctx, many([f"anchor {word}" for word in ("rye", "oven", "mast", "rope")]))
+    await Ingestion(ctx.database).save([in_chunks(one("anchor anchor storm"))], ctx.clock())
+    await index_all(ctx)
+    found = await rank(question("anchor storm"), ctx)
     assert ("notes", None) == (found.hits[0].id[:5], found.hits[0].similarity)
 
 
-async def test_a_pool_is_as_deep_as_it_says(deps: Deps) -> None:
+async def test_a_pool_is_as_deep_as_it_says(ctx: Context) -> None:
     texts = [f"anchor {number}" for number in range(MAX_LEXICAL_HITS + 10)]
-    await put_in(deps, many(texts, tags=("sea",), author="Ann"))
+    await put_in(ctx, many(texts, tags=("sea",), author="Ann"))
     depths = {
-        (mode, len(facets)): len((await rank(question("anchor", mode, *facets), deps)).hits)
+        (mode, len(facets)): len((await rank(question("anchor", mode, *facets), ctx)).hits)
         for mode in (Mode.SEMANTIC, Mode.LEXICAL)
         for facets in ((), (SEA,), (SEA, ANN))
     }
@@ -98,33 +98,33 @@ async def test_a_pool_is_as_deep_as_it_says(deps: Deps) -> None:
     } == depths
 
 
-async def test_what_broad_filters_may_hide_of_a_word_is_admitted(deps: Deps) -> None:
+async def test_what_broad_filters_may_hide_of_a_word_is_admitted(ctx: Context) -> None:
     loud = many([f"anchor anchor {number}" for number in range(FEW + 10)], "loud")
     quiet = many([f"an anchor of page {number}" for number in range(FEW + 10)], tags=("sea",))
-    await put_in(deps, loud, quiet)
-    assert not (await rank(question("anchor", Mode.LEXICAL, SEA), deps)).truncated
-    await cut_lists(deps, "lexicon", cap=20)
-    assert (await rank(question("anchor", Mode.LEXICAL, SEA), deps)).truncated
-    assert not (await rank(question("anchor", Mode.LEXICAL), deps)).truncated
-    assert not (await rank(question("anchor", Mode.HYBRID, SEA), deps)).truncated
+    await put_in(ctx, loud, quiet)
+    assert not (await rank(question("anchor", Mode.LEXICAL, SEA), ctx)).truncated
+    await cut_lists(ctx, "lexicon", cap=20)
+    assert (await rank(question("anchor", Mode.LEXICAL, SEA), ctx)).truncated
+    assert not (await rank(question("anchor", Mode.LEXICAL), ctx)).truncated
+    assert not (await rank(question("anchor", Mode.HYBRID, SEA), ctx)).truncated
 
 
-async def test_an_unknown_filter_ends_the_search(deps: Deps) -> None:
-    await put_in(deps, one("anchor", tags=("sea",)))
-    found = await rank(question("anchor", Mode.HYBRID, SEA, ANN), deps)
+async def test_an_unknown_filter_ends_the_search(ctx: Context) -> None:
+    await put_in(ctx, one("anchor", tags=("sea",)))
+    found = await rank(question("anchor", Mode.HYBRID, SEA, ANN), ctx)
     assert ((), [ANN.id]) == (found.hits, [value for _, value in found.unknown])
     assert not found.matches
 
 
-async def test_the_provider_s_outage_is_told(deps: Deps, embedder: WordEmbedder) -> None:
-    await put_in(deps, one("anchor"))
+async def test_the_provider_s_outage_is_told(ctx: Context, embedder: WordEmbedder) -> None:
+    await put_in(ctx, one("anchor"))
     embedder.down = True
-    found = await rank(question("anchor"), deps)
+    found = await rank(question("anchor"), ctx)
     assert NoMeaning.PROVIDER_UNAVAILABLE is found.without_meaning
     assert (True, 1) == (found.matches, len(found.hits))
-    assert (await rank(question("anchor", Mode.LEXICAL), deps)).without_meaning is None
+    assert (await rank(question("anchor", Mode.LEXICAL), ctx)).without_meaning is None
     with pytest.raises(Unavailable):
-        await rank(question("anchor", Mode.SEMANTIC), deps)
+        await rank(question("anchor", Mode.SEMANTIC), ctx)
 
 
 class SlowDocuments:
@@ -153,9 +153,11 @@ class SlowDocuments:
         return []
 
 
-async def test_meaning_answers_where_words_take_too_long(deps: Deps, monotonic: Monotonic) -> None:
-    await put_in(deps, one("anchor"))
-    base = knowledge(deps.database)
+async def test_meaning_answers_where_words_take_too_long(
+    ctx: Context, monotonic: Monotonic
+) -> None:
+    await put_in(ctx, one("anchor"))
+    base = knowledge(ctx.database)
     documents = SlowDocuments(base.documents, monotonic)
 
     class SlowLists:
@@ -165,18 +167,18 @@ async def test_meaning_answers_where_words_take_too_long(deps: Deps, monotonic: 
             await asyncio.Event().wait()
             raise AssertionError
 
-    deps = replace(deps, deadline=time.time() + 100)
-    ranking = await rank_in(question("anchor"), Corpus(documents, SlowLists()), deps)
+    ctx = replace(ctx, deadline=time.time() + 100)
+    ranking = await rank_in(question("anchor"), Corpus(documents, SlowLists()), ctx)
     assert (Late.WORDS, None, True) == (ranking.late, ranking.without_meaning, ranking.matches)
     assert [(0.0, True)] == [(hit.bm25, hit.near) for hit in ranking.hits]
 
 
-async def test_what_is_not_compared_in_time_is_shown(deps: Deps, monotonic: Monotonic) -> None:
-    await put_in(deps, many([f"anchor {number}" for number in range(DENSE_POOL)]))
-    await put_in(deps, one("It is a storm, and far from anything else that is here."))
-    base = knowledge(deps.database)
-    deps = replace(deps, deadline=time.time() + 100)
+async def test_what_is_not_compared_in_time_is_shown(ctx: Context, monotonic: Monotonic) -> None:
+    await put_in(ctx, many([f"anchor {number}" for number in range(DENSE_POOL)]))
+    await put_in(ctx, one("It is a storm, and far from anything else that is here."))
+    base = knowledge(ctx.database)
+    ctx = replace(ctx, deadline=time.time() + 100)
     corpus = Corpus(SlowDocuments(base.documents, monotonic), base.lists)
-    ranking = await rank_in(question("anchor storm"), corpus, deps)
+    ranking = await rank_in(question("anchor storm"), corpus, ctx)
     assert Late.COMPARISON is ranking.late
     assert ["notes"] == [hit.id[:5] for hit in ranking.hits if hit.similarity is None]

@@ -11,7 +11,7 @@ from functions.tools.tasks.add_task.tool import TOOL
 from tests.support.tasks import add, ask, did, ids, listed, refused, taken_back
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
 pytestmark = pytest.mark.anyio
 
@@ -25,9 +25,9 @@ def test_its_description_keeps_notes_and_quotes_out() -> None:
     assert "Do not use it to keep facts, quotes or notes" in TOOL.description
 
 
-async def test_what_is_added_is_returned_as_it_is_stored(backend: Backend) -> None:
+async def test_what_is_added_is_returned_as_it_is_stored(app: App) -> None:
     added = await did(
-        backend,
+        app,
         "add_task",
         title="  Buy flour \t",
         description="Rye,\nnot wheat. 🌾",
@@ -49,19 +49,19 @@ async def test_what_is_added_is_returned_as_it_is_stored(backend: Backend) -> No
         "changed": ["title", "description", "priority", "due_date", "status"],
         "undo": {"tool": "delete_task", "arguments": {"task_id": "1"}},
     } == added
-    assert [task | {"overdue": False}] == await listed(backend)
+    assert [task | {"overdue": False}] == await listed(app)
 
 
-async def test_a_title_is_enough(backend: Backend) -> None:
-    added = await did(backend, "add_task", title="Rest")
+async def test_a_title_is_enough(app: App) -> None:
+    added = await did(app, "add_task", title="Rest")
     assert "Medium" == added["task"]["priority"]
     assert not {"description", "due_date", "completed_at"} & added["task"].keys()
     assert ["title", "priority", "status"] == added["changed"]
 
 
-async def test_what_clients_send_for_nothing_counts_as_nothing(backend: Backend) -> None:
+async def test_what_clients_send_for_nothing_counts_as_nothing(app: App) -> None:
     added = await did(
-        backend,
+        app,
         "add_task",
         title="Rest",
         description=" \n ",
@@ -74,35 +74,35 @@ async def test_what_clients_send_for_nothing_counts_as_nothing(backend: Backend)
 
 
 async def test_nulls_and_blanks_beside_several_tasks_count_as_nothing(
-    backend: Backend,
+    app: App,
 ) -> None:
     nothing: dict[str, Any] = {"title": None, "priority": "Medium", "due_date": None}
-    added = await did(backend, "add_task", tasks=[{"title": "Rest"}], **nothing)
+    added = await did(app, "add_task", tasks=[{"title": "Rest"}], **nothing)
     assert [True] == [each["success"] for each in added["results"]]
 
 
-async def test_adding_can_be_undone(backend: Backend) -> None:
-    added = await did(backend, "add_task", title="Rest")
-    await taken_back(backend, added)
-    assert [] == await ids(backend)
+async def test_adding_can_be_undone(app: App) -> None:
+    added = await did(app, "add_task", title="Rest")
+    await taken_back(app, added)
+    assert [] == await ids(app)
 
 
-async def test_ids_ascend_and_are_never_used_again(backend: Backend) -> None:
-    assert ["1", "2"] == await add(backend, "one", "two")
-    await did(backend, "delete_task", task_id="2")
-    assert ["3"] == await add(backend, "three")
+async def test_ids_ascend_and_are_never_used_again(app: App) -> None:
+    assert ["1", "2"] == await add(app, "one", "two")
+    await did(app, "delete_task", task_id="2")
+    assert ["3"] == await add(app, "three")
 
 
-async def test_everybody_counts_for_themselves(backend: Backend) -> None:
-    await add(backend, "one", "two")
-    assert ["1"] == await add(backend, "one", user="ben@example.com")
+async def test_everybody_counts_for_themselves(app: App) -> None:
+    await add(app, "one", "two")
+    assert ["1"] == await add(app, "one", user="ben@example.com")
 
 
-async def test_twenty_who_add_at_once_lose_nothing(backend: Backend) -> None:
+async def test_twenty_who_add_at_once_lose_nothing(app: App) -> None:
     titles = {f"task {number}" for number in range(20)}
-    answers = await asyncio.gather(*(ask(backend, "add_task", title=each) for each in titles))
+    answers = await asyncio.gather(*(ask(app, "add_task", title=each) for each in titles))
     assert [None] * 20 == [answer.error for answer in answers]
-    found = await listed(backend, limit=100)
+    found = await listed(app, limit=100)
     assert [str(number) for number in range(20, 0, -1)] == [each["task_id"] for each in found]
     assert titles == {each["title"] for each in found}
     told = {answer.result["task"]["task_id"]: answer.result for answer in answers if answer.result}
@@ -136,24 +136,24 @@ async def test_twenty_who_add_at_once_lose_nothing(backend: Backend) -> None:
     ],
 )
 async def test_what_is_wrong_is_named_by_its_field(
-    backend: Backend, arguments: dict[str, Any], field: str
+    app: App, arguments: dict[str, Any], field: str
 ) -> None:
-    error = await refused(backend, "add_task", **arguments)
+    error = await refused(app, "add_task", **arguments)
     assert "invalid_input" == error["code"]
     assert field in error["details"]
-    assert [] == await ids(backend)
+    assert [] == await ids(app)
 
 
 @pytest.mark.parametrize("priority", ["urgent", "", "Hi", 1, True, ["High"], {"High": 1}])
-async def test_a_wrong_priority_has_a_code_of_its_own(backend: Backend, priority: Any) -> None:
-    error = await refused(backend, "add_task", title="x", priority=priority)
+async def test_a_wrong_priority_has_a_code_of_its_own(app: App, priority: Any) -> None:
+    error = await refused(app, "add_task", title="x", priority=priority)
     assert "invalid_priority" == error["code"]
     assert {"priority": "must be one of Low, Medium, High"} == error["details"]
 
 
 @pytest.mark.parametrize("priority", ["High", "high", "HIGH", " high "])
-async def test_the_case_of_a_priority_does_not_matter(backend: Backend, priority: str) -> None:
-    added = await did(backend, "add_task", title="x", priority=priority)
+async def test_the_case_of_a_priority_does_not_matter(app: App, priority: str) -> None:
+    added = await did(app, "add_task", title="x", priority=priority)
     assert "High" == added["task"]["priority"]
 
 
@@ -165,28 +165,28 @@ async def test_the_case_of_a_priority_does_not_matter(backend: Backend, priority
         *("\u0662\u0660\u0662\u0666-03-10", 20260310, 1773100800.0, True, ["2026-03-10"]),
     ],
 )
-async def test_a_wrong_date_has_a_code_of_its_own(backend: Backend, day: Any) -> None:
-    error = await refused(backend, "add_task", title="x", due_date=day)
+async def test_a_wrong_date_has_a_code_of_its_own(app: App, day: Any) -> None:
+    error = await refused(app, "add_task", title="x", due_date=day)
     assert "invalid_date" == error["code"]
     assert "YYYY-MM-DD" in error["details"]["due_date"]
     assert "YYYY-MM-DD" in error["message"]
 
 
 @pytest.mark.parametrize("day", ["1999-12-31", "2024-02-29", "0001-01-01", "9999-12-31"])
-async def test_any_day_of_the_calendar_will_do(backend: Backend, day: str) -> None:
-    assert day == (await did(backend, "add_task", title="x", due_date=day))["task"]["due_date"]
+async def test_any_day_of_the_calendar_will_do(app: App, day: str) -> None:
+    assert day == (await did(app, "add_task", title="x", due_date=day))["task"]["due_date"]
 
 
-async def test_the_longest_texts_fit(backend: Backend) -> None:
+async def test_the_longest_texts_fit(app: App) -> None:
     title, description = "👩🏽‍🍳"[:1] * 255, "ß" * 1_000
-    added = await did(backend, "add_task", title=f" {title} ", description=description)
+    added = await did(app, "add_task", title=f" {title} ", description=description)
     assert (title, description) == (added["task"]["title"], added["task"]["description"])
 
 
-async def test_several_are_added_at_once_in_their_order(backend: Backend) -> None:
-    await add(backend, "before")
+async def test_several_are_added_at_once_in_their_order(app: App) -> None:
+    await add(app, "before")
     answer = await ask(
-        backend,
+        app,
         "add_task",
         tasks=[{"title": "one", "priority": "low"}, {"title": "two", "due_date": "2026-03-12"}],
     )
@@ -200,10 +200,10 @@ async def test_several_are_added_at_once_in_their_order(backend: Backend) -> Non
     assert ("3", "2026-03-12") == (two["task"]["task_id"], two["task"]["due_date"])
     assert {"tool": "delete_task", "arguments": {"task_id": "3"}} == two["undo"]
     assert "error" not in one
-    assert ["3", "2", "1"] == await ids(backend)
+    assert ["3", "2", "1"] == await ids(app)
 
 
-async def test_one_that_is_wrong_keeps_no_other_out(backend: Backend) -> None:
+async def test_one_that_is_wrong_keeps_no_other_out(app: App) -> None:
     wrong: list[Any] = [
         {"title": "x", "priority": "urgent"},
         {"title": "x", "due_date": "soon"},
@@ -214,7 +214,7 @@ async def test_one_that_is_wrong_keeps_no_other_out(backend: Backend) -> None:
         "just a title",
         None,
     ]
-    added = await did(backend, "add_task", tasks=[{"title": "a"}, *wrong, {"title": "b"}])
+    added = await did(app, "add_task", tasks=[{"title": "a"}, *wrong, {"title": "b"}])
     first, *failed, last = added["results"]
     assert ("1", "2") == (first["task"]["task_id"], last["task"]["task_id"])
     assert [
@@ -225,33 +225,33 @@ async def test_one_that_is_wrong_keeps_no_other_out(backend: Backend) -> None:
     assert [{"success", "error"}] * 8 == [set(each) for each in failed]
     assert {"title": "must hold more than white space"} == failed[2]["error"]["details"]
     assert "title: must hold more than white space" == failed[2]["error"]["message"]
-    assert ["2", "1"] == await ids(backend)
+    assert ["2", "1"] == await ids(app)
 
 
-async def test_where_all_are_wrong_nothing_is_added(backend: Backend) -> None:
-    added = await did(backend, "add_task", tasks=[{"title": ""}, {}])
+async def test_where_all_are_wrong_nothing_is_added(app: App) -> None:
+    added = await did(app, "add_task", tasks=[{"title": ""}, {}])
     assert [False, False] == [each["success"] for each in added["results"]]
-    assert ["1"] == await add(backend, "the first")
+    assert ["1"] == await add(app, "the first")
 
 
-async def test_the_same_call_again_adds_nothing(backend: Backend) -> None:
+async def test_the_same_call_again_adds_nothing(app: App) -> None:
     batch: dict[str, Any] = {"tasks": [{"title": "a"}, {"title": "b"}], "idempotency_key": "k"}
-    first, again = [await ask(backend, "add_task", **batch) for _ in range(2)]
+    first, again = [await ask(app, "add_task", **batch) for _ in range(2)]
     assert first.result == again.result
     assert (None, True) == (first.receipt.replayed, again.receipt.replayed)
-    assert ["2", "1"] == await ids(backend)
+    assert ["2", "1"] == await ids(app)
 
 
-async def test_a_key_that_was_used_for_another_task_is_refused(backend: Backend) -> None:
-    await did(backend, "add_task", title="a", idempotency_key="k")
-    error = await refused(backend, "add_task", title="b", idempotency_key="k")
+async def test_a_key_that_was_used_for_another_task_is_refused(app: App) -> None:
+    await did(app, "add_task", title="a", idempotency_key="k")
+    error = await refused(app, "add_task", title="b", idempotency_key="k")
     assert ("invalid_input", True) == (error["code"], "idempotency_key" in error["message"])
 
 
-async def test_a_call_is_two_round_trips_however_many_it_adds(backend: Backend) -> None:
+async def test_a_call_is_two_round_trips_however_many_it_adds(app: App) -> None:
     counter_and_answer = 2
     for number in (1, 25):
         tasks = [{"title": f"{n}"} for n in range(number)]
-        receipt = (await ask(backend, "add_task", tasks=tasks)).receipt
+        receipt = (await ask(app, "add_task", tasks=tasks)).receipt
         assert (2, 1) == (receipt.round_trips, receipt.documents_read)
         assert number + counter_and_answer == receipt.documents_written

@@ -11,22 +11,22 @@ from functions.tools.tasks.list_tasks.tool import BLOCK, MOST_READ
 from tests.support.tasks import NOON, add, ask, did, ids, listed, refused
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
 pytestmark = pytest.mark.anyio
 
 TODAY = NOON.date().isoformat()
 
 
-async def fill(backend: Backend, number: int, **fields: Any) -> None:
+async def fill(app: App, number: int, **fields: Any) -> None:
     """Add as many tasks as this."""
     for first in range(0, number, 25):
         some = range(first, min(first + 25, number))
         tasks = [{"title": f"task {each}", **fields} for each in some]
-        await did(backend, "add_task", tasks=tasks)
+        await did(app, "add_task", tasks=tasks)
 
 
-async def household(backend: Backend) -> None:
+async def household(app: App) -> None:
     """Seven tasks: 1 to 5 are open, 6 is completed, 7 is deleted."""
     for title, priority, due_date in (
         ("Bake bread", "Low", None),
@@ -37,14 +37,14 @@ async def household(backend: Backend) -> None:
         ("Mend coat", "High", "2026-03-01"),
         ("Sell boat", "High", "2026-03-01"),
     ):
-        await add(backend, title, priority=priority, due_date=due_date)
-    await did(backend, "complete_task", task_id="6")
-    await did(backend, "delete_task", task_id="7")
+        await add(app, title, priority=priority, due_date=due_date)
+    await did(app, "complete_task", task_id="6")
+    await did(app, "delete_task", task_id="7")
 
 
-async def test_a_list_begins_empty(backend: Backend) -> None:
+async def test_a_list_begins_empty(app: App) -> None:
     expected = {"tasks": [], "today": TODAY, "time_zone": "UTC"}
-    assert expected == await did(backend, "list_tasks")
+    assert expected == await did(app, "list_tasks")
 
 
 @pytest.mark.parametrize(
@@ -83,25 +83,25 @@ async def test_a_list_begins_empty(backend: Backend) -> None:
     ],
 )
 async def test_all_that_is_asked_must_hold_and_the_newest_come_first(
-    backend: Backend, arguments: dict[str, Any], expected: str
+    app: App, arguments: dict[str, Any], expected: str
 ) -> None:
-    await household(backend)
-    assert list(expected) == await ids(backend, **arguments)
+    await household(app)
+    assert list(expected) == await ids(app, **arguments)
 
 
-async def test_each_task_says_whether_it_is_overdue(backend: Backend) -> None:
-    await household(backend)
+async def test_each_task_says_whether_it_is_overdue(app: App) -> None:
+    await household(app)
     assert [False, False, False, False, True, False] == [
-        each["overdue"] for each in await listed(backend)
+        each["overdue"] for each in await listed(app)
     ]
-    [deleted] = await listed(backend, status="deleted")
+    [deleted] = await listed(app, status="deleted")
     assert (False, "2026-04-09T12:00:00Z") == (deleted["overdue"], deleted["restorable_until"])
 
 
-async def test_words_are_found_in_descriptions_in_any_case_and_width(backend: Backend) -> None:
+async def test_words_are_found_in_descriptions_in_any_case_and_width(app: App) -> None:
     texts = ["Straße", "\uff26LOUR 粉", "Crème brûlée", "İzmir", "a line\nand another"]
     for text in texts:
-        await add(backend, "x", description=text)
+        await add(app, "x", description=text)
     for query, expected in (
         ("STRASSE", "1"),
         ("flour", "2"),
@@ -110,12 +110,12 @@ async def test_words_are_found_in_descriptions_in_any_case_and_width(backend: Ba
         ("another line x", "5"),
         ("x", "54321"),
     ):
-        assert list(expected) == await ids(backend, query=query)
+        assert list(expected) == await ids(app, query=query)
 
 
-async def test_what_is_today_depends_on_where_one_is(backend: Backend) -> None:
-    await add(backend, "yesterday", due_date="2026-03-09")
-    await add(backend, "today", due_date="2026-03-10")
+async def test_what_is_today_depends_on_where_one_is(app: App) -> None:
+    await add(app, "yesterday", due_date="2026-03-09")
+    await add(app, "today", due_date="2026-03-10")
     late = datetime(2026, 3, 10, 23, 30, tzinfo=UTC)
     for zone, today, expected in (
         (None, "2026-03-10", ["1"]),
@@ -124,16 +124,16 @@ async def test_what_is_today_depends_on_where_one_is(backend: Backend) -> None:
         ("America/Los_Angeles", "2026-03-10", ["1"]),
         ("Etc/GMT+12", "2026-03-10", ["1"]),
     ):
-        answer = await did(backend, "list_tasks", now=late, overdue=True, time_zone=zone)
+        answer = await did(app, "list_tasks", now=late, overdue=True, time_zone=zone)
         assert (today, zone or "UTC") == (answer["today"], answer["time_zone"])
         assert expected == [each["task_id"] for each in answer["tasks"]]
 
 
-async def test_the_setting_decides_where_no_argument_does(backend: Backend) -> None:
-    backend.settings = backend.settings.model_copy(update={"time_zone": "Asia/Tokyo"})
+async def test_the_setting_decides_where_no_argument_does(app: App) -> None:
+    app.settings = app.settings.model_copy(update={"time_zone": "Asia/Tokyo"})
     late = datetime(2026, 3, 10, 23, 30, tzinfo=UTC)
     for zone, today in ((None, "2026-03-11"), ("UTC", "2026-03-10")):
-        answer = await did(backend, "list_tasks", now=late, time_zone=zone)
+        answer = await did(app, "list_tasks", now=late, time_zone=zone)
         assert (today, zone or "Asia/Tokyo") == (answer["today"], answer["time_zone"])
 
 
@@ -162,65 +162,65 @@ async def test_the_setting_decides_where_no_argument_does(backend: Backend) -> N
     ],
 )
 async def test_what_is_wrong_is_named_by_its_field(
-    backend: Backend, arguments: dict[str, Any], code: str, field: str
+    app: App, arguments: dict[str, Any], code: str, field: str
 ) -> None:
-    error = await refused(backend, "list_tasks", **arguments)
+    error = await refused(app, "list_tasks", **arguments)
     assert (code, [field]) == (error["code"], list(error["details"]))
 
 
-async def test_two_wrong_dates_are_still_invalid_date(backend: Backend) -> None:
-    error = await refused(backend, "list_tasks", due_from="x", due_to="y")
+async def test_two_wrong_dates_are_still_invalid_date(app: App) -> None:
+    error = await refused(app, "list_tasks", due_from="x", due_to="y")
     assert ("invalid_date", ["due_from", "due_to"]) == (error["code"], list(error["details"]))
 
 
-async def test_nobody_sees_what_somebody_else_has(backend: Backend) -> None:
-    await household(backend)
+async def test_nobody_sees_what_somebody_else_has(app: App) -> None:
+    await household(app)
     for status in ("all", "deleted"):
-        assert [] == await ids(backend, "ben", status=status)
+        assert [] == await ids(app, "ben", status=status)
 
 
 async def test_pages_show_each_task_once_while_others_change(
-    backend: Backend,
+    app: App,
 ) -> None:
-    await fill(backend, 7)
-    page = await did(backend, "list_tasks", limit=3)
-    await add(backend, "meanwhile")
-    await did(backend, "complete_task", task_ids=["7", "3"])
+    await fill(app, 7)
+    page = await did(app, "list_tasks", limit=3)
+    await add(app, "meanwhile")
+    await did(app, "complete_task", task_ids=["7", "3"])
     cursor = page["next_cursor"]
-    rest = await did(backend, "list_tasks", limit=100, cursor=cursor)
+    rest = await did(app, "list_tasks", limit=100, cursor=cursor)
     assert list("7654321") == [each["task_id"] for each in page["tasks"] + rest["tasks"]]
     assert "next_cursor" not in rest
 
 
-async def test_a_cursor_belongs_to_its_arguments(backend: Backend) -> None:
-    await fill(backend, 5)
-    cursor = (await did(backend, "list_tasks", limit=2))["next_cursor"]
-    error = await refused(backend, "list_tasks", status="open", cursor=cursor)
+async def test_a_cursor_belongs_to_its_arguments(app: App) -> None:
+    await fill(app, 5)
+    cursor = (await did(app, "list_tasks", limit=2))["next_cursor"]
+    error = await refused(app, "list_tasks", status="open", cursor=cursor)
     assert ("invalid_input", ["cursor"]) == (error["code"], list(error["details"]))
 
 
-async def test_a_full_last_page_has_no_next_one(backend: Backend) -> None:
-    await fill(backend, 4)
-    assert "next_cursor" not in await did(backend, "list_tasks", limit=4)
+async def test_a_full_last_page_has_no_next_one(app: App) -> None:
+    await fill(app, 4)
+    assert "next_cursor" not in await did(app, "list_tasks", limit=4)
 
 
-async def test_long_tasks_make_short_pages(backend: Backend) -> None:
-    await fill(backend, 30, description="粉" * 1_000)
-    page = await did(backend, "list_tasks", limit=100)
+async def test_long_tasks_make_short_pages(app: App) -> None:
+    await fill(app, 30, description="粉" * 1_000)
+    page = await did(app, "list_tasks", limit=100)
     assert 5 < len(page["tasks"]) < 15
-    assert [str(number) for number in range(30, 0, -1)] == await ids(backend, limit=100)
+    assert [str(number) for number in range(30, 0, -1)] == await ids(app, limit=100)
 
 
-async def test_a_page_reads_one_task_more_than_it_shows(backend: Backend) -> None:
-    await fill(backend, 30)
-    receipt = (await ask(backend, "list_tasks", limit=10, priority="Medium")).receipt
+async def test_a_page_reads_one_task_more_than_it_shows(app: App) -> None:
+    await fill(app, 30)
+    receipt = (await ask(app, "list_tasks", limit=10, priority="Medium")).receipt
     assert (1, 11, 0) == (receipt.round_trips, receipt.documents_read, receipt.documents_written)
 
 
-async def test_words_that_are_rare_are_looked_for_a_stretch_at_a_time(backend: Backend) -> None:
-    await add(backend, "a needle")
-    await fill(backend, MOST_READ + 20)
-    answer = await ask(backend, "list_tasks", query="needle")
+async def test_words_that_are_rare_are_looked_for_a_stretch_at_a_time(app: App) -> None:
+    await add(app, "a needle")
+    await fill(app, MOST_READ + 20)
+    answer = await ask(app, "list_tasks", query="needle")
     assert answer.result
     assert ([], True) == (answer.result["tasks"], "next_cursor" in answer.result)
     assert (MOST_READ // BLOCK, MOST_READ) == (
@@ -228,14 +228,14 @@ async def test_words_that_are_rare_are_looked_for_a_stretch_at_a_time(backend: B
         answer.receipt.documents_read,
     )
     cursor = answer.result["next_cursor"]
-    rest = await did(backend, "list_tasks", query="needle", cursor=cursor)
+    rest = await did(app, "list_tasks", query="needle", cursor=cursor)
     assert ["1"] == [each["task_id"] for each in rest["tasks"]]
 
 
-async def test_what_was_deleted_long_ago_makes_no_page_longer_to_reach(backend: Backend) -> None:
-    await fill(backend, 6)
+async def test_what_was_deleted_long_ago_makes_no_page_longer_to_reach(app: App) -> None:
+    await fill(app, 6)
     for number in range(1, 7):
         moment = NOON + timedelta(days=40) if number == 1 else NOON
-        await did(backend, "delete_task", now=moment, task_id=str(number))
+        await did(app, "delete_task", now=moment, task_id=str(number))
     now = NOON + timedelta(days=41)
-    assert ["1"] == await ids(backend, status="deleted", now=now, limit=1)
+    assert ["1"] == await ids(app, status="deleted", now=now, limit=1)

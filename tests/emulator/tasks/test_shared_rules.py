@@ -13,16 +13,16 @@ from shared.tasks.contract import ENVELOPE, Problem, own_tasks
 from tests.support.tool_calls import tool_named
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
 VERBS = ("add", "complete", "delete", "restore", "update")
 TOOLS = [tool_named(name) for name in ("list_tasks", *(f"{verb}_task" for verb in VERBS))]
 
 
 @pytest.mark.anyio
-async def test_nobody_has_no_tasks(backend: Backend) -> None:
+async def test_nobody_has_no_tasks(app: App) -> None:
     with pytest.raises(Unauthorized):
-        own_tasks(backend.deps(Caller(), Meter()))
+        own_tasks(app.context(Caller(), Meter()))
 
 
 def test_all_six_answer_in_one_shape() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.tasks import ask, ids
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
     Model = list[dict[str, Any]]
     """Tasks by their number; `before` is what a deleted one was."""
@@ -116,28 +116,28 @@ def shown(task: dict[str, Any]) -> dict[str, Any]:
     looks=st.lists(filters, min_size=1, max_size=4),
 )
 async def test_a_list_stands_as_its_model_does(
-    backend: Backend,
+    app: App,
     script: list[tuple[tuple[str, dict[str, Any]], bool]],
     looks: list[dict[str, Any]],
 ) -> None:
     user, model = next(_USERS), list[dict[str, Any]]()
     for (name, arguments), is_undone in script:
         states = [shown(task) for task in model]
-        undo = await step(backend, user, model, name, arguments)
+        undo = await step(app, user, model, name, arguments)
         if is_undone and undo and name != "add_task":
-            await step(backend, user, model, undo["tool"], undo["arguments"])
+            await step(app, user, model, undo["tool"], undo["arguments"])
             assert states == [shown(task) for task in model]
     for wanted in looks:
-        assert chosen(model, wanted) == await ids(backend, user, **wanted)
+        assert chosen(model, wanted) == await ids(app, user, **wanted)
 
 
 async def step(
-    backend: Backend, user: str, model: Model, name: str, arguments: dict[str, Any]
+    app: App, user: str, model: Model, name: str, arguments: dict[str, Any]
 ) -> dict[str, Any] | None:
     """Make a call, and check that it did what the model says; return how to undo it."""
     states = [shown(task) for task in model]
     expected = play(model, name, arguments)
-    answer = await ask(backend, name, user, **arguments)
+    answer = await ask(app, name, user, **arguments)
     if isinstance(expected, str):
         assert expected == (answer.error and answer.error.code)
         return None

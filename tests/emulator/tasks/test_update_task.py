@@ -11,7 +11,7 @@ import pytest
 from tests.support.tasks import NOON, add, ask, did, listed, refused, taken_back
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
 pytestmark = pytest.mark.anyio
 
@@ -24,8 +24,8 @@ FULL: dict[str, Any] = {
 }
 
 
-async def update(backend: Backend, **fields: Any) -> dict[str, Any]:
-    return await did(backend, "update_task", now=LATER, task_id="1", **fields)
+async def update(app: App, **fields: Any) -> dict[str, Any]:
+    return await did(app, "update_task", now=LATER, task_id="1", **fields)
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ async def update(backend: Backend, **fields: Any) -> dict[str, Any]:
     ],
 )
 async def test_a_field_is_changed_and_the_others_stay(
-    backend: Backend, field: str, value: str | None, stored: str | None
+    app: App, field: str, value: str | None, stored: str | None
 ) -> None:
-    before = await did(backend, "add_task", **FULL)
-    after = await update(backend, **{field: value})
+    before = await did(app, "add_task", **FULL)
+    after = await update(app, **{field: value})
     expected = before["task"] | {field: stored, "updated_at": "2026-03-10T13:00:00Z"}
     assert {name: held for name, held in expected.items() if held} == after["task"]
     arguments = {"task_id": "1", field: before["task"][field]}
@@ -52,41 +52,41 @@ async def test_a_field_is_changed_and_the_others_stay(
         after["changed"],
         after["undo"],
     )
-    [seen] = await listed(backend)
+    [seen] = await listed(app)
     assert after["task"] == {name: held for name, held in seen.items() if name != "overdue"}
 
 
-async def test_a_change_can_be_undone_and_that_as_well(backend: Backend) -> None:
-    before = await did(backend, "add_task", title="Bake", due_date="2026-03-12")
-    after = await update(backend, title="Fry", description="Rye.", due_date=None, priority="Low")
+async def test_a_change_can_be_undone_and_that_as_well(app: App) -> None:
+    before = await did(app, "add_task", title="Bake", due_date="2026-03-12")
+    after = await update(app, title="Fry", description="Rye.", due_date=None, priority="Low")
     assert ["title", "description", "priority", "due_date"] == after["changed"]
-    undone = await taken_back(backend, after)
+    undone = await taken_back(app, after)
     assert before["task"] == undone["task"]  # and so at the same moment as then
     assert (
         after["task"] | {"updated_at": undone["task"]["updated_at"]}
-        == (await taken_back(backend, undone))["task"]
+        == (await taken_back(app, undone))["task"]
     )
 
 
-async def test_what_changes_nothing_is_no_change(backend: Backend) -> None:
-    before = await did(backend, "add_task", **FULL)
-    after = await update(backend, **FULL)
+async def test_what_changes_nothing_is_no_change(app: App) -> None:
+    before = await did(app, "add_task", **FULL)
+    after = await update(app, **FULL)
     assert {"task": before["task"], "changed": []} == after
 
 
-async def test_only_what_differs_is_said_to_have_changed(backend: Backend) -> None:
-    await did(backend, "add_task", **FULL)
-    after = await update(backend, title="Bake", priority="Low")
+async def test_only_what_differs_is_said_to_have_changed(app: App) -> None:
+    await did(app, "add_task", **FULL)
+    after = await update(app, title="Bake", priority="Low")
     assert (["priority"], {"task_id": "1", "priority": "High"}) == (
         after["changed"],
         after["undo"]["arguments"],
     )
 
 
-async def test_a_completed_task_is_changed_too(backend: Backend) -> None:
-    await did(backend, "add_task", **FULL)
-    await did(backend, "complete_task", task_id="1")
-    assert "completed" == (await update(backend, title="Baked"))["task"]["status"]
+async def test_a_completed_task_is_changed_too(app: App) -> None:
+    await did(app, "add_task", **FULL)
+    await did(app, "complete_task", task_id="1")
+    assert "completed" == (await update(app, title="Baked"))["task"]["status"]
 
 
 @pytest.mark.parametrize(
@@ -107,25 +107,25 @@ async def test_a_completed_task_is_changed_too(backend: Backend) -> None:
     ],
 )
 async def test_what_is_wrong_is_named_by_its_field(
-    backend: Backend, arguments: dict[str, Any], code: str, field: str
+    app: App, arguments: dict[str, Any], code: str, field: str
 ) -> None:
-    before = await did(backend, "add_task", **FULL)
-    error = await refused(backend, "update_task", **({"task_id": "1"} | arguments))
+    before = await did(app, "add_task", **FULL)
+    error = await refused(app, "update_task", **({"task_id": "1"} | arguments))
     assert (code, [field]) == (error["code"], list(error["details"]))
-    assert [before["task"] | {"overdue": False}] == await listed(backend)
+    assert [before["task"] | {"overdue": False}] == await listed(app)
 
 
-async def test_whoever_gives_nothing_to_change_is_told_what_there_is(backend: Backend) -> None:
-    error = await refused(backend, "update_task", task_id="1")
+async def test_whoever_gives_nothing_to_change_is_told_what_there_is(app: App) -> None:
+    error = await refused(app, "update_task", task_id="1")
     assert "title, description, priority, due_date" in error["message"]
 
 
-async def test_missing_deleted_and_other_peoples_tasks_are_not_found(backend: Backend) -> None:
-    await add(backend, "one", "two")
-    await did(backend, "delete_task", task_id="2")
-    deleted = await refused(backend, "update_task", task_id="2", title="x")
-    missing = await refused(backend, "update_task", task_id="3", title="x")
-    theirs = await refused(backend, "update_task", "ben", task_id="1", title="x")
+async def test_missing_deleted_and_other_peoples_tasks_are_not_found(app: App) -> None:
+    await add(app, "one", "two")
+    await did(app, "delete_task", task_id="2")
+    deleted = await refused(app, "update_task", task_id="2", title="x")
+    missing = await refused(app, "update_task", task_id="3", title="x")
+    theirs = await refused(app, "update_task", "ben", task_id="1", title="x")
     assert ["not_found"] * 3 == [each["code"] for each in (deleted, missing, theirs)]
     assert ("restore_task" in deleted["message"], "restore_task" in missing["message"]) == (
         True,
@@ -133,26 +133,26 @@ async def test_missing_deleted_and_other_peoples_tasks_are_not_found(backend: Ba
     )
 
 
-async def test_a_null_and_an_absent_field_are_different_calls(backend: Backend) -> None:
-    await did(backend, "add_task", **FULL)
-    await update(backend, title="Fry", idempotency_key="k")
+async def test_a_null_and_an_absent_field_are_different_calls(app: App) -> None:
+    await did(app, "add_task", **FULL)
+    await update(app, title="Fry", idempotency_key="k")
     error = await refused(
-        backend, "update_task", task_id="1", title="Fry", due_date=None, idempotency_key="k"
+        app, "update_task", task_id="1", title="Fry", due_date=None, idempotency_key="k"
     )
     assert ("invalid_input", True) == (error["code"], "idempotency_key" in error["message"])
 
 
-async def test_the_same_call_again_is_answered_as_the_first_time(backend: Backend) -> None:
-    await did(backend, "add_task", **FULL)
-    first = await update(backend, due_date=None, idempotency_key="k")
-    await update(backend, due_date="2026-03-12")
-    assert first == await update(backend, due_date=None, idempotency_key="k")
-    [task] = await listed(backend)
+async def test_the_same_call_again_is_answered_as_the_first_time(app: App) -> None:
+    await did(app, "add_task", **FULL)
+    first = await update(app, due_date=None, idempotency_key="k")
+    await update(app, due_date="2026-03-12")
+    assert first == await update(app, due_date=None, idempotency_key="k")
+    [task] = await listed(app)
     assert "2026-03-12" == task["due_date"]
 
 
-async def test_changes_of_different_fields_at_once_all_hold(backend: Backend) -> None:
-    await add(backend, "Bake")
+async def test_changes_of_different_fields_at_once_all_hold(app: App) -> None:
+    await add(app, "Bake")
     changes: list[dict[str, Any]] = [
         {"title": "Fry"},
         {"description": "Rye."},
@@ -160,18 +160,18 @@ async def test_changes_of_different_fields_at_once_all_hold(backend: Backend) ->
         {"due_date": "2026-03-12"},
     ]
     answers = await asyncio.gather(
-        *(ask(backend, "update_task", task_id="1", **each) for each in changes),
-        ask(backend, "complete_task", task_id="1"),
+        *(ask(app, "update_task", task_id="1", **each) for each in changes),
+        ask(app, "complete_task", task_id="1"),
     )
     assert [None] * 5 == [answer.error for answer in answers]
-    [task] = await listed(backend)
+    [task] = await listed(app)
     assert {"title": "Fry", "description": "Rye.", "priority": "High", "status": "completed"} == {
         name: task[name] for name in ("title", "description", "priority", "status")
     }
     assert "2026-03-12" == task["due_date"]
 
 
-async def test_a_call_is_two_round_trips(backend: Backend) -> None:
-    await add(backend, "Bake")
-    receipt = (await ask(backend, "update_task", task_id="1", title="Fry")).receipt
+async def test_a_call_is_two_round_trips(app: App) -> None:
+    await add(app, "Bake")
+    receipt = (await ask(app, "update_task", task_id="1", title="Fry")).receipt
     assert (2, 1, 2) == (receipt.round_trips, receipt.documents_read, receipt.documents_written)

@@ -12,7 +12,7 @@ from tests.support.tool_calls import ANNA, STRANGER, call, call_error, call_resu
 from tests.support.traces import contribute, found, sample, stored, take_back, votes
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
 pytestmark = pytest.mark.anyio
 
@@ -20,12 +20,12 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 TEXTS = ("title", "context_text", "solution_text", "tags")
 
 
-async def amend(backend: Backend, trace_id: str, **new: Any) -> dict[str, Any]:
-    return await call_result(backend, "amend_trace", trace_id=trace_id, **new)
+async def amend(app: App, trace_id: str, **new: Any) -> dict[str, Any]:
+    return await call_result(app, "amend_trace", trace_id=trace_id, **new)
 
 
-async def read(backend: Backend, trace_id: str) -> dict[str, Any]:
-    return await call_result(backend, "get_trace", STRANGER, trace_id=trace_id)
+async def read(app: App, trace_id: str) -> dict[str, Any]:
+    return await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
 
 
 @pytest.mark.parametrize(
@@ -39,20 +39,18 @@ async def read(backend: Backend, trace_id: str) -> dict[str, Any]:
         sample(1),
     ],
 )
-async def test_what_is_given_changes_and_the_rest_stays(
-    backend: Backend, new: dict[str, Any]
-) -> None:
-    trace_id = await contribute(backend)
-    result = await amend(backend, trace_id, **new)
+async def test_what_is_given_changes_and_the_rest_stays(app: App, new: dict[str, Any]) -> None:
+    trace_id = await contribute(app)
+    result = await amend(app, trace_id, **new)
     assert (sorted(new), 2) == (sorted(result["changed"]), result["revision"])
-    now = await read(backend, trace_id)
+    now = await read(app, trace_id)
     assert sample(0, **new) == {name: now[name] for name in TEXTS}
     assert 2 == now["revision"]
 
 
-async def test_it_answers_with_the_trace_as_it_stands_now(backend: Backend) -> None:
-    trace_id = await contribute(backend)
-    result = await amend(backend, trace_id, title="  New\ttitle ", tags=["Two Words"])
+async def test_it_answers_with_the_trace_as_it_stands_now(app: App) -> None:
+    trace_id = await contribute(app)
+    result = await amend(app, trace_id, title="  New\ttitle ", tags=["Two Words"])
     assert {
         "trace_id": trace_id,
         "title": "New title",
@@ -64,39 +62,39 @@ async def test_it_answers_with_the_trace_as_it_stands_now(backend: Backend) -> N
     } == result
 
 
-async def test_it_is_confirmed_in_words(backend: Backend) -> None:
-    trace_id = await contribute(backend)
-    text = await call_text(backend, "amend_trace", trace_id=trace_id, title="New title")
+async def test_it_is_confirmed_in_words(app: App) -> None:
+    trace_id = await contribute(app)
+    text = await call_text(app, "amend_trace", trace_id=trace_id, title="New title")
     assert all(part in text for part in (trace_id, "New title", "title", '"revision": 1'))
 
 
-async def test_an_earlier_revision_is_brought_back(backend: Backend) -> None:
-    trace_id = await contribute(backend)
-    await amend(backend, trace_id, **sample(1))
-    await amend(backend, trace_id, **sample(2))
+async def test_an_earlier_revision_is_brought_back(app: App) -> None:
+    trace_id = await contribute(app)
+    await amend(app, trace_id, **sample(1))
+    await amend(app, trace_id, **sample(2))
     for revision, number in ((2, 1), (1, 0), (3, 2)):
-        result = await amend(backend, trace_id, revision=revision)
+        result = await amend(app, trace_id, revision=revision)
         assert sorted(TEXTS) == sorted(result["changed"])
-        now = await read(backend, trace_id)
+        now = await read(app, trace_id)
         assert sample(number) == {name: now[name] for name in TEXTS}
-    assert 6 == (await read(backend, trace_id))["revision"]
+    assert 6 == (await read(app, trace_id))["revision"]
 
 
-async def test_amending_can_be_undone_and_that_too(backend: Backend) -> None:
-    trace_id = await contribute(backend)
-    amended = await amend(backend, trace_id, solution_text="Worse.", tags=["x"])
-    undone = await take_back(backend, amended)
-    now = await read(backend, trace_id)
+async def test_amending_can_be_undone_and_that_too(app: App) -> None:
+    trace_id = await contribute(app)
+    amended = await amend(app, trace_id, solution_text="Worse.", tags=["x"])
+    undone = await take_back(app, amended)
+    now = await read(app, trace_id)
     assert sample(0) == {name: now[name] for name in TEXTS}
-    await take_back(backend, undone)
-    assert "Worse." == (await read(backend, trace_id))["solution_text"]
+    await take_back(app, undone)
+    assert "Worse." == (await read(app, trace_id))["solution_text"]
 
 
 @pytest.mark.parametrize("revision", [2, 3, 99])
-async def test_a_revision_that_never_was_is_not_found(backend: Backend, revision: int) -> None:
-    trace_id = await contribute(backend)
-    await amend(backend, trace_id, title="Two")
-    error = await call_error(backend, "amend_trace", trace_id=trace_id, revision=revision)
+async def test_a_revision_that_never_was_is_not_found(app: App, revision: int) -> None:
+    trace_id = await contribute(app)
+    await amend(app, trace_id, title="Two")
+    error = await call_error(app, "amend_trace", trace_id=trace_id, revision=revision)
     assert ("NOT_FOUND", {"revision"}) == (error.code, set(error.details))
 
 
@@ -109,11 +107,11 @@ async def test_a_revision_that_never_was_is_not_found(backend: Backend, revision
         sample(0),
     ],
 )
-async def test_what_it_says_already_changes_nothing(backend: Backend, same: dict[str, Any]) -> None:
-    trace_id = await contribute(backend)
-    await votes(backend, trace_id, 4)
-    before = await stored(backend, "traces")
-    answer = await call(backend, "amend_trace", trace_id=trace_id, **same)
+async def test_what_it_says_already_changes_nothing(app: App, same: dict[str, Any]) -> None:
+    trace_id = await contribute(app)
+    await votes(app, trace_id, 4)
+    before = await stored(app, "traces")
+    answer = await call(app, "amend_trace", trace_id=trace_id, **same)
     assert answer.result
     assert ([], 1, "validated") == (
         answer.result["changed"],
@@ -122,15 +120,15 @@ async def test_what_it_says_already_changes_nothing(backend: Backend, same: dict
     )
     assert "undo" not in answer.result
     assert "Nothing changed" in str(answer.text)
-    assert before == await stored(backend, "traces")
+    assert before == await stored(app, "traces")
 
 
 @pytest.mark.parametrize("arguments", [{}, {"title": "New", "revision": 1}, {"title": None}])
 async def test_there_must_be_texts_or_a_revision_and_not_both(
-    backend: Backend, arguments: dict[str, Any]
+    app: App, arguments: dict[str, Any]
 ) -> None:
-    trace_id = await contribute(backend)
-    error = await call_error(backend, "amend_trace", trace_id=trace_id, **arguments)
+    trace_id = await contribute(app)
+    error = await call_error(app, "amend_trace", trace_id=trace_id, **arguments)
     assert "VALIDATION_ERROR" == error.code
     assert error.details
     assert all(name in error.message for name in ("texts", "tags", "revision"))
@@ -151,84 +149,84 @@ async def test_there_must_be_texts_or_a_revision_and_not_both(
     ],
 )
 async def test_what_is_wrong_is_named_by_its_field(
-    backend: Backend, wrong: dict[str, Any], field: str
+    app: App, wrong: dict[str, Any], field: str
 ) -> None:
-    trace_id = await contribute(backend)
-    error = await call_error(backend, "amend_trace", trace_id=trace_id, **wrong)
+    trace_id = await contribute(app)
+    error = await call_error(app, "amend_trace", trace_id=trace_id, **wrong)
     assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
-    assert 1 == (await read(backend, trace_id))["revision"]
+    assert 1 == (await read(app, trace_id))["revision"]
 
 
 @pytest.mark.parametrize("title", ["\x1f", "\u200b"], ids=ascii)
-async def test_a_title_cannot_be_amended_away(backend: Backend, title: str) -> None:
-    trace_id = await contribute(backend)
-    error = await call_error(backend, "amend_trace", trace_id=trace_id, title=title)
+async def test_a_title_cannot_be_amended_away(app: App, title: str) -> None:
+    trace_id = await contribute(app)
+    error = await call_error(app, "amend_trace", trace_id=trace_id, title=title)
     assert ("VALIDATION_ERROR", {"title"}) == (error.code, set(error.details))
 
 
-async def test_only_who_contributed_may_amend(backend: Backend) -> None:
-    trace_id = await contribute(backend)
-    error = await call_error(backend, "amend_trace", "ben", trace_id=trace_id, title="Mine")
+async def test_only_who_contributed_may_amend(app: App) -> None:
+    trace_id = await contribute(app)
+    error = await call_error(app, "amend_trace", "ben", trace_id=trace_id, title="Mine")
     assert ("FORBIDDEN", {"trace_id": trace_id}) == (error.code, error.details)
     assert "vote_trace" in error.message
-    error = await call_error(backend, "amend_trace", "ben", trace_id="missing", title="Mine")
+    error = await call_error(app, "amend_trace", "ben", trace_id="missing", title="Mine")
     assert "NOT_FOUND" == error.code
-    await call_result(backend, "withdraw_trace", trace_id=trace_id)
-    error = await call_error(backend, "amend_trace", "ben", trace_id=trace_id, title="Mine")
+    await call_result(app, "withdraw_trace", trace_id=trace_id)
+    error = await call_error(app, "amend_trace", "ben", trace_id=trace_id, title="Mine")
     assert "NOT_FOUND" == error.code
 
 
-async def test_what_is_withdrawn_is_put_back_first(backend: Backend) -> None:
-    trace_id = await contribute(backend)
-    await call_result(backend, "withdraw_trace", trace_id=trace_id)
-    error = await call_error(backend, "amend_trace", trace_id=trace_id, title="New")
+async def test_what_is_withdrawn_is_put_back_first(app: App) -> None:
+    trace_id = await contribute(app)
+    await call_result(app, "withdraw_trace", trace_id=trace_id)
+    error = await call_error(app, "amend_trace", trace_id=trace_id, title="New")
     assert ("CONFLICT", {"trace_id": trace_id}) == (error.code, error.details)
     assert "withdraw_trace" in error.message
 
 
-async def test_the_date_is_that_of_the_last_amendment(backend: Backend) -> None:
-    backend.clock = lambda: NOON
+async def test_the_date_is_that_of_the_last_amendment(app: App) -> None:
+    app.clock = lambda: NOON
     older, newer = (
-        await contribute(backend, 0, tags=["x"]),
-        await contribute(backend, 1, tags=["x"]),
+        await contribute(app, 0, tags=["x"]),
+        await contribute(app, 1, tags=["x"]),
     )
-    backend.clock = lambda: NOON + timedelta(days=3)
-    await amend(backend, older, title="New")
-    now = await read(backend, older)
+    app.clock = lambda: NOON + timedelta(days=3)
+    await amend(app, older, title="New")
+    now = await read(app, older)
     assert ("2026-03-13", "2026-03-10") == (now["date"], now["created_at"])
-    assert [older, newer] == await found(backend, tags=["x"])
+    assert [older, newer] == await found(app, tags=["x"])
 
 
-async def test_amending_many_times_at_once_keeps_every_revision(backend: Backend) -> None:
-    trace_id = await contribute(backend)
-    await asyncio.gather(*(amend(backend, trace_id, title=f"Title {n}") for n in range(6)))
-    kept = await stored(backend, f"traces/{trace_id}/revisions")
-    now = await read(backend, trace_id)
+async def test_amending_many_times_at_once_keeps_every_revision(app: App) -> None:
+    trace_id = await contribute(app)
+    await asyncio.gather(*(amend(app, trace_id, title=f"Title {n}") for n in range(6)))
+    kept = await stored(app, f"traces/{trace_id}/revisions")
+    now = await read(app, trace_id)
     assert {str(number) for number in range(1, 7)} == kept.keys()
     assert 7 == now["revision"]
     titles = {data["title"] for data in kept.values()} | {now["title"]}
     assert {sample(0)["title"], *(f"Title {n}" for n in range(6))} == titles
 
 
-async def test_the_same_call_sent_twice_amends_once(backend: Backend) -> None:
-    trace_id = await contribute(backend)
+async def test_the_same_call_sent_twice_amends_once(app: App) -> None:
+    trace_id = await contribute(app)
     asked: dict[str, Any] = {"trace_id": trace_id, "title": "New", "idempotency_key": "k"}
-    both = await asyncio.gather(*(call(backend, "amend_trace", **asked) for _ in range(2)))
+    both = await asyncio.gather(*(call(app, "amend_trace", **asked) for _ in range(2)))
     assert [2, 2] == [each.result["revision"] for each in both if each.result]
-    assert 2 == (await read(backend, trace_id))["revision"]
+    assert 2 == (await read(app, trace_id))["revision"]
 
 
 async def test_it_costs_three_round_trips_or_four_for_an_earlier_text(
-    backend: Backend,
+    app: App,
 ) -> None:
-    trace_id = await contribute(backend)
-    answer = await call(backend, "amend_trace", trace_id=trace_id, title="New")
+    trace_id = await contribute(app)
+    answer = await call(app, "amend_trace", trace_id=trace_id, title="New")
     assert answer.receipt.round_trips <= 3
-    answer = await call(backend, "amend_trace", trace_id=trace_id, revision=1)
+    answer = await call(app, "amend_trace", trace_id=trace_id, revision=1)
     assert answer.receipt.round_trips <= 4
 
 
-async def test_who_amended_is_not_told(backend: Backend) -> None:
-    trace_id = await contribute(backend)
-    answer = await call(backend, "amend_trace", trace_id=trace_id, title="New")
+async def test_who_amended_is_not_told(app: App) -> None:
+    trace_id = await contribute(app)
+    answer = await call(app, "amend_trace", trace_id=trace_id, title="New")
     assert ANNA not in answer.model_dump_json()

@@ -18,13 +18,13 @@ from tests.support.traces import contribute, found, sample, stored, tags, take_b
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_it_answers_with_an_id_a_status_and_a_way_back(backend: Backend) -> None:
-    result = await call_result(backend, "contribute_trace", **sample(1))
+async def test_it_answers_with_an_id_a_status_and_a_way_back(app: App) -> None:
+    result = await call_result(app, "contribute_trace", **sample(1))
     trace_id = result["trace_id"]
     assert {
         "trace_id": trace_id,
@@ -38,8 +38,8 @@ async def test_it_answers_with_an_id_a_status_and_a_way_back(backend: Backend) -
     } == result
 
 
-async def test_it_says_that_it_was_submitted(backend: Backend) -> None:
-    answer = await call(backend, "contribute_trace", **sample(1))
+async def test_it_says_that_it_was_submitted(app: App) -> None:
+    answer = await call(app, "contribute_trace", **sample(1))
     assert answer.result
     assert answer.text
     submitted = (
@@ -60,32 +60,32 @@ async def test_it_says_that_it_was_submitted(backend: Backend) -> None:
     ],
     ids=["meaning", "words", "tags", "both"],
 )
-async def test_it_is_found_at_once(backend: Backend, search: dict[str, Any]) -> None:
+async def test_it_is_found_at_once(app: App, search: dict[str, Any]) -> None:
     for number in (0, 2, 5, 15):
-        await contribute(backend, number, tags=["python", "other"])
-    trace_id = await contribute(backend, 1)
-    assert trace_id == (await found(backend, **search))[0]
+        await contribute(app, number, tags=["python", "other"])
+    trace_id = await contribute(app, 1)
+    assert trace_id == (await found(app, **search))[0]
 
 
-async def test_its_tags_count_as_words(backend: Backend) -> None:
-    trace_id = await contribute(backend, 1, tags=["quokka"])
-    assert [trace_id] == await found(backend, query="quokka")
+async def test_its_tags_count_as_words(app: App) -> None:
+    trace_id = await contribute(app, 1, tags=["quokka"])
+    assert [trace_id] == await found(app, query="quokka")
 
 
-async def test_texts_are_kept_to_the_letter(backend: Backend) -> None:
+async def test_texts_are_kept_to_the_letter(app: App) -> None:
     texts: dict[str, Any] = {
         "title": "Größe: 熟成 🧀 👩🏽‍🍳 שלום",
         "context_text": "  indented\n\tand tabbed\r\n\n  ends so  \n",
         "solution_text": "\u05d0\u05d1\u200f, e\u0301 and é, \\n, <b>&amp;</b>, '\"\n```x```",
     }
-    trace_id = await contribute(backend, **texts)
-    result = await call_result(backend, "get_trace", STRANGER, trace_id=trace_id)
+    trace_id = await contribute(app, **texts)
+    result = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
     assert texts == {name: result[name] for name in texts}
 
 
-async def test_a_title_is_one_line(backend: Backend) -> None:
+async def test_a_title_is_one_line(app: App) -> None:
     result = await call_result(
-        backend, "contribute_trace", **sample(0, title="  two\n lines,\u2028three \t words ")
+        app, "contribute_trace", **sample(0, title="  two\n lines,\u2028three \t words ")
     )
     assert "two lines, three words" == result["title"]
 
@@ -104,18 +104,18 @@ async def test_a_title_is_one_line(backend: Backend) -> None:
         {"tags": []},
     ],
 )
-async def test_the_bounds_are_within(backend: Backend, longest: dict[str, Any]) -> None:
-    trace_id = await contribute(backend, **longest)
-    result = (await stored(backend, "traces"))[trace_id]
+async def test_the_bounds_are_within(app: App, longest: dict[str, Any]) -> None:
+    trace_id = await contribute(app, **longest)
+    result = (await stored(app, "traces"))[trace_id]
     wanted = longest | ({"tags": list(dict.fromkeys(longest["tags"]))} if "tags" in longest else {})
     assert wanted == {name: result[name] for name in wanted}
 
 
-async def test_two_long_texts_of_ever_new_words_fit_in_one_commit(backend: Backend) -> None:
+async def test_two_long_texts_of_ever_new_words_fit_in_one_commit(app: App) -> None:
     words = [f"wörd{number}ჰ" for number in range(9_000)]
     context, solution = " ".join(words[:4_500])[:50_000], " ".join(words[4_500:])[:50_000]
-    trace_id = await contribute(backend, context_text=context, solution_text=solution)
-    assert [trace_id] == await found(backend, query="wörd7ჰ")
+    trace_id = await contribute(app, context_text=context, solution_text=solution)
+    assert [trace_id] == await found(app, query="wörd7ჰ")
 
 
 @pytest.mark.parametrize(
@@ -143,40 +143,40 @@ async def test_two_long_texts_of_ever_new_words_fit_in_one_commit(backend: Backe
     ],
 )
 async def test_what_is_wrong_is_named_by_its_field(
-    backend: Backend, wrong: dict[str, Any], field: str
+    app: App, wrong: dict[str, Any], field: str
 ) -> None:
-    error = await call_error(backend, "contribute_trace", **sample(0, **wrong))
+    error = await call_error(app, "contribute_trace", **sample(0, **wrong))
     assert "VALIDATION_ERROR" == error.code
     assert field in error.details
-    assert {} == await stored(backend, "traces")
+    assert {} == await stored(app, "traces")
 
 
-async def test_what_is_missing_is_named(backend: Backend) -> None:
-    error = await call_error(backend, "contribute_trace")
+async def test_what_is_missing_is_named(app: App) -> None:
+    error = await call_error(app, "contribute_trace")
     assert {"title", "context_text", "solution_text"} == set(error.details)
 
 
 @pytest.mark.parametrize("nothing", ["\x1f", "\u200b\u200e\u2060\ufeff\u00ad"], ids=ascii)
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
-async def test_what_nobody_sees_is_no_text(backend: Backend, field: str, nothing: str) -> None:
-    error = await call_error(backend, "contribute_trace", **sample(0, **{field: nothing}))
+async def test_what_nobody_sees_is_no_text(app: App, field: str, nothing: str) -> None:
+    error = await call_error(app, "contribute_trace", **sample(0, **{field: nothing}))
     assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
 
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
-async def test_half_a_character_is_refused(backend: Backend, field: str) -> None:
-    error = await call_error(backend, "contribute_trace", **sample(0, **{field: "half \ud83c"}))
+async def test_half_a_character_is_refused(app: App, field: str) -> None:
+    error = await call_error(app, "contribute_trace", **sample(0, **{field: "half \ud83c"}))
     assert "VALIDATION_ERROR" == error.code
 
 
 @pytest.mark.parametrize("character", ["\0", "\x08", "\x1b[2J"], ids=ascii)
 @pytest.mark.parametrize("field", ["title", "solution_text"])
 async def test_what_a_terminal_would_obey_reaches_no_reader(
-    backend: Backend, field: str, character: str
+    app: App, field: str, character: str
 ) -> None:
     """What others read must not move their cursor."""
     arguments = sample(0, **{field: f"before {character} after"})
-    error = await call_error(backend, "contribute_trace", **arguments)
+    error = await call_error(app, "contribute_trace", **arguments)
     assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
 
@@ -187,24 +187,24 @@ async def test_what_a_terminal_would_obey_reaches_no_reader(
 )
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
 async def test_unseen_and_turning_characters_reach_no_reader(
-    backend: Backend, field: str, character: str
+    app: App, field: str, character: str
 ) -> None:
     """Code could be made to look like other code, and models read what people do not see."""
-    error = await call_error(backend, "contribute_trace", **sample(0, **{field: f"a{character}b"}))
+    error = await call_error(app, "contribute_trace", **sample(0, **{field: f"a{character}b"}))
     assert ("VALIDATION_ERROR", {field}) == (error.code, set(error.details))
 
 
-async def test_the_same_call_twice_at_once_has_one_effect(backend: Backend) -> None:
+async def test_the_same_call_twice_at_once_has_one_effect(app: App) -> None:
     asked = sample(0, idempotency_key="k")
     answers = await asyncio.gather(
-        *(call(backend, "contribute_trace", **asked) for _ in range(4)),
-        call(backend, "contribute_trace", "ben", **sample(1, idempotency_key="k")),
+        *(call(app, "contribute_trace", **asked) for _ in range(4)),
+        call(app, "contribute_trace", "ben", **sample(1, idempotency_key="k")),
     )
     assert [None] * 5 == [answer.error for answer in answers]
     assert 1 == len({str(answer.result) for answer in answers[:4]})
-    assert 2 == len(await stored(backend, "traces"))
-    assert 1 == (await tags(backend))["packaging"]
-    again = await call(backend, "contribute_trace", **asked)
+    assert 2 == len(await stored(app, "traces"))
+    assert 1 == (await tags(app))["packaging"]
+    again = await call(app, "contribute_trace", **asked)
     assert (answers[0].result, answers[0].text, True) == (
         again.result,
         again.text,
@@ -212,55 +212,55 @@ async def test_the_same_call_twice_at_once_has_one_effect(backend: Backend) -> N
     )
 
 
-async def test_a_key_that_was_used_for_another_trace_is_a_conflict(backend: Backend) -> None:
-    await contribute(backend, 0, idempotency_key="k")
-    error = await call_error(backend, "contribute_trace", **sample(1, idempotency_key="k"))
+async def test_a_key_that_was_used_for_another_trace_is_a_conflict(app: App) -> None:
+    await contribute(app, 0, idempotency_key="k")
+    error = await call_error(app, "contribute_trace", **sample(1, idempotency_key="k"))
     assert "CONFLICT" == error.code
-    assert 1 == len(await stored(backend, "traces"))
+    assert 1 == len(await stored(app, "traces"))
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
 async def test_nothing_is_stored_while_the_provider_is_down(
-    backend: Backend, embedder: WordEmbedder
+    app: App, embedder: WordEmbedder
 ) -> None:
     embedder.down = True
-    answer = await call(backend, "contribute_trace", **sample(0))
+    answer = await call(app, "contribute_trace", **sample(0))
     assert answer.error
     assert ("UNAVAILABLE", "nothing_done") == (answer.error.code, answer.error.details["outcome"])
     assert answer.error.retry_after
-    assert {} == await stored(backend, "traces")
+    assert {} == await stored(app, "traces")
     embedder.down = False
-    await contribute(backend, 0)
+    await contribute(app, 0)
 
 
-async def test_it_costs_three_round_trips(backend: Backend) -> None:
-    await contribute(backend, 0)
-    answer = await call(backend, "contribute_trace", **sample(1))
+async def test_it_costs_three_round_trips(app: App) -> None:
+    await contribute(app, 0)
+    answer = await call(app, "contribute_trace", **sample(1))
     assert answer.receipt.round_trips <= 3
     # The trace, the totals, the answer, two tags and each of its words.
-    lists = [name for name, data in (await stored(backend, "trace_lexicon")).items()]
+    lists = [name for name, data in (await stored(app, "trace_lexicon")).items()]
     assert answer.receipt.documents_written <= 5 + len(lists)
-    keyed = await call(backend, "contribute_trace", **sample(2, idempotency_key="k"))
+    keyed = await call(app, "contribute_trace", **sample(2, idempotency_key="k"))
     assert keyed.receipt.round_trips <= 4
 
 
-async def test_contributing_can_be_undone(backend: Backend) -> None:
-    result = await call_result(backend, "contribute_trace", **sample(0))
-    await take_back(backend, result)
-    assert ({}, []) == (await tags(backend), await found(backend, query=sample(0)["title"]))
+async def test_contributing_can_be_undone(app: App) -> None:
+    result = await call_result(app, "contribute_trace", **sample(0))
+    await take_back(app, result)
+    assert ({}, []) == (await tags(app), await found(app, query=sample(0)["title"]))
 
 
-async def test_many_contribute_at_once_and_nothing_is_lost(backend: Backend) -> None:
-    made = await asyncio.gather(*(contribute(backend, n, f"user{n}") for n in range(12)))
+async def test_many_contribute_at_once_and_nothing_is_lost(app: App) -> None:
+    made = await asyncio.gather(*(contribute(app, n, f"user{n}") for n in range(12)))
     assert 12 == len(set(made))
     wanted = [tag for n in range(12) for tag in sample(n)["tags"]]
-    assert {tag: wanted.count(tag) for tag in wanted} == await tags(backend)
+    assert {tag: wanted.count(tag) for tag in wanted} == await tags(app)
     for number, trace_id in enumerate(made):
-        assert trace_id in await found(backend, query=sample(number)["title"])
+        assert trace_id in await found(app, query=sample(number)["title"])
 
 
 async def test_texts_are_screened_and_compared_off_the_event_loop(
-    backend: Backend, monkeypatch: pytest.MonkeyPatch
+    app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other callers of the same process would wait for that."""
     threads: dict[str, set[threading.Thread]] = {}
@@ -280,7 +280,7 @@ async def test_texts_are_screened_and_compared_off_the_event_loop(
     record_threads(screening, "findings")
     record_threads(analysis, "terms")
     record_threads(near_duplicates, "terms")
-    trace_id = await contribute(backend, 1)
-    await call_result(backend, "amend_trace", trace_id=trace_id, **sample(2))
+    trace_id = await contribute(app, 1)
+    await call_result(app, "amend_trace", trace_id=trace_id, **sample(2))
     assert all(threads.values())
     assert threading.current_thread() not in set().union(*threads.values())

@@ -11,7 +11,7 @@ from tests.support.tool_calls import ANNA, call, call_result
 from tests.support.traces import contribute, sample, stored, vote
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
 pytestmark = pytest.mark.anyio
 
@@ -24,37 +24,37 @@ SECRETS = {"token": TOKEN, "key": KEY, "mail": MAIL}
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 @pytest.mark.parametrize("field", ["context_text", "solution_text"])
 async def test_a_secret_is_refused_by_field_and_line_not_repeated(
-    backend: Backend, capfd: pytest.CaptureFixture[str], field: str, secret: str
+    app: App, capfd: pytest.CaptureFixture[str], field: str, secret: str
 ) -> None:
     text = f"It failed.\nThen I called it with {secret} and it worked.\nGood."
-    answer = await call(backend, "contribute_trace", **sample(0, **{field: text}))
+    answer = await call(app, "contribute_trace", **sample(0, **{field: text}))
     assert answer.error
     assert ("VALIDATION_ERROR", {field}) == (answer.error.code, set(answer.error.details))
     assert "line 2" in answer.error.details[field]
     assert "line 1" not in answer.error.details[field]
     assert secret not in answer.model_dump_json() + "".join(capfd.readouterr())
-    assert ({}, {}) == (await stored(backend, "traces"), await stored(backend, "trace_lexicon"))
+    assert ({}, {}) == (await stored(app, "traces"), await stored(app, "trace_lexicon"))
 
 
-async def test_a_secret_in_the_title_is_refused(backend: Backend) -> None:
-    answer = await call(backend, "contribute_trace", **sample(0, title=f"Use {TOKEN}"))
+async def test_a_secret_in_the_title_is_refused(app: App) -> None:
+    answer = await call(app, "contribute_trace", **sample(0, title=f"Use {TOKEN}"))
     assert answer.error
     assert {"title"} == set(answer.error.details)
     assert TOKEN not in answer.model_dump_json()
 
 
-async def test_a_secret_among_the_tags_is_refused(backend: Backend) -> None:
+async def test_a_secret_among_the_tags_is_refused(app: App) -> None:
     """Tags are folded, so that it is another string than the one that was sent."""
     secret = "xoxb-" + "263594206564-2343594206574-fgqbzplvdktrmwnxhjcsyeai"
-    answer = await call(backend, "contribute_trace", **sample(0, tags=["slack", secret[:60]]))
+    answer = await call(app, "contribute_trace", **sample(0, tags=["slack", secret[:60]]))
     assert answer.error
     assert secret[:30] not in answer.model_dump_json()
-    assert {} == await stored(backend, "traces")
+    assert {} == await stored(app, "traces")
 
 
-async def test_all_places_are_told_at_once(backend: Backend) -> None:
+async def test_all_places_are_told_at_once(app: App) -> None:
     answer = await call(
-        backend,
+        app,
         "contribute_trace",
         **sample(
             0, title=f"Ask {MAIL}", context_text="Fine.", solution_text=f"a\n\n{TOKEN}\n{KEY}"
@@ -66,11 +66,11 @@ async def test_all_places_are_told_at_once(backend: Backend) -> None:
     assert ("line 3" in told, "line 4" in told) == (True, True)
 
 
-async def test_an_amendment_brings_no_secret_in(backend: Backend) -> None:
-    trace_id = await contribute(backend)
-    before = await stored(backend, "traces")
+async def test_an_amendment_brings_no_secret_in(app: App) -> None:
+    trace_id = await contribute(app)
+    before = await stored(app, "traces")
     answer = await call(
-        backend, "amend_trace", trace_id=trace_id, solution_text=f"Set it:\ntoken = {TOKEN}"
+        app, "amend_trace", trace_id=trace_id, solution_text=f"Set it:\ntoken = {TOKEN}"
     )
     assert answer.error
     assert ("VALIDATION_ERROR", {"solution_text"}) == (
@@ -79,28 +79,28 @@ async def test_an_amendment_brings_no_secret_in(backend: Backend) -> None:
     )
     assert "line 2" in answer.error.details["solution_text"]
     assert TOKEN not in answer.model_dump_json()
-    assert before == await stored(backend, "traces")
-    assert 1 == (await call_result(backend, "get_trace", ANNA, trace_id=trace_id))["revision"]
+    assert before == await stored(app, "traces")
+    assert 1 == (await call_result(app, "get_trace", ANNA, trace_id=trace_id))["revision"]
 
 
-async def test_feedback_brings_no_secret_in(backend: Backend) -> None:
-    trace_id = await contribute(backend)
+async def test_feedback_brings_no_secret_in(app: App) -> None:
+    trace_id = await contribute(app)
     wrong: dict[str, Any] = {
         "vote_type": "down",
         "feedback_tag": "wrong",
         "feedback_text": f"Ask\n{MAIL}.",
     }
-    answer = await call(backend, "vote_trace", "ben", trace_id=trace_id, **wrong)
+    answer = await call(app, "vote_trace", "ben", trace_id=trace_id, **wrong)
     assert answer.error
     assert "line 2" in answer.error.details["feedback_text"]
     assert MAIL not in answer.model_dump_json()
-    assert 0 == (await call_result(backend, "get_trace", "ben", trace_id=trace_id))["downvotes"]
-    await vote(backend, trace_id, "ben", **(wrong | {"feedback_text": "Ask user@example.com."}))
+    assert 0 == (await call_result(app, "get_trace", "ben", trace_id=trace_id))["downvotes"]
+    await vote(app, trace_id, "ben", **(wrong | {"feedback_text": "Ask user@example.com."}))
 
 
-async def test_what_was_refused_may_be_sent_again_with_the_same_key(backend: Backend) -> None:
+async def test_what_was_refused_may_be_sent_again_with_the_same_key(app: App) -> None:
     wrong: dict[str, Any] = sample(0, context_text=TOKEN, idempotency_key="k")
-    assert (await call(backend, "contribute_trace", **wrong)).error
+    assert (await call(app, "contribute_trace", **wrong)).error
     right = sample(0, context_text="<API_KEY>", idempotency_key="k")
-    await call_result(backend, "contribute_trace", **right)
-    assert TOKEN not in json.dumps(await stored(backend, "traces"), default=str)
+    await call_result(app, "contribute_trace", **right)
+    assert TOKEN not in json.dumps(await stored(app, "traces"), default=str)

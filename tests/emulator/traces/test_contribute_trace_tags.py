@@ -10,7 +10,7 @@ from tests.support.tool_calls import call_error, call_result
 from tests.support.traces import found, sample, stored, tags, walk
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
 pytestmark = pytest.mark.anyio
 
@@ -26,38 +26,38 @@ pytestmark = pytest.mark.anyio
     ],
 )
 async def test_tags_are_written_alike_and_each_once(
-    backend: Backend, sent: list[str], kept: list[str]
+    app: App, sent: list[str], kept: list[str]
 ) -> None:
-    result = await call_result(backend, "contribute_trace", **sample(0, tags=sent))
+    result = await call_result(app, "contribute_trace", **sample(0, tags=sent))
     assert kept == result["tags"]
-    assert dict.fromkeys(kept, 1) == await tags(backend)
+    assert dict.fromkeys(kept, 1) == await tags(app)
     for tag in sent:
-        assert [result["trace_id"]] == await found(backend, tags=[tag])
+        assert [result["trace_id"]] == await found(app, tags=[tag])
 
 
 @pytest.mark.parametrize(
     "tag",
     ["c++", "c#", "a/b", "a,b", "größe", "питон", "🍞", "", " ", "a\0b", "a\u200bb", "x" * 61],
 )
-async def test_what_is_no_tag_is_refused_by_its_place(backend: Backend, tag: str) -> None:
-    error = await call_error(backend, "contribute_trace", **sample(0, tags=["python", tag]))
+async def test_what_is_no_tag_is_refused_by_its_place(app: App, tag: str) -> None:
+    error = await call_error(app, "contribute_trace", **sample(0, tags=["python", tag]))
     assert ("VALIDATION_ERROR", {"tags.1"}) == (error.code, set(error.details))
-    assert {} == await stored(backend, "traces")
+    assert {} == await stored(app, "traces")
 
 
-async def test_the_refusal_says_what_a_tag_is(backend: Backend) -> None:
-    error = await call_error(backend, "contribute_trace", **sample(0, tags=["c++"]))
+async def test_the_refusal_says_what_a_tag_is(app: App) -> None:
+    error = await call_error(app, "contribute_trace", **sample(0, tags=["c++"]))
     assert "a to z" in error.message
 
 
-async def test_no_tag_becomes_longer_than_one_may_send(backend: Backend) -> None:
+async def test_no_tag_becomes_longer_than_one_may_send(app: App) -> None:
     """One character of another width may stand for four letters; so a tag can outgrow a cursor."""
-    error = await call_error(backend, "contribute_trace", **sample(0, tags=["㎉" * 60]))
+    error = await call_error(app, "contribute_trace", **sample(0, tags=["㎉" * 60]))
     assert "VALIDATION_ERROR" == error.code
 
 
-async def test_a_list_goes_on_after_the_longest_tag(backend: Backend) -> None:
+async def test_a_list_goes_on_after_the_longest_tag(app: App) -> None:
     for number, tag in enumerate(("a", "x" * 60, "z")):
-        await call_result(backend, "contribute_trace", **sample(number, tags=[tag]))
-    pages = await walk(backend, "list_tags", limit=1)
+        await call_result(app, "contribute_trace", **sample(number, tags=[tag]))
+    pages = await walk(app, "list_tags", limit=1)
     assert ["a", "x" * 60, "z"] == [tag["name"] for page in pages for tag in page["tags"]]

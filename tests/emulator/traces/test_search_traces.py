@@ -25,27 +25,27 @@ from tests.support.traces import (
 )
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
 pytestmark = pytest.mark.anyio
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
 
-async def search(backend: Backend, **arguments: Any) -> dict[str, Any]:
-    return await call_result(backend, "search_traces", STRANGER, **arguments)
+async def search(app: App, **arguments: Any) -> dict[str, Any]:
+    return await call_result(app, "search_traces", STRANGER, **arguments)
 
 
-async def contribute_all(backend: Backend, *numbers: int, user: str = ANNA) -> list[str]:
+async def contribute_all(app: App, *numbers: int, user: str = ANNA) -> list[str]:
     """Contribute these samples, in order."""
-    return [await contribute(backend, number, user) for number in numbers]
+    return [await contribute(app, number, user) for number in numbers]
 
 
-async def test_a_hit_says_what_there_is_to_say(backend: Backend) -> None:
-    backend.clock = lambda: NOON
-    [trace_id] = await contribute_all(backend, 16)
-    await votes(backend, trace_id, 4)
-    [hit] = (await search(backend, query="file in .gitignore shows up in git status"))["results"]
+async def test_a_hit_says_what_there_is_to_say(app: App) -> None:
+    app.clock = lambda: NOON
+    [trace_id] = await contribute_all(app, 16)
+    await votes(app, trace_id, 4)
+    [hit] = (await search(app, query="file in .gitignore shows up in git status"))["results"]
     score = hit.pop("score")
     assert 0.5 < score < 1
     assert {
@@ -64,17 +64,17 @@ async def test_a_hit_says_what_there_is_to_say(backend: Backend) -> None:
     assert len(hit["solution"]) <= 200
 
 
-async def test_hits_are_a_numbered_list_to_be_read(backend: Backend) -> None:
+async def test_hits_are_a_numbered_list_to_be_read(app: App) -> None:
     long: dict[str, Any] = {
         "context_text": "word " * 60,
         "solution_text": "First.\n\n  Then:\n```\nrun it\n```",
     }
-    trace_id = await contribute(backend, title="Fix the frobnicator", tags=["a", "b"], **long)
-    other = await contribute(backend, 1, title="The frobnicator hums", tags=[])
-    await votes(backend, trace_id, 4)
+    trace_id = await contribute(app, title="Fix the frobnicator", tags=["a", "b"], **long)
+    other = await contribute(app, 1, title="The frobnicator hums", tags=[])
+    await votes(app, trace_id, 4)
     query = "fix the frobnicator"
-    hits = (await search(backend, query=query))["results"]
-    text = await call_text(backend, "search_traces", STRANGER, query=query)
+    hits = (await search(app, query=query))["results"]
+    text = await call_text(app, "search_traces", STRANGER, query=query)
     context = " ".join(["word"] * 39) + " word…"
     head, first, second = text.split("\n\n")
     assert 'Found 2 results for "fix the frobnicator":' == head
@@ -94,25 +94,25 @@ async def test_hits_are_a_numbered_list_to_be_read(backend: Backend) -> None:
     assert ("   Tags: none", f"   ID: {other}") == (tags, last)
 
 
-async def test_a_list_by_tags_alone_has_no_scores(backend: Backend) -> None:
-    await contribute_all(backend, 0, 1)
-    text = await call_text(backend, "search_traces", STRANGER, tags=["python"])
+async def test_a_list_by_tags_alone_has_no_scores(app: App) -> None:
+    await contribute_all(app, 0, 1)
+    text = await call_text(app, "search_traces", STRANGER, tags=["python"])
     assert "score" not in text
     assert text.startswith("Found 2 results")
     assert "trust: 0.00" in text
 
 
-async def test_where_nothing_is_there_is_nothing_to_find(backend: Backend) -> None:
+async def test_where_nothing_is_there_is_nothing_to_find(app: App) -> None:
     for asked in ({"query": "anything"}, {"tags": ["python"]}, {"query": "x", "tags": ["y"]}):
-        answer = await call(backend, "search_traces", STRANGER, **asked)
+        answer = await call(app, "search_traces", STRANGER, **asked)
         assert answer.result
         assert ([], False) == (answer.result["results"], answer.result["matches"])
         assert str(answer.text).startswith(NOTHING)
 
 
-async def test_what_nothing_matches_is_told_and_the_nearest_are_few(backend: Backend) -> None:
-    await contribute_all(backend, *range(8))
-    answer = await call(backend, "search_traces", STRANGER, query="lattice quantum chromodynamics")
+async def test_what_nothing_matches_is_told_and_the_nearest_are_few(app: App) -> None:
+    await contribute_all(app, *range(8))
+    answer = await call(app, "search_traces", STRANGER, query="lattice quantum chromodynamics")
     assert answer.result
     assert (False, 3) == (answer.result["matches"], len(answer.result["results"]))
     assert "next_cursor" not in answer.result
@@ -122,8 +122,8 @@ async def test_what_nothing_matches_is_told_and_the_nearest_are_few(backend: Bac
 @pytest.mark.parametrize(
     "asked", [{}, {"query": ""}, {"query": " \n"}, {"tags": []}, {"query": "", "tags": []}]
 )
-async def test_one_must_ask_for_something(backend: Backend, asked: dict[str, Any]) -> None:
-    error = await call_error(backend, "search_traces", STRANGER, **asked)
+async def test_one_must_ask_for_something(app: App, asked: dict[str, Any]) -> None:
+    error = await call_error(app, "search_traces", STRANGER, **asked)
     assert ("VALIDATION_ERROR", "Please provide a query, tags, or both to search.") == (
         error.code,
         error.message,
@@ -131,33 +131,33 @@ async def test_one_must_ask_for_something(backend: Backend, asked: dict[str, Any
     assert "query" in error.details
 
 
-async def test_tags_must_all_be_borne(backend: Backend) -> None:
-    made = await contribute_all(backend, 0, 1, 2, 6)
-    assert set(made[:3]) == set(await found(backend, tags=["python"]))
-    assert set(made[1:3]) == set(await found(backend, tags=["python", "asyncio"]))
-    assert [made[2]] == await found(backend, tags=["Asyncio", "FASTAPI", "python", "python"])
-    assert [] == await found(backend, tags=["docker", "python"])
+async def test_tags_must_all_be_borne(app: App) -> None:
+    made = await contribute_all(app, 0, 1, 2, 6)
+    assert set(made[:3]) == set(await found(app, tags=["python"]))
+    assert set(made[1:3]) == set(await found(app, tags=["python", "asyncio"]))
+    assert [made[2]] == await found(app, tags=["Asyncio", "FASTAPI", "python", "python"])
+    assert [] == await found(app, tags=["docker", "python"])
 
 
-async def test_tags_narrow_a_query(backend: Backend) -> None:
-    made = await contribute_all(backend, 0, 1, 2, 6)
-    everything = await search(backend, query="async web server freezes", tags=["docker"])
+async def test_tags_narrow_a_query(app: App) -> None:
+    made = await contribute_all(app, 0, 1, 2, 6)
+    everything = await search(app, query="async web server freezes", tags=["docker"])
     assert [made[3]] == ids([everything])
-    assert made[2] == (await found(backend, query="async web server freezes", tags=["python"]))[0]
+    assert made[2] == (await found(app, query="async web server freezes", tags=["python"]))[0]
 
 
-async def test_tags_alone_list_the_latest_first(backend: Backend) -> None:
+async def test_tags_alone_list_the_latest_first(app: App) -> None:
     made: list[str] = []
     for number in range(4):
-        backend.clock = clock_at(NOON + timedelta(hours=number))
-        made.append(await contribute(backend, number, tags=["x"]))
-    assert made[::-1] == await found(backend, tags=["x"])
+        app.clock = clock_at(NOON + timedelta(hours=number))
+        made.append(await contribute(app, number, tags=["x"]))
+    assert made[::-1] == await found(app, tags=["x"])
 
 
-async def test_an_unknown_tag_is_named_with_the_nearest_that_there_are(backend: Backend) -> None:
-    await contribute_all(backend, 0, 1)
+async def test_an_unknown_tag_is_named_with_the_nearest_that_there_are(app: App) -> None:
+    await contribute_all(app, 0, 1)
     for asked in ({"tags": ["asynkio", "python"]}, {"tags": ["asynkio"], "query": "task"}):
-        answer = await call(backend, "search_traces", STRANGER, **asked)
+        answer = await call(app, "search_traces", STRANGER, **asked)
         assert answer.result
         assert [] == answer.result["results"]
         for text in (answer.result["message"], str(answer.text)):
@@ -186,76 +186,76 @@ async def test_an_unknown_tag_is_named_with_the_nearest_that_there_are(backend: 
     ],
 )
 async def test_what_is_wrong_is_named_by_its_field(
-    backend: Backend, wrong: dict[str, Any], field: str
+    app: App, wrong: dict[str, Any], field: str
 ) -> None:
-    error = await call_error(backend, "search_traces", STRANGER, **({"query": "x"} | wrong))
+    error = await call_error(app, "search_traces", STRANGER, **({"query": "x"} | wrong))
     assert ("VALIDATION_ERROR", True) == (error.code, field in error.details)
 
 
 @pytest.mark.parametrize(
     "query", ["\0", "\u200b", "%s \\ ' \"", "の", "🧀", "x" * 1_000, "a b " * 250]
 )
-async def test_no_query_breaks_it(backend: Backend, query: str) -> None:
-    await contribute_all(backend, 0)
-    assert (await search(backend, query=query))["query"] == query.strip()
+async def test_no_query_breaks_it(app: App, query: str) -> None:
+    await contribute_all(app, 0)
+    assert (await search(app, query=query))["query"] == query.strip()
 
 
-async def test_half_a_character_is_refused(backend: Backend) -> None:
-    error = await call_error(backend, "search_traces", STRANGER, query="half \ud83c")
+async def test_half_a_character_is_refused(app: App) -> None:
+    error = await call_error(app, "search_traces", STRANGER, query="half \ud83c")
     assert "VALIDATION_ERROR" == error.code
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
-async def test_trust_breaks_a_tie(backend: Backend, embedder: WordEmbedder) -> None:
+async def test_trust_breaks_a_tie(app: App, embedder: WordEmbedder) -> None:
     assert not embedder.down
-    made = [await plant(backend, title) for title in ("a b c", "b c a", "c a b", "b a c")]
-    await votes(backend, made[2], 4)
-    await votes(backend, made[0], 4, **DOWN)
-    await vote(backend, made[3], "ben")
-    assert [made[2], made[3], made[1], made[0]] == await found(backend, query="c b")
+    made = [await plant(app, title) for title in ("a b c", "b c a", "c a b", "b a c")]
+    await votes(app, made[2], 4)
+    await votes(app, made[0], 4, **DOWN)
+    await vote(app, made[3], "ben")
+    assert [made[2], made[3], made[1], made[0]] == await found(app, query="c b")
 
 
 async def test_a_popular_trace_never_beats_one_that_fits(
-    backend: Backend,
+    app: App,
 ) -> None:
-    made = await contribute_all(backend, 0, 1, 2, 3, 6)
+    made = await contribute_all(app, 0, 1, 2, 3, 6)
     fitting, *others = made[1], made[0], made[2], made[3], made[4]
     for other in others:
-        await asyncio.gather(*(vote(backend, other, f"friend{each}") for each in range(6)))
-    await asyncio.gather(*(vote(backend, fitting, f"foe{each}", **DOWN) for each in range(4)))
-    backend.clock = lambda: NOON + timedelta(days=4_000)
+        await asyncio.gather(*(vote(app, other, f"friend{each}") for each in range(6)))
+    await asyncio.gather(*(vote(app, fitting, f"foe{each}", **DOWN) for each in range(4)))
+    app.clock = lambda: NOON + timedelta(days=4_000)
     for query in (
         "asyncio background task disappears without an error",
         "Task was destroyed but it is pending!",
         "strong reference to a task",
     ):
-        assert fitting == (await found(backend, query=query))[0]
+        assert fitting == (await found(app, query=query))[0]
 
 
-async def test_what_was_not_asked_for_is_not_told(backend: Backend) -> None:
-    await contribute_all(backend, 0)
-    result = await search(backend, query="pytest", limit=1)
+async def test_what_was_not_asked_for_is_not_told(app: App) -> None:
+    await contribute_all(app, 0)
+    result = await search(app, query="pytest", limit=1)
     assert "message" not in result
     assert "next_cursor" not in result
 
 
 @pytest.mark.parametrize("user", [STRANGER, "ben", ANNA])
-async def test_everybody_finds_the_same(backend: Backend, user: str | None) -> None:
-    await contribute_all(backend, 0, 1, 2)
-    own = await call_result(backend, "search_traces", user, query="python tests")
-    assert own == await search(backend, query="python tests")
+async def test_everybody_finds_the_same(app: App, user: str | None) -> None:
+    await contribute_all(app, 0, 1, 2)
+    own = await call_result(app, "search_traces", user, query="python tests")
+    assert own == await search(app, query="python tests")
 
 
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
 async def test_while_the_provider_is_down_words_alone_are_searched(
-    backend: Backend, embedder: WordEmbedder
+    app: App, embedder: WordEmbedder
 ) -> None:
-    made = await contribute_all(backend, 0, 1, 2)
-    await votes(backend, made[1], 2, **SPAM)
+    made = await contribute_all(app, 0, 1, 2)
+    await votes(app, made[1], 2, **SPAM)
     embedder.down = True
-    answer = await call(backend, "search_traces", STRANGER, query="editable install")
-    by_tags = await found(backend, tags=["python"])
-    both = await found(backend, query="asyncio", tags=["python"])
+    answer = await call(app, "search_traces", STRANGER, query="editable install")
+    by_tags = await found(app, tags=["python"])
+    both = await found(app, query="asyncio", tags=["python"])
     embedder.down = False
     assert answer.result, answer.error
     assert (made[0], True) == (answer.result["results"][0]["trace_id"], answer.result["matches"])
@@ -266,8 +266,8 @@ async def test_while_the_provider_is_down_words_alone_are_searched(
     assert [made[2]] == both
 
 
-async def test_it_takes_three_round_trips_at_most(backend: Backend) -> None:
-    await contribute_all(backend, 0, 1, 2)
+async def test_it_takes_three_round_trips_at_most(app: App) -> None:
+    await contribute_all(app, 0, 1, 2)
     for asked in (
         {"query": "python tests"},
         {"query": "python tests", "tags": ["python"]},
@@ -275,6 +275,6 @@ async def test_it_takes_three_round_trips_at_most(backend: Backend) -> None:
         {"tags": ["nothing-bears-this"]},
         {"query": "python", "tags": ["nothing-bears-this"]},
     ):
-        receipt = (await call(backend, "search_traces", STRANGER, **asked)).receipt
+        receipt = (await call(app, "search_traces", STRANGER, **asked)).receipt
         assert receipt.round_trips <= 3, asked
         assert 0 == receipt.documents_written

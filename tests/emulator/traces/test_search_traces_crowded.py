@@ -15,14 +15,14 @@ from shared.traces.trust import Status, Tally
 from tests.support.traces import found
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
 WARNED = Tally(downvotes=9, down=450, alarm=450)
 
 
-async def plant(deps: Deps, name: str, text: str, tally: Tally) -> None:
+async def plant(ctx: Context, name: str, text: str, tally: Tally) -> None:
     now = utc_now()
     trace = Trace(
         trace_id=name,
@@ -32,18 +32,16 @@ async def plant(deps: Deps, name: str, text: str, tally: Tally) -> None:
         updated_at=now,
     )
     voted = replace(trace, tally=tally)
-    entry = await index_entry(voted, deps)
-    await deps.database.commit(Traces(deps.database).contributed(voted, entry))
+    entry = await index_entry(voted, ctx)
+    await ctx.database.commit(Traces(ctx.database).contributed(voted, entry))
 
 
 @pytest.mark.parametrize("tags", [[], ["python"]])
-async def test_what_is_flagged_crowds_nothing_out(
-    backend: Backend, deps: Deps, tags: list[str]
-) -> None:
+async def test_what_is_flagged_crowds_nothing_out(app: App, ctx: Context, tags: list[str]) -> None:
     assert Status.FLAGGED is WARNED.status
     for number in range(60):
-        await plant(deps, f"spam-{number}", "the tap drips and leaks", WARNED)
+        await plant(ctx, f"spam-{number}", "the tap drips and leaks", WARNED)
     for number in range(75):
-        await plant(deps, f"other-{number}", f"something else {number}", Tally())
-    await plant(deps, "good", "a tap leaks", Tally())
-    assert "good" == (await found(backend, query="the tap drips and leaks", tags=tags))[0]
+        await plant(ctx, f"other-{number}", f"something else {number}", Tally())
+    await plant(ctx, "good", "a tap leaks", Tally())
+    assert "good" == (await found(app, query="the tap drips and leaks", tags=tags))[0]

@@ -20,7 +20,7 @@ from tests.support.traces import DOWN, contribute, samples, stored, vote
 
 if TYPE_CHECKING:
     from shared.firestore.database import Database
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
 
@@ -42,9 +42,9 @@ TAGS: Final = ("food", "sea", "a.b", "..", "-", "0", "__x__", "x" * 60)
 class History:
     """What happens to the traces of one contributor, by chance."""
 
-    def __init__(self, backend: Backend, seed: int) -> None:
+    def __init__(self, app: App, seed: int) -> None:
         """Let it happen here."""
-        self.backend = backend
+        self.app = app
         self.chance = random.Random(seed)  # noqa: S311 - no secret
         self.made: list[str] = []
 
@@ -90,13 +90,13 @@ class History:
     async def vote(self) -> None:
         """Somebody votes, which the lists do not know of."""
         trace_id = self.chance.choice(self.made)
-        await call(self.backend, "vote_trace", "ben", trace_id=trace_id, **DOWN)
+        await call(self.app, "vote_trace", "ben", trace_id=trace_id, **DOWN)
 
     async def _change(self, name: str, **arguments: Any) -> None:
         await self._call(name, trace_id=self.chance.choice(self.made), **arguments)
 
     async def _call(self, name: str, **arguments: Any) -> dict[str, Any] | None:
-        answer = await call(self.backend, name, **arguments)
+        answer = await call(self.app, name, **arguments)
         assert answer.error is None or answer.error.code in {"NOT_FOUND", "CONFLICT"}
         return answer.result
 
@@ -116,57 +116,55 @@ class History:
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))]
 )
-async def test_after_any_history_the_lists_are_those_made_from_scratch(
-    backend: Backend, seed: int
-) -> None:
-    history = History(backend, seed)
+async def test_after_any_history_the_lists_are_those_made_from_scratch(app: App, seed: int) -> None:
+    history = History(app, seed)
     for _ in range(6):
         for _ in range(6):
             await history.event()
-        await assert_exact(backend)
+        await assert_exact(app)
 
 
-async def test_a_text_of_stop_words_is_none_of_the_documents(backend: Backend) -> None:
+async def test_a_text_of_stop_words_is_none_of_the_documents(app: App) -> None:
     texts: dict[str, Any] = {
         "title": "the",
         "context_text": "and",
         "solution_text": "of it",
         "tags": [],
     }
-    trace_id = await contribute(backend, **texts)
-    await assert_exact(backend)
-    await call_result(backend, "amend_trace", trace_id=trace_id, title="anchors")
-    await assert_exact(backend)
+    trace_id = await contribute(app, **texts)
+    await assert_exact(app)
+    await call_result(app, "amend_trace", trace_id=trace_id, title="anchors")
+    await assert_exact(app)
 
 
-async def test_only_the_commonest_words_of_a_long_text_are_indexed(backend: Backend) -> None:
+async def test_only_the_commonest_words_of_a_long_text_are_indexed(app: App) -> None:
     words = [f"w{number}" for number in range(MAX_TERMS + 300)]
-    trace_id = await contribute(backend, solution_text=" ".join([*words, "anchor anchor"]))
-    data = (await stored(backend, "traces"))[trace_id]
+    trace_id = await contribute(app, solution_text=" ".join([*words, "anchor anchor"]))
+    data = (await stored(app, "traces"))[trace_id]
     held = data["indexed"]["terms"]
     assert MAX_TERMS == len(held)
     assert 2 == held["anchor"]
     assert trace_mark(to_trace(trace_id, data)) == read_mark(data)
-    await call_result(backend, "withdraw_trace", trace_id=trace_id)
-    await assert_exact(backend)
+    await call_result(app, "withdraw_trace", trace_id=trace_id)
+    await assert_exact(app)
 
 
-async def test_a_trace_is_read_as_it_was_written(backend: Backend) -> None:
-    trace_id = await contribute(backend, 7)
-    read = await Traces(_database(backend)).get(trace_id)
+async def test_a_trace_is_read_as_it_was_written(app: App) -> None:
+    trace_id = await contribute(app, 7)
+    read = await Traces(_database(app)).get(trace_id)
     assert read
     assert samples()[7]["title"] == read.trace.writing.title
     assert tuple(samples()[7]["tags"]) == read.trace.writing.tags
-    assert await Traces(_database(backend)).get("missing") is None
-    assert await Traces(_database(backend)).revision(trace_id, 1) is None
+    assert await Traces(_database(app)).get("missing") is None
+    assert await Traces(_database(app)).revision(trace_id, 1) is None
 
 
-async def test_what_was_decided_on_an_old_reading_is_refused(backend: Backend) -> None:
-    trace_id = await contribute(backend)
-    database = _database(backend)
+async def test_what_was_decided_on_an_old_reading_is_refused(app: App) -> None:
+    trace_id = await contribute(app)
+    database = _database(app)
     read = await Traces(database).get(trace_id)
     assert read
-    await vote(backend, trace_id, "ben")
+    await vote(app, trace_id, "ben")
     for write in (
         Traces(database).tallied(read, read.trace.tally),
         Traces(database).changed(read, read.trace, None)[0],
@@ -175,31 +173,31 @@ async def test_what_was_decided_on_an_old_reading_is_refused(backend: Backend) -
             await database.commit([write])
 
 
-async def test_a_vote_that_came_in_meanwhile_is_not_written_over(backend: Backend) -> None:
-    trace_id = await contribute(backend)
-    database = _database(backend)
+async def test_a_vote_that_came_in_meanwhile_is_not_written_over(app: App) -> None:
+    trace_id = await contribute(app)
+    database = _database(app)
     before = await Traces(database).vote(trace_id, "ben")
     assert (None, None, 0) == (before.ballot, before.text, before.revision)
-    await vote(backend, trace_id, "ben")
+    await vote(app, trace_id, "ben")
     now = await Traces(database).vote(trace_id, "ben")
     assert now.ballot
     with pytest.raises(Stale):
-        await database.commit([Traces(database).cast(before, now.ballot, None, backend.clock())])
+        await database.commit([Traces(database).cast(before, now.ballot, None, app.clock())])
 
 
-async def test_a_record_that_a_newer_version_wrote_is_read(backend: Backend, deps: Deps) -> None:
+async def test_a_record_that_a_newer_version_wrote_is_read(app: App, ctx: Context) -> None:
     """After a rollback, documents hold fields that this version does not know."""
-    client = backend.connection.client
+    client = app.connection.client
     await client.document("contributors/ben").set({"up": 3, "down": 1, "since": "2027"})
-    record = await Traces(deps.database).record("ben")
+    record = await Traces(ctx.database).record("ben")
     assert (3, 1) == (record.up, record.down)
 
 
-async def test_a_record_that_holds_one_count_alone_is_read(backend: Backend, deps: Deps) -> None:
-    await backend.connection.client.document("contributors/ben").set({"down": 1})
-    record = await Traces(deps.database).record("ben")
+async def test_a_record_that_holds_one_count_alone_is_read(app: App, ctx: Context) -> None:
+    await app.connection.client.document("contributors/ben").set({"down": 1})
+    record = await Traces(ctx.database).record("ben")
     assert (0, 1) == (record.up, record.down)
 
 
-def _database(backend: Backend) -> Database:
-    return backend.deps(Caller.of("reader"), Meter()).database
+def _database(app: App) -> Database:
+    return app.context(Caller.of("reader"), Meter()).database

@@ -17,7 +17,7 @@ from shared.core.meter import Meter
 from shared.runtime.job import Busy, Report, run_job
 from shared.traces.trust import Tally
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedBackend, before
+from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import write
 from tests.support.stored_documents import ample, documents, nothing
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
 pytestmark = pytest.mark.anyio
 
@@ -47,42 +47,42 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-async def backend(settings: Settings, clock: SettableClock) -> AsyncIterator[Backend]:
-    opened = WatchedBackend(settings, clock=clock, embedder=WordEmbedder())
+async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
+    opened = WatchedApp(settings, clock=clock, embedder=WordEmbedder())
     yield opened
     await opened.aclose()
 
 
-async def voted(backend: Backend, chance: random.Random) -> list[str]:
+async def voted(app: App, chance: random.Random) -> list[str]:
     """Traces of two contributors, amended and voted on in every way."""
-    made = [await contribute(backend, number, PEOPLE[number % 2]) for number in range(4)]
+    made = [await contribute(app, number, PEOPLE[number % 2]) for number in range(4)]
     ways: list[dict[str, Any]] = [{"vote_type": "up"}, DOWN, SPAM, {"vote_type": "none"}]
     for _ in range(24):
         trace_id, user = chance.choice(made), chance.choice(PEOPLE)
-        await call(backend, "vote_trace", user, trace_id=trace_id, **chance.choice(ways))
+        await call(app, "vote_trace", user, trace_id=trace_id, **chance.choice(ways))
         if chance.random() < 0.2:
             text = f"Try number {chance.random()}."
             for owner in PEOPLE[:2]:
                 more: dict[str, Any] = {"trace_id": trace_id, "solution_text": text}
-                await call(backend, "amend_trace", owner, **more)
+                await call(app, "amend_trace", owner, **more)
     return made
 
 
-async def damage(backend: Backend, chance: random.Random) -> None:
+async def damage(app: App, chance: random.Random) -> None:
     """Sums become wrong in ways of all kinds."""
-    deps = of_job(backend)
-    for trace_id in sorted(await stored(backend, "traces")):
+    ctx = of_job(app)
+    for trace_id in sorted(await stored(app, "traces")):
         wrong = Tally(*(chance.randrange(300) for _ in range(5)))
         change = chance.choice([{"tally": asdict(wrong)}, {"tally": {"upvotes": 7}}, {}])
-        await write(deps, f"traces/{trace_id}", change)
+        await write(ctx, f"traces/{trace_id}", change)
     record: dict[str, Any] = {"up": chance.randrange(50)}
-    await write(deps, f"contributors/{chance.choice(PEOPLE[:2])}", record)
+    await write(ctx, f"contributors/{chance.choice(PEOPLE[:2])}", record)
 
 
-async def documents_written(backend: Backend) -> int:
+async def documents_written(app: App) -> int:
     """How many documents another run writes."""
     meter = Meter()
-    assert (await trust(backend.deps(Caller(), meter), ample())).failures == []
+    assert (await trust(app.context(Caller(), meter), ample())).failures == []
     return meter.documents_written
 
 
@@ -90,203 +90,198 @@ async def documents_written(backend: Backend) -> int:
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
 )
 async def test_wrong_sums_become_those_of_the_votes(
-    backend: Backend, clock: SettableClock, seed: int
+    app: App, clock: SettableClock, seed: int
 ) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
-    await voted(backend, chance)
-    await trust(of_job(backend), ample())
-    await damage(backend, chance)
+    await voted(app, chance)
+    await trust(of_job(app), ample())
+    await damage(app, chance)
     clock.now += EVERY
-    report = await trust(of_job(backend), ample())
+    report = await trust(of_job(app), ample())
     assert (True, [], 0) == (report.finished, report.failures, report.counts["busy"])
     assert report.counts["records"] <= 2
-    await assert_sums(backend)
+    await assert_sums(app)
     clock.now += EVERY
-    assert 1 == await documents_written(backend)  # that the round has ended
+    assert 1 == await documents_written(app)  # that the round has ended
 
 
-async def test_a_record_that_is_gone_is_written_again(backend: Backend) -> None:
-    trace_id = await contribute(backend, 0, "anna")
-    await votes(backend, trace_id, 3)
-    await backend.connection.client.document("contributors/anna").delete()
-    assert Report(Counter(records=1)) == await trust(of_job(backend), ample())
-    await assert_sums(backend)
+async def test_a_record_that_is_gone_is_written_again(app: App) -> None:
+    trace_id = await contribute(app, 0, "anna")
+    await votes(app, trace_id, 3)
+    await app.connection.client.document("contributors/anna").delete()
+    assert Report(Counter(records=1)) == await trust(of_job(app), ample())
+    await assert_sums(app)
 
 
 async def test_what_was_voted_on_since_is_looked_at_without_a_round(
-    backend: Backend, clock: SettableClock
+    app: App, clock: SettableClock
 ) -> None:
-    voted_on, other = [await contribute(backend, number, "anna") for number in range(2)]
-    await trust(of_job(backend), ample())
+    voted_on, other = [await contribute(app, number, "anna") for number in range(2)]
+    await trust(of_job(app), ample())
     clock.advance(days=1)
-    await vote(backend, voted_on, "ben")
+    await vote(app, voted_on, "ben")
     for trace_id in (voted_on, other):
-        await write(of_job(backend), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
-    assert Report(Counter(tallies=1)) == await trust(of_job(backend), ample())
-    sums = {
-        name: data["tally"]["upvotes"] for name, data in (await stored(backend, "traces")).items()
-    }
+        await write(of_job(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+    assert Report(Counter(tallies=1)) == await trust(of_job(app), ample())
+    sums = {name: data["tally"]["upvotes"] for name, data in (await stored(app, "traces")).items()}
     assert {voted_on: 1, other: 40} == sums
     clock.now += EVERY
-    assert Report(Counter(tallies=1)) == await trust(of_job(backend), ample())
-    await assert_sums(backend)
+    assert Report(Counter(tallies=1)) == await trust(of_job(app), ample())
+    await assert_sums(app)
 
 
 async def test_a_vote_that_is_written_late_is_not_overlooked(
-    backend: Backend, clock: SettableClock
+    app: App, clock: SettableClock
 ) -> None:
     """Its writer took the time before the run, and committed after it."""
-    trace_id = await contribute(backend, 0, "anna")
-    await trust(of_job(backend), ample())
+    trace_id = await contribute(app, 0, "anna")
+    await trust(of_job(app), ample())
     clock.advance(days=1)
-    await trust(of_job(backend), ample())
+    await trust(of_job(app), ample())
     clock.now -= LATE / 2
-    await vote(backend, trace_id, "ben")
-    await write(of_job(backend), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+    await vote(app, trace_id, "ben")
+    await write(of_job(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
     clock.now += LATE
-    assert Report(Counter(tallies=1)) == await trust(of_job(backend), ample())
+    assert Report(Counter(tallies=1)) == await trust(of_job(app), ample())
 
 
 async def test_a_run_with_nothing_to_do_costs_a_handful_of_reads(
-    backend: Backend, clock: SettableClock
+    app: App, clock: SettableClock
 ) -> None:
     for number in range(6):
-        await votes(backend, await contribute(backend, number, f"user{number}"), 3)
+        await votes(app, await contribute(app, number, f"user{number}"), 3)
     clock.advance(hours=1)
-    await trust(of_job(backend), ample())
+    await trust(of_job(app), ample())
     clock.advance(days=1)
-    await trust(of_job(backend), ample())
+    await trust(of_job(app), ample())
     for _ in range(2):
         clock.advance(days=1)
         meter = Meter()
-        deps = backend.deps(Caller(), meter)
-        assert (0, Report()) == (await waiting(deps), await trust(deps, ample()))
+        ctx = app.context(Caller(), meter)
+        assert (0, Report()) == (await waiting(ctx), await trust(ctx, ample()))
         assert (0, True) == (meter.documents_written, meter.documents_read <= MOST)
 
 
 async def test_a_vote_that_comes_before_a_correction_is_kept(
-    settings: Settings, backend: Backend, clock: SettableClock
+    settings: Settings, app: App, clock: SettableClock
 ) -> None:
-    trace_id = await contribute(backend, 0, "anna")
-    await votes(backend, trace_id, 2)
-    await trust(of_job(backend), ample())
+    trace_id = await contribute(app, 0, "anna")
+    await votes(app, trace_id, 2)
+    await trust(of_job(app), ample())
     wrong: dict[str, dict[str, Any]] = {
         f"traces/{trace_id}": {"tally": {"upvotes": 9}},
         "contributors/anna": {"up": 9},
     }
     for path, fields in wrong.items():
-        await write(of_job(backend), path, fields)
+        await write(of_job(app), path, fields)
         clock.now += EVERY
 
         async def someone(name: str = path.replace("/", " ")) -> None:
-            await vote(backend, trace_id, name)
+            await vote(app, trace_id, name)
 
-        raced = WatchedBackend(settings, before(1, someone), clock=clock, embedder=WordEmbedder())
+        raced = WatchedApp(settings, before(1, someone), clock=clock, embedder=WordEmbedder())
         assert 1 == (await trust(of_job(raced), ample())).counts["busy"]
         await raced.aclose()
         clock.now += EVERY
-        await trust(of_job(backend), ample())
-        await assert_sums(backend)
-    assert 4 == (await stored(backend, "traces"))[trace_id]["tally"]["upvotes"]
+        await trust(of_job(app), ample())
+        await assert_sums(app)
+    assert 4 == (await stored(app, "traces"))[trace_id]["tally"]["upvotes"]
 
 
-async def test_runs_among_many_votes_lose_none(backend: Backend, clock: SettableClock) -> None:
-    made = [await contribute(backend, number, "anna") for number in range(3)]
+async def test_runs_among_many_votes_lose_none(app: App, clock: SettableClock) -> None:
+    made = [await contribute(app, number, "anna") for number in range(3)]
     chance = random.Random(5)  # noqa: S311 - no secret
 
     async def run() -> None:
         for _ in range(6):
             clock.now += EVERY
-            await trust(of_job(backend), ample())
+            await trust(of_job(app), ample())
 
     async def people() -> None:
         for number in range(10):
             await asyncio.gather(
                 *(
-                    vote(backend, trace_id, f"voter{number}", **chance.choice([{}, DOWN]))
+                    vote(app, trace_id, f"voter{number}", **chance.choice([{}, DOWN]))
                     for trace_id in made
                 )
             )
             if number == 4:
-                await damage(backend, chance)
+                await damage(app, chance)
 
     await asyncio.gather(run(), people())
     clock.now += EVERY
-    await trust(of_job(backend), ample())
-    await assert_sums(backend)
-    heads = [data["tally"] for data in (await stored(backend, "traces")).values()]
+    await trust(of_job(app), ample())
+    await assert_sums(app)
+    heads = [data["tally"] for data in (await stored(app, "traces")).values()]
     assert [10] * 3 == [each["upvotes"] + each["downvotes"] for each in heads]
 
 
 async def test_a_trace_of_unreadable_votes_blocks_no_other(
-    backend: Backend,
+    app: App,
 ) -> None:
     broken, other, theirs = [
-        await contribute(backend, number, user)
-        for number, user in enumerate(("anna", "anna", "ben"))
+        await contribute(app, number, user) for number, user in enumerate(("anna", "anna", "ben"))
     ]
     for trace_id in (broken, other, theirs):
-        await vote(backend, trace_id, "carl")
-        await write(of_job(backend), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
-    await write(of_job(backend), f"traces/{broken}/votes/carl", {"vote": "sideways"})
-    record = (await stored(backend, "contributors"))["anna"]
-    report = await trust(of_job(backend), ample())
+        await vote(app, trace_id, "carl")
+        await write(of_job(app), f"traces/{trace_id}", {"tally": {"upvotes": 40}})
+    await write(of_job(app), f"traces/{broken}/votes/carl", {"vote": "sideways"})
+    record = (await stored(app, "contributors"))["anna"]
+    report = await trust(of_job(app), ample())
     assert [f"traces/{broken}"] == [failure.name for failure in report.failures]
     assert Counter(tallies=2) == report.counts
-    assert record == (await stored(backend, "contributors"))["anna"]
+    assert record == (await stored(app, "contributors"))["anna"]
 
 
-async def test_votes_on_what_was_erased_stay_in_the_record(
-    backend: Backend, clock: SettableClock
-) -> None:
-    gone, stays = [await contribute(backend, number, "anna") for number in range(2)]
-    await votes(backend, gone, 3, **DOWN)
-    await votes(backend, stays, 2)
-    await call_result(backend, "withdraw_trace", "anna", trace_id=gone)
+async def test_votes_on_what_was_erased_stay_in_the_record(app: App, clock: SettableClock) -> None:
+    gone, stays = [await contribute(app, number, "anna") for number in range(2)]
+    await votes(app, gone, 3, **DOWN)
+    await votes(app, stays, 2)
+    await call_result(app, "withdraw_trace", "anna", trace_id=gone)
     clock.advance(days=31)
-    while f"traces/{gone}" in await written(of_job(backend)):
-        await purge(of_job(backend), nothing())
+    while f"traces/{gone}" in await written(of_job(app)):
+        await purge(of_job(app), nothing())
     kept = {"up": 2, "down": 3, "erased_down": 3}
     for _ in range(2):  # while its votes are still there, and after
-        assert kept == (await stored(backend, "contributors"))["anna"]
-        assert Report() == await trust(of_job(backend), ample())
-        await purge(of_job(backend), ample())
+        assert kept == (await stored(app, "contributors"))["anna"]
+        assert Report() == await trust(of_job(app), ample())
+        await purge(of_job(app), ample())
         clock.now += EVERY
-    assert Report() == await trust(of_job(backend), ample())
+    assert Report() == await trust(of_job(app), ample())
 
 
 async def test_a_run_without_time_goes_from_contributor_to_contributor(
-    backend: Backend, clock: SettableClock
+    app: App, clock: SettableClock
 ) -> None:
     for number in range(3):
-        await votes(backend, await contribute(backend, number, PEOPLE[number]), 2)
-    await damage(backend, random.Random(3))  # noqa: S311 - no secret
-    finished = [(await trust(of_job(backend), nothing())).finished for _ in range(4)]
+        await votes(app, await contribute(app, number, PEOPLE[number]), 2)
+    await damage(app, random.Random(3))  # noqa: S311 - no secret
+    finished = [(await trust(of_job(app), nothing())).finished for _ in range(4)]
     assert [False, False, False, True] == finished
-    await assert_sums(backend)
+    await assert_sums(app)
     clock.advance(days=1)
-    assert 0 == await waiting(of_job(backend))
+    assert 0 == await waiting(of_job(app))
 
 
 async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
-    settings: Settings, backend: Backend, clock: SettableClock
+    settings: Settings, app: App, clock: SettableClock
 ) -> None:
     class DiedError(Exception):
         pass
 
     chance = random.Random(11)  # noqa: S311 - no secret
-    await voted(backend, chance)
+    await voted(app, chance)
 
     async def die(_commit: int, send: Any) -> list[Any]:
         await send()
         raise DiedError
 
     for _ in range(3):
-        await damage(backend, chance)
+        await damage(app, chance)
         clock.now += EVERY
         deaths = 0
         while True:
-            dying = WatchedBackend(settings, die, clock=clock, embedder=WordEmbedder())
+            dying = WatchedApp(settings, die, clock=clock, embedder=WordEmbedder())
             try:
                 await trust(of_job(dying), ample())
             except DiedError:
@@ -296,18 +291,16 @@ async def test_killed_after_any_commit_a_run_ends_in_the_same_state(
             finally:
                 await dying.aclose()
         assert deaths > 1
-        await assert_sums(backend)
+        await assert_sums(app)
 
 
-async def test_two_schedulers_at_once_run_one(backend: Backend) -> None:
-    outcomes = await asyncio.gather(run_job(JOB, backend), run_job(JOB, backend))
+async def test_two_schedulers_at_once_run_one(app: App) -> None:
+    outcomes = await asyncio.gather(run_job(JOB, app), run_job(JOB, app))
     assert {Report, Busy} == set(map(type, outcomes))
 
 
-async def test_without_traces_there_is_nothing_to_do(
-    backend: Backend, clock: SettableClock
-) -> None:
-    assert Report() == await trust(of_job(backend), ample())
+async def test_without_traces_there_is_nothing_to_do(app: App, clock: SettableClock) -> None:
+    assert Report() == await trust(of_job(app), ample())
     clock.advance(days=1)
-    assert (0, 0) == (await documents_written(backend), await waiting(of_job(backend)))
-    assert {"trust"} == set(await documents(of_job(backend), "meta"))
+    assert (0, 0) == (await documents_written(app), await waiting(of_job(app)))
+    assert {"trust"} == set(await documents(of_job(app), "meta"))

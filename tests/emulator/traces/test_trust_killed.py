@@ -13,7 +13,7 @@ import pytest
 
 from functions.jobs.trust.job import EVERY, trust
 from infra.build.discovery import ROOT
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.emulator.traces.test_trust_job import damage, voted
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
@@ -31,12 +31,12 @@ import asyncio, os, signal, sys
 from functions.jobs.trust.job import JOB
 from shared.runtime.job import run_job
 from shared.core.settings import Settings
-from tests.support.commit_hooks import WatchedBackend, after
+from tests.support.commit_hooks import WatchedApp, after
 
 async def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
-asyncio.run(run_job(JOB, WatchedBackend(Settings(), after(int(sys.argv[1]), die))))
+asyncio.run(run_job(JOB, WatchedApp(Settings(), after(int(sys.argv[1]), die))))
 """
 
 
@@ -44,16 +44,16 @@ async def test_a_process_that_is_killed_again_and_again_gets_it_done(
     settings: Settings, project: str
 ) -> None:
     day, chance = SettableClock(), random.Random(2)  # noqa: S311 - no secret
-    backend = Backend(settings, clock=day, embedder=WordEmbedder())
-    await voted(backend, chance)
-    await damage(backend, chance)
+    app = App(settings, clock=day, embedder=WordEmbedder())
+    await voted(app, chance)
+    await damage(app, chance)
     for commits in (2, 3, 4):  # the lease, a note, a sum
         assert -signal.SIGKILL == killed(project, commits)
     day.now += EVERY
-    report = await trust(of_job(backend), ample())
+    report = await trust(of_job(app), ample())
     assert (True, []) == (report.finished, report.failures)
-    await assert_sums(backend)
-    await backend.aclose()
+    await assert_sums(app)
+    await app.aclose()
 
 
 def killed(project: str, commits: int) -> int:

@@ -15,7 +15,7 @@ from tests.support.tool_calls import STRANGER, call, call_result, call_text
 from tests.support.traces import DOWN, SPAM, contribute, found, sample, stored, vote, votes
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
 pytestmark = pytest.mark.anyio
 
@@ -30,9 +30,9 @@ CHOICES: Final[tuple[dict[str, Any], ...]] = (
 class History:
     """What happens to some traces, by chance, and what must follow from it."""
 
-    def __init__(self, backend: Backend, seed: int) -> None:
+    def __init__(self, app: App, seed: int) -> None:
         """Let it happen here."""
-        self.backend = backend
+        self.app = app
         self.chance = random.Random(seed)  # noqa: S311 - no secret
         self.owners: dict[str, str] = {}
         self.votes: dict[tuple[str, str], dict[str, Any]] = {}
@@ -42,7 +42,7 @@ class History:
     async def begin(self) -> None:
         """Two people contribute two traces each."""
         for number, user in enumerate(("anna", "ben", "anna", "ben")):
-            self.owners[await contribute(self.backend, number, user)] = user
+            self.owners[await contribute(self.app, number, user)] = user
 
     async def event(self) -> None:
         """Something."""
@@ -55,7 +55,7 @@ class History:
     async def vote(self, trace_id: str) -> None:
         """Somebody votes."""
         user, how = self.chance.choice(PEOPLE), self.chance.choice(CHOICES)
-        answer = await call(self.backend, "vote_trace", user, trace_id=trace_id, **how)
+        answer = await call(self.app, "vote_trace", user, trace_id=trace_id, **how)
         if self.owners[trace_id] == user:
             assert answer.error
             assert "FORBIDDEN" == answer.error.code
@@ -79,7 +79,7 @@ class History:
     async def amend_tags(self, trace_id: str) -> None:
         """Its tags change, and no vote with them."""
         answer = await call_result(
-            self.backend,
+            self.app,
             "amend_trace",
             self.owners[trace_id],
             trace_id=trace_id,
@@ -91,7 +91,7 @@ class History:
         """It is withdrawn and put back."""
         for withdrawn in (True, False):
             await call_result(
-                self.backend,
+                self.app,
                 "withdraw_trace",
                 self.owners[trace_id],
                 trace_id=trace_id,
@@ -103,203 +103,197 @@ class History:
         for trace_id in self.owners:
             how = [self.votes.get((trace_id, user), {}) for user in PEOPLE]
             heads = Counter(each.get("vote_type", "none") for each in how)
-            read = await call_result(self.backend, "get_trace", STRANGER, trace_id=trace_id)
+            read = await call_result(self.app, "get_trace", STRANGER, trace_id=trace_id)
             assert (heads["up"], heads["down"]) == (read["upvotes"], read["downvotes"])
 
     async def _amend(self, trace_id: str, **new: str) -> None:
-        await call_result(
-            self.backend, "amend_trace", self.owners[trace_id], trace_id=trace_id, **new
-        )
+        await call_result(self.app, "amend_trace", self.owners[trace_id], trace_id=trace_id, **new)
 
 
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
 )
-async def test_after_any_history_the_sums_are_those_of_the_votes(
-    backend: Backend, seed: int
-) -> None:
-    history = History(backend, seed)
+async def test_after_any_history_the_sums_are_those_of_the_votes(app: App, seed: int) -> None:
+    history = History(app, seed)
     await history.begin()
     for _ in range(8):
         for _ in range(8):
             await history.event()
         await history.assert_told()
-        await assert_sums(backend)
+        await assert_sums(app)
 
 
-async def test_a_vote_weighs_what_its_voter_s_record_says(backend: Backend) -> None:
-    theirs = await contribute(backend, 1, "ben")
-    await votes(backend, theirs, 5)
-    await vote(backend, theirs, "voter0", **DOWN)
-    trace_id = await contribute(backend)
-    await vote(backend, trace_id, "ben")
-    await vote(backend, trace_id, "carl")
-    weights = {user: data["weight"] for user, data in (await ballots(backend, trace_id)).items()}
+async def test_a_vote_weighs_what_its_voter_s_record_says(app: App) -> None:
+    theirs = await contribute(app, 1, "ben")
+    await votes(app, theirs, 5)
+    await vote(app, theirs, "voter0", **DOWN)
+    trace_id = await contribute(app)
+    await vote(app, trace_id, "ben")
+    await vote(app, trace_id, "carl")
+    weights = {user: data["weight"] for user, data in (await ballots(app, trace_id)).items()}
     assert {"ben": Record(up=4, down=1).weight, "carl": Record().weight} == weights
 
 
-async def test_fifteen_who_vote_at_once_are_all_counted(backend: Backend) -> None:
-    trace_id = await contribute(backend)
+async def test_fifteen_who_vote_at_once_are_all_counted(app: App) -> None:
+    trace_id = await contribute(app)
     how = [({"vote_type": "up"}, DOWN, SPAM)[each % 3] for each in range(15)]
     answers = await asyncio.gather(
         *(
-            call(backend, "vote_trace", f"voter{number}", trace_id=trace_id, **each)
+            call(app, "vote_trace", f"voter{number}", trace_id=trace_id, **each)
             for number, each in enumerate(how)
         )
     )
     assert [None] * 15 == [answer.error for answer in answers]
-    read = await call_result(backend, "get_trace", STRANGER, trace_id=trace_id)
+    read = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
     assert (5, 10) == (read["upvotes"], read["downvotes"])
-    assert 15 == len(await ballots(backend, trace_id))
+    assert 15 == len(await ballots(app, trace_id))
     heads = [each.result["upvotes"] + each.result["downvotes"] for each in answers if each.result]
     assert list(range(1, 16)) == sorted(heads)
-    await assert_sums(backend)
+    await assert_sums(app)
 
 
-async def test_one_who_votes_many_times_at_once_has_one_vote(backend: Backend) -> None:
-    trace_id = await contribute(backend)
+async def test_one_who_votes_many_times_at_once_has_one_vote(app: App) -> None:
+    trace_id = await contribute(app)
     how = [({"vote_type": "up"}, DOWN, {"vote_type": "none"})[each % 3] for each in range(12)]
     answers = await asyncio.gather(
-        *(call(backend, "vote_trace", "ben", trace_id=trace_id, **each) for each in how)
+        *(call(app, "vote_trace", "ben", trace_id=trace_id, **each) for each in how)
     )
     assert [None] * 12 == [answer.error for answer in answers]
-    assert len(await ballots(backend, trace_id)) <= 1
-    await assert_sums(backend)
+    assert len(await ballots(app, trace_id)) <= 1
+    await assert_sums(app)
 
 
 async def test_votes_at_once_make_an_exact_record_of_a_contributor(
-    backend: Backend,
+    app: App,
 ) -> None:
-    made = [await contribute(backend, number, "anna") for number in range(4)]
+    made = [await contribute(app, number, "anna") for number in range(4)]
     await asyncio.gather(
         *(
-            vote(backend, trace_id, f"voter{number}", **({} if number % 2 else DOWN))
+            vote(app, trace_id, f"voter{number}", **({} if number % 2 else DOWN))
             for trace_id in made
             for number in range(6)
         )
     )
-    assert {"up": 12, "down": 12} == (await stored(backend, "contributors"))["anna"]
-    await assert_sums(backend)
+    assert {"up": 12, "down": 12} == (await stored(app, "contributors"))["anna"]
+    await assert_sums(app)
 
 
-async def test_votes_on_the_old_text_do_not_count_for_the_new_one(backend: Backend) -> None:
-    trace_id = await contribute(backend, 0, "anna")
-    await votes(backend, trace_id, 4)
+async def test_votes_on_the_old_text_do_not_count_for_the_new_one(app: App) -> None:
+    trace_id = await contribute(app, 0, "anna")
+    await votes(app, trace_id, 4)
     amended = await call_result(
-        backend, "amend_trace", "anna", trace_id=trace_id, solution_text="Do the opposite."
+        app, "amend_trace", "anna", trace_id=trace_id, solution_text="Do the opposite."
     )
     assert "pending" == amended["status"]
-    read = await call_result(backend, "get_trace", "voter0", trace_id=trace_id)
+    read = await call_result(app, "get_trace", "voter0", trace_id=trace_id)
     assert (0, 0, 0.0) == (read["upvotes"], read["downvotes"], read["trust"])
     assert "your_vote" not in read
-    again = await vote(backend, trace_id, "voter0")
+    again = await vote(app, trace_id, "voter0")
     assert (True, 1) == (again["changed"], again["upvotes"])
     assert "former" not in again
-    assert {"up": 4} == (await stored(backend, "contributors"))["anna"]
-    await assert_sums(backend)
+    assert {"up": 4} == (await stored(app, "contributors"))["anna"]
+    await assert_sums(app)
 
 
-async def test_a_vote_against_stays_however_often_the_text_is_changed(backend: Backend) -> None:
+async def test_a_vote_against_stays_however_often_the_text_is_changed(app: App) -> None:
     """A dot at a time, no warning is lost."""
-    trace_id = await contribute(backend, 0, "anna")
+    trace_id = await contribute(app, 0, "anna")
     for number, user in enumerate(("ben", "carl")):
-        await vote(backend, trace_id, user, **SPAM, feedback_text="It sells something.")
+        await vote(app, trace_id, user, **SPAM, feedback_text="It sells something.")
         dots = f"Buy this.{'.' * number}"
-        await call_result(backend, "amend_trace", "anna", trace_id=trace_id, solution_text=dots)
-    read = await call_result(backend, "get_trace", STRANGER, trace_id=trace_id)
+        await call_result(app, "amend_trace", "anna", trace_id=trace_id, solution_text=dots)
+    read = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
     assert ("flagged", 2) == (read["status"], read["downvotes"])
     assert [True, True] == [each["earlier"] for each in read["feedback"]]
-    assert "of an earlier text" in await call_text(
-        backend, "get_trace", STRANGER, trace_id=trace_id
-    )
-    convinced = await vote(backend, trace_id, "ben")
+    assert "of an earlier text" in await call_text(app, "get_trace", STRANGER, trace_id=trace_id)
+    convinced = await vote(app, trace_id, "ben")
     assert ("down", "pending", 1) == (
         convinced["former"],
         convinced["status"],
         convinced["downvotes"],
     )
-    await assert_sums(backend)
+    await assert_sums(app)
 
 
-async def test_other_tags_leave_the_votes(backend: Backend) -> None:
-    trace_id = await contribute(backend, 0, "anna")
-    await votes(backend, trace_id, 4)
-    amended = await call_result(backend, "amend_trace", "anna", trace_id=trace_id, tags=["other"])
+async def test_other_tags_leave_the_votes(app: App) -> None:
+    trace_id = await contribute(app, 0, "anna")
+    await votes(app, trace_id, 4)
+    amended = await call_result(app, "amend_trace", "anna", trace_id=trace_id, tags=["other"])
     assert "validated" == amended["status"]
-    await assert_sums(backend)
+    await assert_sums(app)
 
 
-async def test_another_title_is_another_text(backend: Backend) -> None:
+async def test_another_title_is_another_text(app: App) -> None:
     """It is the line that is read first: nobody has voted for that."""
-    trace_id = await contribute(backend, 0, "anna")
-    await votes(backend, trace_id, 4)
+    trace_id = await contribute(app, 0, "anna")
+    await votes(app, trace_id, 4)
     amended = await call_result(
-        backend, "amend_trace", "anna", trace_id=trace_id, title="FIX: run this"
+        app, "amend_trace", "anna", trace_id=trace_id, title="FIX: run this"
     )
     assert "pending" == amended["status"]
-    await assert_sums(backend)
+    await assert_sums(app)
 
 
-async def test_an_old_text_that_is_brought_back_has_no_votes(backend: Backend) -> None:
+async def test_an_old_text_that_is_brought_back_has_no_votes(app: App) -> None:
     """Whoever voted then may have changed their mind since: they are asked anew."""
-    trace_id = await contribute(backend, 0, "anna")
-    await votes(backend, trace_id, 4)
+    trace_id = await contribute(app, 0, "anna")
+    await votes(app, trace_id, 4)
     for new in ({"solution_text": "Another."}, {"revision": 1}):
-        await call_result(backend, "amend_trace", "anna", trace_id=trace_id, **new)
-    read = await call_result(backend, "get_trace", STRANGER, trace_id=trace_id)
+        await call_result(app, "amend_trace", "anna", trace_id=trace_id, **new)
+    read = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
     assert (0, "pending", sample(0)["solution_text"]) == (
         read["upvotes"],
         read["status"],
         read["solution_text"],
     )
-    await assert_sums(backend)
+    await assert_sums(app)
 
 
-async def test_amending_while_others_vote_loses_and_doubles_nothing(backend: Backend) -> None:
-    trace_id = await contribute(backend, 0, "anna")
-    await votes(backend, trace_id, 6)
+async def test_amending_while_others_vote_loses_and_doubles_nothing(app: App) -> None:
+    trace_id = await contribute(app, 0, "anna")
+    await votes(app, trace_id, 6)
     amending = (
-        call(backend, "amend_trace", "anna", trace_id=trace_id, solution_text=f"Try {number}.")
+        call(app, "amend_trace", "anna", trace_id=trace_id, solution_text=f"Try {number}.")
         for number in range(3)
     )
     voting = (
-        call(backend, "vote_trace", f"voter{number}", trace_id=trace_id, vote_type="up")
+        call(app, "vote_trace", f"voter{number}", trace_id=trace_id, vote_type="up")
         for number in range(12)
     )
     answers = await asyncio.gather(*voting, *amending)
     assert [None] * 15 == [answer.error for answer in answers]
-    assert 4 == (await call_result(backend, "get_trace", STRANGER, trace_id=trace_id))["revision"]
-    await assert_sums(backend)
+    assert 4 == (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["revision"]
+    await assert_sums(app)
 
 
-async def test_withdrawing_while_others_vote_ends_in_one_of_both(backend: Backend) -> None:
-    trace_id = await contribute(backend, 0, "anna")
+async def test_withdrawing_while_others_vote_ends_in_one_of_both(app: App) -> None:
+    trace_id = await contribute(app, 0, "anna")
     answers = await asyncio.gather(
         *(
-            call(backend, "vote_trace", f"voter{number}", trace_id=trace_id, vote_type="up")
+            call(app, "vote_trace", f"voter{number}", trace_id=trace_id, vote_type="up")
             for number in range(8)
         ),
-        call(backend, "withdraw_trace", "anna", trace_id=trace_id),
+        call(app, "withdraw_trace", "anna", trace_id=trace_id),
     )
     refusals = {answer.error.code for answer in answers if answer.error}
     assert refusals <= {"NOT_FOUND"}
-    assert [] == await found(backend, query=sample(0)["title"])
-    await call_result(backend, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
+    assert [] == await found(app, query=sample(0)["title"])
+    await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
     counted = sum(answer.error is None for answer in answers[:8])
-    read = await call_result(backend, "get_trace", STRANGER, trace_id=trace_id)
+    read = await call_result(app, "get_trace", STRANGER, trace_id=trace_id)
     assert counted == read["upvotes"]
-    await assert_sums(backend)
+    await assert_sums(app)
 
 
-async def test_a_vote_on_an_earlier_text_can_be_taken_back_and_renewed(backend: Backend) -> None:
+async def test_a_vote_on_an_earlier_text_can_be_taken_back_and_renewed(app: App) -> None:
     """Or a contributor keeps the credit of a text that is gone, and warnings grow old."""
-    trace_id = await contribute(backend, 0, "anna")
-    await vote(backend, trace_id, "ben")
-    await vote(backend, trace_id, "carl", **DOWN, feedback_text="It fails.")
-    await call_result(backend, "amend_trace", "anna", trace_id=trace_id, solution_text="Another.")
-    assert (await vote(backend, trace_id, "ben", vote_type="none"))["changed"]
-    assert {"up": 0, "down": 1} == (await stored(backend, "contributors"))["anna"]
-    await vote(backend, trace_id, "carl", **DOWN, feedback_text="It fails.")
-    [feedback] = (await call_result(backend, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
+    trace_id = await contribute(app, 0, "anna")
+    await vote(app, trace_id, "ben")
+    await vote(app, trace_id, "carl", **DOWN, feedback_text="It fails.")
+    await call_result(app, "amend_trace", "anna", trace_id=trace_id, solution_text="Another.")
+    assert (await vote(app, trace_id, "ben", vote_type="none"))["changed"]
+    assert {"up": 0, "down": 1} == (await stored(app, "contributors"))["anna"]
+    await vote(app, trace_id, "carl", **DOWN, feedback_text="It fails.")
+    [feedback] = (await call_result(app, "get_trace", STRANGER, trace_id=trace_id))["feedback"]
     assert not feedback["earlier"]
-    await assert_sums(backend)
+    await assert_sums(app)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.ai.embedding import Purpose
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.clock import SettableClock
 from tests.support.database_dump import everything, orphans
 from tests.support.fakes.embedder import WordEmbedder
@@ -53,53 +53,51 @@ class ErasingEmbedder(WordEmbedder):
 
 
 @pytest.fixture
-async def backend(settings: Settings) -> AsyncIterator[Backend]:
-    async with opened(settings, SettableClock()) as backend:
-        yield backend
+async def app(settings: Settings) -> AsyncIterator[App]:
+    async with opened(settings, SettableClock()) as app:
+        yield app
 
 
-async def test_what_is_half_erased_answers_nothing(backend: Backend) -> None:
-    document = (await bring(backend, "notes"))["document"]
-    assert await erasure_of(of_job(backend), "notes").begin()
+async def test_what_is_half_erased_answers_nothing(app: App) -> None:
+    document = (await bring(app, "notes"))["document"]
+    assert await erasure_of(of_job(app), "notes").begin()
     for scope in ("materials", "task"):
         wanted: Any = {"scope": scope, "task_id": "notes"}
-        never = await refused(backend, QUESTION, document=UNKNOWN, **wanted)
-        told = await refused(backend, QUESTION, document=document, **wanted)
+        never = await refused(app, QUESTION, document=UNKNOWN, **wanted)
+        told = await refused(app, QUESTION, document=document, **wanted)
         assert "NOT_FOUND" == told.code
         assert never == told
-    told = await refused(backend, QUESTION, scope="task", task_id="notes")
-    never = await refused(backend, QUESTION, scope="task", task_id="never")
+    told = await refused(app, QUESTION, scope="task", task_id="notes")
+    never = await refused(app, QUESTION, scope="task", task_id="never")
     assert never.message.replace("never", "notes") == told.message
 
 
 @pytest.mark.parametrize("text", [PAGES, BREAD])
-async def test_bringing_materials_to_a_half_erased_task_finishes_it(
-    backend: Backend, text: str
-) -> None:
-    old = await bring(backend, "notes", COMET)
-    await bring(backend, "notes")
-    deps = of_job(backend)
-    assert await erasure_of(deps, "notes").begin()
-    brought = await bring(backend, "notes", text)
+async def test_bringing_materials_to_a_half_erased_task_finishes_it(app: App, text: str) -> None:
+    old = await bring(app, "notes", COMET)
+    await bring(app, "notes")
+    ctx = of_job(app)
+    assert await erasure_of(ctx, "notes").begin()
+    brought = await bring(app, "notes", text)
     assert (False, len(text.split("\n\n"))) == (brought["known"], brought["considered"])
-    whole = await extracted(backend, QUESTION, scope="task", task_id="notes", top_k=20)
+    whole = await extracted(app, QUESTION, scope="task", task_id="notes", top_k=20)
     assert sorted(text.split("\n\n")) == sorted(whole["contexts"])
-    gone = await refused(backend, QUESTION, document=old["document"], task_id="notes")
+    gone = await refused(app, QUESTION, document=old["document"], task_id="notes")
     assert "NOT_FOUND" == gone.code
-    assert [] == orphans(await everything(deps.database.client))
-    assert 4 + len(text.split("\n\n")) == len(await stored(deps, "users/"))
+    assert [] == orphans(await everything(ctx.database.client))
+    assert 4 + len(text.split("\n\n")) == len(await stored(ctx, "users/"))
 
 
 async def test_bringing_materials_while_they_are_erased_leaves_nothing(
     settings: Settings,
 ) -> None:
     embedder = ErasingEmbedder(Purpose.DOCUMENT, settings)
-    backend = Backend(settings, embedder=embedder)
-    told = await refused(backend, QUESTION, materials=PAGES, task_id="notes")
+    app = App(settings, embedder=embedder)
+    told = await refused(app, QUESTION, materials=PAGES, task_id="notes")
     assert (True, "CONFLICT") == (embedder.done, told.code)
-    assert {} == await stored(of_job(backend), "users/")
-    assert MAST == (await bring(backend, "notes"))["contexts"][0]
-    await backend.aclose()
+    assert {} == await stored(of_job(app), "users/")
+    assert MAST == (await bring(app, "notes"))["contexts"][0]
+    await app.aclose()
 
 
 @pytest.mark.parametrize("wanted", ["document", "materials", "task"])
@@ -108,15 +106,15 @@ async def test_asking_while_a_task_is_erased_is_whole_or_not_found(
 ) -> None:
     embedder = ErasingEmbedder(Purpose.QUERY, settings)
     embedder.done = True
-    backend = Backend(settings, embedder=embedder)
-    document = (await bring(backend, "notes"))["document"]
+    app = App(settings, embedder=embedder)
+    document = (await bring(app, "notes"))["document"]
     embedder.done = False
     named = {"document": document, "materials": PAGES, "scope": "task"}
     field = "scope" if wanted == "task" else wanted
     arguments = {field: named[field], "task_id": "notes", "top_k": 20}
-    answer = await extract(backend, "What happened to the mast?", **arguments)
+    answer = await extract(app, "What happened to the mast?", **arguments)
     assert embedder.done
-    await backend.aclose()
+    await app.aclose()
     if answer.error:
         assert answer.error.code in {"NOT_FOUND", "CONFLICT"}
     else:
@@ -128,30 +126,28 @@ async def test_the_answer_of_a_task_erased_meanwhile_is_not_kept(
     settings: Settings,
 ) -> None:
     embedder = ErasingEmbedder(Purpose.QUERY, settings)
-    backend = Backend(settings, embedder=embedder)
-    await extract(backend, QUESTION, materials=PAGES, task_id="notes", idempotency_key="one")
+    app = App(settings, embedder=embedder)
+    await extract(app, QUESTION, materials=PAGES, task_id="notes", idempotency_key="one")
     assert embedder.done
-    left = await stored(of_job(backend), "users/")
-    await backend.aclose()
+    left = await stored(of_job(app), "users/")
+    await app.aclose()
     assert {} == left
 
 
 @pytest.mark.parametrize("commits", [1, 2, 3])
-async def test_an_overtaken_eraser_deletes_nothing_brought_since(
-    backend: Backend, commits: int
-) -> None:
-    await bring(backend, "notes", idempotency_key="one")
-    deps = of_job(backend)
-    erasure = erasure_of(deps, "notes")
+async def test_an_overtaken_eraser_deletes_nothing_brought_since(app: App, commits: int) -> None:
+    await bring(app, "notes", idempotency_key="one")
+    ctx = of_job(app)
+    erasure = erasure_of(ctx, "notes")
     assert await erasure.begin()
     pages = aiter(erasure.pages())
     for _ in range(commits):
         await anext(pages)
-    brought = await bring(backend, "notes", idempotency_key="two")
+    brought = await bring(app, "notes", idempotency_key="two")
     assert not brought["known"]
-    whole = await stored(deps, "users/")
+    whole = await stored(ctx, "users/")
     assert [] == [deleted async for deleted in pages if deleted.total()]
-    assert whole == await stored(deps, "users/")
+    assert whole == await stored(ctx, "users/")
 
 
 class OvertakenEmbedder(WordEmbedder):
@@ -167,11 +163,11 @@ class OvertakenEmbedder(WordEmbedder):
         self.batches += purpose is Purpose.DOCUMENT
         if self.batches == 3 and purpose is Purpose.DOCUMENT:
             async with opened(self._settings, SettableClock()) as other:
-                deps = of_job(other)
-                stood = deps.database.collection(f"{task_of(deps, 'notes').path}/passages")
-                while await deps.database.count(stood.select([])) < 2 * 32:
+                ctx = of_job(other)
+                stood = ctx.database.collection(f"{task_of(ctx, 'notes').path}/passages")
+                while await ctx.database.count(stood.select([])) < 2 * 32:
                     pass
-                await erase(deps, "notes")
+                await erase(ctx, "notes")
                 other.embedder.down = True  # type: ignore[attr-defined]
                 told = await refused(other, QUESTION, materials=self._text, task_id="notes")
                 assert "UNAVAILABLE" == told.code
@@ -183,10 +179,10 @@ async def test_what_is_erased_and_brought_anew_is_never_half_visible(
 ) -> None:
     text = "\n\n".join(f"Passage {number} is like no other." for number in range(3 * 32))
     embedder = OvertakenEmbedder(settings, text)
-    backend = Backend(settings, embedder=embedder)
-    await extract(backend, QUESTION, materials=text, task_id="notes")
+    app = App(settings, embedder=embedder)
+    await extract(app, QUESTION, materials=text, task_id="notes")
     assert 3 == embedder.batches
-    answer = await extract(backend, "passage 3", scope="task", task_id="notes", top_k=20)
-    passages = [path for path in await stored(of_job(backend)) if "/passages/" in path]
-    await backend.aclose()
+    answer = await extract(app, "passage 3", scope="task", task_id="notes", top_k=20)
+    passages = [path for path in await stored(of_job(app)) if "/passages/" in path]
+    await app.aclose()
     assert (answer.result is None) or 3 * 32 == len(passages)

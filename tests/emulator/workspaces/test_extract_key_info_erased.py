@@ -17,7 +17,7 @@ from shared.runtime.job import Report, run_job
 from shared.workspaces.erasure import MaterialErasure
 from shared.workspaces.model import id_of
 from shared.workspaces.repository import Materials
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedBackend, after, before, plainly
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after, before, plainly
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER, extracted
 from tests.support.stored_materials import (
@@ -33,10 +33,10 @@ from tests.support.stored_materials import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
     from tests.support.commit_hooks import Around, Results, Send
 
-    Open = Callable[..., WatchedBackend]
+    Open = Callable[..., WatchedApp]
     Whole = tuple[dict[str, Any], dict[str, dict[str, Any]]]
 
 pytestmark = pytest.mark.anyio
@@ -60,15 +60,15 @@ class Died(Exception):
 @pytest.fixture
 async def opened(project: str) -> AsyncIterator[Open]:
     """Opens processes, each number on a database of its own."""
-    backends: list[Backend] = []
+    backends: list[App] = []
 
     def open_one(
         number: int, around: Around = plainly, *, down: bool = False, short: bool = False
-    ) -> WatchedBackend:
+    ) -> WatchedApp:
         settings = Settings(google_cloud_project=f"{project}-{number}", **(SHORT if short else {}))
-        backend = WatchedBackend(settings, around, embedder=DOWN if down else WordEmbedder())
-        backends.append(backend)
-        return backend
+        app = WatchedApp(settings, around, embedder=DOWN if down else WordEmbedder())
+        backends.append(app)
+        return app
 
     yield open_one
     for each in backends:
@@ -79,16 +79,16 @@ async def die() -> None:
     raise Died
 
 
-async def erase(backend: Backend, task: str = "default") -> None:
+async def erase(app: App, task: str = "default") -> None:
     """Erase a task of the reader's, as the command does."""
-    database = backend.deps(READER, Meter()).database
+    database = app.context(READER, Meter()).database
     erasure = MaterialErasure(database, Materials(database, str(READER.user_id), task))
     if await erasure.begin():
         async for _ in erasure.pages():
             pass
 
 
-async def erase_and_begin(other: Backend, broken: Backend) -> None:
+async def erase_and_begin(other: App, broken: App) -> None:
     """Erase the task, and bring the same materials where that cannot be finished."""
     await erase(other)
     assert await code(broken, materials=TEXT) == "UNAVAILABLE"
@@ -101,19 +101,19 @@ async def whole(opened: Open) -> Whole:
     return await extracted(calm, QUERY, materials=TEXT), await contents(calm)
 
 
-async def assert_whole_or_gone(backend: Backend, whole: Whole) -> None:
+async def assert_whole_or_gone(app: App, whole: Whole) -> None:
     """Either all of the text is there and is found, or nothing is; and it can be brought again."""
     answer, everything = whole
-    there = backend.settings.google_cloud_project
-    found = await contents(backend)
+    there = app.settings.google_cloud_project
+    found = await contents(app)
     erasing = found.get("default", {}).get("erasing")
     if not erasing and found.get(f"default/documents/{ID}", {}).get("status") == "ready":
         assert (there, {}) == (there, difference(everything, found))
     else:
-        await assert_nothing_found(backend, TEXT)
-    result = await extracted(backend, QUERY, materials=TEXT)
+        await assert_nothing_found(app, TEXT)
+    result = await extracted(app, QUERY, materials=TEXT)
     assert (there, answer | {"known": result["known"]}) == (there, result)
-    assert (there, {}) == (there, difference(everything, await contents(backend)))
+    assert (there, {}) == (there, difference(everything, await contents(app)))
 
 
 @SOME_OR_ALL
@@ -286,21 +286,21 @@ async def test_what_is_half_erased_is_not_found_and_can_be_purged(
     opened: Open, whole: Whole, then: str
 ) -> None:
     for commits in range(1, 20):
-        backend, dying = opened(commits), opened(commits, after(commits, die))
-        await extracted(backend, QUERY, materials=TEXT)
+        app, dying = opened(commits), opened(commits, after(commits, die))
+        await extracted(app, QUERY, materials=TEXT)
         with suppress(Died):
             await erase(dying)
         if dying.commits < commits:
             break
-        await assert_nothing_found(backend, TEXT)
+        await assert_nothing_found(app, TEXT)
         if then == "purge":
-            await run_job(PURGE, backend)
-            assert (commits, {}) == (commits, await contents(backend))
-        await assert_whole_or_gone(backend, whole)
+            await run_job(PURGE, app)
+            assert (commits, {}) == (commits, await contents(app))
+        await assert_whole_or_gone(app, whole)
     assert commits > 4
 
 
-async def die_while_erasing(dying: Backend) -> None:
+async def die_while_erasing(dying: App) -> None:
     with suppress(Died):
         await erase(dying)
 
@@ -369,7 +369,7 @@ async def test_who_erases_what_somebody_is_writing_comes_to_an_end(
     assert commits > 4
 
 
-async def code(backend: Backend, **arguments: Any) -> str | None:
+async def code(app: App, **arguments: Any) -> str | None:
     """The code of the error that is answered, if it is one."""
-    answer = await asked(backend, **arguments)
+    answer = await asked(app, **arguments)
     return answer.error.code if answer.error else None

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from shared.ai.openai_embedding import OpenAIEmbedder
 from shared.ai.retrying import ATTEMPTS_IN_TIME
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.workspaces.model import Status, id_of
 from tests.support.fakes.openai import CUT_CONNECTION, HANG, MODEL, FakeOpenAI, Reply, refusal
 from tests.support.materials import READER, extracted, refused
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from tests.support.monotonic_clock import Monotonic
 
-    Open = Callable[..., Backend]
+    Open = Callable[..., App]
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +58,7 @@ def fake() -> Iterator[FakeOpenAI]:
 
 
 @pytest.fixture
-async def backend(fake: FakeOpenAI, project: str) -> AsyncIterator[Backend]:
+async def app(fake: FakeOpenAI, project: str) -> AsyncIterator[App]:
     """Embeds with a model whose time limits only a hang reaches."""
     embedder = OpenAIEmbedder(
         base_url=fake.base_url,
@@ -66,7 +66,7 @@ async def backend(fake: FakeOpenAI, project: str) -> AsyncIterator[Backend]:
         dimension=DIMENSION,
         time_limit=ATTEMPT * ATTEMPTS_IN_TIME,
     )
-    opened = Backend(settings_with(fake, project), embedder=embedder)
+    opened = App(settings_with(fake, project), embedder=embedder)
     yield opened
     await opened.aclose()
     await embedder.aclose()
@@ -75,10 +75,10 @@ async def backend(fake: FakeOpenAI, project: str) -> AsyncIterator[Backend]:
 @pytest.fixture
 async def more(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
     """Opens further processes on the same database, with other settings."""
-    backends: list[Backend] = []
+    backends: list[App] = []
 
-    def opened(**fields: Any) -> Backend:
-        backends.append(Backend(settings_with(fake, project, **fields)))
+    def opened(**fields: Any) -> App:
+        backends.append(App(settings_with(fake, project, **fields)))
         return backends[-1]
 
     yield opened
@@ -87,23 +87,23 @@ async def more(fake: FakeOpenAI, project: str) -> AsyncIterator[Open]:
 
 
 @pytest.fixture
-async def calm(fake: FakeOpenAI, project: str) -> AsyncIterator[Backend]:
+async def calm(fake: FakeOpenAI, project: str) -> AsyncIterator[App]:
     """Where nothing goes wrong."""
-    opened = Backend(settings_with(fake, f"{project}-calm"))
+    opened = App(settings_with(fake, f"{project}-calm"))
     yield opened
     await opened.aclose()
 
 
 @pytest.mark.usefixtures("sleepless")
 async def test_a_model_that_is_busy_for_a_moment_is_asked_again(
-    calm: Backend, fake: FakeOpenAI, more: Open
+    calm: App, fake: FakeOpenAI, more: Open
 ) -> None:
-    backend = more()
+    app = more()
     fake.script.extend([WELL, refusal(429, retry_after="0"), refusal(503), CUT_CONNECTION])
-    result = await extracted(backend, QUERY, materials=TEXT)
+    result = await extracted(app, QUERY, materials=TEXT)
     assert [FIRST, 8, 8, 8, 8, 1] == fake.sizes
     assert result == await extracted(calm, QUERY, materials=TEXT)
-    assert await contents(calm) == await contents(backend)
+    assert await contents(calm) == await contents(app)
 
 
 @pytest.mark.usefixtures("sleepless")
@@ -111,113 +111,109 @@ async def test_a_model_that_is_busy_for_a_moment_is_asked_again(
     "reply", [refusal(429, retry_after="600"), refusal(429), refusal(500), CUT_CONNECTION, HANG]
 )
 async def test_a_model_that_stays_down_is_an_outage_for_a_call(
-    backend: Backend, fake: FakeOpenAI, reply: Reply, monotonic: Monotonic
+    app: App, fake: FakeOpenAI, reply: Reply, monotonic: Monotonic
 ) -> None:
     fake.script.append(WELL)
     fake.usual = reply
     fake.on_hang = partial(monotonic.turn_soon, ATTEMPT)
-    error = (await asked(backend, seconds=1_000, materials=TEXT)).error
+    error = (await asked(app, seconds=1_000, materials=TEXT)).error
     assert_says_to_call_again(error)
-    await assert_nothing_found(backend, TEXT)
-    stored = await with_vectors(backend)
+    await assert_nothing_found(app, TEXT)
+    stored = await with_vectors(app)
     assert {paragraph(number) for number in range(FIRST)} == stored
     fake.usual, before = WELL, len(embedded(fake))
-    result = await extracted(backend, QUERY, materials=TEXT)
+    result = await extracted(app, QUERY, materials=TEXT)
     assert (PARAGRAPHS, paragraph(31)) == (result["considered"], result["contexts"][0])
     assert [paragraph(number) for number in range(FIRST, PARAGRAPHS)] == embedded(fake)[before:]
 
 
 async def test_what_came_despite_an_outage_is_stored_as_without_one(
-    backend: Backend, calm: Backend, fake: FakeOpenAI
+    app: App, calm: App, fake: FakeOpenAI
 ) -> None:
     fake.script.extend([WELL, refusal(429, retry_after="600")])
-    assert (await asked(backend, materials=TEXT)).error
-    result = await extracted(backend, QUERY, materials=TEXT)
+    assert (await asked(app, materials=TEXT)).error
+    result = await extracted(app, QUERY, materials=TEXT)
     assert await extracted(calm, QUERY, materials=TEXT) == result
-    assert await contents(calm) == await contents(backend)
+    assert await contents(calm) == await contents(app)
 
 
-async def test_a_model_that_asks_for_patience_is_waited_for(
-    backend: Backend, fake: FakeOpenAI
-) -> None:
+async def test_a_model_that_asks_for_patience_is_waited_for(app: App, fake: FakeOpenAI) -> None:
     fake.usual = refusal(429, retry_after="600")
-    error = await refused(backend, QUERY, materials=TEXT)
+    error = await refused(app, QUERY, materials=TEXT)
     assert 600 == error.retry_after
     assert_says_to_call_again(error)
 
 
 async def test_a_passage_the_model_refuses_is_named_by_where_it_stands(
-    backend: Backend, fake: FakeOpenAI
+    app: App, fake: FakeOpenAI
 ) -> None:
     fake.refuses = paragraph(35)
-    error = await refused(backend, QUERY, materials=TEXT)
+    error = await refused(app, QUERY, materials=TEXT)
     start = TEXT.index(fake.refuses)
     told = f"characters {start} to {start + len(fake.refuses)}"
     assert "VALIDATION_ERROR" == error.code
     assert told in error.details["materials"]
     assert told in error.message
-    await assert_nothing_found(backend, TEXT)
+    await assert_nothing_found(app, TEXT)
     fake.refuses = ""
-    result = await extracted(backend, QUERY, materials=TEXT)
+    result = await extracted(app, QUERY, materials=TEXT)
     assert paragraph(31) == result["contexts"][0]
 
 
 async def test_a_question_without_a_vector_is_answered_by_words_alone(
-    backend: Backend, fake: FakeOpenAI
+    app: App, fake: FakeOpenAI
 ) -> None:
-    first = await extracted(backend, QUERY, materials=TEXT)
+    first = await extracted(app, QUERY, materials=TEXT)
     fake.usual = refusal(429, retry_after="600")
     for where in ({"materials": TEXT}, {"document": first["document"]}, {"scope": "task"}):
-        result = await extracted(backend, "In which room is thing 12?", **where)
+        result = await extracted(app, "In which room is thing 12?", **where)
         assert paragraph(12) == result["contexts"][0]
         assert "ranked by their words alone" in result["message"]
         assert "ready" == result["status"]
 
 
-async def test_new_materials_without_a_query_vector_go_by_words(
-    backend: Backend, fake: FakeOpenAI
-) -> None:
+async def test_new_materials_without_a_query_vector_go_by_words(app: App, fake: FakeOpenAI) -> None:
     fake.script.extend([WELL, WELL])
     fake.usual = refusal(429, retry_after="600")
-    result = await extracted(backend, QUERY, materials=TEXT)
+    result = await extracted(app, QUERY, materials=TEXT)
     assert paragraph(31) == result["contexts"][0]
     assert "ranked by their words alone" in result["message"]
 
 
 async def test_a_call_out_of_time_as_the_model_hangs_says_to_repeat_it(
-    backend: Backend, fake: FakeOpenAI, monotonic: Monotonic
+    app: App, fake: FakeOpenAI, monotonic: Monotonic
 ) -> None:
     fake.script.append(WELL)
     fake.usual = HANG
     fake.on_hang = partial(monotonic.turn_soon, 20)
-    answer = await asked(backend, seconds=20, materials=TEXT)
+    answer = await asked(app, seconds=20, materials=TEXT)
     assert_says_to_call_again(answer.error)
-    await assert_nothing_found(backend, TEXT)
+    await assert_nothing_found(app, TEXT)
     fake.usual, before = WELL, len(embedded(fake))
-    stored = await with_vectors(backend)  # a write that was under way may follow
-    await extracted(backend, QUERY, materials=TEXT)
+    stored = await with_vectors(app)  # a write that was under way may follow
+    await extracted(app, QUERY, materials=TEXT)
     assert not stored & set(embedded(fake)[before:])
-    assert set(TEXT.split("\n\n")) == await with_vectors(backend)
+    assert set(TEXT.split("\n\n")) == await with_vectors(app)
 
 
 async def test_asking_again_goes_on_where_a_slow_model_ended(
-    backend: Backend, fake: FakeOpenAI, monotonic: Monotonic
+    app: App, fake: FakeOpenAI, monotonic: Monotonic
 ) -> None:
     def slow(vectors: list[dict[str, Any]]) -> list[dict[str, Any]]:
         monotonic.turn(ATTEMPT / 2)
         return vectors
 
     fake.usual = Reply(altered=slow)
-    result = (await asked(backend, seconds=100, materials=LONG)).result
+    result = (await asked(app, seconds=100, materials=LONG)).result
     assert result
     assert ("pending", [], False) == (result["status"], result["contexts"], result["known"])
     assert result["ask_again_after"] > 0
-    stored = await with_vectors(backend)
+    stored = await with_vectors(app)
     assert set(embedded(fake)) == stored
     assert 0 < len(stored) < 10 * FIRST
-    assert "NOT_FOUND" == (await refused(backend, QUERY, scope="task")).code
+    assert "NOT_FOUND" == (await refused(app, QUERY, scope="task")).code
     before = len(embedded(fake))
-    again = await asked(backend, seconds=100, document=result["document"])
+    again = await asked(app, seconds=100, document=result["document"])
     assert again.result
     assert ("pending", True) == (again.result["status"], again.result["known"])
     assert 0 == again.receipt.price
@@ -225,7 +221,7 @@ async def test_asking_again_goes_on_where_a_slow_model_ended(
     assert anew
     assert LONG.split("\n\n")[: -len(anew) - 1 : -1] == anew
     fake.usual = WELL
-    ready = await extracted(backend, QUERY, document=result["document"])
+    ready = await extracted(app, QUERY, document=result["document"])
     assert ("ready", paragraph(31)) == (ready["status"], ready["contexts"][0])
     assert sorted(LONG.split("\n\n")) == sorted(embedded(fake))
 
@@ -233,48 +229,48 @@ async def test_asking_again_goes_on_where_a_slow_model_ended(
 @pytest.mark.usefixtures("sleepless")
 async def test_asking_again_during_an_outage_keeps_what_waits(
     fake: FakeOpenAI,
-    backend: Backend,
+    app: App,
     more: Open,
 ) -> None:
     hasty = more(extract_materials_characters=500)
     await extracted(hasty, QUERY, materials=TEXT)
     fake.usual = refusal(500)
-    assert_says_to_call_again((await asked(backend, seconds=1_000, document=ID)).error)
+    assert_says_to_call_again((await asked(app, seconds=1_000, document=ID)).error)
     fake.usual = WELL
-    ready = await extracted(backend, QUERY, document=ID)
+    ready = await extracted(app, QUERY, document=ID)
     assert ("ready", True) == (ready["status"], ready["known"])
 
 
 async def test_materials_brought_twice_at_once_are_stored_once(
-    backend: Backend, calm: Backend, more: Open
+    app: App, calm: App, more: Open
 ) -> None:
     expected = await extracted(calm, QUERY, materials=TEXT)
     other = more()
     answers = await asyncio.gather(
-        *(extracted(each, QUERY, materials=TEXT) for each in (backend, other, backend, other))
+        *(extracted(each, QUERY, materials=TEXT) for each in (app, other, app, other))
     )
     assert [expected] * 4 == [each | {"known": False} for each in answers]
-    assert await contents(calm) == await contents(backend)
+    assert await contents(calm) == await contents(app)
 
 
 async def test_a_call_sent_twice_at_once_is_answered_by_one_of_the_two(
-    backend: Backend, calm: Backend, more: Open
+    app: App, calm: App, more: Open
 ) -> None:
     expected = await extracted(calm, QUERY, materials=TEXT)
     other = more()
     told: dict[str, Any] = {"materials": TEXT, "idempotency_key": "k"}
-    answers = await asyncio.gather(*(asked(each, **told) for each in (backend, other) * 2))
+    answers = await asyncio.gather(*(asked(each, **told) for each in (app, other) * 2))
     assert [expected] * 4 == [answer.result for answer in answers]
     assert 1 == sum(not answer.receipt.replayed for answer in answers)
-    assert await contents(calm) == await contents(backend)
+    assert await contents(calm) == await contents(app)
 
 
 async def test_materials_at_once_with_the_same_passages_share_them(
-    backend: Backend, fake: FakeOpenAI
+    app: App, fake: FakeOpenAI
 ) -> None:
     other = f"{pages(20)}\n\nAn end of its own."
-    await asyncio.gather(*(extracted(backend, QUERY, materials=each) for each in (TEXT, other)))
-    stored = await contents(backend)
+    await asyncio.gather(*(extracted(app, QUERY, materials=each) for each in (TEXT, other)))
+    stored = await contents(app)
     passages = [name for name in stored if "/passages/" in name]
     assert PARAGRAPHS + 1 == len(passages)
     both = {f"document:{id_of(TEXT)}", f"document:{id_of(other)}"}
@@ -283,7 +279,7 @@ async def test_materials_at_once_with_the_same_passages_share_them(
         stored[f"default/documents/{id_of(each)}"]["status"] for each in (TEXT, other)
     }
     before = len(embedded(fake))
-    found = await extracted(backend, QUERY, scope="task")
+    found = await extracted(app, QUERY, scope="task")
     assert PARAGRAPHS + 1 == found["considered"]
     assert before == len(embedded(fake))
 

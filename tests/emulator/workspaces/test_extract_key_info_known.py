@@ -17,7 +17,7 @@ from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.invocation import call
 from shared.text.terms import ANALYSIS
 from tests.support.fakes.embedder import WordEmbedder
@@ -74,60 +74,58 @@ def embedder() -> Counting:
 
 
 @pytest.fixture
-async def opened(project: str, embedder: Counting) -> AsyncIterator[Callable[..., Backend]]:
+async def opened(project: str, embedder: Counting) -> AsyncIterator[Callable[..., App]]:
     """Makes backends of other settings over one database."""
-    backends: list[Backend] = []
+    backends: list[App] = []
 
-    def make(**settings: Any) -> Backend:
+    def make(**settings: Any) -> App:
         chosen = Settings(google_cloud_project=project, **settings)
-        backends.append(Backend(chosen, embedder=embedder))
+        backends.append(App(chosen, embedder=embedder))
         return backends[-1]
 
     yield make
-    for backend in backends:
-        await backend.aclose()
+    for app in backends:
+        await app.aclose()
 
 
-async def stored(backend: Backend, name: str, task: str = "default") -> dict[str, dict[str, Any]]:
+async def stored(app: App, name: str, task: str = "default") -> dict[str, dict[str, Any]]:
     """What stands in a collection of the reader's task."""
-    deps = backend.deps(Caller(), Meter())
-    return await documents(deps, f"users/reader/rag_tasks/{task}/{name}")
+    ctx = app.context(Caller(), Meter())
+    return await documents(ctx, f"users/reader/rag_tasks/{task}/{name}")
 
 
-async def test_the_same_materials_again_embed_only_the_query(
-    backend: Backend, embedder: Counting
-) -> None:
-    await extracted(backend, "rye", materials=PAGES)
-    answer = await extract(backend, "comet", materials=PAGES)
+async def test_the_same_materials_again_embed_only_the_query(app: App, embedder: Counting) -> None:
+    await extracted(app, "rye", materials=PAGES)
+    answer = await extract(app, "comet", materials=PAGES)
     assert (4, ["rye", "comet"]) == (len(embedder.passages), embedder.queries)
     assert 0 == answer.receipt.documents_written
 
 
-async def test_the_same_question_again_embeds_nothing(backend: Backend, embedder: Counting) -> None:
+async def test_the_same_question_again_embeds_nothing(app: App, embedder: Counting) -> None:
     for _ in range(2):
-        await extracted(backend, "rye", materials=PAGES)
+        await extracted(app, "rye", materials=PAGES)
     assert (4, ["rye"]) == (len(embedder.passages), embedder.queries)
 
 
 async def test_what_two_materials_share_is_embedded_and_stored_once(
-    backend: Backend, embedder: Counting
+    app: App, embedder: Counting
 ) -> None:
-    await extracted(backend, "rye", materials=f"{MAST}\n\n{BREAD}\n\n{BREAD}")
+    await extracted(app, "rye", materials=f"{MAST}\n\n{BREAD}\n\n{BREAD}")
     spaced = BREAD.replace(" ", "\n")
-    await extracted(backend, "rye", materials=f"{COMET}\n\n{spaced}\n\n{BRIDGE}")
+    await extracted(app, "rye", materials=f"{COMET}\n\n{spaced}\n\n{BRIDGE}")
     expected = sorted((MAST, BREAD, COMET, BRIDGE))
     assert expected == sorted(embedder.passages)
-    passages = await stored(backend, "passages")
+    passages = await stored(app, "passages")
     assert expected == sorted(each["text"] for each in passages.values())
-    assert 2 == len(await stored(backend, "documents"))
+    assert 2 == len(await stored(app, "documents"))
 
 
 async def test_the_order_of_known_passages_in_new_materials_is_theirs(
-    backend: Backend, embedder: Counting
+    app: App, embedder: Counting
 ) -> None:
-    await extracted(backend, "rye", materials=PAGES)
+    await extracted(app, "rye", materials=PAGES)
     back = "\n\n".join(PAGES.split("\n\n")[::-1])
-    result = await extracted(backend, "What does rye bread need?", materials=back)
+    result = await extracted(app, "What does rye bread need?", materials=back)
     assert (False, BREAD, 3, 4) == (
         result["known"],
         result["contexts"][0],
@@ -136,19 +134,17 @@ async def test_the_order_of_known_passages_in_new_materials_is_theirs(
     )
 
 
-async def test_another_task_shares_nothing(backend: Backend, embedder: Counting) -> None:
-    await extracted(backend, "rye", materials=PAGES, task_id="one")
-    await extracted(backend, "rye", materials=PAGES, task_id="two")
+async def test_another_task_shares_nothing(app: App, embedder: Counting) -> None:
+    await extracted(app, "rye", materials=PAGES, task_id="one")
+    await extracted(app, "rye", materials=PAGES, task_id="two")
     assert 8 == len(embedder.passages)
-    assert 4 == len(await stored(backend, "passages", "one"))
-    assert 4 == len(await stored(backend, "passages", "two"))
+    assert 4 == len(await stored(app, "passages", "one"))
+    assert 4 == len(await stored(app, "passages", "two"))
 
 
-async def test_passages_are_embedded_thirty_two_at_a_time(
-    backend: Backend, embedder: Counting
-) -> None:
+async def test_passages_are_embedded_thirty_two_at_a_time(app: App, embedder: Counting) -> None:
     text = "\n\n".join(f"Line {number}." for number in range(70))
-    await extracted(backend, "line", materials=text)
+    await extracted(app, "line", materials=text)
     assert (70, 32) == (len(embedder.passages), embedder.largest)
 
 
@@ -163,34 +159,34 @@ SHARED = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8)
 )
 @given(st.lists(SHARED, min_size=1, max_size=4))
 async def test_no_passage_of_a_task_is_ever_embedded_or_stored_twice(
-    backend: Backend, embedder: Counting, brought: list[list[str]]
+    app: App, embedder: Counting, brought: list[list[str]]
 ) -> None:
     task, before = uuid.uuid4().hex, len(embedder.passages)
     for letters in brought:
         text = "\n\n".join(f"passage {letter}" for letter in letters)
-        await extracted(backend, "passage", materials=text, task_id=task)
+        await extracted(app, "passage", materials=text, task_id=task)
     different = {letter for letters in brought for letter in letters}
     assert len(different) == len(embedder.passages) - before
-    assert len(different) == len(await stored(backend, "passages", task))
+    assert len(different) == len(await stored(app, "passages", task))
     texts = {"\n\n".join(letters) for letters in brought}
-    assert len(texts) == len(await stored(backend, "documents", task))
+    assert len(texts) == len(await stored(app, "documents", task))
 
 
 LONG = "\n\n".join(f"Line {number} of a long log." for number in range(100))
 
 
-async def in_a_hurry(backend: Backend, seconds: float, **arguments: Any) -> CallAnswer:
+async def in_a_hurry(app: App, seconds: float, **arguments: Any) -> CallAnswer:
     """A call that nobody waits for any longer than this."""
     request = request_of(TOOL, READER, arguments)
     late = request.model_copy(update={"deadline": time.time() + seconds})
-    return await call(TOOL, late, backend)
+    return await call(TOOL, late, app)
 
 
 async def test_materials_beyond_the_limit_are_taken_in_by_a_job(
-    opened: Callable[..., Backend], embedder: Counting
+    opened: Callable[..., App], embedder: Counting
 ) -> None:
-    backend = opened(extract_materials_characters=1_000)
-    result = await extracted(backend, "line 7", materials=LONG)
+    app = opened(extract_materials_characters=1_000)
+    result = await extracted(app, "line 7", materials=LONG)
     assert ("pending", [], [], False) == (
         result["status"],
         result["contexts"],
@@ -198,11 +194,11 @@ async def test_materials_beyond_the_limit_are_taken_in_by_a_job(
         result["known"],
     )
     assert 0 < result["ask_again_after"] <= 600
-    assert result["document"] in str(await stored(backend, "documents"))
+    assert result["document"] in str(await stored(app, "documents"))
     assert ([], True) == (embedder.passages, "document" in result["message"])
-    report = await ingest_materials(backend.deps(Caller(), Meter()), ample())
+    report = await ingest_materials(app.context(Caller(), Meter()), ample())
     assert (True, 100) == (report.finished, len(embedder.passages))
-    ready = await extracted(backend, "line 7", document=result["document"])
+    ready = await extracted(app, "line 7", document=result["document"])
     assert ("ready", "Line 7 of a long log.", True, 100) == (
         ready["status"],
         ready["contexts"][0],
@@ -210,16 +206,16 @@ async def test_materials_beyond_the_limit_are_taken_in_by_a_job(
         ready["considered"],
     )
     assert "ask_again_after" not in ready
-    assert ready == await extracted(backend, "line 7", materials=LONG)
+    assert ready == await extracted(app, "line 7", materials=LONG)
     assert 100 == len(embedder.passages)
 
 
 async def test_what_the_job_took_in_answers_as_what_a_call_took_in(
-    opened: Callable[..., Backend],
+    opened: Callable[..., App],
 ) -> None:
     small, large = opened(extract_materials_characters=1_000), opened()
     await extracted(small, "line 7", materials=LONG, task_id="job")
-    await ingest_materials(small.deps(Caller(), Meter()), ample())
+    await ingest_materials(small.context(Caller(), Meter()), ample())
     by_job = await extracted(small, "line 7", materials=LONG, task_id="job")
     by_call = await extracted(large, "line 7", materials=LONG, task_id="call")
     assert by_call["passages"] == by_job["passages"]
@@ -227,18 +223,18 @@ async def test_what_the_job_took_in_answers_as_what_a_call_took_in(
 
 
 async def test_a_text_as_long_as_the_limit_is_answered_at_once(
-    opened: Callable[..., Backend],
+    opened: Callable[..., App],
 ) -> None:
     for most, status in ((len(LONG), "ready"), (len(LONG) - 1, "pending")):
-        backend = opened(extract_materials_characters=most)
-        result = await extracted(backend, "line", materials=LONG, task_id=status)
+        app = opened(extract_materials_characters=most)
+        result = await extracted(app, "line", materials=LONG, task_id=status)
         assert status == result["status"]
 
 
-async def test_the_handle_works_before_the_job_has_run(opened: Callable[..., Backend]) -> None:
-    backend = opened(extract_materials_characters=1_000)
-    document = (await extracted(backend, "line 7", materials=LONG))["document"]
-    result = await extracted(backend, "line 7", document=document)
+async def test_the_handle_works_before_the_job_has_run(opened: Callable[..., App]) -> None:
+    app = opened(extract_materials_characters=1_000)
+    document = (await extracted(app, "line 7", materials=LONG))["document"]
+    result = await extracted(app, "line 7", document=document)
     assert result["status"] in ("ready", "pending")
     if result["status"] == "ready":
         assert "Line 7 of a long log." == result["contexts"][0]
@@ -246,15 +242,15 @@ async def test_the_handle_works_before_the_job_has_run(opened: Callable[..., Bac
         assert result["ask_again_after"] > 0
 
 
-async def test_what_is_pending_is_not_found_by_the_task(opened: Callable[..., Backend]) -> None:
-    backend = opened(extract_materials_characters=1_000)
-    await extracted(backend, "line", materials=LONG)
-    nothing = await extract(backend, "line", scope="task")
+async def test_what_is_pending_is_not_found_by_the_task(opened: Callable[..., App]) -> None:
+    app = opened(extract_materials_characters=1_000)
+    await extracted(app, "line", materials=LONG)
+    nothing = await extract(app, "line", scope="task")
     assert nothing.error is not None
     assert "NOT_FOUND" == nothing.error.code
     shared = "Line 7 of a long log.\n\nA short text."
-    await extracted(backend, "line", materials=shared)
-    result = await extracted(backend, "Line 8 of a long log", scope="task")
+    await extracted(app, "line", materials=shared)
+    result = await extracted(app, "Line 8 of a long log", scope="task")
     assert (2, {"Line 7 of a long log.", "A short text."}) == (
         result["considered"],
         set(result["contexts"]),
@@ -262,46 +258,42 @@ async def test_what_is_pending_is_not_found_by_the_task(opened: Callable[..., Ba
 
 
 async def test_asking_the_task_with_what_is_pending_says_that_it_waits(
-    opened: Callable[..., Backend],
+    opened: Callable[..., App],
 ) -> None:
-    backend = opened(extract_materials_characters=1_000)
-    await extracted(backend, "bread", materials=BREAD)
-    result = await extracted(backend, "line", materials=LONG, scope="task")
+    app = opened(extract_materials_characters=1_000)
+    await extracted(app, "bread", materials=BREAD)
+    result = await extracted(app, "line", materials=LONG, scope="task")
     assert ("pending", []) == (result["status"], result["contexts"])
 
 
-async def test_a_call_that_has_no_time_says_so_or_is_pending(
-    backend: Backend, embedder: Counting
-) -> None:
+async def test_a_call_that_has_no_time_says_so_or_is_pending(app: App, embedder: Counting) -> None:
     """And whoever asks again has their answer; only what was on its way is embedded again."""
     text = "\n\n".join(f"Passage {number} of very many." for number in range(2_000))
-    answer = await in_a_hurry(backend, 0.8, query="passage 7", materials=text)
+    answer = await in_a_hurry(app, 0.8, query="passage 7", materials=text)
     if answer.error:
         assert "UNAVAILABLE" == answer.error.code
-        again = await extracted(backend, "passage 7 of very many", materials=text)
+        again = await extracted(app, "passage 7 of very many", materials=text)
     else:
         assert answer.result is not None
         assert "pending" == answer.result["status"]
-        again = await extracted(
-            backend, "passage 7 of very many", document=answer.result["document"]
-        )
+        again = await extracted(app, "passage 7 of very many", document=answer.result["document"])
     assert ("ready", "Passage 7 of very many.") == (again["status"], again["contexts"][0])
     assert 2_000 == len(set(embedder.passages))
     assert len(embedder.passages) <= 2_000 + 2 * 32
 
 
-async def test_the_receipt_tells_the_time_of_embedding_and_of_words(backend: Backend) -> None:
-    first = (await extract(backend, "comet", materials=PAGES)).receipt
+async def test_the_receipt_tells_the_time_of_embedding_and_of_words(app: App) -> None:
+    first = (await extract(app, "comet", materials=PAGES)).receipt
     assert first.embedding_ms is not None
     assert first.bm25_ms is not None
     assert 0 <= first.embedding_ms + first.bm25_ms <= first.milliseconds + 1
-    again = (await extract(backend, "comet", materials=PAGES)).receipt
+    again = (await extract(app, "comet", materials=PAGES)).receipt
     assert (None, True) == (again.embedding_ms, again.bm25_ms is not None)
     assert 0 == again.documents_written
 
 
-async def test_the_notes_of_a_call_are_sizes_scores_and_hashes(backend: Backend) -> None:
-    answer = await extract(backend, "comet's tail", materials=PAGES, task_id="stars")
+async def test_the_notes_of_a_call_are_sizes_scores_and_hashes(app: App) -> None:
+    answer = await extract(app, "comet's tail", materials=PAGES, task_id="stars")
     assert answer.result is not None
     notes = answer.receipt.notes
     assert ("stars", 4, answer.result["document"]) == (
@@ -315,11 +307,11 @@ async def test_the_notes_of_a_call_are_sizes_scores_and_hashes(backend: Backend)
 
 
 async def test_what_passages_are_made_with_is_stored_with_them(
-    opened: Callable[..., Backend], embedder: Counting
+    opened: Callable[..., App], embedder: Counting
 ) -> None:
-    backend = opened()
-    await extracted(backend, "bread", materials=PAGES)
-    client = backend.deps(READER, Meter()).database.client
+    app = opened()
+    await extracted(app, "bread", materials=PAGES)
+    client = app.context(READER, Meter()).database.client
     task = client.collection("users/reader/rag_tasks").document("default")
     [document] = [each async for each in task.collection("documents").stream()]
     made = {"model": embedder.model, "dimension": embedder.dimension, "analysis": ANALYSIS}
@@ -329,25 +321,25 @@ async def test_what_passages_are_made_with_is_stored_with_them(
 
 
 async def test_a_text_that_is_cut_anew_leaves_no_former_parts(
-    opened: Callable[..., Backend],
+    opened: Callable[..., App],
 ) -> None:
     text = "A boat has a mast. " * 40
     for characters in (1500, 200, 1500):
-        backend = opened(extract_passage_characters=characters)
-        await extracted(backend, "mast", materials=text)
-    client = backend.deps(READER, Meter()).database.client
+        app = opened(extract_passage_characters=characters)
+        await extracted(app, "mast", materials=text)
+    client = app.context(READER, Meter()).database.client
     parts = client.collection("users/reader/rag_tasks/default/parts")
     assert 2 == len([each async for each in parts.stream()])
 
 
-async def test_a_task_says_what_of_it_still_waits(opened: Callable[..., Backend]) -> None:
-    backend = opened(extract_materials_characters=100)
-    await extracted(backend, "bread", materials=PAGES)
-    told = await refused(backend, "bread", scope="task")
+async def test_a_task_says_what_of_it_still_waits(opened: Callable[..., App]) -> None:
+    app = opened(extract_materials_characters=100)
+    await extracted(app, "bread", materials=PAGES)
+    told = await refused(app, "bread", scope="task")
     assert ("NOT_FOUND", True) == (
         told.code,
         "1 of its materials are still being taken" in told.message,
     )
-    await extracted(backend, "comet", materials=COMET)
-    found = await extracted(backend, "bread", scope="task")
+    await extracted(app, "comet", materials=COMET)
+    found = await extracted(app, "bread", scope="task")
     assert (1, True) == (found["considered"], "still being taken in" in found["message"])

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.workspaces.model import id_of
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedBackend, after
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import extracted
 from tests.support.stored_materials import (
@@ -58,24 +58,24 @@ async def going_away(proxy: TcpProxy, how: str, monotonic: Monotonic) -> None:
         monotonic.turn_soon(PATIENCE)
 
 
-def connected(backend: Backend, proxy: TcpProxy) -> Backend:
+def connected(app: App, proxy: TcpProxy) -> App:
     """Connect to the database through the proxy."""
     with emulator_at(proxy.host):
-        assert backend.connection.client
-    return backend
+        assert app.connection.client
+    return app
 
 
 async def test_a_missing_database_is_an_outage_and_costs_no_embedding(
     proxy: TcpProxy, project: str
 ) -> None:
     await proxy.refuse()
-    backend = connected(Backend(settings_of(project, 0), embedder=Unused()), proxy)
+    app = connected(App(settings_of(project, 0), embedder=Unused()), proxy)
     ways: list[dict[str, Any]] = [{"materials": TEXT}, {"document": "0" * 32}, {"scope": "task"}]
-    answers = await asyncio.gather(*(asked(backend, seconds=PATIENCE, **each) for each in ways))
+    answers = await asyncio.gather(*(asked(app, seconds=PATIENCE, **each) for each in ways))
     for answer in answers:
         assert_says_to_call_again(answer.error)
         assert 0 == answer.receipt.documents_written
-    await backend.aclose()
+    await app.aclose()
 
 
 @SOME_OR_ALL
@@ -83,7 +83,7 @@ async def test_a_missing_database_is_an_outage_and_costs_no_embedding(
 async def test_a_database_lost_after_any_commit_is_an_outage(
     project: str, how: str, step: int, monotonic: Monotonic
 ) -> None:
-    calm = WatchedBackend(settings_of(project, -1), embedder=WordEmbedder())
+    calm = WatchedApp(settings_of(project, -1), embedder=WordEmbedder())
     expected = await extracted(calm, QUERY, materials=TEXT)
     whole = await contents(calm)
     await calm.aclose()
@@ -92,13 +92,13 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
         settings = settings_of(project, commits)
         async with emulator_proxy() as proxy:
             fails = partial(going_away, proxy, how, monotonic)
-            backend = WatchedBackend(settings, after(commits, fails), embedder=WordEmbedder())
-            answer = await asked(connected(backend, proxy), seconds=PATIENCE, materials=TEXT)
-            assert backend.commits >= commits
+            app = WatchedApp(settings, after(commits, fails), embedder=WordEmbedder())
+            answer = await asked(connected(app, proxy), seconds=PATIENCE, materials=TEXT)
+            assert app.commits >= commits
             assert_says_to_call_again(answer.error)
             await proxy.mend()
-            await backend.aclose()
-        well = Backend(settings, embedder=WordEmbedder())
+            await app.aclose()
+        well = App(settings, embedder=WordEmbedder())
         found = await contents(well)
         # A commit that was under way may have landed since.
         if found.get(f"default/documents/{id_of(TEXT)}", {}).get("status") == "ready":
@@ -119,12 +119,12 @@ async def test_a_call_out_of_time_waits_for_no_database_that_hangs(
     proxy: TcpProxy, project: str, monotonic: Monotonic
 ) -> None:
     hangs = partial(going_away, proxy, "hang", monotonic)
-    backend = WatchedBackend(settings_of(project, 0), after(3, hangs), embedder=HangingAfterOne())
-    answer = await asked(connected(backend, proxy), seconds=PATIENCE, materials=TEXT)
-    assert backend.commits >= 3
+    app = WatchedApp(settings_of(project, 0), after(3, hangs), embedder=HangingAfterOne())
+    answer = await asked(connected(app, proxy), seconds=PATIENCE, materials=TEXT)
+    assert app.commits >= 3
     assert_says_to_call_again(answer.error)
     await proxy.mend()
-    await backend.aclose()
+    await app.aclose()
 
 
 async def test_connections_that_break_for_a_moment_are_not_noticed(
@@ -134,12 +134,12 @@ async def test_connections_that_break_for_a_moment_are_not_noticed(
         await proxy.refuse()
         await proxy.mend()
 
-    watched = WatchedBackend(settings_of(project, 0), after(3, blink), embedder=WordEmbedder())
-    backend = connected(watched, proxy)
-    result = await extracted(backend, QUERY, materials=TEXT)
+    watched = WatchedApp(settings_of(project, 0), after(3, blink), embedder=WordEmbedder())
+    app = connected(watched, proxy)
+    result = await extracted(app, QUERY, materials=TEXT)
     assert "ready" == result["status"]
-    assert result | {"known": True} == await extracted(backend, QUERY, document=result["document"])
-    await backend.aclose()
+    assert result | {"known": True} == await extracted(app, QUERY, document=result["document"])
+    await app.aclose()
 
 
 class HangingAfterOne(WordEmbedder):

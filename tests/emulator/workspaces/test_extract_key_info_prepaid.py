@@ -17,7 +17,7 @@ from shared.core.settings import Settings
 from shared.runtime.job import run_job
 from shared.workspaces.model import id_of
 from shared.workspaces.repository import Materials
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedBackend, after, answer_lost, plainly
+from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, after, answer_lost, plainly
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER
 from tests.support.stored_materials import asked, contents, pages
@@ -25,10 +25,10 @@ from tests.support.stored_materials import asked, contents, pages
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
     from tests.support.commit_hooks import Around
 
-    Open = Callable[..., WatchedBackend]
+    Open = Callable[..., WatchedApp]
 
 pytestmark = pytest.mark.anyio
 
@@ -51,15 +51,13 @@ async def die() -> None:
 @pytest.fixture
 async def opened(project: str) -> AsyncIterator[Open]:
     """Opens processes, each number on a database of its own."""
-    backends: list[WatchedBackend] = []
+    backends: list[WatchedApp] = []
 
-    def open_one(
-        number: int = 0, around: Around = plainly, *, down: bool = False
-    ) -> WatchedBackend:
+    def open_one(number: int = 0, around: Around = plainly, *, down: bool = False) -> WatchedApp:
         settings = Settings(google_cloud_project=f"{project}-{number}", **SHORT)
         embedder = WordEmbedder()
         embedder.down = down
-        backends.append(WatchedBackend(settings, around, embedder=embedder))
+        backends.append(WatchedApp(settings, around, embedder=embedder))
         return backends[-1]
 
     yield open_one
@@ -67,60 +65,60 @@ async def opened(project: str) -> AsyncIterator[Open]:
         await each.aclose()
 
 
-async def paid(backend: Backend, **arguments: Any) -> tuple[str, int | None]:
+async def paid(app: App, **arguments: Any) -> tuple[str, int | None]:
     """What a call came to, and what it cost."""
-    answer = await asked(backend, **arguments)
+    answer = await asked(app, **arguments)
     if answer.error:
         return answer.error.code, FREE
     assert answer.result
     return answer.result["status"], answer.receipt.price
 
 
-async def bring_and_ask(backend: Backend) -> None:
+async def bring_and_ask(app: App) -> None:
     """Bring the materials, and have them answered."""
-    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT)
-    assert ("ready", FREE) == await paid(backend, document=ID)
+    assert ("pending", ITS_PRICE) == await paid(app, materials=TEXT)
+    assert ("ready", FREE) == await paid(app, document=ID)
 
 
-async def ask_and_note(backend: Backend, answers: list[tuple[str, int | None]]) -> None:
+async def ask_and_note(app: App, answers: list[tuple[str, int | None]]) -> None:
     """Ask of the materials, and note what it came to."""
-    answers.append(await paid(backend, document=ID))
+    answers.append(await paid(app, document=ID))
 
 
 async def test_materials_that_are_answered_at_once_cost_each_time(opened: Open) -> None:
-    backend = opened()
+    app = opened()
     text = pages(5)
-    assert ("ready", ITS_PRICE) == await paid(backend, materials=text)
-    assert ("ready", ITS_PRICE) == await paid(backend, materials=text)
-    assert ("ready", ITS_PRICE) == await paid(backend, document=id_of(text))
+    assert ("ready", ITS_PRICE) == await paid(app, materials=text)
+    assert ("ready", ITS_PRICE) == await paid(app, materials=text)
+    assert ("ready", ITS_PRICE) == await paid(app, document=id_of(text))
 
 
 @pytest.mark.parametrize("where", [{"document": ID}, {"materials": TEXT}])
 async def test_of_what_was_pending_the_first_answer_is_paid_for(
     opened: Open, where: dict[str, str]
 ) -> None:
-    backend = opened()
-    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT)
-    await run_job(INGEST_MATERIALS, backend)
-    assert ("ready", FREE) == await paid(backend, **where)
-    assert ("ready", ITS_PRICE) == await paid(backend, **where)
+    app = opened()
+    assert ("pending", ITS_PRICE) == await paid(app, materials=TEXT)
+    await run_job(INGEST_MATERIALS, app)
+    assert ("ready", FREE) == await paid(app, **where)
+    assert ("ready", ITS_PRICE) == await paid(app, **where)
 
 
 async def test_asking_again_costs_nothing_and_may_bring_the_answer(opened: Open) -> None:
-    backend = opened()
-    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT)
+    app = opened()
+    assert ("pending", ITS_PRICE) == await paid(app, materials=TEXT)
     assert ("UNAVAILABLE", FREE) == await paid(opened(down=True), document=ID)
-    assert ("ready", FREE) == await paid(backend, document=ID)
-    assert ("ready", ITS_PRICE) == await paid(backend, document=ID)
+    assert ("ready", FREE) == await paid(app, document=ID)
+    assert ("ready", ITS_PRICE) == await paid(app, document=ID)
 
 
 async def test_what_was_paid_for_is_answered_free_once_for_all_who_ask(
     opened: Open,
 ) -> None:
-    backend = opened()
-    await paid(backend, materials=TEXT)
-    await run_job(INGEST_MATERIALS, backend)
-    answers = await asyncio.gather(*(paid(each, document=ID) for each in (backend, opened()) * 3))
+    app = opened()
+    await paid(app, materials=TEXT)
+    await run_job(INGEST_MATERIALS, app)
+    answers = await asyncio.gather(*(paid(each, document=ID) for each in (app, opened()) * 3))
     assert [("ready", FREE)] == [each for each in answers if each != ("ready", ITS_PRICE)]
 
 
@@ -186,53 +184,51 @@ async def test_a_commit_sent_again_for_a_lost_answer_changes_nothing(
     costs = [await paid(calm, materials=TEXT), await paid(calm, document=ID)]
     whole = await contents(calm)
     for commits in range(1, 20, step):
-        backend = opened(commits, answer_lost(commits))
-        told = [await paid(backend, materials=TEXT), await paid(backend, document=ID)]
+        app = opened(commits, answer_lost(commits))
+        told = [await paid(app, materials=TEXT), await paid(app, document=ID)]
         assert (commits, costs) == (commits, told)
-        assert whole == await contents(backend)
-        if backend.commits < commits:
+        assert whole == await contents(app)
+        if app.commits < commits:
             break
     assert commits > 6
 
 
 async def test_one_payment_buys_one_text(opened: Open) -> None:
     """The gateway lets a call with the key of a paid one through without money."""
-    backend = opened()
-    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT, idempotency_key="k")
+    app = opened()
+    assert ("pending", ITS_PRICE) == await paid(app, materials=TEXT, idempotency_key="k")
     for arguments in ({"materials": pages(first=100)}, {"document": ID}):
-        told = await paid(backend, idempotency_key="k", **arguments)
+        told = await paid(app, idempotency_key="k", **arguments)
         assert ("CONFLICT", FREE) == told
-    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT, idempotency_key="k")
+    assert ("pending", ITS_PRICE) == await paid(app, materials=TEXT, idempotency_key="k")
 
 
 async def test_of_many_texts_at_once_with_one_key_one_is_paid_for(opened: Open) -> None:
-    backend = opened()
+    app = opened()
     texts = [pages(first=100 * number) for number in range(4)]
-    told = await asyncio.gather(
-        *(paid(backend, materials=text, idempotency_key="k") for text in texts)
-    )
+    told = await asyncio.gather(*(paid(app, materials=text, idempotency_key="k") for text in texts))
     assert [("pending", ITS_PRICE)] == [each for each in told if each[0] == "pending"]
-    stored = await contents(backend)
+    stored = await contents(app)
     left = [name for name, fields in stored.items() if fields.get("prepaid")]
     assert 1 == len(left)
 
 
 async def test_one_call_at_a_time_embeds_what_waits(opened: Open) -> None:
-    backend = opened()
-    await paid(backend, materials=TEXT)
-    told = await asyncio.gather(*(paid(backend, document=ID) for _ in range(5)))
+    app = opened()
+    await paid(app, materials=TEXT)
+    told = await asyncio.gather(*(paid(app, document=ID) for _ in range(5)))
     embedded = {("ready", FREE), ("pending", FREE), ("ready", ITS_PRICE)}
     assert embedded.issuperset(told)
     assert 1 == told.count(("ready", FREE))
 
 
 async def test_what_a_job_gave_up_is_brought_again_for_nothing(opened: Open) -> None:
-    backend = opened()
-    assert ("pending", ITS_PRICE) == await paid(backend, materials=TEXT)
-    store = Materials(backend.deps(READER, Meter()).database, "reader", "default")
+    app = opened()
+    assert ("pending", ITS_PRICE) == await paid(app, materials=TEXT)
+    store = Materials(app.context(READER, Meter()).database, "reader", "default")
     await store.give_up(await store.look(ID), "it was refused")
-    assert ("VALIDATION_ERROR", FREE) == await paid(backend, document=ID)
-    assert ("pending", FREE) == await paid(backend, materials=TEXT)
-    await run_job(INGEST_MATERIALS, backend)
-    assert ("ready", FREE) == await paid(backend, document=ID)
-    assert ("ready", ITS_PRICE) == await paid(backend, document=ID)
+    assert ("VALIDATION_ERROR", FREE) == await paid(app, document=ID)
+    assert ("pending", FREE) == await paid(app, materials=TEXT)
+    await run_job(INGEST_MATERIALS, app)
+    assert ("ready", FREE) == await paid(app, document=ID)
+    assert ("ready", ITS_PRICE) == await paid(app, document=ID)

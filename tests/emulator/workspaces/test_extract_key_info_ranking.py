@@ -16,7 +16,7 @@ from functions.tools.workspaces.extract_key_info import tool
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import extracted
 from tests.support.workspace_brute_force import MEANT, assert_same, brute_force
@@ -66,19 +66,19 @@ def settings(project: str) -> Settings:
 
 
 @pytest.fixture
-async def opened(settings: Settings) -> AsyncIterator[Callable[..., Backend]]:
+async def opened(settings: Settings) -> AsyncIterator[Callable[..., App]]:
     """Makes backends at another time, or of other settings, over one database."""
-    backends: list[Backend] = []
+    backends: list[App] = []
 
-    def make(moment: datetime | None = None, **changes: Any) -> Backend:
+    def make(moment: datetime | None = None, **changes: Any) -> App:
         chosen = Settings(**(settings.model_dump(exclude_unset=True) | changes))
         clock = (lambda: moment) if moment else utc_now
-        backends.append(Backend(chosen, embedder=WordEmbedder(), clock=clock))
+        backends.append(App(chosen, embedder=WordEmbedder(), clock=clock))
         return backends[-1]
 
     yield make
-    for backend in backends:
-        await backend.aclose()
+    for app in backends:
+        await app.aclose()
 
 
 def filler(seed: str, passages: int) -> str:
@@ -87,13 +87,13 @@ def filler(seed: str, passages: int) -> str:
     return "\n\n".join(" ".join(chance.choices(WORDS, k=7)) for _ in range(passages))
 
 
-async def assert_same_in_all_ways(backend: Backend, text: str, query: str) -> None:
+async def assert_same_in_all_ways(app: App, text: str, query: str) -> None:
     """The first call, the second, and that by document say the same, which is what fits best."""
     asked: dict[str, Any] = {"task_id": uuid.uuid4().hex, "top_k": MOST}
-    first = await extracted(backend, query, materials=text, **asked)
-    second = await extracted(backend, query, materials=text, **asked)
-    by_id = await extracted(backend, query, document=first["document"], **asked)
-    of_task = await extracted(backend, query, scope="task", **asked)
+    first = await extracted(app, query, materials=text, **asked)
+    second = await extracted(app, query, materials=text, **asked)
+    by_id = await extracted(app, query, document=first["document"], **asked)
+    of_task = await extracted(app, query, scope="task", **asked)
     assert (False, True) == (first["known"], second["known"])
     assert first | {"known": True} == second
     assert second == by_id
@@ -116,65 +116,59 @@ def assert_quoted(texts: dict[str, str], result: dict[str, Any]) -> None:
 
 @few
 @given(TEXTS, QUERIES)
-async def test_memory_and_store_answer_as_brute_force_does(
-    backend: Backend, text: str, query: str
-) -> None:
-    await assert_same_in_all_ways(backend, text, query)
+async def test_memory_and_store_answer_as_brute_force_does(app: App, text: str, query: str) -> None:
+    await assert_same_in_all_ways(app, text, query)
 
 
 @pytest.mark.parametrize(
     "passages",
     [MEANT + 11, *(pytest.param(number, marks=pytest.mark.slow) for number in (130, 400))],
 )
-async def test_more_passages_than_a_search_brings_rank_the_same(
-    backend: Backend, passages: int
-) -> None:
+async def test_more_passages_than_a_search_brings_rank_the_same(app: App, passages: int) -> None:
     text = filler(f"shelf of {passages}", passages)
     for query in ("anchor in a storm", "über 麦", "oven of salt and yeast", "unheard"):
-        await assert_same_in_all_ways(backend, text, query)
+        await assert_same_in_all_ways(app, text, query)
 
 
 @pytest.mark.slow
 async def test_with_the_local_model_memory_and_store_answer_the_same(
     settings: Settings, real: LocalEmbedder
 ) -> None:
-    backend, text = Backend(settings, embedder=real), filler("shelf of the model", 80)
+    app, text = App(settings, embedder=real), filler("shelf of the model", 80)
     for query in ("anchor in a storm", "oven of salt and yeast", "unheard"):
-        first = await extracted(backend, query, materials=text, task_id=query[:5], top_k=20)
-        again = await extracted(
-            backend, query, document=first["document"], task_id=query[:5], top_k=20
-        )
+        first = await extracted(app, query, materials=text, task_id=query[:5], top_k=20)
+        again = await extracted(app, query, document=first["document"], task_id=query[:5], top_k=20)
         assert first | {"known": True} == again
-    await backend.aclose()
+    await app.aclose()
 
 
 @few
 @given(st.lists(TEXTS, min_size=1, max_size=5), QUERIES)
-async def test_a_task_is_ranked_as_one(backend: Backend, texts: Sequence[str], query: str) -> None:
+async def test_a_task_is_ranked_as_one(app: App, texts: Sequence[str], query: str) -> None:
     task_id, documents = uuid.uuid4().hex, {}
     for text in texts:
-        result = await extracted(backend, query, materials=text, task_id=task_id)
+        result = await extracted(app, query, materials=text, task_id=task_id)
         documents[result["document"]] = text
-    result = await extracted(backend, query, scope="task", task_id=task_id, top_k=MOST)
+    result = await extracted(app, query, scope="task", task_id=task_id, top_k=MOST)
     assert_same(await brute_force(texts, query), result, MOST)
     assert_quoted(documents, result)
 
 
-async def test_a_task_of_many_materials_is_ranked_as_one(backend: Backend) -> None:
+async def test_a_task_of_many_materials_is_ranked_as_one(app: App) -> None:
     """More than Firestore compares with at once."""
     texts = {f"{filler(f'text {number}', 4)}\n\nmark {number}" for number in range(35)}
     documents = {}
     for text in texts:
-        result = await extracted(backend, "mark", materials=text)
+        result = await extracted(app, "mark", materials=text)
         documents[result["document"]] = text
     for query in ("anchor in a storm", "mark 7"):
-        result = await extracted(backend, query, scope="task", top_k=MOST)
+        result = await extracted(app, query, scope="task", top_k=MOST)
         assert_same(await brute_force(texts, query), result, MOST)
         assert_quoted(documents, result)
 
 
 async def test_materials_cut_anew_are_found_as_they_are_cut_now(
-    opened: Callable[..., Backend],
+    opened: Callable[..., App],
 ) -> None:
     """What they were cut into before is no longer among them."""
     text = " ".join(f"{sentence}." for sentence in filler("long", 60).split("\n\n"))
@@ -188,7 +182,7 @@ async def test_materials_cut_anew_are_found_as_they_are_cut_now(
 
 
 async def test_materials_cut_into_longer_passages_are_found_so_too(
-    opened: Callable[..., Backend],
+    opened: Callable[..., App],
 ) -> None:
     text = " ".join(f"{sentence}." for sentence in filler("long", 120).split("\n\n"))
     short, long = opened(extract_passage_characters=200), opened(extract_passage_characters=600)
@@ -199,7 +193,7 @@ async def test_materials_cut_into_longer_passages_are_found_so_too(
 
 
 async def test_a_document_is_found_after_passages_changed_in_length(
-    opened: Callable[..., Backend],
+    opened: Callable[..., App],
 ) -> None:
     """Who holds an answer's document need not have the text any longer."""
     text = filler("kept", 5)
@@ -213,7 +207,7 @@ NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 
 
 async def test_a_passage_brought_again_in_later_materials_is_later(
-    opened: Callable[..., Backend],
+    opened: Callable[..., App],
 ) -> None:
     for number, text in enumerate(("anchor storm", "ANCHOR storm", "rye\n\nanchor \tstorm")):
         await extracted(opened(NOON + timedelta(seconds=number)), "sail", materials=text)
@@ -223,20 +217,20 @@ async def test_a_passage_brought_again_in_later_materials_is_later(
 
 @pytest.mark.parametrize("later", ["ANCHOR storm", "anchor STORM"])
 async def test_of_two_that_fit_equally_the_later_comes_first(
-    opened: Callable[..., Backend], later: str
+    opened: Callable[..., App], later: str
 ) -> None:
     texts = ["anchor storm", later]
     for task_id, order in (("forth", texts), ("back", texts[::-1])):
         for number, text in enumerate(order):
-            backend = opened(NOON + timedelta(seconds=number))
-            await extracted(backend, "sail", materials=text, task_id=task_id)
+            app = opened(NOON + timedelta(seconds=number))
+            await extracted(app, "sail", materials=text, task_id=task_id)
         result = await extracted(opened(NOON), "anchor storm", scope="task", task_id=task_id)
         assert [order[1], order[0]] == result["contexts"]
         assert 1 == len({each["score"] for each in result["passages"]})
 
 
 async def test_of_many_that_fit_equally_the_latest_come_first(
-    opened: Callable[..., Backend],
+    opened: Callable[..., App],
 ) -> None:
     """As many as a search by meaning brings: spellings that words and vectors take for the same."""
     spellings = [
@@ -244,35 +238,35 @@ async def test_of_many_that_fit_equally_the_latest_come_first(
         for number in range(MEANT)
     ]
     for number, text in enumerate(spellings):
-        backend = opened(NOON + timedelta(seconds=number))
-        await extracted(backend, "sail", materials=text)
+        app = opened(NOON + timedelta(seconds=number))
+        await extracted(app, "sail", materials=text)
     result = await extracted(opened(NOON), "anchor", scope="task")
     assert spellings[:-6:-1] == result["contexts"]
 
 
-async def test_within_materials_the_first_of_equals_comes_first(backend: Backend) -> None:
+async def test_within_materials_the_first_of_equals_comes_first(app: App) -> None:
     text = "an oven\n\nanchor storm\n\nANCHOR storm\n\nanchor Storm\n\nAnchor Storm"
-    first = await extracted(backend, "anchor storm", materials=text)
-    second = await extracted(backend, "anchor storm", materials=text)
+    first = await extracted(app, "anchor storm", materials=text)
+    second = await extracted(app, "anchor storm", materials=text)
     expected = [*text.split("\n\n")[1:], "an oven"]
     assert (expected, expected) == (first["contexts"], second["contexts"])
 
 
 @pytest.mark.parametrize("searched", [4, pytest.param(LIMIT, marks=pytest.mark.slow)])
 async def test_a_task_says_that_it_is_too_large_only_where_it_is(
-    backend: Backend, monkeypatch: pytest.MonkeyPatch, searched: int
+    app: App, monkeypatch: pytest.MonkeyPatch, searched: int
 ) -> None:
     monkeypatch.setattr(tool, "MAX_SEARCHED", searched)
     for number in range(searched):
-        await extracted(backend, "anchor", materials=f"anchor {number}")
-    full = await extracted(backend, "anchor", scope="task")
-    await extracted(backend, "anchor", materials="one more anchor")
-    beyond = await extracted(backend, "anchor", scope="task")
+        await extracted(app, "anchor", materials=f"anchor {number}")
+    full = await extracted(app, "anchor", scope="task")
+    await extracted(app, "anchor", materials="one more anchor")
+    beyond = await extracted(app, "anchor", scope="task")
     assert (searched, searched) == (full["considered"], beyond["considered"])
     assert (None, True) == (full.get("message"), f"latest {LIMIT}" in beyond["message"])
 
 
-async def test_words_that_are_there_come_before_what_is_less_far(backend: Backend) -> None:
+async def test_words_that_are_there_come_before_what_is_less_far(app: App) -> None:
     """To the local model all lines of a log are alike: their differences are noise."""
     log = [
         f"2026-11-22T10:{n // 60:02}:{n % 60:02} INFO worker {n % 7} took job {n} in {n % 90} ms"
@@ -280,16 +274,16 @@ async def test_words_that_are_there_come_before_what_is_less_far(backend: Backen
     ]
     log[431] = "2026-11-22T10:07:11 ERROR disk full on /var/lib/db, write aborted"
     for query in ("disk full", "write aborted"):
-        found = await extracted(backend, query, materials="\n".join(log))
+        found = await extracted(app, query, materials="\n".join(log))
         assert "disk full" in found["contexts"][0]
 
 
 async def test_the_end_of_a_long_passage_is_found_by_its_words(
-    backend: Backend,
+    app: App,
 ) -> None:
     """The local model reads the first 256 tokens of it."""
     chapters = [f"Chapter {n} is about the marketing plan of region {n}." for n in range(40)]
     long = "The committee met and talked of the weather. " * 30
     chapters[17] = f"{long}The treasurer keeps the vault key in Lisbon."
-    found = await extracted(backend, "Where is the vault key?", materials="\n\n".join(chapters))
+    found = await extracted(app, "Where is the vault key?", materials="\n\n".join(chapters))
     assert "Lisbon" in found["contexts"][0]

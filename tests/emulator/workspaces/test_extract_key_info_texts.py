@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER, STRANGER, extract, extracted, refused
 
@@ -113,23 +113,23 @@ SPOKEN: Final[list[tuple[str, str, str, tuple[str, ...]]]] = [
 
 @pytest.fixture
 def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
-    """The real model, for `backend`."""
+    """The real model, for `app`."""
     return local_embedder
 
 
 @pytest.fixture
-async def quick(project: str) -> AsyncIterator[Backend]:
-    """A backend whose vectors cost nothing."""
-    opened = Backend(Settings(google_cloud_project=project), embedder=WordEmbedder())
+async def quick(project: str) -> AsyncIterator[App]:
+    """An app whose vectors cost nothing."""
+    opened = App(Settings(google_cloud_project=project), embedder=WordEmbedder())
     yield opened
     await opened.aclose()
 
 
 @pytest.fixture
-async def wordy(project: str) -> AsyncIterator[Backend]:
-    """A backend for which words alone count."""
+async def wordy(project: str) -> AsyncIterator[App]:
+    """An app for which words alone count."""
     chosen = Settings(google_cloud_project=project, extract_semantic_weight=0)
-    opened = Backend(chosen, embedder=WordEmbedder())
+    opened = App(chosen, embedder=WordEmbedder())
     yield opened
     await opened.aclose()
 
@@ -143,10 +143,10 @@ def assert_quoted(text: str, result: dict[str, Any], most: int = 1_500) -> None:
     assert len({" ".join(each.split()) for each in result["contexts"]}) == len(found)
 
 
-async def twice(backend: Backend, query: str, text: str, **arguments: Any) -> dict[str, Any]:
+async def twice(app: App, query: str, text: str, **arguments: Any) -> dict[str, Any]:
     """Ask two times; the second answer, from the store, is the first."""
-    first = await extracted(backend, query, materials=text, **arguments)
-    second = await extracted(backend, query, materials=text, **arguments)
+    first = await extracted(app, query, materials=text, **arguments)
+    second = await extracted(app, query, materials=text, **arguments)
     assert first | {"known": True} == second
     assert_quoted(text, first)
     return first
@@ -166,7 +166,7 @@ def among(answer: str, others: tuple[str, ...]) -> str:
 
 @in_any_language
 async def test_words_alone_bring_what_answers_first_in_any_language(
-    wordy: Backend, query: str, answer: str, others: tuple[str, ...]
+    wordy: App, query: str, answer: str, others: tuple[str, ...]
 ) -> None:
     result = await twice(wordy, query, among(answer, others))
     assert answer == result["contexts"][0]
@@ -179,9 +179,9 @@ async def test_words_alone_bring_what_answers_first_in_any_language(
     [pytest.param(*each[1:], id=each[0]) for each in SPOKEN if each[0] != "Korean"],
 )
 async def test_a_model_of_little_but_english_leaves_the_answer_first(
-    backend: Backend, query: str, answer: str, others: tuple[str, ...]
+    app: App, query: str, answer: str, others: tuple[str, ...]
 ) -> None:
-    result = await twice(backend, query, among(answer, others))
+    result = await twice(app, query, among(answer, others))
     assert answer == result["contexts"][0]
 
 
@@ -189,7 +189,7 @@ async def test_a_model_of_little_but_english_leaves_the_answer_first(
     ("query", "answer"), [each[1:3] for each in SPOKEN], ids=[each[0] for each in SPOKEN]
 )
 async def test_what_answers_is_found_in_a_single_line_of_any_language(
-    wordy: Backend, query: str, answer: str
+    wordy: App, query: str, answer: str
 ) -> None:
     """One long paragraph, cut after sentences."""
     others = [each[2] for each in SPOKEN if each[2] != answer] * 12
@@ -198,7 +198,7 @@ async def test_what_answers_is_found_in_a_single_line_of_any_language(
     assert answer in result["contexts"][0]
 
 
-async def test_offsets_count_code_points_whatever_stands_before(quick: Backend) -> None:
+async def test_offsets_count_code_points_whatever_stands_before(quick: App) -> None:
     before = f"{FAMILY}🇩🇪 e\u0301\u0301 ❤\ufe0f 𝔘𝔫𝔦 \U0001f9d1\U0001f3fd नमस्ते \u200f\ufeff"
     text = f"{before}\n\n  The anchor \t holds.\n\n{before} too"
     result = await twice(quick, "anchor holds", text)
@@ -213,7 +213,7 @@ LINES: Final = ("The anchor", "holds the boat", "in a storm.")
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r", "\u2028", " \t\n\t"])
 async def test_a_paragraph_of_several_lines_is_quoted_with_its_lines(
-    quick: Backend, line_end: str
+    quick: App, line_end: str
 ) -> None:
     paragraph = line_end.join(LINES)
     text = f"Rye bread.{line_end * 2}{paragraph}{line_end * 2}A comet's tail."
@@ -221,7 +221,7 @@ async def test_a_paragraph_of_several_lines_is_quoted_with_its_lines(
     assert (paragraph, 3) == (result["contexts"][0], result["considered"])
 
 
-async def test_the_same_paragraph_twice_comes_once(quick: Backend) -> None:
+async def test_the_same_paragraph_twice_comes_once(quick: App) -> None:
     again = "An anchor.\n\nAn  anchor.\r\n\r\n\tAn\nanchor.\n\nA\u200bn anchor."
     text = f"An anchor.\n\nRye bread.\n\n{again}"
     result = await twice(quick, "anchor", text)
@@ -231,7 +231,7 @@ async def test_the_same_paragraph_twice_comes_once(quick: Backend) -> None:
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 async def test_a_quote_is_exact_though_other_texts_space_it_otherwise(
-    quick: Backend, order: tuple[int, int]
+    quick: App, order: tuple[int, int]
 ) -> None:
     spaced = ["Rye bread.\n\nThe anchor holds.", "\n\nThe \t anchor\r\nholds.\n\nA comet."]
     texts = [spaced[number] for number in order]
@@ -250,29 +250,29 @@ async def test_a_quote_is_exact_though_other_texts_space_it_otherwise(
         assert_quoted(text, alone)
 
 
-async def test_a_row_is_found_in_a_table_of_markdown(backend: Backend) -> None:
+async def test_a_row_is_found_in_a_table_of_markdown(app: App) -> None:
     rows = [f"| Harbour {number} | {number * 3} m | open |" for number in range(200)]
     rows[120] = "| Valparaíso | 77 m | closed for dredging |"
     text = "\n".join(("# Harbours", "", "| Name | Depth | State |", "|---|---|---|", *rows))
-    result = await twice(backend, "Which harbour is closed for dredging?", text)
+    result = await twice(app, "Which harbour is closed for dredging?", text)
     assert rows[120] in result["contexts"][0]
     assert {line for each in result["contexts"] for line in each.split("\n")} <= set(
         text.split("\n")
     )
 
 
-async def test_a_function_is_found_in_code(backend: Backend) -> None:
+async def test_a_function_is_found_in_code(app: App) -> None:
     functions = [
         f"def sum_of_{number}(values: list[int]) -> int:\n    return sum(values[{number}:])"
         for number in range(40)
     ]
     wanted = "def parse_retry_after(header: str) -> float:\n    return max(0.0, float(header))"
     text = "\n\n\n".join([*functions[:20], wanted, *functions[20:]])
-    result = await twice(backend, "Where is parse_retry_after defined?", text)
+    result = await twice(app, "Where is parse_retry_after defined?", text)
     assert wanted == result["contexts"][0]
 
 
-async def test_a_record_is_found_in_comma_separated_values(backend: Backend) -> None:
+async def test_a_record_is_found_in_comma_separated_values(app: App) -> None:
     file = io.StringIO()
     writer = csv.writer(file)
     writer.writerow(("name", "city", "note"))
@@ -280,15 +280,15 @@ async def test_a_record_is_found_in_comma_separated_values(backend: Backend) -> 
         writer.writerow((f"Person {number}", "Springfield", f'says "{number}", twice'))
     writer.writerow(("Ada Lovelace", "London", "wrote the first program"))
     text = file.getvalue()
-    result = await twice(backend, "Who wrote the first program?", text)
+    result = await twice(app, "Who wrote the first program?", text)
     assert "Ada Lovelace,London,wrote the first program" in result["contexts"][0]
 
 
-async def test_a_value_is_found_in_json_on_one_line(backend: Backend) -> None:
+async def test_a_value_is_found_in_json_on_one_line(app: App) -> None:
     records = [{"id": number, "name": f"item {number}", "stock": 3} for number in range(400)]
     records[250] = {"id": 250, "name": "sextant of brass", "stock": 0}
     text = json.dumps(records)
-    result = await twice(backend, "How many brass sextants are in stock?", text)
+    result = await twice(app, "How many brass sextants are in stock?", text)
     assert [each for each in result["contexts"] if "sextant of brass" in each]
 
 
@@ -310,7 +310,7 @@ def _words(chance: random.Random, length: int) -> str:
 
 @pytest.mark.parametrize("length", [50_000, pytest.param(MILLION, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("make", [_letters, _chinese, _base64, _words])
-async def test_one_long_line_is_answered_in_time(quick: Backend, make: Any, length: int) -> None:
+async def test_one_long_line_is_answered_in_time(quick: App, make: Any, length: int) -> None:
     """Its embedding aside, for which real models take minutes: it may be left to a job."""
     text = make(random.Random(length), length)  # noqa: S311 - no secret
     query = text[length // 2 :][:40]
@@ -326,7 +326,7 @@ async def test_one_long_line_is_answered_in_time(quick: Backend, make: Any, leng
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_binary_junk_is_quoted_exactly(quick: Backend, seed: int) -> None:
+async def test_binary_junk_is_quoted_exactly(quick: App, seed: int) -> None:
     junk = random.Random(seed).randbytes(30_000)  # noqa: S311 - no secret
     text = junk.decode("latin-1") + "\n\nThe anchor holds.\n\n" + junk[::-1].decode("latin-1")
     result = await twice(quick, "Does the anchor hold?", text)
@@ -335,7 +335,7 @@ async def test_binary_junk_is_quoted_exactly(quick: Backend, seed: int) -> None:
 
 @pytest.mark.parametrize("between", ["\x00", "\x1b[31m", "\ufeff", "\u202e", "\ufffd"])
 async def test_what_is_unseen_stays_in_the_quote_and_out_of_the_words(
-    quick: Backend, between: str
+    quick: App, between: str
 ) -> None:
     passage = f"The anchor {between} holds{between}."
     result = await twice(quick, "anchor holds", f"Rye bread.\n\n{passage}\n\nA comet.")
@@ -343,24 +343,24 @@ async def test_what_is_unseen_stays_in_the_quote_and_out_of_the_words(
 
 
 @pytest.mark.parametrize("text", [" " * 100_000, "\n" * 100_000, "\r\n\t\u3000\x0c" * 10_000])
-async def test_white_space_alone_is_refused(quick: Backend, text: str) -> None:
+async def test_white_space_alone_is_refused(quick: App, text: str) -> None:
     error = await refused(quick, "anchor", materials=text)
     assert ("VALIDATION_ERROR", {"materials"}) == (error.code, {*(error.details or {})})
 
 
-async def test_white_space_around_little_text_is_no_matter(quick: Backend) -> None:
+async def test_white_space_around_little_text_is_no_matter(quick: App) -> None:
     text = f"{' ' * 300_000}anchor{chr(10) * 300_000}storm{chr(9) * 300_000}"
     result = await twice(quick, "anchor", text)
     assert ["anchor", "storm"] == result["contexts"]
 
 
-async def test_one_character_is_a_text(quick: Backend) -> None:
+async def test_one_character_is_a_text(quick: App) -> None:
     for text in ("x", "麦", "🌾", "?", FAMILY, "\u0301"):
         assert [text] == (await twice(quick, "x", text))["contexts"]
 
 
 async def test_too_many_passages_are_refused_with_a_way_out(
-    quick: Backend,
+    quick: App,
 ) -> None:
     text = "\n\n".join(str(number) for number in range(20_001))
     answer = await extract(quick, "7", materials=text)
@@ -371,21 +371,21 @@ async def test_too_many_passages_are_refused_with_a_way_out(
 
 
 async def test_a_tiny_paragraph_repeated_over_and_over_is_one_passage(
-    quick: Backend,
+    quick: App,
 ) -> None:
     text = "anchor\n\n" * 50_000
     result = await twice(quick, "anchor", text)
     assert (["anchor"], 1) == (result["contexts"], result["considered"])
 
 
-async def test_an_injected_text_is_only_text(wordy: Backend) -> None:
+async def test_an_injected_text_is_only_text(wordy: App) -> None:
     """Field paths, ids and paths of the database mean nothing in it."""
     text = "users/reader/rag_tasks\n\n__name__\n\n`a.b`/*~[]\n\n{'$where': 1}\n\n../../anchor"
     result = await twice(wordy, "anchor", text, task_id="../../x")
     assert "../../anchor" == result["contexts"][0]
 
 
-async def test_two_people_bring_the_same_and_neither_is_told(quick: Backend) -> None:
+async def test_two_people_bring_the_same_and_neither_is_told(quick: App) -> None:
     one = await extracted(quick, "anchor", READER, materials="The anchor holds.")
     other = await extracted(quick, "anchor", STRANGER, materials="The anchor holds.")
     assert (False, False) == (one["known"], other["known"])

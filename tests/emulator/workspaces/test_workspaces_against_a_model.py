@@ -20,7 +20,7 @@ from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.ids import safe_id
 from shared.core.settings import Settings
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.workspaces.model import id_of
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import BREAD, BRIDGE, COMET, MAST, extract, extracted, refused
@@ -105,18 +105,18 @@ class World:
     """What people brought, and what must be stored of it.
 
     Attributes:
-        backend: Where it is stored.
+        app: Where it is stored.
         tasks: The texts of each task, by its user and the id that its name becomes.
         embedded: How often each passage must have been embedded.
     """
 
-    backend: Backend
+    app: App
     tasks: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     embedded: Counter[str] = field(default_factory=Counter)
 
     async def ask(self, user: str, name: str | None, query: str, **more: Any) -> CallAnswer:
         named = {"task_id": name} if name is not None else {}
-        return await extract(self.backend, query, Caller.of(user), top_k=20, **named, **more)
+        return await extract(self.app, query, Caller.of(user), top_k=20, **named, **more)
 
     async def step(self, user: str, name: str | None, what: str, number: int, query: str) -> None:
         """Do something to a task, and check what is told."""
@@ -149,7 +149,7 @@ class World:
                     assert "NOT_FOUND" == code_of(told)
             case _:
                 if mine:
-                    await erase(of_job(self.backend), task, user)
+                    await erase(of_job(self.app), task, user)
                     mine.clear()
 
 
@@ -175,10 +175,10 @@ def assert_holds(told: CallAnswer, task: str, texts: set[str]) -> None:
 
 
 @pytest.fixture
-async def counting(settings: Settings) -> AsyncIterator[Backend]:
-    backend = Backend(settings, embedder=CountingEmbedder())
-    yield backend
-    await backend.aclose()
+async def counting(settings: Settings) -> AsyncIterator[App]:
+    app = App(settings, embedder=CountingEmbedder())
+    yield app
+    await app.aclose()
 
 
 @examples(
@@ -194,12 +194,12 @@ async def test_every_task_answers_from_what_its_user_brought_to_it(
 ) -> None:
     embedder = CountingEmbedder()
     own = Settings(google_cloud_project=f"{project}-{next(_ROUNDS)}")
-    world = World(Backend(own, embedder=embedder))
+    world = World(App(own, embedder=embedder))
     for step in script:
         await world.step(*step)
     assert world.embedded == embedder.embedded
     await assert_stored(world)
-    await world.backend.aclose()
+    await world.app.aclose()
 
 
 ARRIVAL: Final = re.compile(r"\.[0-9a-f]{16}")
@@ -208,7 +208,7 @@ ARRIVAL: Final = re.compile(r"\.[0-9a-f]{16}")
 
 async def assert_stored(world: World) -> None:
     """What was brought is stored, under its user and task, and nothing else anywhere."""
-    contents = await stored(of_job(world.backend))
+    contents = await stored(of_job(world.app))
     tasks = {f"users/{user}/rag_tasks/{task}": each for (user, task), each in world.tasks.items()}
     expected = {"meta/embedding"} if world.embedded else set()
     for task, texts in tasks.items():
@@ -220,7 +220,7 @@ async def assert_stored(world: World) -> None:
 
 
 async def test_no_two_names_of_tasks_meet_but_for_white_space_and_ids(
-    counting: Backend,
+    counting: App,
 ) -> None:
     brought: dict[str, list[tuple[str, str]]] = {}
     for number, name in enumerate(filter(None, NAMES)):
@@ -235,22 +235,20 @@ async def test_no_two_names_of_tasks_meet_but_for_white_space_and_ids(
 
 
 @pytest.mark.parametrize("name", ["", " ", "\n\t", "\u00a0", "x" * 201, "\ud800"])
-async def test_a_name_that_says_nothing_or_too_much_is_refused(
-    counting: Backend, name: str
-) -> None:
+async def test_a_name_that_says_nothing_or_too_much_is_refused(counting: App, name: str) -> None:
     told = await refused(counting, "Who?", materials=MAST, task_id=name)
     assert "VALIDATION_ERROR" == told.code
     assert {} == await stored(of_job(counting))
 
 
 @pytest.mark.parametrize("document", ["", "0" * 31, "../../b/0", f"{'0' * 31}/", f"{'0' * 32}\n"])
-async def test_what_is_no_document_leads_nowhere(counting: Backend, document: str) -> None:
+async def test_what_is_no_document_leads_nowhere(counting: App, document: str) -> None:
     told = await refused(counting, "Who?", document=document)
     assert "VALIDATION_ERROR" == told.code
 
 
 async def test_equal_materials_are_each_tasks_own(
-    counting: Backend,
+    counting: App,
 ) -> None:
     callers = [Caller.of(user) for user in ("ann", "ann.b")]
     for caller, task in itertools.product(callers, ("notes", "Notes")):
@@ -259,12 +257,12 @@ async def test_equal_materials_are_each_tasks_own(
     embedder = counting.embedder
     assert isinstance(embedder, CountingEmbedder)
     assert {MAST: 4, BREAD: 4} == embedder.embedded
-    deps = of_job(counting)
-    before = await stored(deps, "users/")
-    await erase(deps, "notes", "ann")
+    ctx = of_job(counting)
+    before = await stored(ctx, "users/")
+    await erase(ctx, "notes", "ann")
     gone = "users/ann/rag_tasks/notes"
     assert {path: at for path, at in before.items() if not f"{path}/".startswith(f"{gone}/")} == (
-        await stored(deps, "users/")
+        await stored(ctx, "users/")
     )
     told = await extracted(counting, "rye", callers[0], scope="task", task_id="Notes")
     assert {MAST, BREAD} == set(told["contexts"])

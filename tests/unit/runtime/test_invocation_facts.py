@@ -20,7 +20,7 @@ from tests.support.tool_calls import request_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio
@@ -31,73 +31,69 @@ NO_NOTES = Notes(texts=[])
 
 
 async def receipt_of(
-    backend: Backend, work: Callable[[Deps], Outcome[Notes]], caller: Caller
+    app: App, work: Callable[[Context], Outcome[Notes]], caller: Caller
 ) -> Receipt:
     """The receipt of a call that does this."""
 
-    async def run(_args: Nothing, deps: Deps) -> Outcome[Notes]:
-        return work(deps)
+    async def run(_args: Nothing, ctx: Context) -> Outcome[Notes]:
+        return work(ctx)
 
     tool = replace(READ, run=run)
-    return (await call(tool, request_of(tool, caller, {}), backend)).receipt
+    return (await call(tool, request_of(tool, caller, {}), app)).receipt
 
 
-def nothing(_deps: Deps) -> Outcome[Notes]:
+def nothing(_context: Context) -> Outcome[Notes]:
     return Outcome(NO_NOTES)
 
 
-async def test_notes_of_a_call_travel_with_its_receipt(backend: Backend) -> None:
-    def work(_deps: Deps) -> Outcome[Notes]:
+async def test_notes_of_a_call_travel_with_its_receipt(app: App) -> None:
+    def work(_context: Context) -> Outcome[Notes]:
         return Outcome(NO_NOTES, facts={"passages": 8, "known": False, "scores": (0.5, 0.25)})
 
-    facts = (await receipt_of(backend, work, ANNA)).notes
+    facts = (await receipt_of(app, work, ANNA)).notes
     assert {"passages": 8, "known": False, "scores": [0.5, 0.25]} == facts
 
 
-async def test_a_failure_carries_its_facts(backend: Backend) -> None:
-    def work(_deps: Deps) -> Outcome[Notes]:
+async def test_a_failure_carries_its_facts(app: App) -> None:
+    def work(_context: Context) -> Outcome[Notes]:
         failure = Unavailable("The notebook is closed.")
         failure.facts = {"passages": 7}
         raise failure
 
-    receipt = await receipt_of(backend, work, ANNA)
+    receipt = await receipt_of(app, work, ANNA)
     assert ("thesis", {"passages": 7}) == (receipt.task, receipt.notes)
 
 
-async def test_a_failure_whose_facts_could_be_content_is_still_told(backend: Backend) -> None:
-    async def run(_args: Nothing, _deps: Deps) -> Notes:
+async def test_a_failure_whose_facts_could_be_content_is_still_told(app: App) -> None:
+    async def run(_args: Nothing, _context: Context) -> Notes:
         failure = NotFound("There is no such notebook.")
         failure.facts = {"text": "what nobody may read"}
         raise failure
 
-    answer = await call(replace(READ, run=run), request_of(READ, ANNA, {}), backend)
+    answer = await call(replace(READ, run=run), request_of(READ, ANNA, {}), app)
     assert answer.error
     assert ("NOT_FOUND", {}) == (answer.error.code, answer.receipt.notes)
 
 
 @pytest.mark.parametrize("end", [TimeoutError, RuntimeError, NotFound])
-async def test_the_task_of_a_call_is_known_however_it_ends(
-    backend: Backend, end: type[Exception]
-) -> None:
-    async def run(_args: Nothing, _deps: Deps) -> Notes:
+async def test_the_task_of_a_call_is_known_however_it_ends(app: App, end: type[Exception]) -> None:
+    async def run(_args: Nothing, _context: Context) -> Notes:
         raise end("no answer")
 
     tool = replace(READ, run=run, task=lambda _args, caller: f"{caller.user_id}'s own")
-    answer = await call(tool, request_of(tool, ANNA, {}), backend)
+    answer = await call(tool, request_of(tool, ANNA, {}), app)
     assert answer.error
     assert "anna's own" == answer.receipt.task
 
 
-async def test_a_call_that_takes_too_long_tells_its_task(
-    backend: Backend, monotonic: Monotonic
-) -> None:
-    async def run(_args: Nothing, _deps: Deps) -> Notes:
+async def test_a_call_that_takes_too_long_tells_its_task(app: App, monotonic: Monotonic) -> None:
+    async def run(_args: Nothing, _context: Context) -> Notes:
         monotonic.turn_soon(60)
         await asyncio.Event().wait()
         raise AssertionError
 
     tool = replace(READ, run=run, task=lambda _args, _caller: "other")
-    answer = await call(tool, request_of(tool, ANNA, {}), backend)
+    answer = await call(tool, request_of(tool, ANNA, {}), app)
     assert answer.error
     assert ("UNAVAILABLE", "other") == (answer.error.code, answer.receipt.task)
 
@@ -108,25 +104,25 @@ async def test_facts_that_could_be_content_are_refused_before_a_commit() -> None
 
 
 async def test_a_call_works_in_the_task_of_its_credential(
-    backend: Backend,
+    app: App,
 ) -> None:
     callers = (ANNA, Caller.of("anna"))
-    tasks = [(await receipt_of(backend, nothing, caller)).task for caller in callers]
+    tasks = [(await receipt_of(app, nothing, caller)).task for caller in callers]
     assert ["thesis", None] == tasks
 
 
-async def test_a_call_knows_until_when_somebody_waits(backend: Backend, deps: Deps) -> None:
+async def test_a_call_knows_until_when_somebody_waits(app: App, ctx: Context) -> None:
     seen: list[float | None] = []
 
-    def work(own: Deps) -> Outcome[Notes]:
+    def work(own: Context) -> Outcome[Notes]:
         seen.append(own.deadline)
         return Outcome(NO_NOTES)
 
-    await receipt_of(backend, work, ANNA)
+    await receipt_of(app, work, ANNA)
     [deadline] = seen
     assert deadline
     assert time.time() < deadline <= time.time() + 30
-    assert deps.deadline is None
+    assert ctx.deadline is None
 
 
 async def test_notes_survive_the_way_from_a_function_to_the_gateway() -> None:

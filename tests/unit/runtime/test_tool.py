@@ -14,7 +14,7 @@ from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 
 class Order(StrEnum):
@@ -51,7 +51,7 @@ class Out(Result):
     others: dict[str, Book] = Field(description="The others by id.")
 
 
-async def find_books(_args: In, _deps: Deps) -> Out:
+async def find_books(_args: In, _context: Context) -> Out:
     raise NotImplementedError
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from functions.jobs.ingest.bucket.objects import Listed
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
 BATCH_BYTES: Final = 32 * 1024 * 1024
@@ -42,7 +42,7 @@ _AT_ONCE: Final = 8
 """Downloads under way."""
 
 
-async def follow_bucket(address: str, deps: Deps, budget: Budget, report: Report) -> None:
+async def follow_bucket(address: str, ctx: Context, budget: Budget, report: Report) -> None:
     """Bring the base to what the files below a prefix say, thirty files at a time.
 
     A record that cannot be read is reported, and what was read of its file before stays. A prefix
@@ -58,7 +58,7 @@ async def follow_bucket(address: str, deps: Deps, budget: Budget, report: Report
     if budget.spent:
         report.finished = False
         return
-    async with Objects(address, deps.settings.google_cloud_project) as objects:
+    async with Objects(address, ctx.settings.google_cloud_project) as objects:
         listing = await objects.listing()
         visible = {name: each for name, each in listing.items() if not _is_hidden(name)}
         readable = {
@@ -68,22 +68,22 @@ async def follow_bucket(address: str, deps: Deps, budget: Budget, report: Report
         }
         if others := Counter(ending_of(PurePosixPath(name)) for name in visible.keys() - readable):
             report.note = f"Not read: {count_kinds(others)}."
-        holdings = Holdings(BucketSync(deps.database, objects.address), readable)
+        holdings = Holdings(BucketSync(ctx.database, objects.address), readable)
         held_anything = await holdings.load()
         if held_anything and not listing:
             reason = "is empty all at once; to have all that came of it deleted, put any file there"
             report.failures.append(Failure(objects.address, reason))
             return
-        await _Run(deps, budget, report, objects, holdings).complete(readable)
+        await _Run(ctx, budget, report, objects, holdings).complete(readable)
 
 
 class _Run:
     """One run."""
 
     def __init__(
-        self, deps: Deps, budget: Budget, report: Report, objects: Objects, holdings: Holdings
+        self, ctx: Context, budget: Budget, report: Report, objects: Objects, holdings: Holdings
     ) -> None:
-        self._deps = deps
+        self._context = ctx
         self._budget = budget
         self._report = report
         self._objects = objects
@@ -118,7 +118,7 @@ class _Run:
         while block := await asyncio.to_thread(next, left, None):
             if self._is_over():
                 return
-            for source, reason in await save(block, self._deps, self._budget, self._report):
+            for source, reason in await save(block, self._context, self._budget, self._report):
                 self._refuse(source.source_id, reason, found)
         for each in found:
             await self._settle(each)
@@ -198,13 +198,13 @@ class _Run:
     async def _delete(self, ids: Sequence[str]) -> None:
         for block in _blocks(each for each in ids if not self._is_left(each)):
             nothing = [gone(source_id) for source_id in block]
-            self._report.counts += await Ingestion(self._deps.database).save(
-                nothing, self._deps.clock()
+            self._report.counts += await Ingestion(self._context.database).save(
+                nothing, self._context.clock()
             )
 
     def _is_left(self, source_id: str) -> bool:
         """Whether Readwise itself is followed, and knows better."""
-        return self._deps.settings.readwise_token is not None and is_book(source_id)
+        return self._context.settings.readwise_token is not None and is_book(source_id)
 
     def _is_over(self) -> bool:
         if self._budget.spent:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from functions.jobs.ingest.readwise.export import Page
     from shared.knowledge.ingestion import ChunkedSource
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
 MARGIN: Final = timedelta(minutes=10)
@@ -41,7 +41,7 @@ _REASON_LENGTH: Final = 200
 _LISTING: Final = "the list of changes"
 
 
-async def follow_readwise(deps: Deps, budget: Budget, report: Report) -> None:
+async def follow_readwise(ctx: Context, budget: Budget, report: Report) -> None:
     """Bring the base to what the library says, thirty books at a time.
 
     A book that cannot be read is reported, tried again by the next runs, up to five times, and
@@ -53,15 +53,15 @@ async def follow_readwise(deps: Deps, budget: Budget, report: Report) -> None:
         InvalidInput: Readwise refuses the access token.
         Unavailable: Readwise does not answer.
     """
-    token = deps.settings.readwise_token
+    token = ctx.settings.readwise_token
     if token is None or budget.spent:
         report.finished = token is None
         return
-    sync = ReadwiseSync(deps.database)
-    url = deps.settings.readwise_url
-    async with Export(url, token, deadline=budget.deadline, clock=deps.clock) as export:
+    sync = ReadwiseSync(ctx.database)
+    url = ctx.settings.readwise_url
+    async with Export(url, token, deadline=budget.deadline, clock=ctx.clock) as export:
         try:
-            await _Run(deps, budget, report, export, sync).complete(await sync.progress())
+            await _Run(ctx, budget, report, export, sync).complete(await sync.progress())
         except OutOfTime:
             report.finished = False
 
@@ -85,9 +85,9 @@ class _Run:
     """One run."""
 
     def __init__(
-        self, deps: Deps, budget: Budget, report: Report, export: Export, sync: ReadwiseSync
+        self, ctx: Context, budget: Budget, report: Report, export: Export, sync: ReadwiseSync
     ) -> None:
-        self._deps = deps
+        self._context = ctx
         self._budget = budget
         self._report = report
         self._export = export
@@ -145,7 +145,7 @@ class _Run:
                 seen = listed(book_id, book)
                 found[book_id] = found[book_id].joined(seen) if book_id in found else seen
         if first is None:
-            return _Changes(found, self._deps.clock())
+            return _Changes(found, self._context.clock())
         held = max(len(found) + nameless, highlights)
         return _Changes(found, first.sent_at, max(0, first.count - held))
 
@@ -167,7 +167,7 @@ class _Run:
     async def _saved(self, found: Mapping[str, ChunkedSource | str]) -> dict[str, str | None]:
         """Save the books that could be read; tell of each why it did not go in, or None."""
         books = [each for each in found.values() if not isinstance(each, str)]
-        saved = await Ingestion(self._deps.database).save_each(books, self._deps.clock())
+        saved = await Ingestion(self._context.database).save_each(books, self._context.clock())
         self._report.counts += saved.counts
         self._report.counts["read"] += len(books) - len(saved.refused)
         self._report.warnings += [

@@ -8,18 +8,18 @@ from shared.knowledge.readwise_sync import ReadwiseSync
 from shared.runtime.job import Failure, Parking
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 
-async def parked(deps: Deps, limit: int) -> list[Failure]:
+async def parked(ctx: Context, limit: int) -> list[Failure]:
     """Some of the books that are not tried any more until they change."""
-    found = await ReadwiseSync(deps.database).parked()
+    found = await ReadwiseSync(ctx.database).parked()
     return [Failure(f"Readwise: {each.name}", each.reason) for each in found[:limit]]
 
 
-async def retry(deps: Deps) -> int:
+async def retry(ctx: Context) -> int:
     """Have them tried again; tell how many there are."""
-    return await ReadwiseSync(deps.database).retry()
+    return await ReadwiseSync(ctx.database).retry()
 
 
 PARKING = Parking(parked=parked, retry=retry)

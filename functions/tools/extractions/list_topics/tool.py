@@ -18,7 +18,7 @@ from shared.runtime.tool import Effect, Tool
 if TYPE_CHECKING:
     from shared.extractions.topic_names import Topic as Counted
     from shared.extractions.topics import Place
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 EMPTY: Final = (
     "There are no topics yet: the job `extract` reads decisions, patterns, warnings and"
@@ -72,13 +72,13 @@ class Out(Result):
     message: str | None = Field(description="What to know of the list, if anything.")
 
 
-async def list_topics(args: In, deps: Deps) -> Out:
+async def list_topics(args: In, ctx: Context) -> Out:
     """List topics: one round trip and limit + 1 documents; those of a beginning, up to 300."""
     after = read_cursor(args, args.cursor, _PLACE)
     if args.prefix.strip():
-        found, cut = await _beginning(args, after, deps)
+        found, cut = await _beginning(args, after, ctx)
     else:
-        found, cut = await Topics(deps.database).most(args.limit + 1, args.kind, after), False
+        found, cut = await Topics(ctx.database).most(args.limit + 1, args.kind, after), False
     shown = fitting([_topic(each) for each in found[: args.limit]])
     end = found[len(shown) - 1] if len(shown) < len(found) else None
     empty = NO_SUCH if args.prefix.strip() else EMPTY
@@ -89,14 +89,14 @@ async def list_topics(args: In, deps: Deps) -> Out:
     )
 
 
-async def _beginning(args: In, after: Place | None, deps: Deps) -> tuple[list[Counted], bool]:
+async def _beginning(args: In, after: Place | None, ctx: Context) -> tuple[list[Counted], bool]:
     """The topics that begin so, in their order, and whether there are more than are looked at.
 
     What begins like another name of a topic, and is all of it, finds the topic too.
     """
-    names = {folded(args.prefix), normal_topic(args.prefix, deps.settings.topic_aliases)} - {""}
+    names = {folded(args.prefix), normal_topic(args.prefix, ctx.settings.topic_aliases)} - {""}
     blocks = await asyncio.gather(
-        *(Topics(deps.database).beginning(name, MOST_BEGINNING + 1) for name in names)
+        *(Topics(ctx.database).beginning(name, MOST_BEGINNING + 1) for name in names)
     )
     topics = {each.name: each for block in blocks for each in block[:MOST_BEGINNING]}
     counted = [each for each in topics.values() if each.count(args.kind)]

@@ -18,7 +18,7 @@ from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from shared.knowledge.source_repository import StoredSource
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 WITH_IDS: Final = (Kind.SOURCE, Kind.CLUSTER)
 
@@ -50,15 +50,15 @@ class Out(Result):
     total: int = Field(description="How many were found, at least.")
 
 
-async def complete_name(args: In, deps: Deps) -> Out:
+async def complete_name(args: In, ctx: Context) -> Out:
     """Complete a name: one round trip and at most 300 documents, none within a minute of the last.
 
     Where there are more names than these, two round trips and at most 2 x (limit + 1) documents.
     """
-    common = await CommonNames(deps.database).of(Kind(args.kind))
+    common = await CommonNames(ctx.database).of(Kind(args.kind))
     found = [each for each in common if _begins(each, args.prefix)]
     if len(common) >= MOST and args.prefix.strip():
-        found += await _rare(args, deps)
+        found += await _rare(args, ctx)
     names = {each.facet: each for each in found}
     ordered = sorted(names.values(), key=lambda each: (-each.count, each.name))
     return Out(names=[_name(each) for each in ordered[: args.limit]], total=len(ordered))
@@ -73,7 +73,7 @@ def _begins(each: FacetName, prefix: str) -> bool:
     )
 
 
-async def _rare(args: In, deps: Deps) -> list[FacetName]:
+async def _rare(args: In, ctx: Context) -> list[FacetName]:
     """Names that begin so, however few passages bear them. Of clusters, all are common.
 
     One more than are shown of each sort, so that the total tells whether there are more.
@@ -84,15 +84,15 @@ async def _rare(args: In, deps: Deps) -> list[FacetName]:
             return []
         case "source":
             titled, by_id = await asyncio.gather(
-                Sources(deps.database).titled(args.prefix, most),
-                IndexLists(deps.database, KNOWLEDGE).names_from(
+                Sources(ctx.database).titled(args.prefix, most),
+                IndexLists(ctx.database, KNOWLEDGE).names_from(
                     Kind.SOURCE, args.prefix.strip(), most
                 ),
             )
             return [*map(_source_name, titled), *by_id]
         case kind:
             key = named(Kind(kind), args.prefix).key
-            return await IndexLists(deps.database, KNOWLEDGE).names_from(Kind(kind), key, most)
+            return await IndexLists(ctx.database, KNOWLEDGE).names_from(Kind(kind), key, most)
 
 
 def _source_name(source: StoredSource) -> FacetName:

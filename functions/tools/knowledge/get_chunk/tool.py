@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.chunk_repository import StoredChunk
     from shared.knowledge.cluster import Cluster
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 
 class In(Arguments):
@@ -85,9 +85,9 @@ class Out(Addresses):
     related_chunks: list[RelatedChunk] = Field(description="Chunks close in meaning, best first.")
 
 
-async def get_chunk(args: In, deps: Deps) -> Out:
+async def get_chunk(args: In, ctx: Context) -> Out:
     """Read a chunk: two round trips, and at most 1 + (related_limit + 1) documents and clusters."""
-    stored = await Chunks(deps.database).get(args.chunk_id)
+    stored = await Chunks(ctx.database).get(args.chunk_id)
     if stored is None:
         raise NotFound(
             f"There is no chunk {args.chunk_id}. Ids change when a text is edited: find the"
@@ -95,16 +95,16 @@ async def get_chunk(args: In, deps: Deps) -> Out:
             details={"chunk_id": args.chunk_id},
         )
     related, clusters = await asyncio.gather(
-        _related(stored, args, deps), Clusters(deps.database).get_all(stored.chunk.cluster_id)
+        _related(stored, args, ctx), Clusters(ctx.database).get_all(stored.chunk.cluster_id)
     )
     return _out(stored.chunk, related, clusters)
 
 
-async def _related(stored: StoredChunk, args: In, deps: Deps) -> list[Neighbour[Chunk]]:
+async def _related(stored: StoredChunk, args: In, ctx: Context) -> list[Neighbour[Chunk]]:
     """Neighbours of the chunk, without itself, which is asked for since it comes first."""
     if stored.vector is None or not args.include_related:
         return []
-    found = await Chunks(deps.database).nearest(stored.vector, args.related_limit + 1)
+    found = await Chunks(ctx.database).nearest(stored.vector, args.related_limit + 1)
     others = [each for each in found if each.document.id != stored.chunk.chunk_id]
     return others[: args.related_limit]
 

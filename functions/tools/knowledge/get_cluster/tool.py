@@ -21,7 +21,7 @@ from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.cluster_repository import CentredCluster, RelatedCluster
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 _PLACE: Final = TypeAdapter(tuple[Moment, DocumentId])
 """The date and the id of the last passage that was shown."""
@@ -70,7 +70,7 @@ class Out(ClusterSummary):
     related_clusters: list[Related] = Field(description="Topics close in meaning, best first.")
 
 
-async def get_cluster(args: In, deps: Deps) -> Out:
+async def get_cluster(args: In, ctx: Context) -> Out:
     """Read a cluster: two round trips, one without related clusters.
 
     It reads 1 + (member_limit + 1) + (related_limit + 1) documents.
@@ -78,7 +78,7 @@ async def get_cluster(args: In, deps: Deps) -> Out:
     walk = In(cluster_id=args.cluster_id)  # what a cursor belongs to, whatever else is asked for
     after = read_cursor(walk, args.cursor, _PLACE)
     stored, chunks = await asyncio.gather(
-        Clusters(deps.database).get(args.cluster_id), _members(args, after, deps)
+        Clusters(ctx.database).get(args.cluster_id), _members(args, after, ctx)
     )
     if stored is None:
         raise NotFound(
@@ -92,23 +92,23 @@ async def get_cluster(args: In, deps: Deps) -> Out:
         stored.cluster,
         members=members,
         next_cursor=write_cursor(walk, place(chunks[len(members) - 1])) if more else None,
-        related_clusters=[_related(each) for each in await _neighbours(stored, args, deps)],
+        related_clusters=[_related(each) for each in await _neighbours(stored, args, ctx)],
     )
 
 
-async def _members(args: In, after: tuple[int, str] | None, deps: Deps) -> list[Chunk]:
+async def _members(args: In, after: tuple[int, str] | None, ctx: Context) -> list[Chunk]:
     """The passages of a page, and one more if there is one."""
     if not args.include_members:
         return []
     facets = [Facet(Kind.CLUSTER, args.cluster_id).id]
-    return await Chunks(deps.database).newest(args.member_limit + 1, facets, after=after)
+    return await Chunks(ctx.database).newest(args.member_limit + 1, facets, after=after)
 
 
-async def _neighbours(stored: CentredCluster, args: In, deps: Deps) -> list[RelatedCluster]:
+async def _neighbours(stored: CentredCluster, args: In, ctx: Context) -> list[RelatedCluster]:
     """Neighbours of the cluster, without itself, which is asked for since it comes first."""
     if not args.include_related or args.cursor:
         return []
-    found = await Clusters(deps.database).nearest(stored.centroid, args.related_limit + 1)
+    found = await Clusters(ctx.database).nearest(stored.centroid, args.related_limit + 1)
     others = [each for each in found if each.cluster.cluster_id != args.cluster_id]
     return others[: args.related_limit]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from shared.index.bm25 import Postings
     from shared.knowledge.source_repository import StoredSource
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
     Months = Mapping[str, Postings]
     """By month, as YYYY-MM, the dates of its chunks; a month without chunks has no list."""
@@ -51,22 +51,22 @@ class Activity:
     partial: bool
 
 
-async def activity(span: Span, deps: Deps, *, by_month: bool) -> Activity:
+async def activity(span: Span, ctx: Context, *, by_month: bool) -> Activity:
     """Count what came in: two round trips, at most 14 lists, one count and 100 sources.
 
     A day or month that its list does not cover, since the list was cut, is counted by the database.
     """
     facets = [Facet(Kind.MONTH, month) for month in span.months]
     lists, total = await asyncio.gather(
-        IndexLists(deps.database, KNOWLEDGE).read([], facets), ChunkLists(deps.database).count(span)
+        IndexLists(ctx.database, KNOWLEDGE).read([], facets), ChunkLists(ctx.database).count(span)
     )
     months = {facet.key: postings for facet, postings in lists.facets.items()}
     units = _months_of(span) if by_month else _days_of(span)
     per_source = _per_source(months, span)
     busiest = dict(_most_first(per_source)[:MOST_SOURCES])
     counts, sources = await asyncio.gather(
-        asyncio.gather(*(_count(unit, months, deps) for unit in units.values())),
-        Sources(deps.database).get_all(list(busiest)),
+        asyncio.gather(*(_count(unit, months, ctx) for unit in units.values())),
+        Sources(ctx.database).get_all(list(busiest)),
     )
     authors = Counter[str]()
     for source in sources:
@@ -109,9 +109,9 @@ def _covers(months: Months, unit: Span) -> bool:
     return postings is None or postings.complete or postings.since <= unit.microseconds.start
 
 
-async def _count(unit: Span, months: Months, deps: Deps) -> int:
+async def _count(unit: Span, months: Months, ctx: Context) -> int:
     if not _covers(months, unit):
-        return await ChunkLists(deps.database).count(unit)
+        return await ChunkLists(ctx.database).count(unit)
     postings = months.get(unit.months[0])
     wanted = unit.microseconds
     return sum(entry in wanted for entry in postings.entries.values()) if postings else 0

@@ -21,7 +21,7 @@ from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
     from shared.core.dates import Span
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 EMPTY: Final = "There is nothing here yet. The owner puts texts in with `carrel ingest PATH`."
 TOP: Final = 5
@@ -95,21 +95,21 @@ class Out(Result):
     message: str | None = Field(description="What to know when there is no passage.")
 
 
-async def get_recent(args: In, deps: Deps) -> Out:
+async def get_recent(args: In, ctx: Context) -> Out:
     """List what is new: two round trips, one with a cursor, and three where there is nothing.
 
     Beside limit + 1 chunks it reads one list for each month of the period and up to 100 sources,
     and has the period's chunks counted.
     """
-    span = span_of(args.period, deps.clock())
+    span = span_of(args.period, ctx.clock())
     after = None
     if position := read_cursor(args, args.cursor, _POSITION):
         *_, first = position  # the first day of the walk, though midnight may have passed
         after = position[:2]
         span = replace(span, first=date.fromordinal(first))
     chunks, summary = await asyncio.gather(
-        Chunks(deps.database).newest(args.limit + 1, span=span, after=after),
-        _activity(args, span, deps),
+        Chunks(ctx.database).newest(args.limit + 1, span=span, after=after),
+        _activity(args, span, ctx),
     )
     passages = fitting([passage(Passage, chunk) for chunk in chunks[: args.limit]])
     end = place(chunks[len(passages) - 1]) if len(passages) < len(chunks) else None
@@ -120,14 +120,14 @@ async def get_recent(args: In, deps: Deps) -> Out:
         chunks=passages,
         next_cursor=write_cursor(args, [*end, span.first.toordinal()]) if end else None,
         activity=summary,
-        message=None if passages or args.cursor else await _nothing(deps),
+        message=None if passages or args.cursor else await _nothing(ctx),
     )
 
 
-async def _activity(args: In, span: Span, deps: Deps) -> Activity | None:
+async def _activity(args: In, span: Span, ctx: Context) -> Activity | None:
     if args.cursor:
         return None
-    found = await activity(span, deps, by_month=args.period is Period.LAST_YEAR)
+    found = await activity(span, ctx, by_month=args.period is Period.LAST_YEAR)
     return Activity(
         total=found.total,
         timeline=[Stretch(date=name, chunks=count) for name, count in found.timeline.items()],
@@ -142,8 +142,8 @@ async def _activity(args: In, span: Span, deps: Deps) -> Activity | None:
     )
 
 
-async def _nothing(deps: Deps) -> str:
-    newest = await Chunks(deps.database).newest(1)
+async def _nothing(ctx: Context) -> str:
+    newest = await Chunks(ctx.database).newest(1)
     if not newest or not newest[0].dated_at:
         return EMPTY
     day = f"{newest[0].dated_at:%Y-%m-%d}"

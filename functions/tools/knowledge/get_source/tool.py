@@ -19,7 +19,7 @@ from shared.text.snippets import snippet
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
     Position = tuple[str, str, int]
 
@@ -66,11 +66,11 @@ class Out(SourceSummary):
     next_cursor: str | None = Field(description="Where the passages go on; missing at their end.")
 
 
-async def get_source(args: In, deps: Deps) -> Out:
+async def get_source(args: In, ctx: Context) -> Out:
     """Read a source: one round trip, two with a cursor; limit + 2 documents, 4 with a cursor."""
     position = read_cursor(args, args.cursor, _POSITION)
     source, chunks = await asyncio.gather(
-        Sources(deps.database).get(args.source_id), _chunks(args, position, deps)
+        Sources(ctx.database).get(args.source_id), _chunks(args, position, ctx)
     )
     if source is None:
         raise NotFound(
@@ -86,14 +86,14 @@ async def get_source(args: In, deps: Deps) -> Out:
     )
 
 
-async def _chunks(args: In, shown: Position | None, deps: Deps) -> list[Chunk]:
+async def _chunks(args: In, shown: Position | None, ctx: Context) -> list[Chunk]:
     """The chunks of a page, and one more if there is one."""
     first = 1
     if shown:
         last, following, position = shown
-        present = await ChunkLists(deps.database).positions([last, following])
+        present = await ChunkLists(ctx.database).positions([last, following])
         first = _first(present.get(last), present.get(following), position)
-    return await ChunkLists(deps.database).of_source(args.source_id, args.limit + 1, first)
+    return await ChunkLists(ctx.database).of_source(args.source_id, args.limit + 1, first)
 
 
 def _first(last: int | None, following: int | None, position: int) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from shared.index.postings import FacetName
     from shared.knowledge.golden_queries import Night
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 TOP: Final = 10
 """How many tags and authors are named."""
@@ -100,9 +100,9 @@ class Out(Result):
     )
 
 
-async def get_stats(_args: In, deps: Deps) -> Out:
+async def get_stats(_args: In, ctx: Context) -> Out:
     """Count everything: one round trip; a read for each name, and for 1,000 of what is counted."""
-    database, steps = deps.database, _steps(deps)
+    database, steps = ctx.database, _steps(ctx)
     chunk_lists, lists = ChunkLists(database), IndexLists(database, KNOWLEDGE)
     totals, names, of_steps, extractions, others = await asyncio.gather(
         asyncio.gather(
@@ -149,9 +149,9 @@ async def get_stats(_args: In, deps: Deps) -> Out:
     )
 
 
-def _steps(deps: Deps) -> list[str]:
+def _steps(ctx: Context) -> list[str]:
     """The steps that are done some day: without a language model, nothing is extracted."""
-    extracts = deps.settings.generation_provider != "extractive"
+    extracts = ctx.settings.generation_provider != "extractive"
     return [step for step in STEPS if step != "extract" or extracts]
 
 

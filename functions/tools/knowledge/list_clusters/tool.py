@@ -14,7 +14,7 @@ from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 EMPTY: Final = "There are no topics yet: a job makes them of the passages that are there."
 _PLACE: Final = TypeAdapter(tuple[Count, DocumentId])
@@ -36,10 +36,10 @@ class Out(Result):
     message: str | None = Field(description="What to know when none is listed.")
 
 
-async def list_clusters(args: In, deps: Deps) -> Out:
+async def list_clusters(args: In, ctx: Context) -> Out:
     """List clusters: one round trip, limit + 1 documents."""
     after = read_cursor(args, args.cursor, _PLACE)
-    found = await Clusters(deps.database).largest(args.limit + 1, after)
+    found = await Clusters(ctx.database).largest(args.limit + 1, after)
     clusters = fitting([ClusterSummary.of(cluster) for cluster in found[: args.limit]])
     end = found[len(clusters) - 1] if len(clusters) < len(found) else None
     return Out(

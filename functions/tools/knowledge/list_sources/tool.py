@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.knowledge.source_repository import Place, StoredSource
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 EMPTY: Final = "There are no sources yet. The owner puts texts in with `carrel ingest PATH`."
 BLOCK: Final = 100
@@ -69,7 +69,7 @@ class Out(Result):
     message: str | None = Field(description="What to know when none is listed.")
 
 
-async def list_sources(args: In, deps: Deps) -> Out:
+async def list_sources(args: In, ctx: Context) -> Out:
     """List sources: one round trip and limit + 1 documents, with no filter or with one.
 
     The database applies one filter; the others are looked up on at most 300 documents, in up to
@@ -77,14 +77,14 @@ async def list_sources(args: In, deps: Deps) -> Out:
     """
     filters = _filters(args)
     after = read_cursor(args, args.cursor, _PLACES[args.order])
-    found, end = await _walk(args, list(filters), after, deps)
+    found, end = await _walk(args, list(filters), after, ctx)
     sources = fitting([SourceSummary.of(source, source=source.origin) for source in found])
     if len(sources) < len(found):
         end = found[len(sources) - 1].place(args.order)
     return Out(
         sources=sources,
         next_cursor=write_cursor(args, end) if end else None,
-        message=None if sources or args.cursor else await _why(filters, end, deps),
+        message=None if sources or args.cursor else await _why(filters, end, ctx),
     )
 
 
@@ -95,14 +95,14 @@ def _filters(args: In) -> dict[Facet, str]:
 
 
 async def _walk(
-    args: In, wanted: Sequence[Facet], after: Place | None, deps: Deps
+    args: In, wanted: Sequence[Facet], after: Place | None, ctx: Context
 ) -> tuple[list[StoredSource], Place | None]:
     """The sources of a page, and where the next one begins, if there may be more."""
     facet, others = (wanted[0] if wanted else None), {each.id for each in wanted[1:]}
     size = BLOCK if others else args.limit + 1
     found: list[StoredSource] = []
     for _ in range(0, MOST_READ, size):
-        block = await Sources(deps.database).page(args.order, size, facet, after)
+        block = await Sources(ctx.database).page(args.order, size, facet, after)
         found += [each for each in block if others <= each.facets]
         if len(found) > args.limit:
             return found[: args.limit], found[args.limit - 1].place(args.order)
@@ -112,10 +112,10 @@ async def _walk(
     return found, after
 
 
-async def _why(filters: dict[Facet, str], end: Place | None, deps: Deps) -> str:
+async def _why(filters: dict[Facet, str], end: Place | None, ctx: Context) -> str:
     if end:
         return f"None among the first {MOST_READ} that were looked at. Go on with next_cursor."
-    hints = await asyncio.gather(*(_hint(facet, name, deps) for facet, name in filters.items()))
+    hints = await asyncio.gather(*(_hint(facet, name, ctx) for facet, name in filters.items()))
     if any(hints):
         return " ".join(filter(None, hints))
     named = " and ".join(f"{facet.kind} {name!r}" for facet, name in filters.items())
@@ -128,11 +128,11 @@ async def _why(filters: dict[Facet, str], end: Place | None, deps: Deps) -> str:
             return f"No source has {named} together. Leave one of them out."
 
 
-async def _hint(facet: Facet, name: str, deps: Deps) -> str | None:
+async def _hint(facet: Facet, name: str, ctx: Context) -> str | None:
     """What to use instead of a name that nothing bears."""
     common, same = await asyncio.gather(
-        CommonNames(deps.database).of(facet.kind),
-        IndexLists(deps.database, KNOWLEDGE).names_from(facet.kind, facet.key, 1),
+        CommonNames(ctx.database).of(facet.kind),
+        IndexLists(ctx.database, KNOWLEDGE).names_from(facet.kind, facet.key, 1),
     )
     if any(each.facet == facet for each in (*common, *same)):
         return None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.search.candidates import Question
     from shared.search.filter_plan import Group, Selection
     from shared.search.hybrid import Ranking
@@ -53,9 +53,9 @@ _KINDS: Final = {
 }
 
 
-async def of_ranking(question: Question, ranking: Ranking[Chunk], deps: Deps) -> list[str]:
+async def of_ranking(question: Question, ranking: Ranking[Chunk], ctx: Context) -> list[str]:
     """What went otherwise than the caller may think. One round trip."""
-    notes = await unknown_filters(ranking.unknown, deps)
+    notes = await unknown_filters(ranking.unknown, ctx)
     if ranking.without_meaning and ranking.documents:
         notes.append(WITHOUT_MEANING[ranking.without_meaning])
         notes += [WORDS_ALONE] if question.by_words else []
@@ -87,22 +87,22 @@ def nothing_passes(selection: Selection, unknown: Sequence[tuple[Group, str]]) -
     return [] if named else [NOTHING_PASSES]
 
 
-async def not_yet(deps: Deps) -> list[str]:
+async def not_yet(ctx: Context) -> list[str]:
     """How much cannot be found yet, if anything. One round trip."""
-    waiting = await Steps(deps.database).count_pending("index")
+    waiting = await Steps(ctx.database).count_pending("index")
     return [f"{waiting} passages still wait to be indexed."] if waiting else []
 
 
-async def unknown_filters(unknown: Iterable[tuple[Group, str]], deps: Deps) -> list[str]:
+async def unknown_filters(unknown: Iterable[tuple[Group, str]], ctx: Context) -> list[str]:
     """Name each value that no passage bears, with the nearest that exist. One round trip."""
-    return await asyncio.gather(*(_unknown(group.field, value, deps) for group, value in unknown))
+    return await asyncio.gather(*(_unknown(group.field, value, ctx) for group, value in unknown))
 
 
-async def _unknown(field: str, value: str, deps: Deps) -> str:
+async def _unknown(field: str, value: str, ctx: Context) -> str:
     if field == "search_cards_only":
         return "No passage has a knowledge card yet: leave out search_cards_only."
     what, kind = _KINDS[field]
-    names = await CommonNames(deps.database).of(kind)
+    names = await CommonNames(ctx.database).of(kind)
     if kind is not Kind.CLUSTER:
         return unknown_name(what, value, [each.name for each in names])
     # People may give a topic's name; the id is what the filter takes.

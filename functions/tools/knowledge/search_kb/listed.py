@@ -16,7 +16,7 @@ from shared.search.listing import newest
 
 if TYPE_CHECKING:
     from functions.tools.knowledge.search_kb.results import View
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.search.filter_plan import Selection
 
     Position = tuple[int, int, str]
@@ -25,22 +25,22 @@ POSITION: Final = TypeAdapter(tuple[Count, Moment, DocumentId])
 """How many passages were shown, and the date and the id of the last of them."""
 
 
-async def listed(selection: Selection, position: Position | None, view: View, deps: Deps) -> Page:
+async def listed(selection: Selection, position: Position | None, view: View, ctx: Context) -> Page:
     """List by date, and read the names of topics: three round trips deep.
 
     Args:
         selection: What to list.
         position: Where the page before ended; None for the first.
         view: How much of it is wanted.
-        deps: To find it with.
+        ctx: To find it with.
     """
     shown, after = (position[0], position[1:]) if position else (0, None)
-    listing = await newest(selection, view.limit, after, knowledge(deps.database))
-    writer = Writer(view, await topics(listing.documents, deps))
+    listing = await newest(selection, view.limit, after, knowledge(ctx.database))
+    writer = Writer(view, await topics(listing.documents, ctx))
     fit = fitting(list(map(writer.hit, count(shown + 1), listing.documents)))
     cut = len(fit) < len(listing.documents)
     following = listing.places[len(fit) - 1] if cut else listing.next
-    notes = await advice.unknown_filters(listing.unknown, deps)
+    notes = await advice.unknown_filters(listing.unknown, ctx)
     if not (fit or following or shown):
         notes += advice.nothing_passes(selection, listing.unknown)
     return Page(

@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.tools.knowledge.search_kb.results import Hit, View
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.search.candidates import Question
 
 NEAREST: Final = 5
 """Passages that are shown, for the caller to judge, where nothing matches."""
 
 
-async def ranked(question: Question, shown: Sequence[str], view: View, deps: Deps) -> Page:
+async def ranked(question: Question, shown: Sequence[str], view: View, ctx: Context) -> Page:
     """Rank, and read what the page still needs: three round trips deep.
 
     Args:
         question: What to rank by.
         shown: The marks of what earlier pages showed.
         view: How much of it is wanted.
-        deps: To find it with.
+        ctx: To find it with.
     """
-    corpus = knowledge(deps.database)
-    ranking = await rank(question, corpus, deps)
+    corpus = knowledge(ctx.database)
+    ranking = await rank(question, corpus, ctx)
     unseen = {
         hit.id: hit
         for hit in in_turns(ranking.hits, source_id_of)
@@ -49,16 +49,16 @@ async def ranked(question: Question, shown: Sequence[str], view: View, deps: Dep
     goes_on = ranking.matches or bool(shown)
     limit = view.limit if goes_on else min(view.limit, NEAREST)
     chunks, looked = await passing(list(unseen), limit, question.selection, corpus.documents, known)
-    writer = Writer(view, await topics(chunks, deps), ranking.terms)
+    writer = Writer(view, await topics(chunks, ctx), ranking.terms)
     places = count(len(shown) + 1)
     hits = fitting([writer.hit(next(places), each, unseen[each.chunk_id]) for each in chunks])
     passed = _passed(list(unseen)[:looked], hits, cut=len(hits) < len(chunks))
     more = goes_on and len(passed) < len(unseen)
-    notes = await advice.of_ranking(question, ranking, deps)
+    notes = await advice.of_ranking(question, ranking, ctx)
     matches = ranking.matches and bool(hits or shown)
     if not matches:
         notes += advice.without_a_match(question, ranking, shown=bool(hits))
-        notes += await advice.not_yet(deps)
+        notes += await advice.not_yet(ctx)
     return Page(
         hits=hits,
         position=[*shown, *map(shown_mark, passed)] if more else None,

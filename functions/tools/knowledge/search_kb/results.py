@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.search.candidates import Candidate
 
 
@@ -132,10 +132,10 @@ def main_cluster(chunk: Chunk) -> str | None:
     return next(iter(chunk.cluster_id), None)
 
 
-async def topics(chunks: Iterable[Chunk], deps: Deps) -> dict[str, str]:
+async def topics(chunks: Iterable[Chunk], ctx: Context) -> dict[str, str]:
     """The names of the chunks' main topics, by id. One round trip."""
     wanted = {main for chunk in chunks if (main := main_cluster(chunk))}
-    clusters = await Clusters(deps.database).get_all(sorted(wanted))
+    clusters = await Clusters(ctx.database).get_all(sorted(wanted))
     return {each.cluster_id: each.name for each in clusters}
 
 

@@ -12,7 +12,7 @@ from functions.tools.knowledge.search_kb.ranked import ranked
 from functions.tools.knowledge.search_kb.results import Detail, Hit, View
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import CursorText, read_cursor, write_cursor
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Links, Tool
@@ -20,7 +20,7 @@ from shared.search.candidates import Mode, Question
 from shared.search.listing import SHOWN
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 
 class In(Arguments):
@@ -74,7 +74,7 @@ class Out(Result):
     )
 
 
-async def search_kb(args: In, deps: Deps) -> Out:
+async def search_kb(args: In, ctx: Context) -> Out:
     """Search, or list by date: three round trips deep.
 
     One more where what is nearest does not pass several filters, or to name filters that do not
@@ -84,11 +84,11 @@ async def search_kb(args: In, deps: Deps) -> Out:
         InvalidInput: There is neither a query nor a filter, or a filter or cursor makes no sense.
         Unavailable: The embedding provider is down, and only meaning was asked for.
     """
-    wanted = selection(args.filters, deps.clock(), cards_only=args.search_cards_only)
+    wanted = selection(args.filters, ctx.clock(), cards_only=args.search_cards_only)
     view = View(args.limit, args.detail is Detail.FULL, args.search_cards_only)
     if args.query is not None:
         shown = read_cursor(args, args.cursor, SHOWN) or []
-        page = await ranked(Question(args.query, args.mode, wanted), shown, view, deps)
+        page = await ranked(Question(args.query, args.mode, wanted), shown, view, ctx)
     elif wanted.everything:
         raise InvalidInput(
             "search_kb takes a query, filters or both. Give one and call search_kb again, or call"
@@ -97,7 +97,7 @@ async def search_kb(args: In, deps: Deps) -> Out:
         )
     else:
         position = read_cursor(args, args.cursor, POSITION)
-        page = await listed(wanted, position, view, deps)
+        page = await listed(wanted, position, view, ctx)
     return Out(
         query=args.query,
         matches=page.matches,
@@ -125,5 +125,5 @@ TOOL = Tool(
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     links=Links(items="results", uri="carrel://chunk/{chunk_id}", name="title"),
-    needs=frozenset({Need.EMBEDDING}),
+    capabilities=frozenset({Capability.EMBEDDING}),
 )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
     Wanted = tuple[str, "Fields"]
     """A title, and what its task has beside it."""
@@ -86,10 +86,10 @@ class In(Fields, Repeatable):
         return any(getattr(self, name) not in (None, field.default) for name, field in fields)
 
 
-async def add_task(args: In, deps: Deps) -> OneOrMany:
+async def add_task(args: In, ctx: Context) -> OneOrMany:
     """Add tasks: two round trips, the counter, and one commit of it and of all that are right."""
     if args.tasks is None:
-        return await _add([_only(args)], deps, lambda added: OneOrMany.one(added[0]))
+        return await _add([_only(args)], ctx, lambda added: OneOrMany.one(added[0]))
     if args.says_something:
         raise InvalidInput(
             "add_task was not run: it takes tasks, or the title and the other fields of one task,"
@@ -98,7 +98,7 @@ async def add_task(args: In, deps: Deps) -> OneOrMany:
         )
     items = [checked(NewTask, each, TOOL.name) for each in args.tasks]
     wanted = [(each.title, each) for each in items if isinstance(each, NewTask)]
-    return await _add(wanted, deps, lambda added: OneOrMany.many(_in_order(items, added)))
+    return await _add(wanted, ctx, lambda added: OneOrMany.many(_in_order(items, added)))
 
 
 def _only(args: In) -> Wanted:
@@ -111,19 +111,19 @@ def _only(args: In) -> Wanted:
 
 
 async def _add(
-    wanted: Sequence[Wanted], deps: Deps, answer: Callable[[list[Changed]], OneOrMany]
+    wanted: Sequence[Wanted], ctx: Context, answer: Callable[[list[Changed]], OneOrMany]
 ) -> OneOrMany:
-    tasks = own_tasks(deps)
+    tasks = own_tasks(ctx)
     if not wanted:
         return answer([])
 
     async def attempt() -> OneOrMany:
-        counter, now = await tasks.counter(), deps.clock()
+        counter, now = await tasks.counter(), ctx.clock()
         numbered = enumerate(wanted, counter.last + 1)
         new = [_task(each, number, now) for number, each in numbered]
-        return await deps.commit(tasks.add(counter, new), answer([_added(each) for each in new]))
+        return await ctx.commit(tasks.add(counter, new), answer([_added(each) for each in new]))
 
-    return await deps.database.until_it_holds(attempt)
+    return await ctx.database.until_it_holds(attempt)
 
 
 def _task(wanted: Wanted, number: int, now: datetime) -> Task:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.schemas import Undo
     from shared.tasks.repository import StoredTask
 
@@ -57,15 +57,15 @@ class In(Repeatable):
     completed: bool = Field(default=True, description="False reopens what was completed.")
 
 
-async def complete_task(args: In, deps: Deps) -> OneOrMany:
+async def complete_task(args: In, ctx: Context) -> OneOrMany:
     """Complete or reopen tasks: two round trips, all of them at once and one commit."""
     decide = Task.complete if args.completed else Task.reopen
     step = Step(find=active, decide=decide, reverse=_reverse)
     match args.task_id, args.task_ids:
         case int(number), None:
-            return await change(number, step, deps, OneOrMany.one)
+            return await change(number, step, ctx, OneOrMany.one)
         case None, [*items]:
-            return await _complete(items, step, deps)
+            return await _complete(items, step, ctx)
     raise InvalidInput(
         "complete_task was not run: it takes task_id for one task or task_ids for several, and"
         " not both.",
@@ -73,21 +73,21 @@ async def complete_task(args: In, deps: Deps) -> OneOrMany:
     )
 
 
-async def _complete(items: Sequence[Any], step: Step, deps: Deps) -> OneOrMany:
-    tasks = own_tasks(deps)
+async def _complete(items: Sequence[Any], step: Step, ctx: Context) -> OneOrMany:
+    tasks = own_tasks(ctx)
     wanted = [checked(Which, {"task_id": each}, TOOL.name) for each in items]
     numbers = {each.task_id for each in wanted if isinstance(each, Which)}
 
     async def attempt() -> OneOrMany:
-        now, found = deps.clock(), await tasks.get_all(numbers)
+        now, found = ctx.clock(), await tasks.get_all(numbers)
         took = {number: _take(step, found.get(number), number, now) for number in numbers}
         result = OneOrMany.many(
             [took[each.task_id][0] if isinstance(each, Which) else each for each in wanted]
         )
         writes = [tasks.change(found[number], task) for number, (_, task) in took.items() if task]
-        return await deps.commit(writes, result) if writes else result
+        return await ctx.commit(writes, result) if writes else result
 
-    return await deps.database.until_it_holds(attempt)
+    return await ctx.database.until_it_holds(attempt)
 
 
 def _take(

@@ -14,7 +14,7 @@ from shared.tasks.contract import ENVELOPE, Changed, TaskId
 from shared.tasks.model import Task
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 
 class In(Repeatable):
@@ -23,14 +23,14 @@ class In(Repeatable):
     task_id: TaskId = Field(description="The task's id, as list_tasks and add_task return it.")
 
 
-async def delete_task(args: In, deps: Deps) -> Changed:
+async def delete_task(args: In, ctx: Context) -> Changed:
     """Delete a task: two round trips, the task and the commit."""
     step = Step(
         find=active,
         decide=Task.delete,
         reverse=lambda before, _: undo_by("restore_task", before.number),
     )
-    return await change(args.task_id, step, deps, as_it_is)
+    return await change(args.task_id, step, ctx, as_it_is)
 
 
 TOOL = Tool(

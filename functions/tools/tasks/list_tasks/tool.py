@@ -22,7 +22,7 @@ from shared.tasks.repository import Selection
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.tasks.model import Task
 
 BLOCK: Final = 100
@@ -140,15 +140,15 @@ class Out(Result):
     time_zone: str = Field(description="The time zone in which it is that day.")
 
 
-async def list_tasks(args: In, deps: Deps) -> Out:
+async def list_tasks(args: In, ctx: Context) -> Out:
     """List tasks: one round trip and limit + 1 documents.
 
     Words, what is not overdue and what is deleted are looked for in up to 300 documents, in up to
     three round trips.
     """
-    zone = args.time_zone or deps.settings.time_zone
-    today = deps.clock().astimezone(time_zone(zone)).date()
-    found, end = await _walk(args, today, deps)
+    zone = args.time_zone or ctx.settings.time_zone
+    today = ctx.clock().astimezone(time_zone(zone)).date()
+    found, end = await _walk(args, today, ctx)
     page = fitting([ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in found])
     if len(page) < len(found):
         end = found[len(page) - 1].number
@@ -161,13 +161,13 @@ async def list_tasks(args: In, deps: Deps) -> Out:
     )
 
 
-async def _walk(args: In, today: date, deps: Deps) -> tuple[Sequence[Task], int | None]:
+async def _walk(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], int | None]:
     """The tasks of a page, and after which number the next begins, if there may be more."""
-    tasks, selection = own_tasks(deps), _selection(args, today)
+    tasks, selection = own_tasks(ctx), _selection(args, today)
     [after] = read_cursor(args, args.cursor, _POSITION) or [None]
     if not selection.statuses:
         return [], None
-    words, now = folded(args.query or "").split(), deps.clock()
+    words, now = folded(args.query or "").split(), ctx.clock()
     sieved = bool(words) or args.overdue is False or args.status is Listed.DELETED
     size = BLOCK if sieved else args.limit + 1
     found: list[Task] = []

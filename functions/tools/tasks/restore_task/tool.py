@@ -14,7 +14,7 @@ from shared.tasks.contract import ENVELOPE, Changed, TaskId
 from shared.tasks.model import Task
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 
 class In(Repeatable):
@@ -25,14 +25,14 @@ class In(Repeatable):
     )
 
 
-async def restore_task(args: In, deps: Deps) -> Changed:
+async def restore_task(args: In, ctx: Context) -> Changed:
     """Restore a task: two round trips, the task and the commit."""
     step = Step(
         find=existing,
         decide=Task.restore,
         reverse=lambda before, _: undo_by("delete_task", before.number),
     )
-    return await change(args.task_id, step, deps, as_it_is)
+    return await change(args.task_id, step, ctx, as_it_is)
 
 
 TOOL = Tool(

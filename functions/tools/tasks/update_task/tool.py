@@ -17,7 +17,7 @@ from shared.tasks.contract import ENVELOPE, Changed, Day, Description, PriorityN
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.runtime.schemas import Undo
     from shared.tasks.model import Task
 
@@ -51,7 +51,7 @@ class In(Repeatable):
         return {name: getattr(self, name) for name in EDITABLE if name in self.model_fields_set}
 
 
-async def update_task(args: In, deps: Deps) -> Changed:
+async def update_task(args: In, ctx: Context) -> Changed:
     """Change a task: two round trips, the task and the commit."""
     if not args.changes:
         raise InvalidInput(
@@ -65,7 +65,7 @@ async def update_task(args: In, deps: Deps) -> Changed:
         return edited if edited == task else replace(edited, updated_at=now)
 
     step = Step(find=active, decide=edit, reverse=_reverse)
-    return await change(args.task_id, step, deps, as_it_is)
+    return await change(args.task_id, step, ctx, as_it_is)
 
 
 def _reverse(before: Task, after: Task) -> Undo:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, InvalidInput, NotFound
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, Repeatable, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.corpus import index_entry
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.traces.model import Trace, Writing
 
 _FIELDS: Final = ("title", "context_text", "solution_text", "tags")
@@ -68,7 +68,7 @@ class Out(Result):
     undo: Undo | None = Field(description="How to undo it; missing where nothing changed.")
 
 
-async def amend_trace(args: In, deps: Deps) -> Out:
+async def amend_trace(args: In, ctx: Context) -> Out:
     """Store the new revision, its vector and its words, and keep the former one.
 
     Five round trips: the trace, a former revision where one is brought back, the embedding space,
@@ -88,26 +88,26 @@ async def amend_trace(args: In, deps: Deps) -> Out:
     if sent and args.revision is not None:
         message = "Give either a revision to bring back or new texts and tags: not both at once."
         raise InvalidInput(message, details={"revision": f"given beside {', '.join(sent)}"})
-    return await deps.database.until_it_holds(lambda: _attempt(args, deps))
+    return await ctx.database.until_it_holds(lambda: _attempt(args, ctx))
 
 
-async def _attempt(args: In, deps: Deps) -> Out:
-    stored = await own(args.trace_id, deps)
+async def _attempt(args: In, ctx: Context) -> Out:
+    stored = await own(args.trace_id, ctx)
     former = stored.trace
     _require_listed(former)
-    writing = await _wanted(args, former, deps)
+    writing = await _wanted(args, former, ctx)
     changed = [
         name for name, value in asdict(former.writing).items() if asdict(writing)[name] != value
     ]
     if not changed:
         return _out(former, changed)
     await require_no_secrets(writing)
-    trace = _amended(former, writing, changed, deps.clock())
-    traces, entry = Traces(deps.database), await index_entry(trace, deps)
+    trace = _amended(former, writing, changed, ctx.clock())
+    traces, entry = Traces(ctx.database), await index_entry(trace, ctx)
     if _TEXTS & set(changed):
-        await require_no_duplicate(trace, entry, deps)
+        await require_no_duplicate(trace, entry, ctx)
     writes = [*traces.changed(stored, trace, entry), traces.kept(stored)]
-    return await deps.commit(writes, _out(trace, changed))
+    return await ctx.commit(writes, _out(trace, changed))
 
 
 def _require_listed(trace: Trace) -> None:
@@ -130,10 +130,10 @@ def _amended(former: Trace, writing: Writing, changed: Sequence[str], now: datet
     return trace
 
 
-async def _wanted(args: In, trace: Trace, deps: Deps) -> Writing:
+async def _wanted(args: In, trace: Trace, ctx: Context) -> Writing:
     if args.revision is None:
         return replace(trace.writing, **_new(args))
-    writing = await Traces(deps.database).revision(trace.trace_id, args.revision)
+    writing = await Traces(ctx.database).revision(trace.trace_id, args.revision)
     if writing is None:
         raise NotFound(
             f"This trace has no earlier revision {args.revision}; it is at {trace.revision} now.",
@@ -191,5 +191,5 @@ TOOL = Tool(
     text=in_words,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
-    needs=frozenset({Need.EMBEDDING}),
+    capabilities=frozenset({Capability.EMBEDDING}),
 )

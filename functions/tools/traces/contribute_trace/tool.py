@@ -12,7 +12,7 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, NotFound
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, Repeatable, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.corpus import index_entry
@@ -25,7 +25,7 @@ from shared.traces.trust import Status
 from shared.traces.views import is_own, readable
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.traces.duplicates import Likeness
     from shared.traces.repository import IndexEntry, StoredTrace
 
@@ -75,7 +75,7 @@ class Out(Result):
     undo: Undo | None = Field(description="How to undo it; missing where nothing was stored.")
 
 
-async def contribute_trace(args: In, deps: Deps) -> Out:
+async def contribute_trace(args: In, ctx: Context) -> Out:
     """Store a trace with its vector and its words, by which it is found at once.
 
     Three round trips: the embedding space; the nearest traces, and what it replaces; one commit.
@@ -89,31 +89,31 @@ async def contribute_trace(args: In, deps: Deps) -> Out:
         tags=normal_tags(args.tags),
     )
     await require_no_secrets(writing)
-    now = deps.clock()
+    now = ctx.clock()
     trace = Trace(
         trace_id=secrets.token_hex(8),
         writing=writing,
-        contributor=str(deps.caller.user_id),
+        contributor=str(ctx.caller.user_id),
         created_at=now,
         updated_at=now,
         supersedes=args.supersedes,
     )
-    entry = await index_entry(trace, deps)
-    return await deps.database.until_it_holds(lambda: _attempt(trace, entry, deps))
+    entry = await index_entry(trace, ctx)
+    return await ctx.database.until_it_holds(lambda: _attempt(trace, entry, ctx))
 
 
-async def _attempt(trace: Trace, entry: IndexEntry, deps: Deps) -> Out:
-    former, found = await asyncio.gather(_former(trace, deps), likeness(trace, entry, deps))
-    if standing := _standing(found, former, deps):
-        return _out(standing, [], deps, duplicate=True)
-    writes = Traces(deps.database).contributed(trace, entry)
-    if former and is_own(former, deps):
+async def _attempt(trace: Trace, entry: IndexEntry, ctx: Context) -> Out:
+    former, found = await asyncio.gather(_former(trace, ctx), likeness(trace, entry, ctx))
+    if standing := _standing(found, former, ctx):
+        return _out(standing, [], ctx, duplicate=True)
+    writes = Traces(ctx.database).contributed(trace, entry)
+    if former and is_own(former, ctx):
         replaced = replace(former.trace, superseded_by=trace.trace_id)
-        writes += Traces(deps.database).changed(former, replaced, None)
-    return await deps.commit(writes, _out(trace, found.similar, deps, duplicate=False))
+        writes += Traces(ctx.database).changed(former, replaced, None)
+    return await ctx.commit(writes, _out(trace, found.similar, ctx, duplicate=False))
 
 
-def _standing(found: Likeness, former: StoredTrace | None, deps: Deps) -> Trace | None:
+def _standing(found: Likeness, former: StoredTrace | None, ctx: Context) -> Trace | None:
     """The trace that stands in the way: whoever names one that it replaces may insist.
 
     Not against warnings of one's own: a copy would be rid of them.
@@ -121,17 +121,17 @@ def _standing(found: Likeness, former: StoredTrace | None, deps: Deps) -> Trace 
     warned = [
         each
         for each in found.duplicates
-        if each.status is Status.FLAGGED and each.contributor == deps.caller.user_id
+        if each.status is Status.FLAGGED and each.contributor == ctx.caller.user_id
     ]
     return next(iter(warned if former else warned + found.duplicates), None)
 
 
-async def _former(trace: Trace, deps: Deps) -> StoredTrace | None:
+async def _former(trace: Trace, ctx: Context) -> StoredTrace | None:
     """What it replaces, which must stand for itself."""
     if trace.supersedes is None:
         return None
     try:
-        former = await readable(trace.supersedes, deps)
+        former = await readable(trace.supersedes, ctx)
     except NotFound as error:
         raise NotFound(error.message, details={"supersedes": trace.supersedes}) from None
     if not former.trace.is_listed:
@@ -139,13 +139,13 @@ async def _former(trace: Trace, deps: Deps) -> StoredTrace | None:
         told = f"is replaced by {by} already: name that one" if by else "is withdrawn: leave it out"
         message = f"contribute_trace was not run. The trace in supersedes {told}."
         raise Conflict(message, details={"supersedes": told})
-    if former.trace.status is Status.FLAGGED and is_own(former, deps):
+    if former.trace.status is Status.FLAGGED and is_own(former, ctx):
         told = "is yours, and voters warn of it: amend it, and let them change their votes"
         raise Conflict(f"contribute_trace was not run. {told}.", details={"supersedes": told})
     return former
 
 
-def _out(trace: Trace, similar: list[Trace], deps: Deps, *, duplicate: bool) -> Out:
+def _out(trace: Trace, similar: list[Trace], ctx: Context, *, duplicate: bool) -> Out:
     undo = Undo(tool="withdraw_trace", arguments={"trace_id": trace.trace_id})
     return Out(
         trace_id=trace.trace_id,
@@ -154,7 +154,7 @@ def _out(trace: Trace, similar: list[Trace], deps: Deps, *, duplicate: bool) -> 
         title=trace.writing.title,
         tags=list(trace.writing.tags),
         supersedes=trace.supersedes,
-        yours=trace.contributor == deps.caller.user_id,
+        yours=trace.contributor == ctx.caller.user_id,
         similar=[Similar(trace_id=each.trace_id, title=each.writing.title) for each in similar],
         undo=None if duplicate else undo,
     )
@@ -204,5 +204,5 @@ TOOL = Tool(
     text=in_words,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
-    needs=frozenset({Need.EMBEDDING}),
+    capabilities=frozenset({Capability.EMBEDDING}),
 )

@@ -17,7 +17,7 @@ from shared.traces.views import Standing, is_own, readable, trace_view, votes_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.traces.repository import Feedback, StoredTrace, Vote
 
 AT_ONCE: Final = 30_000
@@ -66,25 +66,25 @@ class Out(Standing):
     )
 
 
-async def get_trace(args: In, deps: Deps) -> Out:
+async def get_trace(args: In, ctx: Context) -> Out:
     """Read the trace, its latest feedback and the caller's own vote: one round trip."""
     stored, feedback, vote = await asyncio.gather(
-        readable(args.trace_id, deps),
-        Traces(deps.database).feedback(args.trace_id, FEEDBACK),
-        _vote(args.trace_id, deps),
+        readable(args.trace_id, ctx),
+        Traces(ctx.database).feedback(args.trace_id, FEEDBACK),
+        _vote(args.trace_id, ctx),
     )
-    return _out(stored, feedback, vote, args.offset, deps)
+    return _out(stored, feedback, vote, args.offset, ctx)
 
 
-async def _vote(trace_id: str, deps: Deps) -> Vote | None:
+async def _vote(trace_id: str, ctx: Context) -> Vote | None:
     """What the caller voted, on whichever revision."""
-    if deps.caller.user_id is None:
+    if ctx.caller.user_id is None:
         return None
-    return await Traces(deps.database).vote(trace_id, deps.caller.user_id)
+    return await Traces(ctx.database).vote(trace_id, ctx.caller.user_id)
 
 
 def _out(
-    stored: StoredTrace, said: list[Feedback], vote: Vote | None, offset: int, deps: Deps
+    stored: StoredTrace, said: list[Feedback], vote: Vote | None, offset: int, ctx: Context
 ) -> Out:
     trace, ballot = stored.trace, vote.ballot if vote else None
     context, solution = trace.writing.context_text, trace.writing.solution_text
@@ -97,7 +97,7 @@ def _out(
         solution_text=solution[max(offset - len(context), 0) : max(end - len(context), 0)],
         next_offset=end if end < len(context) + len(solution) else None,
         created_at=f"{trace.created_at:%Y-%m-%d}",
-        yours=is_own(stored, deps),
+        yours=is_own(stored, ctx),
         your_vote=ballot.vote if counts and ballot else None,
         feedback=[
             Said(

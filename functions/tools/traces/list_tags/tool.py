@@ -16,7 +16,7 @@ from shared.runtime.tool import Effect, Tool
 from shared.traces.tags import LONGEST, normal_tag
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 POSITION: Final = TypeAdapter(tuple[Annotated[str, StringConstraints(max_length=LONGEST)]])
 """The last tag that was shown."""
@@ -49,11 +49,11 @@ class Out(Result):
     next_cursor: str | None = Field(description="For the next page; missing on the last one.")
 
 
-async def list_tags(args: In, deps: Deps) -> Out:
+async def list_tags(args: In, ctx: Context) -> Out:
     """Read the tags of a page, and count all beside them: one round trip."""
     position = read_cursor(args, args.cursor, POSITION)
     prefix = normal_tag(args.prefix)
-    lists = IndexLists(deps.database, TRACES)
+    lists = IndexLists(ctx.database, TRACES)
     found, total = await asyncio.gather(
         lists.names_from(Kind.TAG, prefix, args.limit + 1, *(position or ())),
         lists.count(Kind.TAG),

@@ -14,7 +14,7 @@ from shared.search.listing import newest
 from shared.traces.corpus import solved_problems, unknown_tags
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.search.filter_plan import Selection
 
     Position = tuple[int, int, str]
@@ -23,10 +23,10 @@ POSITION: Final = TypeAdapter(tuple[Count, Moment, DocumentId])
 """How many traces were shown, and the date and the id of the last of them."""
 
 
-async def listed(selection: Selection, position: Position | None, limit: int, deps: Deps) -> Page:
+async def listed(selection: Selection, position: Position | None, limit: int, ctx: Context) -> Page:
     """List by date: two round trips, or three where a tag does not exist."""
     shown, after = (position[0], position[1:]) if position else (0, None)
-    listing = await newest(selection, limit, after, solved_problems(deps.database))
+    listing = await newest(selection, limit, after, solved_problems(ctx.database))
     places = count(shown + 1)
     hits = fitting([hit(each, next(places)) for each in listing.documents])
     cut = len(hits) < len(listing.documents)
@@ -35,5 +35,5 @@ async def listed(selection: Selection, position: Position | None, limit: int, de
         hits=hits,
         position=(shown + len(hits), *following) if following else None,
         matches=bool(hits or shown or following),
-        notes=await unknown_tags([value for _, value in listing.unknown], deps),
+        notes=await unknown_tags([value for _, value in listing.unknown], ctx),
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.search.candidates import Candidate, Question
     from shared.search.hybrid import Ranking
     from shared.traces.model import Trace
@@ -40,14 +40,14 @@ WITHOUT_MEANING: Final = {
 }
 
 
-async def ranked(question: Question, shown: Sequence[str], limit: int, deps: Deps) -> Page:
+async def ranked(question: Question, shown: Sequence[str], limit: int, ctx: Context) -> Page:
     """Rank by relevance, moderate by votes and age, and take what was not shown yet.
 
     Three round trips at most: those of `rank`, and one where words alone found something, or
     a tag does not exist.
     """
-    ranking = await rank(question, solved_problems(deps.database), deps)
-    found = in_order(await _read(ranking.hits, question, deps), deps.clock())
+    ranking = await rank(question, solved_problems(ctx.database), ctx)
+    found = in_order(await _read(ranking.hits, question, ctx), ctx.clock())
     ordered = [each for each in found if shown_mark(each[0].id) not in shown]
     goes_on = ranking.matches or bool(shown)
     wanted = ordered[: limit if goes_on else min(limit, NEAREST)]
@@ -58,7 +58,7 @@ async def ranked(question: Question, shown: Sequence[str], limit: int, deps: Dep
         hits=hits,
         position=[*shown, *(shown_mark(each.trace_id) for each in hits)] if more else None,
         matches=ranking.matches and bool(hits or shown),
-        notes=await _notes(ranking, deps),
+        notes=await _notes(ranking, ctx),
     )
 
 
@@ -70,16 +70,16 @@ def in_order(found: Candidates, now: datetime) -> list[tuple[Candidate[Trace], T
     return sorted(known, key=lambda pair: (-scores[pair[0].id], pair[0].id))
 
 
-async def _read(found: Candidates, question: Question, deps: Deps) -> Candidates:
+async def _read(found: Candidates, question: Question, ctx: Context) -> Candidates:
     """The same, with the traces that only the lists named so far."""
     missing = [each.id for each in found if each.document is None][:READ]
-    read = {each.trace_id: each for each in await Traces(deps.database).get_all(missing)}
+    read = {each.trace_id: each for each in await Traces(ctx.database).get_all(missing)}
     passing = {name: each for name, each in read.items() if question.selection.admits(each)}
     return [replace(each, document=each.document or passing.get(each.id)) for each in found]
 
 
-async def _notes(ranking: Ranking[Trace], deps: Deps) -> list[str]:
-    notes = await unknown_tags([value for _, value in ranking.unknown], deps)
+async def _notes(ranking: Ranking[Trace], ctx: Context) -> list[str]:
+    notes = await unknown_tags([value for _, value in ranking.unknown], ctx)
     if ranking.without_meaning in WITHOUT_MEANING and ranking.documents:
         notes.append(WITHOUT_MEANING[ranking.without_meaning])
     elif ranking.late:

@@ -11,7 +11,7 @@ from functions.tools.traces.search_traces.ranked import ranked
 from functions.tools.traces.search_traces.results import Hit
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import CursorText, read_cursor, write_cursor
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
@@ -23,7 +23,7 @@ from shared.traces.views import votes_in_words
 
 if TYPE_CHECKING:
     from functions.tools.traces.search_traces.results import Page
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 NOTHING: Final = "No traces found matching your query."
 
@@ -56,7 +56,7 @@ class Out(Result):
     next_cursor: str | None = Field(description="For the next page; missing on the last one.")
 
 
-async def search_traces(args: In, deps: Deps) -> Out:
+async def search_traces(args: In, ctx: Context) -> Out:
     """Search by meaning and words among the traces with these tags: three round trips at most.
 
     Raises:
@@ -69,10 +69,10 @@ async def search_traces(args: In, deps: Deps) -> Out:
     if args.query:
         shown = read_cursor(args, args.cursor, SHOWN) or []
         question = Question(args.query, Mode.HYBRID, selection)
-        page = await ranked(question, shown, args.limit, deps)
+        page = await ranked(question, shown, args.limit, ctx)
     else:
         position = read_cursor(args, args.cursor, POSITION)
-        page = await listed(selection, position, args.limit, deps)
+        page = await listed(selection, position, args.limit, ctx)
     return _out(args, page)
 
 
@@ -135,5 +135,5 @@ TOOL = Tool(
     text=in_words,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
-    needs=frozenset({Need.EMBEDDING}),
+    capabilities=frozenset({Capability.EMBEDDING}),
 )

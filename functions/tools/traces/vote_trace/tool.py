@@ -21,7 +21,7 @@ from shared.traces.trust import Ballot, FeedbackTag, Record, Tally, VoteType
 from shared.traces.views import Standing, is_own, readable, trace_view
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.traces.repository import StoredTrace
 
 
@@ -65,7 +65,7 @@ class Out(Standing):
     undo: Undo | None = Field(description="How to undo it; missing where nothing changed.")
 
 
-async def vote_trace(args: In, deps: Deps) -> Out:
+async def vote_trace(args: In, ctx: Context) -> Out:
     """Replace the caller's vote, the sums and the status in one commit.
 
     Two round trips: the trace, the vote and the caller's record together, then the commit; again
@@ -79,17 +79,17 @@ async def vote_trace(args: In, deps: Deps) -> Out:
     _require_reason(args)
     if args.feedback_text:
         await require_no_secrets_in({"feedback_text": args.feedback_text})
-    return await deps.database.until_it_holds(lambda: _attempt(args, deps))
+    return await ctx.database.until_it_holds(lambda: _attempt(args, ctx))
 
 
-async def _attempt(args: In, deps: Deps) -> Out:
-    voter = str(deps.caller.user_id)
+async def _attempt(args: In, ctx: Context) -> Out:
+    voter = str(ctx.caller.user_id)
     stored, vote, record = await asyncio.gather(
-        readable(args.trace_id, deps),
-        Traces(deps.database).vote(args.trace_id, voter),
-        Traces(deps.database).record(voter),
+        readable(args.trace_id, ctx),
+        Traces(ctx.database).vote(args.trace_id, voter),
+        Traces(ctx.database).record(voter),
     )
-    if is_own(stored, deps):
+    if is_own(stored, ctx):
         raise Forbidden(
             "You contributed this trace: others vote on it. You may amend or withdraw it."
         )
@@ -107,16 +107,16 @@ async def _attempt(args: In, deps: Deps) -> Out:
     if not tally.is_possible:
         raise Stale("The sums were read before the vote that they are of.")
     moved = replace(stored, trace=replace(stored.trace, tally=tally))
-    traces = Traces(deps.database)
+    traces = Traces(ctx.database)
     revised = replace(vote, revision=stored.trace.text_revision)
     writes = [
-        traces.cast(revised, after, said, deps.clock()) if after else traces.uncast(vote),
+        traces.cast(revised, after, said, ctx.clock()) if after else traces.uncast(vote),
         traces.tallied(stored, tally),
         # The record knows each voter of a trace once, whichever texts they voted on.
         *traces.credited(stored.trace.contributor, vote.ballot, after),
     ]
     undo = _undo(args.trace_id, before, vote.text)
-    return await deps.commit(writes, _out(moved, before, after, undo))
+    return await ctx.commit(writes, _out(moved, before, after, undo))
 
 
 def _require_reason(args: In) -> None:

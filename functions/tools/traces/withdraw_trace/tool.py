@@ -9,7 +9,7 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import Conflict
-from shared.runtime.capabilities import Need
+from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, Repeatable, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.corpus import index_entry
@@ -20,7 +20,7 @@ from shared.traces.views import is_own, own
 
 if TYPE_CHECKING:
     from shared.firestore.database import Write
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.traces.model import Trace
     from shared.traces.repository import StoredTrace
 
@@ -45,7 +45,7 @@ class Out(Result):
     undo: Undo | None = Field(description="How to undo it; missing where nothing changed.")
 
 
-async def withdraw_trace(args: In, deps: Deps) -> Out:
+async def withdraw_trace(args: In, ctx: Context) -> Out:
     """Take a trace out of all lists, or put it back: five round trips.
 
     The trace, what it replaced, the embedding space, what says the same, the commit. Its text and
@@ -56,41 +56,41 @@ async def withdraw_trace(args: In, deps: Deps) -> Out:
         Forbidden: It is somebody else's.
         Conflict: It is to be put back, and a trace says the same by now.
     """
-    return await deps.database.until_it_holds(lambda: _attempt(args, deps))
+    return await ctx.database.until_it_holds(lambda: _attempt(args, ctx))
 
 
-async def _attempt(args: In, deps: Deps) -> Out:
-    stored = await own(args.trace_id, deps)
+async def _attempt(args: In, ctx: Context) -> Out:
+    stored = await own(args.trace_id, ctx)
     changed = args.withdrawn is (stored.trace.withdrawn_at is None)
     if not changed:
         return _out(stored.trace, changed=False)
-    trace = replace(stored.trace, withdrawn_at=deps.clock() if args.withdrawn else None)
-    replaced = await _replaced(stored, args, deps)
+    trace = replace(stored.trace, withdrawn_at=ctx.clock() if args.withdrawn else None)
+    replaced = await _replaced(stored, args, ctx)
     if replaced:
         by = None if args.withdrawn else trace.trace_id
-        writes = await _changed(replaced, replace(replaced.trace, superseded_by=by), deps)
+        writes = await _changed(replaced, replace(replaced.trace, superseded_by=by), ctx)
     else:
         writes = []
-    writes += await _changed(stored, trace, deps)
-    return await deps.commit(writes, _out(trace, changed=True))
+    writes += await _changed(stored, trace, ctx)
+    return await ctx.commit(writes, _out(trace, changed=True))
 
 
-async def _changed(stored: StoredTrace, trace: Trace, deps: Deps) -> list[Write]:
-    entry = await index_entry(trace, deps) if trace.is_listed else None
+async def _changed(stored: StoredTrace, trace: Trace, ctx: Context) -> list[Write]:
+    entry = await index_entry(trace, ctx) if trace.is_listed else None
     if entry and stored.trace.withdrawn_at:
-        await require_no_duplicate(trace, entry, deps)
-    return Traces(deps.database).changed(stored, trace, entry)
+        await require_no_duplicate(trace, entry, ctx)
+    return Traces(ctx.database).changed(stored, trace, entry)
 
 
-async def _replaced(stored: StoredTrace, args: In, deps: Deps) -> StoredTrace | None:
+async def _replaced(stored: StoredTrace, args: In, ctx: Context) -> StoredTrace | None:
     """What it replaces, and stands for itself again while it is withdrawn: one's own alone.
 
     Behind one that is replaced itself nothing comes back: its successor stands for both.
     """
     if stored.trace.supersedes is None or (args.withdrawn and stored.trace.superseded_by):
         return None
-    former = await Traces(deps.database).get(stored.trace.supersedes)
-    if former is None or not is_own(former, deps):
+    former = await Traces(ctx.database).get(stored.trace.supersedes)
+    if former is None or not is_own(former, ctx):
         return None
     if former.trace.status is Status.FLAGGED and not former.trace.superseded_by:
         raise Conflict(
@@ -138,5 +138,5 @@ TOOL = Tool(
     text=in_words,
     effect=Effect.DESTROY,
     tier=Tier.REGISTERED,
-    needs=frozenset({Need.EMBEDDING}),
+    capabilities=frozenset({Capability.EMBEDDING}),
 )

@@ -16,7 +16,7 @@ from shared.workspaces.repository import Materials
 
 if TYPE_CHECKING:
     from shared.core.caller import Caller
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 DEFAULT_TASK: Final = "default"
 MOST_MATERIALS: Final = 16 * 1024 * 1024
@@ -102,7 +102,7 @@ class Request:
     store: Materials
 
 
-def read_request(args: In, deps: Deps) -> Request:
+def read_request(args: In, ctx: Context) -> Request:
     """What a call asks: of the task of its arguments, else that of its credential.
 
     Raises:
@@ -114,9 +114,9 @@ def read_request(args: In, deps: Deps) -> Request:
         raise invalid("materials", "must hold more than white space")
     if args.materials is None and not args.document and args.scope is not Scope.TASK:
         raise invalid("materials", "required where there is no document, and scope is materials")
-    task_id = task_id_of(args, deps.caller)
-    store = Materials(deps.database, str(deps.caller.user_id), task_id)
-    return Request(args.query, _top_k(args, deps), args.scope, task_id, store)
+    task_id = task_id_of(args, ctx.caller)
+    store = Materials(ctx.database, str(ctx.caller.user_id), task_id)
+    return Request(args.query, _top_k(args, ctx), args.scope, task_id, store)
 
 
 def invalid(field: str, problem: str) -> InvalidInput:
@@ -139,10 +139,10 @@ def task_id_of(args: In, caller: Caller) -> str:
         raise invalid("task_id", "must hold more than white space") from None
 
 
-def _top_k(args: In, deps: Deps) -> int:
-    limit = deps.settings.extract_top_k_limit
+def _top_k(args: In, ctx: Context) -> int:
+    limit = ctx.settings.extract_top_k_limit
     if args.top_k is None:
-        return deps.settings.extract_top_k
+        return ctx.settings.extract_top_k
     if args.top_k > limit:
         raise invalid("top_k", f"must be at most {limit}")
     return args.top_k

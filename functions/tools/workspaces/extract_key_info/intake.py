@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.workspaces.model import Part
     from shared.workspaces.repository import MaterialRecord, Materials
 
@@ -77,16 +77,16 @@ class Intake:
         return len(self.vectors) == len(self.texts)
 
 
-def current_making(deps: Deps) -> Making:
+def current_making(ctx: Context) -> Making:
     """What passages are made with now."""
     return Making(
-        model=deps.embedder.model,
-        dimension=deps.embedder.dimension,
+        model=ctx.embedder.model,
+        dimension=ctx.embedder.dimension,
         analysis=ANALYSIS,
     )
 
 
-async def take_in(text: str, record: MaterialRecord, store: Materials, deps: Deps) -> Intake:
+async def take_in(text: str, record: MaterialRecord, store: Materials, ctx: Context) -> Intake:
     """Store materials, and embed what is new of them if the time allows; else leave that to a job.
 
     Six round trips and one for each 32 passages, most of them while others are being embedded.
@@ -95,40 +95,40 @@ async def take_in(text: str, record: MaterialRecord, store: Materials, deps: Dep
         text: The materials.
         record: What is stored of them so far.
         store: The materials of their task.
-        deps: With what to embed.
+        ctx: With what to embed.
 
     Raises:
         InvalidInput: They hold no text, too many passages, or one that the model refuses.
         Unavailable: The embedding provider or the database is down: what was done is kept.
         Conflict: They were erased meanwhile.
     """
-    cuts = await asyncio.to_thread(cut, text, deps.settings.extract_passage_characters)
+    cuts = await asyncio.to_thread(cut, text, ctx.settings.extract_passage_characters)
     parts = await asyncio.to_thread(parts_of, cuts)
     texts = {passage.passage_id: passage.cleaned for passage in cuts}
     material = Material(
         document_id=id_of(text),
         arrival=secrets.token_hex(8),
         status=Status.ARRIVING,
-        making=current_making(deps),
-        passage_characters=deps.settings.extract_passage_characters,
+        making=current_making(ctx),
+        passage_characters=ctx.settings.extract_passage_characters,
         cutting=CUTTING,
         characters=len(text),
         passages=len(texts),
         parts=len(parts),
-        brought_at=deps.clock(),
+        brought_at=ctx.clock(),
     )
-    await EmbeddingSpace(deps.database).claim(deps.embedder)
+    await EmbeddingSpace(ctx.database).claim(ctx.embedder)
     with _explained(parts):
-        record = await _begin(material, record, store, deps)
+        record = await _begin(material, record, store, ctx)
         material = record.material or material
         stored = StoredPassages({}, frozenset())
         if record.task.touched_at:  # else nothing is
             stored = await store.stored_passages(list(texts), material)
         await store.keep_parts(material, parts)
-        return await _embedded(Intake(material, parts, texts, stored.vectors), stored, store, deps)
+        return await _embedded(Intake(material, parts, texts, stored.vectors), stored, store, ctx)
 
 
-async def resume(record: MaterialRecord, store: Materials, deps: Deps) -> Intake:
+async def resume(record: MaterialRecord, store: Materials, ctx: Context) -> Intake:
     """Embed what a job has not embedded yet, for as long as the time allows: one call at a time.
 
     From the end on: the job begins at the beginning.
@@ -143,12 +143,12 @@ async def resume(record: MaterialRecord, store: Materials, deps: Deps) -> Intake
         raise ValueError("nothing is known of these materials")
     parts = await store.contents(material)
     names = [name for part in reversed(parts) for name in reversed(part.ids)]
-    pace = Pace(len(names), deps.deadline)
-    if await _take_on(record, material, store, deps):
+    pace = Pace(len(names), ctx.deadline)
+    if await _take_on(record, material, store, ctx):
         try:
             with _explained(parts):
                 whole = await embed_waiting(
-                    names, material, store, deps, goes_on=pace.has_time_for_more
+                    names, material, store, ctx, goes_on=pace.has_time_for_more
                 )
         except CarrelError:
             with suppress(CarrelError):  # it ends with the call's time in any case
@@ -161,16 +161,16 @@ async def resume(record: MaterialRecord, store: Materials, deps: Deps) -> Intake
 
 
 async def _take_on(
-    record: MaterialRecord, material: Material, store: Materials, deps: Deps
+    record: MaterialRecord, material: Material, store: Materials, ctx: Context
 ) -> bool:
     """Say that this call embeds what waits, unless another one does."""
-    now = deps.clock()
+    now = ctx.clock()
     if material.worked_until and now < material.worked_until:
         return False
-    seconds = deps.deadline - time.time() if deps.deadline else 0.0
+    seconds = ctx.deadline - time.time() if ctx.deadline else 0.0
     until = now + timedelta(seconds=max(0.0, seconds))
     try:
-        await deps.database.commit([store.taken_on(record, until)])
+        await ctx.database.commit([store.taken_on(record, until)])
     except Stale:  # another was faster, or it was us, and the first answer was lost
         present = (await store.look(material.document_id)).material
         return present is not None and present.worked_until == until
@@ -187,7 +187,7 @@ def _explained(parts: Sequence[Part]) -> Iterator[None]:
 
 
 async def _begin(
-    material: Material, record: MaterialRecord | None, store: Materials, deps: Deps
+    material: Material, record: MaterialRecord | None, store: Materials, ctx: Context
 ) -> MaterialRecord:
     """Announce the materials, unless that was done; finish what somebody began to erase."""
 
@@ -197,13 +197,13 @@ async def _begin(
         if latest.task.erasing:
             return latest
         if latest.material and _is_made_alike(latest.material, material):
-            await deps.database.commit_what_holds(store.touch(latest.task, deps.clock()))
+            await ctx.database.commit_what_holds(store.touch(latest.task, ctx.clock()))
             return latest
-        await deps.database.commit(store.begin(latest, material, deps.clock()))
+        await ctx.database.commit(store.begin(latest, material, ctx.clock()))
         return replace(latest, material=material)
 
-    while (latest := await deps.database.until_it_holds(attempt)).task.erasing:
-        async for _ in MaterialErasure(deps.database, store).pages():
+    while (latest := await ctx.database.until_it_holds(attempt)).task.erasing:
+        async for _ in MaterialErasure(ctx.database, store).pages():
             pass
     return latest
 
@@ -216,14 +216,16 @@ def _cut_of(material: Material) -> tuple[int, ...]:
     return material.passage_characters, material.cutting, material.passages, material.parts
 
 
-async def _embedded(intake: Intake, stored: StoredPassages, store: Materials, deps: Deps) -> Intake:
+async def _embedded(
+    intake: Intake, stored: StoredPassages, store: Materials, ctx: Context
+) -> Intake:
     """Embed and store what is new; store the rest without vectors, unless that was done before."""
     material, vectors = intake.material, dict(intake.vectors)
     new = {name: text for name, text in intake.texts.items() if name not in vectors}
-    pace = Pace(len(new), deps.deadline)
+    pace = Pace(len(new), ctx.deadline)
     made: dict[str, Vector] = {}
-    if material.characters <= deps.settings.extract_materials_characters:
-        made = await embed_passages(new, material, store, deps, goes_on=pace.has_time_for_all)
+    if material.characters <= ctx.settings.extract_materials_characters:
+        made = await embed_passages(new, material, store, ctx, goes_on=pace.has_time_for_all)
     rest = intake.texts.keys() - made.keys() - stored.ids
     texts = {name: text for name, text in intake.texts.items() if name in rest}
     await keep_passages(texts, material, store)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from functions.tools.workspaces.extract_key_info.corpus import Location, SearchedMaterials
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.search.candidates import Candidate
     from shared.workspaces.model import Passage
 
@@ -31,7 +31,9 @@ _RANKED_BY_WORDS: Final = (
 )
 
 
-async def rank_passages(query: str, searched: SearchedMaterials, top_k: int, deps: Deps) -> Ranked:
+async def rank_passages(
+    query: str, searched: SearchedMaterials, top_k: int, ctx: Context
+) -> Ranked:
     """Rank passages: two round trips deep, and none where they are in memory.
 
     Of equal scores, those of the latest materials come first, and there those that stand first.
@@ -40,9 +42,9 @@ async def rank_passages(query: str, searched: SearchedMaterials, top_k: int, dep
         Erased: The materials were, meanwhile.
         Unavailable: The database is down.
     """
-    weight = deps.settings.extract_semantic_weight
+    weight = ctx.settings.extract_semantic_weight
     question = Question(query, Mode.HYBRID, Selection(), weight, may_be_far=True)
-    ranking = await rank(question, searched.corpus, deps)
+    ranking = await rank(question, searched.corpus, ctx)
     missing = ranking.without_meaning
     outage = _WITHOUT_MEANING.get(missing) if missing else None
     locations = searched.locations([hit.id for hit in ranking.hits])

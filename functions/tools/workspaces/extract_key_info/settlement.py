@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from functions.tools.workspaces.extract_key_info.arguments import Request
     from functions.tools.workspaces.extract_key_info.intake import Intake
     from functions.tools.workspaces.extract_key_info.results import Ranked
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
     from shared.workspaces.model import Material
     from shared.workspaces.repository import MaterialRecord
 
@@ -45,7 +45,7 @@ class NamedMaterial:
 
 
 async def settle_answer(
-    ranked: Ranked, note: str | None, named: NamedMaterial, request: Request, deps: Deps
+    ranked: Ranked, note: str | None, named: NamedMaterial, request: Request, ctx: Context
 ) -> Outcome[Out]:
     """The answer to a call.
 
@@ -72,7 +72,7 @@ async def settle_answer(
         "scores": [round(hit.score, 4) for hit, _, _ in ranked.hits],
     }
     outcome = _outcome(out, facts | ({"document": document} if document else {}), request)
-    return await _settle(outcome, ranked, named.record, request, deps)
+    return await _settle(outcome, ranked, named.record, request, ctx)
 
 
 async def _settle(
@@ -80,17 +80,17 @@ async def _settle(
     ranked: Ranked,
     record: MaterialRecord | None,
     request: Request,
-    deps: Deps,
+    ctx: Context,
 ) -> Outcome[Out]:
     """Make a prepaid answer free, once. Store the answer only while the quoted materials exist."""
     quoted = {location.material.document_id: location.material for _, location, _ in ranked.hits}
     materials = list(quoted.values())
     if record and record.material and record.material.prepaid:
         free = replace(outcome, price=0)
-        if await _try_commit(free, materials, request, deps, prepaid=record):
+        if await _try_commit(free, materials, request, ctx, prepaid=record):
             return free
-    guard = deps.idempotency
-    if guard and guard.has_key and not await _try_commit(outcome, materials, request, deps):
+    guard = ctx.idempotency
+    if guard and guard.has_key and not await _try_commit(outcome, materials, request, ctx):
         return replace(outcome, repeatable=False)
     return outcome
 
@@ -99,7 +99,7 @@ async def _try_commit(
     outcome: Outcome[Out],
     quoted: Sequence[Material],
     request: Request,
-    deps: Deps,
+    ctx: Context,
     prepaid: MaterialRecord | None = None,
 ) -> bool:
     """Commit an answer; False if a quoted material was erased, or the prepayment has been used."""
@@ -116,18 +116,18 @@ async def _try_commit(
                 return False
             writes.append(store.answered(record))
         try:
-            await deps.commit(writes, outcome)
+            await ctx.commit(writes, outcome)
         except Stale:
             if await store.are_there(quoted):
                 raise  # lost a race with another writer: try again
             return False
         return True
 
-    return await deps.database.until_it_holds(attempt)
+    return await ctx.database.until_it_holds(attempt)
 
 
 async def defer(
-    intake: Intake, named: NamedMaterial, request: Request, deps: Deps
+    intake: Intake, named: NamedMaterial, request: Request, ctx: Context
 ) -> Outcome[Out] | None:
     """Hand the remaining passages to a background job; None if they are embedded already.
 
@@ -152,11 +152,11 @@ async def defer(
         # A caller may have paid before without having received an answer.
         settled = replace(outcome, price=0) if material.prepaid else outcome
         payment = material.prepaid or secrets.token_hex(8)
-        return await deps.commit(
-            [request.store.left_to_a_job(record, payment, deps.clock())], settled
+        return await ctx.commit(
+            [request.store.left_to_a_job(record, payment, ctx.clock())], settled
         )
 
-    return await deps.database.until_it_holds(attempt)
+    return await ctx.database.until_it_holds(attempt)
 
 
 def pending_outcome(intake: Intake, named: NamedMaterial, request: Request) -> Outcome[Out]:

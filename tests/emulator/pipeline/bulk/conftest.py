@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.pipeline.embedding.bulk import Bulk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def bulk(vertex: FakeVertexBatch) -> AsyncIterator[Bulk]:
 @pytest.fixture
 async def base(
     settings: Settings, vertex: FakeVertexBatch, clock: SettableClock
-) -> AsyncIterator[Deps]:
+) -> AsyncIterator[Context]:
     """A knowledge base of twelve notes that wait."""
-    async with opened_base(settings, vertex, clock) as deps:
-        yield deps
+    async with opened_base(settings, vertex, clock) as ctx:
+        yield ctx

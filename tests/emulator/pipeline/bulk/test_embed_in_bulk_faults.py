@@ -26,7 +26,7 @@ from tests.support.stored_documents import documents
 
 if TYPE_CHECKING:
     from shared.pipeline.embedding.bulk import Bulk
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = [
     pytest.mark.anyio,
@@ -37,7 +37,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("ending", ["JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"])
 async def test_a_failed_job_is_told_and_the_next_run_starts_another(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage, ending: str
+    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage, ending: str
 ) -> None:
     vertex.ending = ending
     report = await run(base, bulk)
@@ -52,7 +52,7 @@ async def test_a_failed_job_is_told_and_the_next_run_starts_another(
 
 
 async def test_after_three_failed_jobs_texts_are_embedded_one_by_one(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.ending = "JOB_STATE_FAILED"
     for _ in range(3):
@@ -65,7 +65,7 @@ async def test_after_three_failed_jobs_texts_are_embedded_one_by_one(
 
 
 async def test_a_job_that_made_next_to_nothing_fails_and_no_text_does(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch
+    base: Context, bulk: Bulk, vertex: FakeVertexBatch
 ) -> None:
     vertex.rewrite = lambda lines: [lines[0], *map(without_vector, lines[1:])]
     [failure] = (await run(base, bulk)).failures
@@ -75,7 +75,7 @@ async def test_a_job_that_made_next_to_nothing_fails_and_no_text_does(
 
 
 async def test_an_outage_while_a_job_works_fails_nothing(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch
+    base: Context, bulk: Bulk, vertex: FakeVertexBatch
 ) -> None:
     vertex.patience = 2
     await run(base, replace(bulk, pause=120))
@@ -88,7 +88,7 @@ async def test_an_outage_while_a_job_works_fails_nothing(
 
 
 async def test_an_unconfirmed_job_is_found_by_the_next_run(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch
+    base: Context, bulk: Bulk, vertex: FakeVertexBatch
 ) -> None:
     vertex.faults["create"].append(LOST)
     vertex.faults["list"].extend([Fault(), *[BROKEN] * 20])
@@ -101,7 +101,7 @@ async def test_an_unconfirmed_job_is_found_by_the_next_run(
 
 
 async def test_storage_that_is_down_stops_the_run_and_the_next_goes_on(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.patience = 2
     await run(base, replace(bulk, pause=120))
@@ -115,7 +115,7 @@ async def test_storage_that_is_down_stops_the_run_and_the_next_goes_on(
 
 
 async def test_a_bucket_not_ours_is_given_up_after_three_runs(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     storage.always["upload"] = FORBIDDEN
     for _ in range(3):
@@ -126,7 +126,7 @@ async def test_a_bucket_not_ours_is_given_up_after_three_runs(
 
 
 async def test_a_refused_job_is_given_up_after_three_runs(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch
+    base: Context, bulk: Bulk, vertex: FakeVertexBatch
 ) -> None:
     vertex.faults["create"].extend([Fault(400)] * 3)
     for _ in range(3):
@@ -137,7 +137,7 @@ async def test_a_refused_job_is_given_up_after_three_runs(
 
 
 async def test_what_a_job_makes_for_another_model_is_not_awaited(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.patience = 9
     await run(base, replace(bulk, pause=120))
@@ -152,7 +152,7 @@ async def test_what_a_job_makes_for_another_model_is_not_awaited(
 
 
 async def test_what_is_stored_is_not_asked_for_again_for_files_left(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     storage.always["delete"] = STORAGE_BROKEN
     with pytest.raises(Unavailable):
@@ -164,7 +164,7 @@ async def test_what_is_stored_is_not_asked_for_again_for_files_left(
 
 
 async def test_time_that_ends_amid_the_answers_loses_none(
-    base: Deps, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
+    base: Context, bulk: Bulk, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     report = Report()
 

@@ -17,9 +17,9 @@ from shared.core.errors import InvalidInput
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.readwise_sync import MOST_MISSED, Missed, Progress, ReadwiseSync, UnderWay
-from shared.runtime.context import Backend
+from shared.runtime.context import App
 from shared.runtime.job import Busy, Failure, Report, run_job
-from tests.support.commit_hooks import WatchedBackend, before
+from tests.support.commit_hooks import WatchedApp, before
 from tests.support.fakes.readwise import START, FakeReadwise
 from tests.support.readwise_runs import followed, progress, standing, texts
 from tests.support.source_files import export
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from shared.runtime.context import Deps
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -47,62 +47,60 @@ def queries(readwise: FakeReadwise) -> list[dict[str, str]]:
 
 
 async def test_the_first_run_brings_in_the_whole_library(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.", "Heave to.")
     readwise.put(8, "Knead well.", title="bread", readable_title="Bread")
-    report = await followed(backend)
+    report = await followed(app)
     assert Report(Counter({"sources": 2, "created": 3, "read": 2})) == report
     assert {"readwise-7": ["Reef early.", "Heave to."], "readwise-8": ["Knead well."]} == (
-        await texts(deps)
+        await texts(ctx)
     )
     assert [{"includeDeleted": "true"}, {"includeDeleted": "true", "ids": "7,8"}] == (
         queries(readwise)
     )
-    assert await progress(deps) == Progress(updated_after=START - MARGIN)
+    assert await progress(ctx) == Progress(updated_after=START - MARGIN)
 
 
 async def test_a_library_as_a_file_or_from_readwise_is_the_same_base(
-    backend: Backend, deps: Deps, readwise: FakeReadwise, project: str, tmp_path: Path
+    app: App, ctx: Context, readwise: FakeReadwise, project: str, tmp_path: Path
 ) -> None:
     readwise.put(7, *(f"Thought {number}." for number in range(7)))
     readwise.put(8, "Knead well.", source_url="https://example.com/bread")
     readwise.put(9)
     readwise.highlight(7, 2, "Thought 2.", note="Twice!", tags=[{"id": 5, "name": "again"}])
-    await followed(backend)
+    await followed(app)
     readwise.page_size = 1_000
     export(tmp_path, *readwise.export()["results"])
-    by_file = Backend(Settings(google_cloud_project=f"{project}-file", ingest_path=str(tmp_path)))
+    by_file = App(Settings(google_cloud_project=f"{project}-file", ingest_path=str(tmp_path)))
     await followed(by_file)
-    held = by_file.deps(Caller(), Meter())
-    assert await standing(held) == await standing(deps)
+    held = by_file.context(Caller(), Meter())
+    assert await standing(held) == await standing(ctx)
     await by_file.aclose()
 
 
 async def test_a_run_with_nothing_new_costs_one_request_and_one_read(
-    backend: Backend, readwise: FakeReadwise
+    app: App, readwise: FakeReadwise
 ) -> None:
     for number in range(40):
         readwise.put(number, "Reef early.")
     readwise.advance(days=1)
-    await followed(backend)
+    await followed(app)
     readwise.advance(days=1)
     queries(readwise)
     meter = Meter()
-    assert Report() == await followed(backend, meter)
+    assert Report() == await followed(app, meter)
     assert (meter.documents_read, meter.documents_written) == (1, 0)
     since = (START + timedelta(days=1) - MARGIN).isoformat()
     assert [{"includeDeleted": "true", "updatedAfter": since}] == queries(readwise)
 
 
-async def test_a_first_run_reads_one_document_a_book(
-    backend: Backend, readwise: FakeReadwise
-) -> None:
+async def test_a_first_run_reads_one_document_a_book(app: App, readwise: FakeReadwise) -> None:
     readwise.page_size = 100
     for number in range(65):
         readwise.put(number, "Reef early.")
     meter = Meter()
-    await followed(backend, meter)
+    await followed(app, meter)
     # Its progress; each source, which is missing; for each thirty, its chunks, of which are none.
     assert 1 + 65 + 3 == meter.documents_read
     # Sources, chunks, and its progress after each thirty.
@@ -111,108 +109,108 @@ async def test_a_first_run_reads_one_document_a_book(
 
 
 async def test_only_books_with_changes_are_read_again_and_whole(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.", "Heave to.")
     readwise.put(8, "Knead well.")
     readwise.advance(days=1)
-    await followed(backend)
+    await followed(app)
     readwise.advance(days=1)
     readwise.highlight(7, 2, "Mind the boom.")
     queries(readwise)
-    report = await followed(backend)
+    report = await followed(app)
     assert Report(Counter({"sources": 1, "created": 1, "updated": 2, "read": 1})) == report
     assert "7" == queries(readwise)[-1]["ids"]
-    assert (await texts(deps))["readwise-7"] == ["Reef early.", "Heave to.", "Mind the boom."]
+    assert (await texts(ctx))["readwise-7"] == ["Reef early.", "Heave to.", "Mind the boom."]
 
 
 async def test_an_edit_and_a_new_title_are_followed(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.", "Heave to.")
-    await followed(backend)
+    await followed(app)
     readwise.advance(days=1)
     readwise.highlight(7, 0, "Reef earlier.")
     readwise.put(7, readable_title="Sails")
-    await followed(backend)
-    assert {"readwise-7": ["Reef earlier.", "Heave to."]} == await texts(deps)
-    found = await deps.database.document("sources", "readwise-7").get()
+    await followed(app)
+    assert {"readwise-7": ["Reef earlier.", "Heave to."]} == await texts(ctx)
+    found = await ctx.database.document("sources", "readwise-7").get()
     assert found.get("title") == "Sails"
 
 
 async def test_deleted_highlights_and_books_go(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.", "Heave to.")
     readwise.put(8, "Knead well.")
-    await followed(backend)
+    await followed(app)
     readwise.advance(days=1)
     readwise.delete_highlight(7, 0)
     readwise.delete(8)
-    assert (await followed(backend)).failures == []
-    assert {"readwise-7": ["Heave to."]} == await texts(deps)
+    assert (await followed(app)).failures == []
+    assert {"readwise-7": ["Heave to."]} == await texts(ctx)
 
 
 async def test_a_deleted_book_goes_even_if_it_cannot_be_asked_for(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
     readwise.put(8, "Knead well.")
-    await followed(backend)
+    await followed(app)
     readwise.advance(days=1)
     readwise.delete(8)
     asked = len(readwise.calls)
     readwise.between = at(asked + 2, lambda: readwise.forget(8))
-    assert (await followed(backend)).failures == []
-    assert {"readwise-7": ["Reef early."]} == await texts(deps)
+    assert (await followed(app)).failures == []
+    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
 
 
 async def test_a_book_whose_last_highlight_went_goes_too(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
-    await followed(backend)
+    await followed(app)
     readwise.advance(days=1)
     readwise.delete_highlight(7, 0)
-    await followed(backend)
-    assert {} == await texts(deps)
+    await followed(app)
+    assert {} == await texts(ctx)
 
 
 async def test_a_book_an_answer_lacks_stays_and_is_asked_for_again(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
-    await followed(backend)
+    await followed(app)
     readwise.advance(days=1)
     readwise.highlight(7, 0, "Reef earlier.")
     asked = len(readwise.calls)
     readwise.between = at(asked + 2, lambda: readwise.forget(7))
-    report = await followed(backend)
+    report = await followed(app)
     reason = "was not in the answer, though it was asked for"
     assert [Failure("Readwise: Book 7", reason)] == report.failures
-    assert {"readwise-7": ["Reef early."]} == await texts(deps)
+    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
     readwise.advance(days=1)
     readwise.put(7, "Reef earlier.")
-    assert (await followed(backend)).failures == []
-    assert {"readwise-7": ["Reef earlier."]} == await texts(deps)
+    assert (await followed(app)).failures == []
+    assert {"readwise-7": ["Reef earlier."]} == await texts(ctx)
 
 
 async def test_days_without_a_run_are_not_lost(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
-    await followed(backend)
+    await followed(app)
     for day in range(1, 5):
         readwise.advance(days=1)
         readwise.highlight(7, day, f"Day {day}.")
     readwise.advance(days=10)
-    await followed(backend)
+    await followed(app)
     days = [f"Day {day}." for day in range(1, 5)]
-    assert {"readwise-7": ["Reef early.", *days]} == await texts(deps)
+    assert {"readwise-7": ["Reef early.", *days]} == await texts(ctx)
 
 
 async def test_what_changes_while_a_run_lasts_is_caught_by_the_next(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     """It is counted from when a run began, by Readwise's clock."""
     readwise.put(7, "Reef early.")
@@ -225,138 +223,138 @@ async def test_what_changes_while_a_run_lasts_is_caught_by_the_next(
 
     readwise.page_size = 1
     readwise.between = at(5, edit)
-    await followed(backend)
-    assert (await texts(deps))["readwise-8"] == ["Knead well."]
-    await followed(backend)
-    assert {"readwise-7": ["Reef early."], "readwise-8": ["Knead long."]} == await texts(deps)
+    await followed(app)
+    assert (await texts(ctx))["readwise-8"] == ["Knead well."]
+    await followed(app)
+    assert {"readwise-7": ["Reef early."], "readwise-8": ["Knead long."]} == await texts(ctx)
 
 
 async def test_a_book_over_several_pages_goes_in_whole_and_in_order(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     thoughts = [f"Thought {number}." for number in range(10)]
     readwise.put(6, "Before.")
     readwise.put(7, *thoughts)
     readwise.put(8, "After.")
-    await followed(backend)
-    assert (await texts(deps))["readwise-7"] == thoughts
+    await followed(app)
+    assert (await texts(ctx))["readwise-7"] == thoughts
 
 
 async def test_a_broken_book_is_tried_again_and_blocks_no_other(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
     readwise.put(8, "Knead well.")
     readwise.highlight(8, 1, "Rest it.", note=[])
     readwise.advance(days=1)
     reason = "highlights.1.note: Input should be a valid string"
-    assert [Failure("Readwise: Book 8", reason)] == (await followed(backend)).failures
-    assert {"readwise-7": ["Reef early."]} == await texts(deps)
+    assert [Failure("Readwise: Book 8", reason)] == (await followed(app)).failures
+    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
     missed = {"8": Missed("Book 8", reason)}
-    assert Progress(START + timedelta(days=1) - MARGIN, missed) == await progress(deps)
+    assert Progress(START + timedelta(days=1) - MARGIN, missed) == await progress(ctx)
     readwise.advance(days=1)
     queries(readwise)
-    assert [Failure("Readwise: Book 8", reason)] == (await followed(backend)).failures
+    assert [Failure("Readwise: Book 8", reason)] == (await followed(app)).failures
     assert [None, "8"] == [query.get("ids") for query in queries(readwise)]
     readwise.advance(days=1)
     readwise.put(8, "Knead well.", "Rest it.")
-    assert (await followed(backend)).failures == []
-    assert Progress(START + timedelta(days=3) - MARGIN) == await progress(deps)
+    assert (await followed(app)).failures == []
+    assert Progress(START + timedelta(days=3) - MARGIN) == await progress(ctx)
     assert {"readwise-7": ["Reef early."], "readwise-8": ["Knead well.", "Rest it."]} == (
-        await texts(deps)
+        await texts(ctx)
     )
 
 
 async def test_a_highlight_is_kept_without_a_date_that_is_wrong(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(8, "Knead well.")
     readwise.highlight(8, 1, "Rest it.", highlighted_at="May 31")
-    report = await followed(backend)
-    assert (report.failures, (await progress(deps)).missed) == ([], {})
+    report = await followed(app)
+    assert (report.failures, (await progress(ctx)).missed) == ([], {})
     reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
     assert [Failure("Readwise: Book 8", f"{reason}; kept without it")] == report.warnings
-    assert {"readwise-8": ["Knead well.", "Rest it."]} == await texts(deps)
+    assert {"readwise-8": ["Knead well.", "Rest it."]} == await texts(ctx)
 
 
 async def test_a_book_that_stays_broken_is_parked_until_it_changes(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(8, "Knead well.")
     readwise.highlight(8, 0, "Knead well.", note=[])
     failures = []
     for _ in range(6):
-        failures.append(len((await followed(backend)).failures))
+        failures.append(len((await followed(app)).failures))
         readwise.advance(days=1)
     assert [1, 1, 1, 1, 1, 0] == failures
     assert [["Readwise: Book 8"], 1, 0] == [
-        [each.name for each in await PARKING.parked(deps, 9)],
-        await PARKING.retry(deps),
-        await PARKING.retry(deps),
+        [each.name for each in await PARKING.parked(ctx, 9)],
+        await PARKING.retry(ctx),
+        await PARKING.retry(ctx),
     ]
-    assert len((await followed(backend)).failures) == 1
+    assert len((await followed(app)).failures) == 1
     readwise.put(8, "Knead well.")
-    assert (await followed(backend)).failures == []
-    assert {} == (await progress(deps)).missed
+    assert (await followed(app)).failures == []
+    assert {} == (await progress(ctx)).missed
 
 
 async def test_too_many_broken_books_to_remember_are_all_read_again(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
     many = {str(number): Missed("Book", "is broken") for number in range(1_000, 1_600)}
-    await ReadwiseSync(deps.database).keep(Progress(START, many, UnderWay(START, "")))
+    await ReadwiseSync(ctx.database).keep(Progress(START, many, UnderWay(START, "")))
     readwise.advance(days=1)
     readwise.put(8, "Knead well.")
-    await followed(backend)
-    after = await progress(deps)
+    await followed(app)
+    after = await progress(ctx)
     assert (START, MOST_MISSED, None) == (after.updated_after, len(after.missed), after.under_way)
 
 
 async def test_a_book_without_an_id_is_reported(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
     readwise.put(8, "Knead well.", user_book_id=None)
-    report = await followed(backend)
+    report = await followed(app)
     assert [Failure("Readwise: Book 8", "has no id by which to ask for it")] == report.failures
-    assert {"readwise-7": ["Reef early."]} == await texts(deps)
+    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
 
 
 async def test_a_run_whose_time_ends_goes_on_behind_what_it_saved(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.page_size = 100
     for number in range(1, 66):
         readwise.put(number, "Reef early.")
-    report = await ingest(deps, one_step())
+    report = await ingest(ctx, one_step())
     assert (report.finished, report.counts["read"]) == (False, 30)
-    assert Progress(under_way=UnderWay(START, "30")) == await progress(deps)
+    assert Progress(under_way=UnderWay(START, "30")) == await progress(ctx)
     readwise.advance(days=1)
     readwise.highlight(3, 0, "Reef earlier.")
     queries(readwise)
-    assert Report(Counter({"read": 35, "sources": 35, "created": 35})) == await followed(backend)
+    assert Report(Counter({"read": 35, "sources": 35, "created": 35})) == await followed(app)
     assert [None, "31", "61"] == [
         each.get("ids", "").split(",")[0] or None for each in (queries(readwise))
     ]
-    assert Progress(START - MARGIN) == await progress(deps)
-    await followed(backend)
-    assert (await texts(deps))["readwise-3"] == ["Reef earlier."]
+    assert Progress(START - MARGIN) == await progress(ctx)
+    await followed(app)
+    assert (await texts(ctx))["readwise-3"] == ["Reef earlier."]
 
 
-async def test_a_run_without_time_asks_for_nothing(deps: Deps, readwise: FakeReadwise) -> None:
-    assert Report(finished=False) == await ingest(deps, nothing())
+async def test_a_run_without_time_asks_for_nothing(ctx: Context, readwise: FakeReadwise) -> None:
+    assert Report(finished=False) == await ingest(ctx, nothing())
     assert [] == readwise.calls
 
 
 async def test_a_new_layout_of_chunks_reads_the_whole_library_again(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
-    await followed(backend)
+    await followed(app)
     readwise.advance(days=1)
-    await deps.database.document("meta", "readwise").update({"layout": 0})
-    assert (await followed(backend)).counts["read"] == 1
+    await ctx.database.document("meta", "readwise").update({"layout": 0})
+    assert (await followed(app)).counts["read"] == 1
 
 
 async def test_two_runs_at_once_are_one(settings: Settings, readwise: FakeReadwise) -> None:
@@ -364,11 +362,11 @@ async def test_two_runs_at_once_are_one(settings: Settings, readwise: FakeReadwi
     others: list[object] = []
 
     async def another() -> None:
-        second = Backend(settings)
+        second = App(settings)
         others.append(await run_job(JOB, second))
         await second.aclose()
 
-    first = WatchedBackend(settings, before(2, another))
+    first = WatchedApp(settings, before(2, another))
     report = await run_job(JOB, first)
     await first.aclose()
     assert isinstance(report, Report)
@@ -376,23 +374,23 @@ async def test_two_runs_at_once_are_one(settings: Settings, readwise: FakeReadwi
     assert [True] == [isinstance(other, Busy) for other in others]
 
 
-async def test_a_library_of_unknown_size_announces_no_total(deps: Deps) -> None:
-    assert await readable(deps) == 0
+async def test_a_library_of_unknown_size_announces_no_total(ctx: Context) -> None:
+    assert await readable(ctx) == 0
 
 
 async def test_one_origin_that_fails_keeps_none_of_the_others_out(
-    backend: Backend, deps: Deps, readwise: FakeReadwise, tmp_path: Path
+    app: App, ctx: Context, readwise: FakeReadwise, tmp_path: Path
 ) -> None:
     (tmp_path / "note.md").write_text("Trim the jib.")
     refused = {"readwise_token": SecretStr("another"), "ingest_path": str(tmp_path)}
-    backend.settings = backend.settings.model_copy(update=refused)
+    app.settings = app.settings.model_copy(update=refused)
     readwise.put(7, "Reef early.")
     with pytest.raises(InvalidInput, match="renew READWISE_TOKEN"):
-        await followed(backend)
-    assert [["Trim the jib."]] == list((await texts(deps)).values())
+        await followed(app)
+    assert [["Trim the jib."]] == list((await texts(ctx)).values())
 
 
-async def test_nothing_that_is_configured_says_what_may_be(backend: Backend, project: str) -> None:
-    backend.settings = Settings(google_cloud_project=project)
+async def test_nothing_that_is_configured_says_what_may_be(app: App, project: str) -> None:
+    app.settings = Settings(google_cloud_project=project)
     with pytest.raises(InvalidInput, match=r"INGEST_PATH .* READWISE_TOKEN .* INGEST_BUCKET"):
-        await followed(backend)
+        await followed(app)

@@ -40,7 +40,7 @@ from tests.support.readwise_runs import followed, progress, texts
 from tests.support.stored_documents import one_step
 
 if TYPE_CHECKING:
-    from shared.runtime.context import Backend, Deps
+    from shared.runtime.context import App, Context
     from tests.support.monotonic_clock import Monotonic
 
 pytestmark = pytest.mark.anyio
@@ -121,14 +121,14 @@ async def test_it_does_not_ask_beyond_its_time(
 
 
 async def test_a_run_told_to_wait_too_long_is_completed_by_the_next(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
     readwise.script.extend([Reply(), throttled("3600")])
-    report = await ingest(deps, Budget(asyncio.get_running_loop().time() + 60))
+    report = await ingest(ctx, Budget(asyncio.get_running_loop().time() + 60))
     assert Report(finished=False) == report
-    assert (await followed(backend)).finished
-    assert {"readwise-7": ["Reef early."]} == await texts(deps)
+    assert (await followed(app)).finished
+    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
 
 
 @pytest.mark.parametrize(
@@ -158,33 +158,33 @@ async def test_what_cannot_be_a_token_is_not_sent(readwise: FakeReadwise, token:
 
 
 async def test_neither_the_token_nor_what_people_read_is_logged(
-    backend: Backend, readwise: FakeReadwise
+    app: App, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "A secret thought.")
     readwise.highlight(7, 0, "A secret thought.", note=["A secret note."])
     readwise.script.extend([HALF_A_BODY, Reply(), Reply(status=404)])
     said = io.StringIO()
     with redirect_stderr(said), pytest.raises(InvalidInput) as refused:
-        await followed(backend)
+        await followed(app)
     words = said.getvalue() + refused.value.message
     assert "origin_failed" in words
     assert [] == [word for word in (TOKEN, "secret", "user_book") if word in words]
 
 
 async def test_pages_that_come_twice_change_nothing(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     thoughts = [f"Thought {number}." for number in range(8)]
     readwise.put(7, *thoughts)
     readwise.put(8, "Knead well.")
     readwise.repeats = True
-    report = await followed(backend)
+    report = await followed(app)
     assert (report.counts["read"], report.failures) == (2, [])
-    assert {"readwise-7": thoughts, "readwise-8": ["Knead well."]} == await texts(deps)
+    assert {"readwise-7": thoughts, "readwise-8": ["Knead well."]} == await texts(ctx)
 
 
 async def test_a_highlight_changed_between_two_pages_ends_as_it_is(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     """It is met as it was and as it is; an older page that comes late does not bring it back."""
     readwise.page_size = 1
@@ -201,41 +201,41 @@ async def test_a_highlight_changed_between_two_pages_ends_as_it_is(
             Reply(altered=lambda now: now | {"results": now["results"] + before["results"]}),
         ]
     )
-    await followed(backend)
-    assert {"readwise-7": ["Reef earlier.", "Heave to."]} == await texts(deps)
+    await followed(app)
+    assert {"readwise-7": ["Reef earlier.", "Heave to."]} == await texts(ctx)
 
 
 async def test_a_listing_of_changes_that_comes_empty_deletes_nothing(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
-    await followed(backend)
+    await followed(app)
     readwise.advance(days=1)
     readwise.script.append(NOTHING)
-    await followed(backend)
-    assert {"readwise-7": ["Reef early."]} == await texts(deps)
+    await followed(app)
+    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
 
 
 async def test_a_listing_that_comes_empty_half_way_ends_nothing(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.page_size = 100
     for number in range(1, 61):
         readwise.put(number, "Reef early.")
-    assert not (await ingest(deps, one_step())).finished
+    assert not (await ingest(ctx, one_step())).finished
     half = Progress(under_way=UnderWay(START, "30"))
-    assert half == await progress(deps)
+    assert half == await progress(ctx)
     readwise.script.append(NOTHING)
     reason = "came empty before all of it was read: the next run asks again"
     failure = Failure("Readwise: the list of changes", reason)
-    assert Report(failures=[failure]) == await followed(backend)
-    assert half == await progress(deps)
-    assert (await followed(backend)).counts["read"] == 30
-    assert 60 == len(await texts(deps))
+    assert Report(failures=[failure]) == await followed(app)
+    assert half == await progress(ctx)
+    assert (await followed(app)).counts["read"] == 30
+    assert 60 == len(await texts(ctx))
 
 
 async def test_a_listing_that_lacks_books_it_counts_is_asked_for_again(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     """Half of 62 books come: neither they nor the others are taken to be done."""
     readwise.page_size = 100
@@ -243,28 +243,28 @@ async def test_a_listing_that_lacks_books_it_counts_is_asked_for_again(
         readwise.put(number, "Reef early.")
     readwise.script.append(Reply(altered=lambda now: now | {"results": now["results"][::2]}))
     reason = "lacks 31 of what it counts: the next run asks again"
-    report = await followed(backend)
+    report = await followed(app)
     assert [Failure("Readwise: the list of changes", reason)] == report.failures
     assert report.counts["read"] == 31
-    assert Progress() == await progress(deps)
-    assert (await followed(backend)).failures == []
-    assert 62 == len(await texts(deps))
-    assert Progress(START - MARGIN) == await progress(deps)
+    assert Progress() == await progress(ctx)
+    assert (await followed(app)).failures == []
+    assert 62 == len(await texts(ctx))
+    assert Progress(START - MARGIN) == await progress(ctx)
 
 
 @pytest.mark.parametrize("count", [None, "many", [], -1])
 async def test_a_count_that_is_none_counts_for_nothing(
-    backend: Backend, readwise: FakeReadwise, count: Any
+    app: App, readwise: FakeReadwise, count: Any
 ) -> None:
     readwise.put(7, "Reef early.")
     readwise.script.append(Reply(altered=lambda now: now | {"count": count}))
-    assert (await followed(backend)).failures == []
+    assert (await followed(app)).failures == []
 
 
-async def test_what_is_counted_may_be_highlights(backend: Backend, readwise: FakeReadwise) -> None:
+async def test_what_is_counted_may_be_highlights(app: App, readwise: FakeReadwise) -> None:
     readwise.put(7, "Reef early.", "Anchor well.", "Sail at dawn.")
     readwise.script.append(Reply(altered=lambda now: now | {"count": 3}))
-    assert (await followed(backend)).failures == []
+    assert (await followed(app)).failures == []
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
@@ -281,51 +281,51 @@ async def test_an_answer_far_too_large_is_given_up_before_its_end(
 
 
 async def test_a_book_without_the_highlights_that_were_listed_stays(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     def emptied(page: dict[str, Any]) -> dict[str, Any]:
         return page | {"results": [book | {"highlights": []} for book in page["results"]]}
 
     readwise.put(7, "Reef early.")
-    await followed(backend)
+    await followed(app)
     readwise.advance(days=1)
     readwise.highlight(7, 1, "Heave to.")
     readwise.script.extend([Reply(), Reply(altered=emptied)])
-    (failure,) = (await followed(backend)).failures
+    (failure,) = (await followed(app)).failures
     assert failure.reason == "came without the highlights that were listed"
-    assert {"readwise-7": ["Reef early."]} == await texts(deps)
-    await followed(backend)
-    assert {"readwise-7": ["Reef early.", "Heave to."]} == await texts(deps)
+    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
+    await followed(app)
+    assert {"readwise-7": ["Reef early.", "Heave to."]} == await texts(ctx)
 
 
 async def test_a_record_that_is_no_book_keeps_none_of_the_others_out(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, "Reef early.")
     strange: list[Any] = [None, 3, "book", [], {"user_book_id": {}}, {"user_book_id": "a,b"}]
     readwise.script.append(Reply(altered=lambda now: now | {"results": strange + now["results"]}))
-    assert len(strange) == len((await followed(backend)).failures)
-    assert {"readwise-7": ["Reef early."]} == await texts(deps)
+    assert len(strange) == len((await followed(app)).failures)
+    assert {"readwise-7": ["Reef early."]} == await texts(ctx)
 
 
 async def test_cursors_that_lead_in_a_circle_end_the_run(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put(7, *(f"Thought {number}." for number in range(8)))
     readwise.script.extend([Reply(altered=lambda now: now | {"nextPageCursor": "1"})] * 9)
     with pytest.raises(Unavailable, match="circle"):
-        await followed(backend)
-    assert (await progress(deps)).updated_after is None
+        await followed(app)
+    assert (await progress(ctx)).updated_after is None
 
 
 async def test_control_characters_go_and_marks_of_direction_stay(
-    backend: Backend, deps: Deps, readwise: FakeReadwise
+    app: App, ctx: Context, readwise: FakeReadwise
 ) -> None:
     isolated = "He wrote \u2067\u05e9\u05dc\u05d5\u05dd\u2069 twice."
     readwise.put(7, f"\x9b2J{isolated}\x7f", readable_title="Sails\u202e \x1b[31mup\x85down\u2067")
     readwise.put(8, readable_title="Oars\n\x9b2J\u202e", user_book_id=None)
     reason = "has no id by which to ask for it"
-    assert [Failure("Readwise: Oars 2J", reason)] == (await followed(backend)).failures
-    assert {"readwise-7": [f"2J{isolated}"]} == await texts(deps)
-    found = await deps.database.document("sources", "readwise-7").get()
+    assert [Failure("Readwise: Oars 2J", reason)] == (await followed(app)).failures
+    assert {"readwise-7": [f"2J{isolated}"]} == await texts(ctx)
+    found = await ctx.database.document("sources", "readwise-7").get()
     assert found.get("title") == "Sails [31mup down"

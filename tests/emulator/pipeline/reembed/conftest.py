@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from shared.core.settings import Settings
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
 
-    Open = Callable[[Model], Backend]
+    Open = Callable[[Model], App]
 
 
 @pytest.fixture
@@ -27,19 +27,19 @@ def clock() -> SettableClock:
 @pytest.fixture
 async def opened(settings: Settings, clock: SettableClock) -> AsyncIterator[Open]:
     """Opens the database as a process with this model does."""
-    backends: list[Backend] = []
+    backends: list[App] = []
     yield opener(settings, clock, backends)
-    for backend in backends:
-        await backend.aclose()
+    for app in backends:
+        await app.aclose()
 
 
 @pytest.fixture
-async def old(opened: Open) -> Backend:
+async def old(opened: Open) -> App:
     """A process with the former model, which has embedded everything."""
     return await filled(opened(former()))
 
 
 @pytest.fixture
-def new(opened: Open) -> Backend:
+def new(opened: Open) -> App:
     """A process with the model that is configured now."""
     return opened(present())

@@ -37,10 +37,10 @@ from tests.support.traces import sample
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
     from tests.support.clock import SettableClock
 
-    Open = Callable[[Model], Backend]
+    Open = Callable[[Model], App]
 
 pytestmark = pytest.mark.anyio
 
@@ -48,14 +48,12 @@ DOCUMENTS = 10
 """Passages, extractions and traces of the base."""
 
 
-async def stamp(backend: Backend) -> dict[str, Any]:
-    found: dict[str, Any] = (await stored(of_job(backend), "meta"))["embedding"]
+async def stamp(app: App) -> dict[str, Any]:
+    found: dict[str, Any] = (await stored(of_job(app), "meta"))["embedding"]
     return found
 
 
-async def test_everything_is_embedded_anew_once(
-    old: Backend, new: Backend, clock: SettableClock
-) -> None:
+async def test_everything_is_embedded_anew_once(old: App, new: App, clock: SettableClock) -> None:
     assert await documents(of_job(new)) == DOCUMENTS
     report = await moved(new, clock)
     assert (report.counts, report.failures) == ({"embedded": DOCUMENTS}, [])
@@ -69,7 +67,7 @@ async def test_everything_is_embedded_anew_once(
 
 
 async def test_a_move_waits_until_what_began_before_it_is_over(
-    old: Backend, new: Backend, clock: SettableClock
+    old: App, new: App, clock: SettableClock
 ) -> None:
     report = await begin(new)
     assert (report.counts, report.finished) == ({}, False)
@@ -84,15 +82,13 @@ async def test_a_move_waits_until_what_began_before_it_is_over(
 
 
 async def test_vectors_of_two_models_never_stand_side_by_side(
-    old: Backend, new: Backend, clock: SettableClock
+    old: App, new: App, clock: SettableClock
 ) -> None:
     await cleared(new, clock)
     assert await spaces(old) == all_with(None, 0)
 
 
-async def test_the_embed_job_carries_a_move_on(
-    old: Backend, new: Backend, clock: SettableClock
-) -> None:
+async def test_the_embed_job_carries_a_move_on(old: App, new: App, clock: SettableClock) -> None:
     await begin(new)
     clock.advance(minutes=2)
     report = await embed(of_job(new), ample())
@@ -102,7 +98,7 @@ async def test_the_embed_job_carries_a_move_on(
 
 @pytest.mark.parametrize("is_cleared", [False, True])
 async def test_the_embed_job_of_the_former_model_stands_back(
-    old: Backend, new: Backend, clock: SettableClock, *, is_cleared: bool
+    old: App, new: App, clock: SettableClock, *, is_cleared: bool
 ) -> None:
     await (cleared(new, clock) if is_cleared else begin(new))
     before = await spaces(old)
@@ -114,11 +110,11 @@ async def test_the_embed_job_of_the_former_model_stands_back(
 
 
 async def test_a_trace_of_a_move_has_a_new_vector_at_once_or_later(
-    old: Backend, new: Backend, clock: SettableClock
+    old: App, new: App, clock: SettableClock
 ) -> None:
     await begin(new)
-    for backend in (old, new):
-        answer = await call(backend, "contribute_trace", **sample(5))
+    for app in (old, new):
+        answer = await call(app, "contribute_trace", **sample(5))
         assert answer.error
         assert answer.error.code == "UNAVAILABLE"
     await cleared(new, clock)
@@ -130,7 +126,7 @@ async def test_a_trace_of_a_move_has_a_new_vector_at_once_or_later(
 
 
 async def test_passages_that_change_during_a_move_are_embedded_too(
-    old: Backend, new: Backend, clock: SettableClock
+    old: App, new: App, clock: SettableClock
 ) -> None:
     await cleared(new, clock)
     sections = (Section("Rye needs a sour dough."),)
@@ -143,7 +139,7 @@ async def test_passages_that_change_during_a_move_are_embedded_too(
 
 
 async def test_a_deleted_passage_does_not_come_back_into_the_queue(
-    old: Backend, new: Backend, clock: SettableClock
+    old: App, new: App, clock: SettableClock
 ) -> None:
     gone = Source("baking", "Bread at Home", sections=())
     await Ingestion(of_job(old).database).save([in_chunks(gone)], clock())
@@ -154,7 +150,7 @@ async def test_a_deleted_passage_does_not_come_back_into_the_queue(
 
 
 async def test_time_that_ends_at_any_step_loses_nothing(
-    old: Backend, new: Backend, clock: SettableClock
+    old: App, new: App, clock: SettableClock
 ) -> None:
     await begin(new)
     clock.advance(minutes=2)
@@ -168,7 +164,7 @@ async def test_time_that_ends_at_any_step_loses_nothing(
 
 
 async def test_an_outage_stops_a_move_and_the_next_run_goes_on(
-    old: Backend, new: Backend, clock: SettableClock
+    old: App, new: App, clock: SettableClock
 ) -> None:
     await cleared(new, clock)
     assert (await stamp(old))["model"] == "words-1"
@@ -177,7 +173,7 @@ async def test_an_outage_stops_a_move_and_the_next_run_goes_on(
 
 
 async def test_what_the_new_model_refuses_is_told_and_holds_nothing_up(
-    old: Backend, new: Backend, clock: SettableClock
+    old: App, new: App, clock: SettableClock
 ) -> None:
     model_of(new).refuses = sample(1)["title"]
     report = await moved(new, clock)
@@ -191,7 +187,7 @@ async def test_what_the_new_model_refuses_is_told_and_holds_nothing_up(
 
 
 async def test_a_passage_that_was_parked_is_tried_with_the_new_model(
-    old: Backend, new: Backend, clock: SettableClock
+    old: App, new: App, clock: SettableClock
 ) -> None:
     [name, *_] = await stored(of_job(old), "chunks")
     await write(of_job(old), f"chunks/{name}", {"parked": {"embed": "refused"}})
@@ -201,7 +197,7 @@ async def test_a_passage_that_was_parked_is_tried_with_the_new_model(
 
 @pytest.mark.parametrize("model", [Model("words-1", 24), Model("words-2", 16)])
 async def test_another_length_and_another_name_are_both_another_model(
-    old: Backend, opened: Open, clock: SettableClock, model: Model
+    old: App, opened: Open, clock: SettableClock, model: Model
 ) -> None:
     report = await moved(opened(model), clock)
     assert report.counts == {"embedded": DOCUMENTS}
@@ -211,7 +207,7 @@ async def test_another_length_and_another_name_are_both_another_model(
 
 @pytest.mark.parametrize("is_cleared", [False, True])
 async def test_a_move_can_be_taken_back(
-    old: Backend, new: Backend, clock: SettableClock, *, is_cleared: bool
+    old: App, new: App, clock: SettableClock, *, is_cleared: bool
 ) -> None:
     await (cleared(new, clock) if is_cleared else begin(new))
     report = await moved(old, clock)
@@ -226,12 +222,12 @@ async def test_a_base_that_has_the_model_costs_one_read(opened: Open) -> None:
     assert (again.meter.documents_read, again.meter.documents_written) == (1, 0)
 
 
-async def test_an_empty_base_needs_no_move(new: Backend) -> None:
+async def test_an_empty_base_needs_no_move(new: App) -> None:
     assert (await move(new), await documents(of_job(new))) == (Report(), 0)
     assert await stored(of_job(new), "meta") == {}
 
 
-async def test_the_job_never_runs_beside_the_embed_job(old: Backend, new: Backend) -> None:
+async def test_the_job_never_runs_beside_the_embed_job(old: App, new: App) -> None:
     assert JOB.lease == "embed"
     await Leases(of_job(old).database).acquire("embed", 600, lambda: NOON)
     assert not isinstance(await run_job(JOB, new), Report)

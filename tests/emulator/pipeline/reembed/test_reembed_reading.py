@@ -40,23 +40,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from functions.tools.knowledge.search_kb.tool import Out
-    from shared.runtime.context import Backend
+    from shared.runtime.context import App
     from tests.support.clock import SettableClock
 
-    Open = Callable[[Model], Backend]
+    Open = Callable[[Model], App]
 
 pytestmark = pytest.mark.anyio
 
 ANCHOR = "A good anchor and enough chain let the crew sleep through a gale."
 
 
-async def search(backend: Backend, mode: str = "hybrid") -> Out:
+async def search(app: App, mode: str = "hybrid") -> Out:
     asked = SearchIn.model_validate({"query": ANCHOR, "mode": mode})
-    return await search_kb(asked, of_job(backend))
+    return await search_kb(asked, of_job(app))
 
 
 async def test_after_a_move_meaning_is_found_by_the_new_model_alone(
-    old: Backend, new: Backend, clock: SettableClock
+    old: App, new: App, clock: SettableClock
 ) -> None:
     with pytest.raises(Conflict, match=r"embedded with words-1 .*carrel jobs run reembed"):
         await search(new)
@@ -69,31 +69,31 @@ async def test_after_a_move_meaning_is_found_by_the_new_model_alone(
 
 
 async def test_while_the_base_moves_words_find_what_they_found(
-    old: Backend, new: Backend, clock: SettableClock
+    old: App, new: App, clock: SettableClock
 ) -> None:
     await begin(new)
-    for backend in (old, new):
-        await assert_words_alone(backend)
+    for app in (old, new):
+        await assert_words_alone(app)
     await cleared(new, clock)
-    for backend in (old, new):
-        await assert_words_alone(backend)
+    for app in (old, new):
+        await assert_words_alone(app)
 
 
-async def assert_words_alone(backend: Backend) -> None:
+async def assert_words_alone(app: App) -> None:
     """Words find passages, traces and key passages; meaning is told to be out of reach."""
-    out = await search(backend)
+    out = await search(app)
     assert out.results[0].title == "Under Sail"
     assert out.message
     told = "Everything is being embedded with another model right now. Words alone were searched."
     assert told in out.message
     with pytest.raises(Unavailable, match="being embedded anew, with words-2"):
-        await search(backend, "semantic")
+        await search(app, "semantic")
     trace = sample(0)
-    found = await call_result(backend, "search_traces", None, query=trace["title"])
+    found = await call_result(app, "search_traces", None, query=trace["title"])
     assert found["results"][0]["title"] == trace["title"]
 
 
-async def test_a_process_of_the_former_model_learns_of_the_move(old: Backend, new: Backend) -> None:
+async def test_a_process_of_the_former_model_learns_of_the_move(old: App, new: App) -> None:
     """What it trusts meanwhile still holds: nothing is changed before that time is over."""
     await search(old)
     await begin(new)
@@ -103,7 +103,7 @@ async def test_a_process_of_the_former_model_learns_of_the_move(old: Backend, ne
 
 @pytest.mark.usefixtures("old")
 async def test_materials_with_new_vectors_are_searched_by_them(
-    new: Backend, clock: SettableClock
+    new: App, clock: SettableClock
 ) -> None:
     await moved(new, clock)
     assert (await ingest_materials(of_job(new), ample())).counts == {"embedded": 4, "ready": 1}
@@ -116,7 +116,7 @@ async def test_materials_with_new_vectors_are_searched_by_them(
 
 @pytest.mark.usefixtures("old")
 async def test_materials_asked_for_after_a_move_are_embedded_at_once(
-    new: Backend, clock: SettableClock
+    new: App, clock: SettableClock
 ) -> None:
     await moved(new, clock)
     error = await refused(new, QUESTION, task_id=TASK, scope="task")
@@ -129,7 +129,7 @@ async def test_materials_asked_for_after_a_move_are_embedded_at_once(
 
 @pytest.mark.usefixtures("old")
 async def test_materials_brought_again_after_a_move_are_found(
-    new: Backend, clock: SettableClock
+    new: App, clock: SettableClock
 ) -> None:
     await moved(new, clock)
     out = await extracted(new, QUESTION, task_id=TASK, materials=PAGES)
@@ -138,7 +138,7 @@ async def test_materials_brought_again_after_a_move_are_found(
 
 
 async def test_topics_and_passages_can_be_read_throughout_a_move(
-    old: Backend, new: Backend, clock: SettableClock
+    old: App, new: App, clock: SettableClock
 ) -> None:
     names = list(await stored(of_job(old), "chunks"))
     topics = [topic("dough", (0.0, 1.0)), topic("boats", (0.6, 0.8))]
@@ -146,10 +146,10 @@ async def test_topics_and_passages_can_be_read_throughout_a_move(
     await Clusters(of_job(old).database).save(topics, members, "run-1", clock())
     for prepare in (begin(new), cleared(new, clock), move(new)):
         await prepare
-        for backend in (old, new):
-            found = await get_cluster(ClusterIn(cluster_id="dough"), of_job(backend))
+        for app in (old, new):
+            found = await get_cluster(ClusterIn(cluster_id="dough"), of_job(app))
             assert [each.cluster_id for each in found.related_clusters] == ["boats"]
-            chunk = await get_chunk(ChunkIn(chunk_id=names[0]), of_job(backend))
+            chunk = await get_chunk(ChunkIn(chunk_id=names[0]), of_job(app))
             assert chunk.chunk_id == names[0]
 
 
