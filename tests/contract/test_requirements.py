@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shared.runtime.tool import Tool
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = ROOT / "docs" / "requirements.md"
+DOCUMENT = ROOT / "docs" / "internal" / "requirements.md"
 THIS = "tests/contract/test_requirements.py"
 STATUSES = ("shown", "differs", "open")
 
