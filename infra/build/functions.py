@@ -42,7 +42,7 @@ __all__ = ["handle"]
 _MAIN: Final = '''\
 """The Cloud Function of `{name}`."""
 
-from shared.runtime.serving import {serve}  # first: its first import times the cold start
+from shared.runtime.{serving} import {serve}  # first: its first import times the cold start
 
 from {module} import {declaration}
 
@@ -186,7 +186,11 @@ def _of_tool(tool: Tool[Any, Any]) -> Function:
         name=tool.name,
         kind="tool",
         main=_MAIN.format(
-            name=tool.name, serve="serve", module=f"{folder_of(tool)}.tool", declaration="TOOL"
+            name=tool.name,
+            serving="serving",
+            serve="serve",
+            module=f"{folder_of(tool)}.tool",
+            declaration="TOOL",
         ),
         capabilities=tool.capabilities,
         effect=tool.effect,
@@ -206,6 +210,7 @@ def _of_job(job: Job) -> Function:
         kind="job",
         main=_MAIN.format(
             name=job.name,
+            serving="job_serving",
             serve="serve_job",
             module=f"functions.jobs.{job.name}.job",
             declaration="JOB",

@@ -1,20 +1,19 @@
-"""The one adapter between a declaration and a Cloud Function."""
+"""The adapter between a tool's declaration and a Cloud Function."""
 
 from __future__ import annotations
 
 from shared.core import cold_start
 
 # isort: split
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 import functions_framework.aio
 from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
-from shared.core.errors import CarrelError, InvalidInput, PlatformFault, status_of
+from shared.core.errors import CarrelError, InvalidInput, status_of
 from shared.core.http import media_type
-from shared.core.log import describe, log, traced
+from shared.core.log import traced
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.invocation import call
@@ -25,18 +24,13 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from shared.runtime.job import Job
     from shared.runtime.tool import Tool
 
     Handler = Callable[[Request], Awaitable[JSONResponse]]
 
 
-SHOWN = 100
-"""How many failures the answer of a job lists."""
-
-
 def serve(tool: Tool[Any, Any]) -> Handler:
-    """Make a tool a function: `POST` a `CallRequest`, get a `CallAnswer`; `GET` tells its health.
+    """Make a function of a tool: `POST` takes a `CallRequest`, `GET` answers its health.
 
     Only the gateway's service account may invoke it; Cloud Run checks that before the function.
     """
@@ -44,7 +38,7 @@ def serve(tool: Tool[Any, Any]) -> Handler:
 
     async def answer(request: Request) -> JSONResponse:
         if request.method == "GET":
-            return await _health(tool.name, app)
+            return await health(tool.name, app)
         # A web page can send anything but this without asking first: on a laptop it could reach us.
         is_json = media_type(request.headers.get("content-type")) == "application/json"
         try:
@@ -54,35 +48,12 @@ def serve(tool: Tool[Any, Any]) -> Handler:
             return JSONResponse({"error": refusal.to_wire()}, status_code=refusal.status)
         return _response(await call(tool, call_request, app))
 
-    return _entry_point(answer, app)
+    return entry_point(answer, app)
 
 
-def serve_job(job: Job) -> Handler:
-    """Make a job a function: `POST` runs it once, or says that another run is under way."""
-    from shared.runtime.job import Busy, run_job
+def entry_point(answer: Handler, app: App) -> Handler:
+    """Register a handler with the functions framework, and end the cold start."""
 
-    app = App(Settings())
-
-    async def answer(request: Request) -> JSONResponse:
-        if request.method == "GET":
-            return await _health(job.name, app)
-        try:
-            outcome = await run_job(job, app)
-        except Exception as error:  # noqa: BLE001 - the boundary: no error's words reach the log
-            log.error("job_stopped", job=job.name, **describe(error))
-            told = error if isinstance(error, CarrelError) else PlatformFault("The job failed.")
-            return JSONResponse({"error": told.to_wire()}, status_code=told.status)
-        if isinstance(outcome, Busy):
-            return JSONResponse({"state": "busy", "until": outcome.until.isoformat()})
-        state = "finished" if outcome.finished else "out of time"
-        failures = [asdict(failure) for failure in outcome.failures[:SHOWN]]
-        body = {"state": state, "counts": outcome.counts, "failures": failures}
-        return JSONResponse(body)
-
-    return _entry_point(answer, app)
-
-
-def _entry_point(answer: Handler, app: App) -> Handler:
     # The framework looks functions up by their own name, which must be the deployed target's.
     async def handle(request: Request) -> JSONResponse:
         with traced(request.headers, app.settings.google_cloud_project):
@@ -93,7 +64,8 @@ def _entry_point(answer: Handler, app: App) -> Handler:
     return entry
 
 
-async def _health(name: str, app: App) -> JSONResponse:
+async def health(name: str, app: App) -> JSONResponse:
+    """Answer whether the database can be reached."""
     try:
         await app.ping()
     except CarrelError as error:

@@ -26,6 +26,16 @@ UNWANTED = {"gateway": EVERYWHERE, "tool": ALONE, "job": ALONE}
 ROOMS = (str(ROOT / "functions"), str(ROOT / "shared"))
 
 
+CODE_OF_JOBS = {
+    ROOT / "shared" / folder / f"{module}.py"
+    for folder, module in (
+        ("runtime", "job"),
+        ("runtime", "job_serving"),
+        ("firestore", "leases"),
+        ("firestore", "runs"),
+    )
+}
+
 ONE_OF_EACH_KIND = ("gateway", "get-chunk", "index")
 """The others, each of which takes a process, are for the slow tests."""
 
@@ -56,6 +66,12 @@ print(json.dumps({{name: getattr(m, "__file__", None) for name, m in sys.modules
     ours = {Path(path) for path in loaded.values() if path and path.startswith(ROOMS)}
     assert ours - reach(function.main).files == set()
     assert ours
+
+
+def test_only_bundles_of_jobs_hold_code_of_jobs() -> None:
+    for function in functions():
+        expected = CODE_OF_JOBS if function.kind == "job" else set()
+        assert expected == CODE_OF_JOBS & reach(function.main).files
 
 
 def test_the_gateway_reads_its_catalogue_once() -> None:

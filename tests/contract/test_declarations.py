@@ -32,7 +32,6 @@ SETTINGS = Path(inspect.getfile(Settings))
 COMPOSITION = Path(context.__file__)
 """Makes capabilities of settings, and refuses those that a function does not declare to need."""
 JOB = Path(job.__file__)
-"""Comes with tools too, which do not run it."""
 FIELDS = frozenset(Settings.model_fields)
 SECRETS = {
     name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)
@@ -77,7 +76,7 @@ def read_by(*paths: Path) -> set[str]:
 def modules_of(function: Function) -> list[Path]:
     """The modules of its bundle that read settings by themselves."""
     files = reach(function.main, withheld(function)).files
-    return [path for path in files - {SETTINGS, COMPOSITION, JOB} if path.suffix == ".py"]
+    return [path for path in files - {SETTINGS, COMPOSITION} if path.suffix == ".py"]
 
 
 def of_needs(capabilities: frozenset[Capability]) -> set[str]:

@@ -1,0 +1,51 @@
+"""The adapter between a job's declaration and a Cloud Function.
+
+It is apart from `serving`, so that the bundle of a tool holds no code of jobs.
+"""
+
+from __future__ import annotations
+
+from shared.runtime.serving import entry_point, health  # first: this import times the cold start
+
+# isort: split
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import JSONResponse
+
+from shared.core.errors import CarrelError, PlatformFault
+from shared.core.log import describe, log
+from shared.core.settings import Settings
+from shared.runtime.context import App
+from shared.runtime.job import Busy, run_job
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from shared.runtime.job import Job
+    from shared.runtime.serving import Handler
+
+MAX_FAILURES: Final = 100
+"""The most failures that the answer of a job lists."""
+
+
+def serve_job(job: Job) -> Handler:
+    """Make a function of a job: `POST` runs it, unless it is running; `GET` answers its health."""
+    app = App(Settings())
+
+    async def answer(request: Request) -> JSONResponse:
+        if request.method == "GET":
+            return await health(job.name, app)
+        try:
+            outcome = await run_job(job, app)
+        except Exception as error:  # noqa: BLE001 - the boundary: no error's words reach the log
+            log.error("job_stopped", job=job.name, **describe(error))
+            public = error if isinstance(error, CarrelError) else PlatformFault("The job failed.")
+            return JSONResponse({"error": public.to_wire()}, status_code=public.status)
+        if isinstance(outcome, Busy):
+            return JSONResponse({"state": "busy", "until": outcome.until.isoformat()})
+        state = "finished" if outcome.finished else "out of time"
+        failures = [asdict(failure) for failure in outcome.failures[:MAX_FAILURES]]
+        return JSONResponse({"state": state, "counts": outcome.counts, "failures": failures})
+
+    return entry_point(answer, app)
